@@ -1,0 +1,109 @@
+//! The contract of a code: shape, offers, plan.
+//!
+//! Words: a stripe has `native_count` native symbols (its data) and `n * alpha` stored symbols; shard `i` stores symbols
+//! `i * alpha .. (i + 1) * alpha`, which together are its cell. All symbols of a stripe have the same length in bytes,
+//! a multiple of `symbol_alignment_bytes`.
+
+use crate::program::Program;
+
+/// What a stored symbol holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A plain copy of this native symbol.
+    Native(usize),
+    /// A combination of several native symbols; computed by [`Code::encode`].
+    Coded,
+}
+
+/// A set of shards within which some losses can be repaired without the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Shard indices of the group.
+    pub shards: Vec<usize>,
+    /// How many losses within the group the group repairs alone.
+    pub repairs: usize,
+}
+
+/// The shape of a code; all counts are in symbols or shards, never bytes (but for the alignment).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Shards per segment (and cells per stripe).
+    pub n: usize,
+    /// Shards' worth of data; `n - k` is the redundancy where the code is MDS.
+    pub k: usize,
+    /// Symbols per cell (sub-packetisation).
+    pub alpha: usize,
+    /// Native symbols per stripe; `k * alpha` for MDS codes, fewer for MBR codes.
+    pub native_count: usize,
+    /// A symbol's length in bytes is a multiple of this.
+    pub symbol_alignment_bytes: usize,
+    /// Any this many lost shards can be decoded.
+    pub tolerance: usize,
+    /// `n * alpha` entries: what stored symbol `shard * alpha + sub` holds.
+    pub contents: Vec<Content>,
+    /// Locality groups; empty where there are none.
+    pub groups: Vec<Group>,
+}
+
+/// A price in abstract units; only comparisons and sums matter.
+pub type Price = u64;
+
+/// What one shard's node offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Can the node compute a linear combination of its own symbols before sending?
+    pub combines: bool,
+    /// Price of one request to this node, whatever its size.
+    pub request_price: Price,
+    /// Price of one symbol sent by this node.
+    pub symbol_price: Price,
+}
+
+/// Offers by shard index; `None` is a shard that cannot be read (lost, silent or not asked).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offers(pub Vec<Option<Offer>>);
+
+/// What is to be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// These native symbols, in this order (a read).
+    Natives(Vec<usize>),
+    /// All symbols of these shards, in this order (a repair).
+    Shards(Vec<usize>),
+}
+
+/// One symbol to be transferred: a linear combination of symbols of one shard, most often a single symbol times 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Shard index.
+    pub shard: usize,
+    /// (sub-symbol within the shard `0..alpha`, coefficient in GF(2^8)). More than one term, or a coefficient other than
+    /// 1, needs a node that combines.
+    pub terms: Vec<(usize, u8)>,
+}
+
+/// What to read and what to compute from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Input `i` of the program is read `i`.
+    pub reads: Vec<Read>,
+    /// Outputs are the wanted symbols, in the order of [`Wanted`] (for shards: all `alpha` symbols of each in turn).
+    pub program: Program,
+    /// Sum of what the reads cost.
+    pub price: Price,
+}
+
+/// An erasure code.
+pub trait Code: Send + Sync {
+    /// The canonical spec string, e.g. `rs:4+2`.
+    fn spec(&self) -> &str;
+    /// The code's shape.
+    fn shape(&self) -> &Shape;
+    /// Inputs: all native symbols in order. Outputs: the stored symbols whose content is [`Content::Coded`], in order.
+    fn encode(&self) -> &Program;
+    /// The cheapest sufficient reads for `wanted`, and the program that follows.
+    ///
+    /// # Errors
+    /// [`crate::PlanError`]: the offers do not suffice, or the question does not fit the shape.
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, crate::PlanError>;
+}

@@ -1,0 +1,6 @@
+//! Protocols in, Volume calls out; each gateway is a feature. Today: FUSE.
+//!
+//! What it never does: decide anything about files. A gateway translates a request into one call of `vfs::Volume`, and
+//! its answer back.
+//!
+//! Start reading at `fuse.rs`.

@@ -1,0 +1,65 @@
+//! What a metadata operation can answer besides success. The gateway maps each to its errno; nobody else knows errno.
+
+use crate::kv::KvError;
+use weft_format::{Ino, SegmentId};
+
+/// A failed metadata operation; nothing of it was applied.
+#[derive(Debug, thiserror::Error)]
+pub enum MetaError {
+    /// No such name, or no such inode any more.
+    #[error("no such file or directory")]
+    NotFound,
+    /// The name is taken.
+    #[error("the name exists already")]
+    Exists,
+    /// A directory was needed.
+    #[error("not a directory")]
+    NotDirectory,
+    /// Something other than a directory was needed.
+    #[error("is a directory")]
+    IsDirectory,
+    /// The directory has entries.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// Longer than 255 bytes.
+    #[error("the name is {bytes} bytes long; at most 255 are allowed")]
+    NameTooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Empty, `.`, `..`, or with a slash or NUL.
+    #[error("the name is not allowed")]
+    InvalidName,
+    /// A directory cannot move into itself, or arguments contradict each other.
+    #[error("invalid argument: {what}")]
+    Invalid {
+        /// Which.
+        what: &'static str,
+    },
+    /// 2^32 - 1 hard links.
+    #[error("too many links to inode {0}")]
+    TooManyLinks(Ino),
+    /// No such extended attribute.
+    #[error("no such extended attribute")]
+    NoAttribute,
+    /// Offset or size beyond what a file can have (2^63 - 1).
+    #[error("file too large")]
+    TooLarge,
+    /// A segment changed under a repair, a move or a collection: read its record again and decide again.
+    #[error("segment {0} changed meanwhile; its record must be read again")]
+    SegmentChanged(SegmentId),
+    /// The store is not a WeftFS volume, or of a newer format, or in use; the sentence says which and the mend.
+    #[error("{0}")]
+    Refused(String),
+    /// A record that does not decode: run `weft fsck`.
+    #[error("metadata record {key} is damaged ({detail}); run `weft fsck`")]
+    Damaged {
+        /// The key, printable.
+        key: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The engine's own answer.
+    #[error(transparent)]
+    Engine(#[from] KvError),
+}

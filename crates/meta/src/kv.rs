@@ -1,0 +1,60 @@
+//! The engine's contract: a small ordered key-value store with snapshot reads and conditional commits.
+//!
+//! It is cut low on purpose: file-system logic is written once above it (`store/`), and an engine is a page of code that
+//! passes `conformance.rs`.
+
+/// Failures of an engine.
+#[derive(Debug, thiserror::Error)]
+pub enum KvError {
+    /// A check of the batch did not hold: somebody else wrote first. Run the operation again on a new snapshot.
+    #[error("the metadata changed under the operation; it must be tried again")]
+    Conflict,
+    /// No space left for metadata. Nothing of the batch was applied.
+    #[error("the metadata store {store} has no space left; free some on its disk and try again")]
+    Full {
+        /// Path or URL of the store.
+        store: String,
+    },
+    /// The engine failed. Nothing of the batch was applied, or (after a failed flush) the engine refuses further writes.
+    #[error("the metadata store {store} failed: {detail}")]
+    Failed {
+        /// Path or URL of the store.
+        store: String,
+        /// What the engine says.
+        detail: String,
+    },
+}
+
+/// One key and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// A consistent view of the whole store at one moment.
+pub trait Snapshot {
+    /// The value of `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError>;
+    /// Up to `limit` pairs with `start <= key < end`, ascending.
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError>;
+}
+
+/// A conditional, atomic change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Each key must still have this value (`None`: be absent) when the batch is applied.
+    pub checks: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Values to set, or to remove (`None`).
+    pub writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+/// An ordered, transactional key-value engine.
+pub trait Kv: Send + Sync {
+    /// A view of everything committed so far through this engine, and at least everything that other processes had
+    /// flushed when it was taken. Keep it short: an engine may hold resources while it lives.
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError>;
+
+    /// Applies the batch atomically if every check holds. On return it is visible to every later snapshot of this engine;
+    /// it becomes durable, and visible to other processes, in commit order, at the latest by the next [`Kv::flush`].
+    fn commit(&self, batch: Batch) -> Result<(), KvError>;
+
+    /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.
+    fn flush(&self) -> Result<(), KvError>;
+}

@@ -1,0 +1,140 @@
+//! The values that go into and come out of the store's operations.
+
+use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_format::{Ino, SegmentId};
+
+/// How a process opens a volume's metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The one process that may change names, inodes and extents (a mount, `weft put`). Held by an advisory lock that
+    /// dies with the process.
+    Owner,
+    /// Reads everything; changes only nodes and segment records (care, status, info). Any number at once, also beside an owner.
+    Shared,
+}
+
+/// A run of a file's bytes in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Offset in the file.
+    pub file_offset: u64,
+    /// Length in bytes; never 0.
+    pub length: u64,
+    /// The segment that holds them.
+    pub segment: SegmentId,
+    /// Offset in the segment's data.
+    pub segment_offset: u64,
+}
+
+/// What a new inode starts as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInode {
+    /// File, directory, ...
+    pub kind: Kind,
+    /// Permission bits, setuid, setgid and sticky; the umask already applied.
+    pub mode: u16,
+    /// Owner.
+    pub uid: u32,
+    /// Group; the store applies the parent's setgid rule.
+    pub gid: u32,
+    /// Device number of a device node, else 0.
+    pub rdev: u32,
+    /// A symbolic link's target, else empty.
+    pub symlink_target: Vec<u8>,
+}
+
+/// Attributes to change; `None` stays. The store does not decide permissions or suid clearing: its caller does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Access time.
+    pub atime: Option<Timestamp>,
+    /// Modification time.
+    pub mtime: Option<Timestamp>,
+    /// Change time (always set by callers that change anything).
+    pub ctime: Option<Timestamp>,
+}
+
+/// One directory entry, as listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Position in the listing; a later listing continues after it, whatever was added or removed meanwhile.
+    pub cookie: u64,
+    /// Its name.
+    pub name: Vec<u8>,
+    /// The inode's attributes.
+    pub attributes: Attributes,
+}
+
+/// The flags of renameat2(2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RenameFlags {
+    /// Fail if the target exists.
+    pub no_replace: bool,
+    /// Swap the two names.
+    pub exchange: bool,
+    /// Leave a whiteout (character device 0:0) in the old place.
+    pub whiteout: bool,
+}
+
+/// What an unlink left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnlinkOutcome {
+    /// The inode, after the change (`nlink` may be 0: it is then an orphan until [`crate::store::Store::reclaim`]).
+    pub attributes: Attributes,
+}
+
+/// What a rename did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenameOutcome {
+    /// The inode that moved.
+    pub moved: Ino,
+    /// The inode that the target name had before, if it was replaced; `nlink` may be 0, as after an unlink.
+    pub replaced: Option<Attributes>,
+}
+
+/// How to set an extended attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrMode {
+    /// Create or replace.
+    Any,
+    /// It must not exist.
+    Create,
+    /// It must exist.
+    Replace,
+}
+
+/// Dirty bytes within one 4 KiB page of a file that a small fsync made durable in metadata until they are packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalPage {
+    /// Page number (offset / 4096).
+    pub page: u64,
+    /// (start within the page, bytes), ascending, not touching.
+    pub ranges: Vec<(u16, Vec<u8>)>,
+}
+
+/// What one metadata transaction says of one file after its data became durable in segments (or in the journal).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCommit {
+    /// The file. If it is gone by now the change is skipped and its bytes in the segments are dead.
+    pub ino: Ino,
+    /// New extents, ascending, not overlapping; they replace whatever lay under them.
+    pub extents: Vec<Extent>,
+    /// The file's size after the change.
+    pub size: u64,
+    /// Its modification and change time after the change.
+    pub mtime: Timestamp,
+    /// See `mtime`.
+    pub ctime: Timestamp,
+    /// Set-user-id and set-group-id bits are cleared (a write by somebody without the right to keep them): new mode.
+    pub mode: Option<u16>,
+    /// Journal pages to write.
+    pub journal: Vec<JournalPage>,
+    /// Journal pages that the extents supersede.
+    pub journal_drop: Vec<u64>,
+}

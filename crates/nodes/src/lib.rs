@@ -1,0 +1,16 @@
+//! What a node is, and the kinds of node.
+//!
+//! A node stores immutable shards under names that are never used twice. It knows no stripe, no code, no file. The trait
+//! is small ([`Node`], seven methods); what a node can do beyond it is data ([`Capability`]); what every node must do is
+//! a library of tests ([`conformance`]). Wrappers ([`wrappers`]) add verifying, retrying, limiting, faults and records of
+//! calls without any node knowing of them.
+//!
+//! What it never does: decide where shards go (cluster), what to read (codes, transfer), or what a silence means (care).
+//!
+//! Start reading at `node.rs`, then `folder.rs`, then `conformance.rs`.
+
+pub mod error;
+pub mod node;
+
+pub use error::{NodeError, NodeErrorKind};
+pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};

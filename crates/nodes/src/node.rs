@@ -1,0 +1,94 @@
+//! The contract of a node.
+
+use crate::error::NodeError;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::ops::Range;
+use weft_format::{NodeId, ShardKey, VolumeId};
+
+/// Who a node is: what its identity file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// The volume it belongs to.
+    pub volume: VolumeId,
+    /// Its id within the volume.
+    pub node: NodeId,
+}
+
+/// What a node can do beyond the trait, and what it costs: data, read by planners and placement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// Can it compute linear combinations of its own symbols before sending?
+    pub combines: bool,
+    /// Reads are cheapest in multiples of this many bytes (1 where it does not matter).
+    pub range_granularity_bytes: u64,
+    /// Does `list` return keys in ascending order?
+    pub lists_in_order: bool,
+    /// Price of one request, in the units of `codes::Price`.
+    pub request_price: u64,
+    /// Price of one KiB sent by the node.
+    pub kib_out_price: u64,
+    /// Price of one KiB sent to the node.
+    pub kib_in_price: u64,
+}
+
+/// What a node says of one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShardStat {
+    /// Length of the stored object in bytes, header and checksums included.
+    pub bytes: u64,
+    /// When it was stored, milliseconds since the Unix epoch, by the node's clock.
+    pub modified_ms: u64,
+}
+
+/// One page of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Keys after the one asked for, in ascending order.
+    pub keys: Vec<ShardKey>,
+    /// Objects in the node's store whose names are not shard names; never touched, only reported.
+    pub foreign: Vec<String>,
+    /// Is there more after the last key?
+    pub more: bool,
+}
+
+/// Room on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes the node can hold in all.
+    pub total_bytes: u64,
+    /// Bytes still free for shards.
+    pub free_bytes: u64,
+}
+
+/// One place that stores shards.
+///
+/// Every method first makes sure that the node is the one it was opened as (identity), and answers [`NodeError`] with a
+/// kind that tells *absent* from *unknown*. All methods may be called concurrently.
+#[async_trait]
+pub trait Node: Send + Sync {
+    /// What it can do, and its prices.
+    fn capability(&self) -> &Capability;
+
+    /// Stores a shard durably: when it returns `Ok`, the bytes survive a power cut; when it returns an error, no shard of
+    /// that name is visible. The parts are concatenated. Storing the same bytes again succeeds; other bytes are `Exists`.
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError>;
+
+    /// Bytes `range` of the shard object. A shard that ends earlier gives fewer bytes, not an error: the caller checks.
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError>;
+
+    /// Length and age of a shard.
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError>;
+
+    /// Up to `limit` keys after `after`, ascending.
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError>;
+
+    /// Removes a shard durably. A shard that is not there is `NotFound`.
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError>;
+
+    /// Room left; doubles as the health probe: it touches the store, not only the node's process.
+    async fn space(&self) -> Result<Space, NodeError>;
+
+    /// Who the node says it is, read afresh.
+    async fn identity(&self) -> Result<NodeIdentity, NodeError>;
+}

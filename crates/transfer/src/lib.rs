@@ -1,0 +1,8 @@
+//! Moving segments: bytes to shards on nodes, and back.
+//!
+//! What it never does: know an inode, a name, or the metadata engine. It is given a segment's record and gives one back.
+//!
+//! Two walks: `write.rs` (split, encode, place, put, receipt) and `read.rs` (locate, plan, fetch, decode, deliver); each
+//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put.
+//!
+//! Start reading at `write.rs`.
