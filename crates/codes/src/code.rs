@@ -107,3 +107,68 @@ pub trait Code: Send + Sync {
     /// [`crate::PlanError`]: the offers do not suffice, or the question does not fit the shape.
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, crate::PlanError>;
 }
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The offers have fewer or more entries than the code has shards.
+    #[error(
+        "{code} has {n} shards but {given} offers were given; give one entry per shard, None where it cannot be read"
+    )]
+    OfferCount {
+        /// Spec of the code.
+        code: String,
+        /// Shards of the code.
+        n: usize,
+        /// Entries given.
+        given: usize,
+    },
+    /// A wanted native symbol does not exist.
+    #[error("{code} has native symbols 0 to {last}, not {native}; ask for one of those", last = .native_count - 1)]
+    NoSuchNative {
+        /// Spec of the code.
+        code: String,
+        /// The native symbol asked for.
+        native: usize,
+        /// Native symbols of the code.
+        native_count: usize,
+    },
+    /// A wanted shard does not exist.
+    #[error("{code} has shards 0 to {last}, not {shard}; ask for one of those", last = .n - 1)]
+    NoSuchShard {
+        /// Spec of the code.
+        code: String,
+        /// The shard asked for.
+        shard: usize,
+        /// Shards of the code.
+        n: usize,
+    },
+    /// What can be read does not determine these native symbols.
+    #[error(
+        "{code}: native symbols {natives:?} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}"
+    )]
+    NativesUnrecoverable {
+        /// Spec of the code.
+        code: String,
+        /// The wanted native symbols that cannot be had.
+        natives: Vec<usize>,
+        /// Shards that were offered.
+        readable: Vec<usize>,
+        /// Shards that were not.
+        missing: Vec<usize>,
+    },
+    /// What can be read does not determine these shards.
+    #[error(
+        "{code}: shards {shards:?} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}"
+    )]
+    ShardsUnrecoverable {
+        /// Spec of the code.
+        code: String,
+        /// The wanted shards that cannot be had.
+        shards: Vec<usize>,
+        /// Shards that were offered.
+        readable: Vec<usize>,
+        /// Shards that were not.
+        missing: Vec<usize>,
+    },
+}

@@ -1,0 +1,213 @@
+//! Runs programs over bytes.
+//!
+//! [`Compiled`] lowers a program once: every operation becomes steps of at most six targets that one kernel
+//! computes in one pass over the sources (`exec/lower.rs`). [`Executor`] picks the kernels of this machine once and
+//! proves them against the portable ones before first use. Several steps run slice by slice, so that what one step leaves
+//! in L1 the next one finds there. All unsafe code is in `exec/arch`.
+
+mod arch;
+mod lower;
+
+use crate::program::{Program, ProgramError};
+use std::sync::OnceLock;
+
+/// A program ready to run; make it once, run it often, on any executor.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    program: Program,
+    steps: arch::Steps,
+}
+
+impl Compiled {
+    /// Checks the program and prepares its tables.
+    ///
+    /// # Errors
+    /// The program is invalid.
+    pub fn new(program: Program) -> Result<Compiled, ProgramError> {
+        program.verify()?;
+        let steps = lower::lower(&program);
+        Ok(Compiled { program, steps })
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+}
+
+/// Why a program was not run; nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// Not as many inputs as the program has.
+    #[error(
+        "the program takes {expected} inputs but was given {given}; give it one per read of its plan"
+    )]
+    InputCount {
+        /// Inputs of the program.
+        expected: usize,
+        /// Inputs given.
+        given: usize,
+    },
+    /// Not as many outputs as the program has.
+    #[error(
+        "the program gives {expected} outputs but was offered {given} buffers; offer one per wanted symbol"
+    )]
+    OutputCount {
+        /// Outputs of the program.
+        expected: usize,
+        /// Outputs given.
+        given: usize,
+    },
+    /// An input is longer or shorter than the first.
+    #[error(
+        "input {input} has {given} bytes but the first has {expected}; treat a short symbol as lost"
+    )]
+    InputLength {
+        /// Index of the input.
+        input: usize,
+        /// Length in bytes of the first.
+        expected: usize,
+        /// Its length in bytes.
+        given: usize,
+    },
+    /// An output is longer or shorter than the inputs.
+    #[error(
+        "output {output} has {given} bytes but the symbols have {expected}; make its buffer as long as a symbol"
+    )]
+    OutputLength {
+        /// Index of the output.
+        output: usize,
+        /// Length in bytes of the symbols.
+        expected: usize,
+        /// Its length in bytes.
+        given: usize,
+    },
+}
+
+/// Runs programs with one set of kernels.
+#[derive(Clone, Copy, Debug)]
+pub struct Executor {
+    isa: &'static arch::Isa,
+}
+
+impl Executor {
+    /// The fastest kernels that this machine has and that agree with the portable ones.
+    #[must_use]
+    pub fn new() -> Executor {
+        let mut executors = Executor::all();
+        let portable = executors.len() - 1;
+        executors.swap_remove(
+            executors[..portable]
+                .iter()
+                .position(Executor::is_right)
+                .unwrap_or(portable),
+        )
+    }
+
+    /// One executor for each set of kernels that this machine has, fastest first; the last is the portable one.
+    #[must_use]
+    pub fn all() -> Vec<Executor> {
+        arch::available().map(|isa| Executor { isa }).collect()
+    }
+
+    /// Name of its kernels, e.g. `avx512-gfni`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.isa.name()
+    }
+
+    /// Runs the program over symbols of any one length, empty ones too; alignment does not matter.
+    ///
+    /// # Errors
+    /// [`RunError`]: counts or lengths do not fit; nothing was written.
+    pub fn run(
+        &self,
+        program: &Compiled,
+        inputs: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+    ) -> Result<(), RunError> {
+        let symbol_bytes = check(&program.program, inputs, outputs)?;
+        arch::run(self.isa, &program.steps, inputs, outputs, symbol_bytes);
+        Ok(())
+    }
+
+    /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
+    fn is_right(&self) -> bool {
+        let portable = Executor {
+            isa: arch::portable(),
+        };
+        lower::probes().all(|probe| portable.probe(&probe) == self.probe(&probe))
+    }
+
+    fn probe(&self, program: &Compiled) -> Option<Vec<Vec<u8>>> {
+        // Two full steps of the widest kernel, then 7 * 8 + 5 bytes of rest.
+        const PROBE_BYTES: usize = 2 * 256 + 3 * 64 + 61;
+        let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
+        let Program {
+            input_count,
+            output_count,
+            ..
+        } = program.program;
+        let inputs: Vec<Vec<u8>> = (0..input_count)
+            .map(|symbol| (0..PROBE_BYTES).map(|at| byte(symbol, at)).collect())
+            .collect();
+        let mut outputs = vec![vec![0; PROBE_BYTES]; output_count];
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let mut buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        self.run(program, &inputs, &mut buffers).ok()?;
+        Some(outputs)
+    }
+}
+
+impl Default for Executor {
+    fn default() -> Executor {
+        Executor::new()
+    }
+}
+
+/// The executor of this process, made on first use.
+pub fn executor() -> &'static Executor {
+    static EXECUTOR: OnceLock<Executor> = OnceLock::new();
+    EXECUTOR.get_or_init(Executor::new)
+}
+
+/// The common length of all symbols.
+fn check(program: &Program, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
+    if inputs.len() != program.input_count {
+        return Err(RunError::InputCount {
+            expected: program.input_count,
+            given: inputs.len(),
+        });
+    }
+    if outputs.len() != program.output_count {
+        return Err(RunError::OutputCount {
+            expected: program.output_count,
+            given: outputs.len(),
+        });
+    }
+    let expected = match (inputs.first(), outputs.first()) {
+        (Some(input), _) => input.len(),
+        (None, Some(output)) => output.len(),
+        (None, None) => 0,
+    };
+    if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
+        return Err(RunError::InputLength {
+            input,
+            expected,
+            given: inputs[input].len(),
+        });
+    }
+    if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
+        return Err(RunError::OutputLength {
+            output,
+            expected,
+            given: outputs[output].len(),
+        });
+    }
+    Ok(expected)
+}
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! The families of codes, one file each: construction, limits and source.
+
+mod parameters;
+pub mod raid5;
+pub mod raid6;
+pub mod replica;
+pub mod rs;
+pub mod rs_vandermonde;
+
+use crate::code::Code;
+use std::sync::Arc;
+
+pub use parameters::Problem;
+
+/// A family of codes.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// What a spec string begins with.
+    pub name: &'static str,
+    /// How its spec strings are written.
+    pub syntax: &'static str,
+    /// A spec string that works.
+    pub example: &'static str,
+    /// What it is, in one line.
+    pub description: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// Builds the code from what follows the colon.
+    pub build: fn(parameters: &str) -> Result<Arc<dyn Code>, Problem>,
+}
+
+/// All families, simplest first.
+#[must_use]
+pub fn families() -> &'static [Family] {
+    &[
+        replica::FAMILY,
+        raid5::FAMILY,
+        raid6::FAMILY,
+        rs::FAMILY,
+        rs_vandermonde::FAMILY,
+    ]
+}

@@ -1,0 +1,36 @@
+//! Replication: `r` shards, each a plain copy of the one native symbol.
+
+use super::Family;
+use super::parameters::{Problem, count, require};
+use crate::code::Code;
+use crate::linear::LinearCode;
+use crate::matrix::Matrix;
+use std::sync::Arc;
+
+pub(super) const FAMILY: Family = Family {
+    name: "replica",
+    syntax: "replica:copies",
+    example: "replica:3",
+    description: "plain copies; any one of them is enough",
+    source: "folklore",
+    build,
+};
+
+/// More copies than this is a slip of the pen.
+const MOST_COPIES: usize = 256;
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let copies = count(parameters)?;
+    require((1..=MOST_COPIES).contains(&copies), || {
+        format!("there are 1 to {MOST_COPIES} copies, not {copies}")
+    })?;
+    let generator = Matrix::from_fn(copies, 1, |_, _| 1);
+    Ok(Arc::new(LinearCode::new(
+        format!("replica:{copies}"),
+        1,
+        1,
+        copies - 1,
+        Vec::new(),
+        generator,
+    )))
+}

@@ -1,0 +1,82 @@
+//! Reed-Solomon with a normalised Cauchy matrix: `k` data shards, `m` parities, any `m` may be lost.
+//!
+//! A persistent format, pinned by golden bytes. Parity row `r`, column `j` of the coding matrix is
+//!
+//! ```text
+//! (k ^ j) / ((k + r) ^ j)      in GF(2^8), ^ is XOR of the indices
+//! ```
+//!
+//! that is ISA-L's Cauchy matrix `1 / ((k + r) ^ j)` with every column divided by its first element. Scaling columns
+//! keeps every square submatrix non-singular, so the code stays MDS up to n = 256, and it makes the first parity the
+//! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
+//! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
+
+use super::Family;
+use super::parameters::{Problem, data_and_parity, require};
+use crate::code::Code;
+use crate::gf;
+use crate::linear::LinearCode;
+use crate::matrix::Matrix;
+use std::sync::Arc;
+
+pub(super) const FAMILY: Family = Family {
+    name: "rs",
+    syntax: "rs:data+parity",
+    example: "rs:4+2",
+    description: "Reed-Solomon, Cauchy matrix, first parity an XOR; any `parity` shards may be lost",
+    source: "Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995); ISA-L's gf_gen_cauchy1_matrix, columns normalised",
+    build,
+};
+
+/// A Cauchy matrix over GF(2^8) needs k + m distinct elements.
+const MOST_SHARDS: usize = 256;
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let (k, m) = data_and_parity(parameters)?;
+    check_counts(k, m)?;
+    Ok(Arc::new(LinearCode::systematic_mds(
+        format!("rs:{k}+{m}"),
+        &normalised_cauchy(k, m),
+    )))
+}
+
+/// Refuses counts that no Reed-Solomon code over GF(2^8) has.
+pub(super) fn check_counts(k: usize, m: usize) -> Result<(), Problem> {
+    require(k >= 1, || "at least 1 data shard is needed".to_owned())?;
+    require(m >= 1, || "at least 1 parity shard is needed".to_owned())?;
+    require(k + m <= MOST_SHARDS, || {
+        format!("GF(2^8) allows {MOST_SHARDS} shards in all, not {}", k + m)
+    })
+}
+
+/// The coding matrix of `rs:k+m`: `m` rows, `k` columns; needs `k + m <= 256`.
+#[must_use]
+pub fn normalised_cauchy(k: usize, m: usize) -> Matrix {
+    let cauchy = isal_cauchy(k, m);
+    Matrix::from_fn(m, k, |row, column| {
+        gf::divide(cauchy.at(row, column), cauchy.at(0, column)).unwrap_or(0)
+    })
+}
+
+/// The coding rows of ISA-L's `gf_gen_cauchy1_matrix`: `1 / ((k + r) ^ j)`; needs `k + m <= 256`.
+#[must_use]
+pub fn isal_cauchy(k: usize, m: usize) -> Matrix {
+    cauchy(m, k, |row, column| (k + row) ^ column)
+}
+
+/// Jerasure's `cauchy_original_coding_matrix` for w = 8: `1 / (r ^ (m + j))`; needs `k + m <= 256`.
+#[must_use]
+pub fn jerasure_cauchy(k: usize, m: usize) -> Matrix {
+    cauchy(m, k, |row, column| row ^ (m + column))
+}
+
+/// The inverses of sums that are never zero, since rows and columns are numbered by distinct elements below 256.
+fn cauchy(m: usize, k: usize, sum: impl Fn(usize, usize) -> usize) -> Matrix {
+    assert!(
+        k + m <= MOST_SHARDS,
+        "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together"
+    );
+    Matrix::from_fn(m, k, |row, column| {
+        gf::inverse(sum(row, column) as u8).unwrap_or(0)
+    })
+}

@@ -1,0 +1,55 @@
+//! Reed-Solomon with ISA-L's Vandermonde-like matrix, for reading and writing what ISA-L's users store.
+//!
+//! Parity row `r`, column `j` is 2^(r * j). The first row is the XOR of the data, the second the Q of RAID-6. Being systematic
+//! without elimination, the matrix is MDS only within the limits below (found by trying all square submatrices);
+//! others are refused, `rs:` has none.
+
+use super::parameters::{Problem, data_and_parity, require};
+use super::{Family, rs};
+use crate::code::Code;
+use crate::gf;
+use crate::linear::LinearCode;
+use crate::matrix::Matrix;
+use std::sync::Arc;
+
+pub(super) const FAMILY: Family = Family {
+    name: "rs-vandermonde",
+    syntax: "rs-vandermonde:data+parity",
+    example: "rs-vandermonde:10+3",
+    description: "Reed-Solomon, ISA-L's Vandermonde matrix where that is MDS (mostly parity <= 3)",
+    source: "ISA-L's gf_gen_rs_matrix",
+    build,
+};
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let (k, m) = data_and_parity(parameters)?;
+    rs::check_counts(k, m)?;
+    let most = most_data_shards(m);
+    require(k <= most, || match most {
+        0 => format!("with {m} parities this matrix is not known to be MDS, rs:{k}+{m} is"),
+        _ => format!(
+            "with {m} parities this matrix is MDS only up to {most} data shards, rs:{k}+{m} always is"
+        ),
+    })?;
+    Ok(Arc::new(LinearCode::systematic_mds(
+        format!("rs-vandermonde:{k}+{m}"),
+        &isal_vandermonde(k, m),
+    )))
+}
+
+/// The most data shards for which any `m` losses can be decoded.
+fn most_data_shards(m: usize) -> usize {
+    match m {
+        0..=3 => 255,
+        4 => 21,
+        5 => 5,
+        6..=8 => 4,
+        _ => 0,
+    }
+}
+
+/// The coding rows of ISA-L's `gf_gen_rs_matrix`: 2^(r * j).
+#[must_use]
+pub fn isal_vandermonde(k: usize, m: usize) -> Matrix {
+    Matrix::from_fn(m, k, |row, column| gf::power_of_two(row * column))
+}

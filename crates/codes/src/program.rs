@@ -1,0 +1,309 @@
+//! Straight-line programs over symbols.
+//!
+//! A program is plain data: how many inputs, outputs and temporaries there are, and operations in order. Symbols are
+//! numbered: inputs first, then outputs, then temporaries. Every output and temporary is written exactly once, and
+//! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange ([`crate::passes`]).
+
+use crate::gf;
+use crate::matrix::Matrix;
+use crate::passes;
+use std::fmt;
+
+/// Number of a symbol within a program: `0..input_count` inputs, then outputs, then temporaries.
+pub type SymbolId = usize;
+
+/// One operation: symbols read, symbols written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `to = from`.
+    Copy {
+        /// Symbol read.
+        from: SymbolId,
+        /// Symbol written.
+        to: SymbolId,
+    },
+    /// `to` = the XOR of all of `from`; zeros where `from` is empty.
+    Xor {
+        /// Symbols read.
+        from: Vec<SymbolId>,
+        /// Symbol written.
+        to: SymbolId,
+    },
+    /// `to = coefficients * from`: one row per symbol written, one column per symbol read.
+    Dot {
+        /// Symbols read.
+        from: Vec<SymbolId>,
+        /// Symbols written.
+        to: Vec<SymbolId>,
+        /// `to.len()` rows, `from.len()` columns.
+        coefficients: Matrix,
+    },
+}
+
+impl Op {
+    /// Symbols read.
+    #[must_use]
+    pub fn sources(&self) -> &[SymbolId] {
+        match self {
+            Op::Copy { from, .. } => std::slice::from_ref(from),
+            Op::Xor { from, .. } | Op::Dot { from, .. } => from,
+        }
+    }
+
+    /// Symbols written.
+    #[must_use]
+    pub fn targets(&self) -> &[SymbolId] {
+        match self {
+            Op::Copy { to, .. } | Op::Xor { to, .. } => std::slice::from_ref(to),
+            Op::Dot { to, .. } => to,
+        }
+    }
+
+    /// The operation as a matrix: a row per target, a column per source.
+    #[must_use]
+    pub fn coefficients(&self) -> Matrix {
+        match self {
+            Op::Copy { .. } => Matrix::identity(1),
+            Op::Xor { from, .. } => Matrix::from_fn(1, from.len(), |_, _| 1),
+            Op::Dot { coefficients, .. } => coefficients.clone(),
+        }
+    }
+}
+
+/// A program; see the module's text for what makes one valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Symbols given.
+    pub input_count: usize,
+    /// Symbols to be computed.
+    pub output_count: usize,
+    /// Symbols needed only on the way.
+    pub temporary_count: usize,
+    /// Operations in order.
+    pub ops: Vec<Op>,
+}
+
+/// What makes a program invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// A symbol id is past the last symbol.
+    #[error(
+        "operation {op} names symbol {symbol}, but the program has only {symbol_count}; number inputs, outputs, temporaries in turn"
+    )]
+    NoSuchSymbol {
+        /// Index of the operation.
+        op: usize,
+        /// The symbol it names.
+        symbol: SymbolId,
+        /// Symbols of the program.
+        symbol_count: usize,
+    },
+    /// A symbol is read that nothing has written yet.
+    #[error(
+        "operation {op} reads symbol {symbol} before it is written; put the operation that writes it first"
+    )]
+    ReadBeforeWritten {
+        /// Index of the operation.
+        op: usize,
+        /// The symbol it reads.
+        symbol: SymbolId,
+    },
+    /// An input is written, or any symbol a second time.
+    #[error(
+        "operation {op} writes symbol {symbol}, which already holds something; write to a symbol of its own"
+    )]
+    WrittenTwice {
+        /// Index of the operation.
+        op: usize,
+        /// The symbol it writes.
+        symbol: SymbolId,
+    },
+    /// The matrix of a dot product does not fit its symbols.
+    #[error(
+        "operation {op} has {rows} x {columns} coefficients for {targets} targets and {sources} sources; make them equal"
+    )]
+    WrongCoefficients {
+        /// Index of the operation.
+        op: usize,
+        /// Rows of its matrix.
+        rows: usize,
+        /// Columns of its matrix.
+        columns: usize,
+        /// Symbols it writes.
+        targets: usize,
+        /// Symbols it reads.
+        sources: usize,
+    },
+    /// An output that no operation writes.
+    #[error("output {output} is never written; add the operation that computes it")]
+    OutputNotWritten {
+        /// Index among the outputs.
+        output: usize,
+    },
+}
+
+impl Program {
+    /// The program `outputs = matrix * inputs`, already passed through [`passes::optimise`].
+    #[must_use]
+    pub fn from_matrix(matrix: &Matrix) -> Program {
+        let input_count = matrix.columns();
+        let ops = (0..matrix.rows())
+            .map(|row| {
+                let from: Vec<SymbolId> = (0..input_count)
+                    .filter(|&input| matrix.at(row, input) != 0)
+                    .collect();
+                let coefficients = matrix.select_rows(&[row]).select_columns(&from);
+                Op::Dot {
+                    from,
+                    to: vec![input_count + row],
+                    coefficients,
+                }
+            })
+            .collect();
+        passes::optimise(Program {
+            input_count,
+            output_count: matrix.rows(),
+            temporary_count: 0,
+            ops,
+        })
+    }
+
+    /// Inputs, outputs and temporaries together.
+    #[must_use]
+    pub fn symbol_count(&self) -> usize {
+        self.input_count + self.output_count + self.temporary_count
+    }
+
+    /// Ids of the outputs.
+    #[must_use]
+    pub fn outputs(&self) -> std::ops::Range<SymbolId> {
+        self.input_count..self.input_count + self.output_count
+    }
+
+    /// Checks that the program is valid.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in the order of the operations.
+    pub fn verify(&self) -> Result<(), ProgramError> {
+        let symbol_count = self.symbol_count();
+        let mut written = vec![false; symbol_count];
+        written[..self.input_count].fill(true);
+        for (index, op) in self.ops.iter().enumerate() {
+            let (sources, targets) = (op.sources(), op.targets());
+            for &symbol in sources.iter().chain(targets) {
+                if symbol >= symbol_count {
+                    return Err(ProgramError::NoSuchSymbol {
+                        op: index,
+                        symbol,
+                        symbol_count,
+                    });
+                }
+            }
+            if let Op::Dot { coefficients, .. } = op
+                && (coefficients.rows(), coefficients.columns()) != (targets.len(), sources.len())
+            {
+                let (rows, columns) = (coefficients.rows(), coefficients.columns());
+                let (targets, sources) = (targets.len(), sources.len());
+                return Err(ProgramError::WrongCoefficients {
+                    op: index,
+                    rows,
+                    columns,
+                    targets,
+                    sources,
+                });
+            }
+            if let Some(&symbol) = sources.iter().find(|&&symbol| !written[symbol]) {
+                return Err(ProgramError::ReadBeforeWritten { op: index, symbol });
+            }
+            for &symbol in targets {
+                if std::mem::replace(&mut written[symbol], true) {
+                    return Err(ProgramError::WrittenTwice { op: index, symbol });
+                }
+            }
+        }
+        match self.outputs().find(|&symbol| !written[symbol]) {
+            Some(symbol) => Err(ProgramError::OutputNotWritten {
+                output: symbol - self.input_count,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// What the program computes, as a matrix: `outputs = matrix * inputs`.
+    ///
+    /// # Errors
+    /// The program is invalid.
+    pub fn to_matrix(&self) -> Result<Matrix, ProgramError> {
+        self.verify()?;
+        let inputs = Matrix::identity(self.input_count);
+        let mut values = inputs.stack(&Matrix::zero(
+            self.output_count + self.temporary_count,
+            self.input_count,
+        ));
+        for op in &self.ops {
+            let coefficients = op.coefficients();
+            for (row, &target) in op.targets().iter().enumerate() {
+                let mut value = vec![0; self.input_count];
+                for (column, &source) in op.sources().iter().enumerate() {
+                    gf::add_multiple(&mut value, values.row(source), coefficients.at(row, column));
+                }
+                values.row_mut(target).copy_from_slice(&value);
+            }
+        }
+        Ok(values.select_rows(&self.outputs().collect::<Vec<_>>()))
+    }
+
+    fn name(&self, symbol: SymbolId) -> String {
+        let outputs = self.outputs();
+        match symbol {
+            _ if symbol < outputs.start => format!("i{symbol}"),
+            _ if symbol < outputs.end => format!("o{}", symbol - outputs.start),
+            _ => format!("t{}", symbol - outputs.end),
+        }
+    }
+
+    fn names(&self, symbols: &[SymbolId], separator: &str) -> String {
+        symbols
+            .iter()
+            .map(|&symbol| self.name(symbol))
+            .collect::<Vec<_>>()
+            .join(separator)
+    }
+}
+
+/// One line per operation, e.g. `o0, o1 = [1 1; 1 2] * (i0, i1)`.
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} inputs, {} outputs, {} temporaries",
+            self.input_count, self.output_count, self.temporary_count
+        )?;
+        for op in &self.ops {
+            match op {
+                Op::Copy { from, to } => writeln!(f, "{} = {}", self.name(*to), self.name(*from))?,
+                Op::Xor { from, to } if from.is_empty() => writeln!(f, "{} = 0", self.name(*to))?,
+                Op::Xor { from, to } => {
+                    writeln!(f, "{} = {}", self.name(*to), self.names(from, " + "))?
+                }
+                Op::Dot {
+                    from,
+                    to,
+                    coefficients,
+                } => {
+                    writeln!(
+                        f,
+                        "{} = {coefficients} * ({})",
+                        self.names(to, ", "),
+                        self.names(from, ", ")
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "program_tests.rs"]
+mod tests;
