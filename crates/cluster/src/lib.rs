@@ -1,8 +1,19 @@
 //! Who is alive and where shards go.
 //!
-//! Pure deciders: [`placement`] is a function; [`membership`] is a state machine fed with events and the time. Later a
-//! gossip driver will be the only file here with sockets.
+//! Pure deciders: [`placement`] is a function of a [`View`] and a request; [`membership`] turns node records and
+//! observations into that view, with the help of [`estimator`], a state machine of one node's failures. Time is an
+//! argument everywhere. Later a gossip driver will be the only file here with sockets.
 //!
 //! What it never does: I/O of its own, read a clock, read metadata. It imports `format` only.
 //!
-//! Start reading at `placement.rs`, then `membership.rs`.
+//! The loop: `records + observations at a time -> view -> place -> nodes by shard index and alternates`.
+//!
+//! Start reading at `placement.rs`, then `membership.rs`, then `estimator.rs`.
+
+pub mod estimator;
+pub mod membership;
+pub mod placement;
+
+pub use estimator::{Health, Observation};
+pub use membership::{Member, Membership, StaticMembership, View};
+pub use placement::{Placement, PlacementError, PlacementRequest, place};

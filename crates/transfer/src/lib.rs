@@ -6,3 +6,23 @@
 //! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put.
 //!
 //! Start reading at `write.rs`.
+
+pub mod error;
+pub mod fleet;
+pub mod read;
+pub mod readahead;
+pub mod rebuild;
+pub mod remove;
+pub mod transfer;
+pub mod verify;
+pub mod write;
+
+pub use error::{ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
+pub use fleet::Fleet;
+pub use read::{ReadReport, Suspect};
+pub use readahead::Readahead;
+pub use rebuild::Rebuilt;
+pub use remove::Removal;
+pub use transfer::{Settings, Transfer};
+pub use verify::{SegmentHealth, ShardHealth};
+pub use write::{Receipt, WriteRequest};

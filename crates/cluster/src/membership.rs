@@ -1,0 +1,122 @@
+//! The members of a volume and what is thought of them.
+
+use crate::estimator::{Estimator, Health, Observation};
+use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, NodeState};
+
+/// One node as placement and reads see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The user's name for it.
+    pub name: String,
+    /// What fails together with it.
+    pub domain: String,
+    /// Relative weight for placement, at least 1.
+    pub weight: u64,
+    /// Does it take new shards?
+    pub state: NodeState,
+    /// Is it asked first or last?
+    pub health: Health,
+    /// Bytes it can hold in all; `None` until it was asked.
+    pub total_bytes: Option<u64>,
+    /// Bytes still free for shards; `None` until it was asked.
+    pub free_bytes: Option<u64>,
+}
+
+/// All members at one moment; never changed, only replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// By id.
+    pub members: BTreeMap<NodeId, Member>,
+    /// Rises with every change.
+    pub epoch: u64,
+}
+
+/// Where a view comes from.
+pub trait Membership: Send + Sync {
+    /// The newest view.
+    fn view(&self) -> Arc<View>;
+}
+
+/// Membership that is told of its nodes (from metadata) and of what was seen of them (by transfers and probes).
+#[derive(Default)]
+pub struct StaticMembership {
+    view: RwLock<Arc<View>>,
+    estimators: Mutex<BTreeMap<NodeId, Estimator>>,
+}
+
+impl StaticMembership {
+    /// The members that metadata names.
+    pub fn new(records: impl IntoIterator<Item = (NodeId, NodeRecord)>) -> Self {
+        let membership = Self::default();
+        membership.set_records(records);
+        membership
+    }
+
+    /// Replaces the whole list. What was seen of nodes that stay is kept.
+    pub fn set_records(&self, records: impl IntoIterator<Item = (NodeId, NodeRecord)>) {
+        let mut estimators = self.estimators.lock();
+        let mut view = self.view.write();
+        let members = records.into_iter().map(|(id, record)| {
+            let before = view.members.get(&id);
+            let member = Member {
+                name: record.name,
+                domain: record.domain,
+                weight: record.weight.max(1),
+                state: record.state,
+                health: before.map_or(Health::Sound, |member| member.health),
+                total_bytes: before.and_then(|member| member.total_bytes),
+                free_bytes: before.and_then(|member| member.free_bytes),
+            };
+            (id, member)
+        });
+        let next = View { members: members.collect(), epoch: view.epoch + 1 };
+        estimators.retain(|id, _| next.members.contains_key(id));
+        *view = Arc::new(next);
+    }
+
+    /// Takes in what was seen of `node` at `now_ms` (milliseconds of a clock that never goes back) and says what is thought
+    /// of it then. Nodes that are no members are ignored and sound.
+    pub fn observe(&self, node: NodeId, observation: Observation, now_ms: u64) -> Health {
+        let mut estimators = self.estimators.lock();
+        let before = match self.view.read().members.get(&node) {
+            None => return Health::Sound,
+            Some(member) => member.health,
+        };
+        let health = estimators.entry(node).or_default().observe(observation, now_ms);
+        if health != before {
+            self.change(node, |member| member.health = health);
+        }
+        health
+    }
+
+    /// Takes in the room a node says it has.
+    pub fn set_space(&self, node: NodeId, total_bytes: u64, free_bytes: u64) {
+        self.change(node, |member| {
+            member.total_bytes = Some(total_bytes);
+            member.free_bytes = Some(free_bytes);
+        });
+    }
+
+    fn change(&self, node: NodeId, change: impl FnOnce(&mut Member)) {
+        let mut view = self.view.write();
+        if view.members.contains_key(&node) {
+            let next = Arc::make_mut(&mut view);
+            next.epoch += 1;
+            next.members.get_mut(&node).map(change);
+        }
+    }
+}
+
+impl Membership for StaticMembership {
+    fn view(&self) -> Arc<View> {
+        self.view.read().clone()
+    }
+}
+
+#[cfg(test)]
+#[path = "membership_tests.rs"]
+mod tests;

@@ -1,0 +1,53 @@
+use super::*;
+
+fn record(name: &str) -> NodeRecord {
+    NodeRecord {
+        name: name.into(),
+        url: format!("file:///{name}"),
+        state: NodeState::Active,
+        domain: name.into(),
+        weight: 1,
+    }
+}
+
+#[test]
+fn a_view_is_a_moment_and_never_changes() {
+    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    let before = membership.view();
+    membership.observe(NodeId(1), Observation::Refused, 0);
+    assert_eq!(before.members[&NodeId(1)].health, Health::Sound);
+    let after = membership.view();
+    assert!(after.members[&NodeId(1)].health.is_suspected(0));
+    assert!(after.epoch > before.epoch);
+}
+
+#[test]
+fn observations_that_change_nothing_leave_the_epoch() {
+    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    let epoch = membership.view().epoch;
+    membership.observe(NodeId(1), Observation::Answered, 0);
+    membership.observe(NodeId(9), Observation::Refused, 0);
+    assert_eq!(membership.view().epoch, epoch);
+}
+
+#[test]
+fn new_records_keep_what_was_seen_of_nodes_that_stay() {
+    let membership = StaticMembership::new([(NodeId(1), record("a")), (NodeId(2), record("b"))]);
+    membership.observe(NodeId(1), Observation::Refused, 0);
+    membership.set_space(NodeId(1), 100, 40);
+    membership.set_records([(NodeId(1), record("renamed")), (NodeId(3), record("c"))]);
+    let view = membership.view();
+    assert_eq!(view.members.keys().copied().collect::<Vec<_>>(), [NodeId(1), NodeId(3)]);
+    let kept = &view.members[&NodeId(1)];
+    assert_eq!((kept.name.as_str(), kept.free_bytes), ("renamed", Some(40)));
+    assert!(kept.health.is_suspected(0));
+}
+
+#[test]
+fn a_node_that_left_and_came_back_starts_afresh() {
+    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    membership.observe(NodeId(1), Observation::Refused, 0);
+    membership.set_records([]);
+    membership.set_records([(NodeId(1), record("a"))]);
+    assert_eq!(membership.view().members[&NodeId(1)].health, Health::Sound);
+}

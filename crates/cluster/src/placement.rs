@@ -1,0 +1,197 @@
+//! Where a segment's shards go: weighted rendezvous hashing, at most one shard per domain.
+//!
+//! Every node draws a number for the segment, `-ln(u) / w`, with `u` in (0, 1) from a hash of (segment, node). The numbers
+//! of a domain's nodes race like one node with the sum of their weights, so walking all nodes from the smallest number up
+//! and taking the first of every domain chooses domains by their weight and nodes by theirs; a node that comes or goes
+//! changes only the placements it wins or leaves. Source: Schindelhauer and Schomaker, "Weighted distributed hash tables",
+//! SPAA 2005 (the logarithmic method).
+
+use crate::membership::{Member, View};
+use std::collections::BTreeSet;
+use weft_format::records::NodeState;
+use weft_format::{NodeId, SegmentId};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Room left on every node, beyond the shard: what is being written at the same time by others, and room for deleting
+/// and compacting when the volume is full.
+pub const RESERVE_BYTES: u64 = 64 << 20;
+
+/// What is to be placed.
+#[derive(Clone, Debug)]
+pub struct PlacementRequest<'a> {
+    /// The segment.
+    pub segment: SegmentId,
+    /// How many shards to place, each on a node of its own.
+    pub shard_count: usize,
+    /// Length of one stored shard; nodes without room for it are left out.
+    pub shard_bytes: u64,
+    /// Nodes that are not to be used: they failed, or hold a shard of this segment.
+    pub excluded_nodes: &'a BTreeSet<NodeId>,
+    /// Domains that are not to be used: they hold a shard of this segment.
+    pub excluded_domains: &'a BTreeSet<String>,
+    /// Where there are too few domains, put several shards into one: losing that domain then loses several. Never a default.
+    pub allow_shared_domains: bool,
+}
+
+/// Where shards go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// `shard_count` distinct nodes, by position of the shard.
+    pub nodes: Vec<NodeId>,
+    /// Further nodes, best first. Unless domains are shared, each is of a domain that `nodes` does not use, and no two are
+    /// of one domain; then nodes of used domains follow, which can stand in for the node of their own domain only.
+    pub alternates: Vec<NodeId>,
+}
+
+/// Why shards cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlacementError {
+    /// Fewer nodes than shards.
+    #[error(
+        "{wanted} nodes are needed and {usable} of {members} can take a shard of {shard_bytes} bytes ({left_out}): \
+         add {} or make room, or choose a code with fewer shards",
+        count_noun(.wanted - .usable, "node")
+    )]
+    TooFewNodes {
+        /// Shards to place.
+        wanted: usize,
+        /// Nodes that can take one.
+        usable: usize,
+        /// Nodes of the volume.
+        members: usize,
+        /// Length of a shard.
+        shard_bytes: u64,
+        /// Why the others cannot.
+        left_out: String,
+    },
+    /// Enough nodes, in too few domains.
+    #[error(
+        "{wanted} failure domains are needed and the {usable} usable nodes are in {domains}: add nodes in {} more, \
+         give nodes domains of their own, choose a code with fewer shards, or allow shared domains",
+        .wanted - .domains
+    )]
+    TooFewDomains {
+        /// Shards to place.
+        wanted: usize,
+        /// Nodes that can take one.
+        usable: usize,
+        /// Distinct domains of these.
+        domains: usize,
+    },
+}
+
+fn count_noun(count: usize, noun: &str) -> String {
+    format!("{count} more {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Chooses nodes for a segment's shards. A pure function: the same view and request give the same answer on every machine.
+///
+/// # Errors
+/// Too few nodes or too few domains, with the numbers and the mend.
+pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, PlacementError> {
+    let ranked = rank(view, request);
+    let wanted = request.shard_count;
+    if ranked.len() < wanted {
+        return Err(PlacementError::TooFewNodes {
+            wanted,
+            usable: ranked.len(),
+            members: view.members.len(),
+            shard_bytes: request.shard_bytes,
+            left_out: left_out(view, request),
+        });
+    }
+    let mut used_domains: BTreeSet<&str> = request.excluded_domains.iter().map(String::as_str).collect();
+    let (mut firsts, mut seconds): (Vec<NodeId>, Vec<NodeId>) = (Vec::new(), Vec::new());
+    for (node, member) in &ranked {
+        let of_its_own = used_domains.insert(&member.domain);
+        if of_its_own { &mut firsts } else { &mut seconds }.push(*node);
+    }
+    if firsts.len() < wanted && !request.allow_shared_domains {
+        return Err(PlacementError::TooFewDomains { wanted, usable: ranked.len(), domains: firsts.len() });
+    }
+    firsts.append(&mut seconds);
+    let alternates = firsts.split_off(wanted);
+    Ok(Placement { nodes: by_position(request.segment, &firsts), alternates })
+}
+
+/// Nodes that can take a shard, smallest draw first.
+fn rank<'v>(view: &'v View, request: &PlacementRequest<'_>) -> Vec<(NodeId, &'v Member)> {
+    let usable = view.members.iter().filter(|(id, member)| obstacle(**id, member, request).is_none());
+    let mut drawn: Vec<(f64, NodeId, &Member)> =
+        usable.map(|(id, member)| (draw(request.segment, *id, effective_weight(member)), *id, member)).collect();
+    drawn.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    drawn.into_iter().map(|(_, id, member)| (id, member)).collect()
+}
+
+/// Why a node cannot take a shard; `None` where it can.
+fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Option<&'static str> {
+    let too_full = |free: u64| free < request.shard_bytes.saturating_add(RESERVE_BYTES);
+    // With shared domains allowed a domain is never an obstacle, only a node.
+    let domain_excluded = !request.allow_shared_domains && request.excluded_domains.contains(&member.domain);
+    match member {
+        Member { state: NodeState::Draining, .. } => Some("draining"),
+        Member { state: NodeState::Lost, .. } => Some("lost"),
+        _ if request.excluded_nodes.contains(&id) => Some("failed just now or in use"),
+        _ if domain_excluded => Some("in a domain in use"),
+        Member { free_bytes: Some(free), .. } if too_full(*free) => Some("full"),
+        _ => None,
+    }
+}
+
+/// `2 full, 1 lost`.
+fn left_out(view: &View, request: &PlacementRequest<'_>) -> String {
+    let mut reasons: Vec<(&str, usize)> = Vec::new();
+    for (id, member) in &view.members {
+        let Some(reason) = obstacle(*id, member, request) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((reason, 1)),
+        }
+    }
+    if reasons.is_empty() {
+        return "none is left out".into();
+    }
+    reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A node's weight times its free share: nodes fill alike, and a new empty one takes more for a while.
+fn effective_weight(member: &Member) -> f64 {
+    let free_share = match (member.free_bytes, member.total_bytes) {
+        (Some(free), Some(total)) if total > 0 => (free as f64 / total as f64).min(1.0),
+        _ => 1.0,
+    };
+    // A free share of nothing at all still draws: whether there is room was decided before.
+    member.weight as f64 * free_share.max(1e-6)
+}
+
+fn hash(segment: SegmentId, node: NodeId) -> u64 {
+    let mut key = [0u8; 32];
+    key[..16].copy_from_slice(&segment.to_bytes());
+    key[16..].copy_from_slice(&node.to_bytes());
+    xxh3_64(&key)
+}
+
+fn draw(segment: SegmentId, node: NodeId, weight: f64) -> f64 {
+    // 53 bits and a half: strictly between 0 and 1, so the logarithm is finite and negative.
+    let uniform = ((hash(segment, node) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    -uniform.ln() / weight
+}
+
+/// Gives every chosen node a position of its own, by a hash: the order of the draw would give heavy nodes the first
+/// positions, hence the data shards, hence the reads. A node that is replaced moves few of the others.
+fn by_position(segment: SegmentId, chosen: &[NodeId]) -> Vec<NodeId> {
+    let mut nodes = vec![None; chosen.len()];
+    for node in chosen {
+        // The draw used the high bits.
+        let mut position = (hash(segment, *node) & 0x7ff) as usize * chosen.len() / 0x800;
+        while nodes[position].is_some() {
+            position = (position + 1) % chosen.len();
+        }
+        nodes[position] = Some(*node);
+    }
+    nodes.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+#[path = "placement_tests.rs"]
+mod tests;

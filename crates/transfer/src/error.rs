@@ -1,0 +1,188 @@
+//! Why a segment could not be written, read or rebuilt.
+
+use std::fmt;
+use weft_cluster::PlacementError;
+use weft_format::{NodeId, SegmentId, ShardIndex};
+use weft_nodes::NodeErrorKind;
+
+/// What was wrong with one shard of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SuspectKind {
+    /// The node is up and has no such shard: the shard is lost.
+    NotFound,
+    /// The node could not be asked, so nothing is known of the shard.
+    Unknown(NodeErrorKind),
+    /// The shard is shorter or longer than its geometry says.
+    Length,
+    /// A frame's checksum does not match, or the header is not what it should be: damaged, misplaced, or of another
+    /// generation.
+    Checksum,
+    /// Well formed, but not the bytes that the record names.
+    Digest,
+}
+
+impl SuspectKind {
+    /// What a failed call says of the shard.
+    pub fn of(kind: NodeErrorKind) -> Self {
+        match kind {
+            NodeErrorKind::NotFound => Self::NotFound,
+            NodeErrorKind::Corrupt => Self::Checksum,
+            other => Self::Unknown(other),
+        }
+    }
+
+    /// Is the shard positively gone or damaged (and not merely out of reach)?
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::Unknown(_))
+    }
+}
+
+/// A shard that could not be used, where it should be, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardFailure {
+    /// Which shard.
+    pub index: ShardIndex,
+    /// The node that should have it.
+    pub node: NodeId,
+    /// Decide by this.
+    pub kind: SuspectKind,
+    /// Show this; names the node as the user knows it.
+    pub detail: String,
+}
+
+/// Shard failures as a sentence.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failures(pub Vec<ShardFailure>);
+
+impl fmt::Display for Failures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no node failed");
+        }
+        for (i, failure) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "; " };
+            write!(f, "{separator}shard {}: {}", failure.index, failure.detail)?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a segment was not written. Nothing of it is visible, and what was put has been removed as far as nodes answered.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The code's spec is not one, or needs more nodes than an index counts.
+    #[error("code `{code}` cannot be used: {detail}")]
+    Code {
+        /// The spec.
+        code: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The data are too few or too many for a segment.
+    #[error("segment {segment}: {detail}")]
+    Size {
+        /// The segment.
+        segment: SegmentId,
+        /// The limit passed.
+        detail: String,
+    },
+    /// There are not enough nodes or domains.
+    #[error("segment {segment} cannot be placed: {source}")]
+    Placement {
+        /// The segment.
+        segment: SegmentId,
+        /// The numbers, and the mend.
+        source: PlacementError,
+    },
+    /// Too many nodes failed.
+    #[error(
+        "segment {segment} is durable on {durable} nodes and {needed} are needed: {failures}; write again when more nodes answer"
+    )]
+    Quorum {
+        /// The segment.
+        segment: SegmentId,
+        /// Shards that were stored.
+        durable: usize,
+        /// Shards that make a write.
+        needed: usize,
+        /// What each failed node said.
+        failures: Failures,
+    },
+}
+
+/// Why a segment was not read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The record names a code or geometry that cannot be.
+    #[error("the record of segment {segment} is not usable: {detail}; restore the metadata from a copy")]
+    Record {
+        /// The segment.
+        segment: SegmentId,
+        /// What does not fit.
+        detail: String,
+    },
+    /// The range is not within the segment, or `out` is not as long as the range.
+    #[error("segment {segment} has {data_bytes} bytes; bytes {start}..{end} were asked for")]
+    Range {
+        /// The segment.
+        segment: SegmentId,
+        /// The segment's data.
+        data_bytes: u64,
+        /// First byte asked for.
+        start: u64,
+        /// First byte not asked for.
+        end: u64,
+    },
+    /// Too few shards could be used. Nothing is lost by trying again when the nodes named are back.
+    #[error(
+        "segment {segment} cannot be read: {answered} of its shards answered and {needed} are needed ({failures}); \
+         bring the nodes back, or restore their shards"
+    )]
+    Unrecoverable {
+        /// The segment.
+        segment: SegmentId,
+        /// Shards that gave sound bytes.
+        answered: usize,
+        /// Shards that would do.
+        needed: usize,
+        /// Every other shard.
+        failures: Failures,
+    },
+}
+
+/// Why shards were not rebuilt. The segment is as it was.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RebuildError {
+    /// The survivors do not suffice, or the record is not usable.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// No place for the rebuilt shards.
+    #[error("a rebuilt shard of segment {segment} cannot be placed: {source}")]
+    Placement {
+        /// The segment.
+        segment: SegmentId,
+        /// The numbers, and the mend.
+        source: PlacementError,
+    },
+    /// What was rebuilt is not what the record says was there. Nothing was stored.
+    #[error(
+        "shard {index} of segment {segment} was rebuilt from checked survivors and does not match {against}: \
+         a survivor or the record is wrong; verify the segment"
+    )]
+    Mismatch {
+        /// The segment.
+        segment: SegmentId,
+        /// The shard.
+        index: ShardIndex,
+        /// What it was compared with.
+        against: &'static str,
+    },
+    /// The nodes chosen failed.
+    #[error("rebuilt shards of segment {segment} could not be stored: {failures}; try again when more nodes answer")]
+    Put {
+        /// The segment.
+        segment: SegmentId,
+        /// What each node said.
+        failures: Failures,
+    },
+}
