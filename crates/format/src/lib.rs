@@ -13,6 +13,4 @@ pub mod ids;
 pub mod records;
 pub mod shard;
 
-pub use ids::{
-    Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId,
-};
+pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId};

@@ -1,63 +1,77 @@
-//! Records of the metadata that more than one crate reads. Protocol-buffer encoded (they evolve); each starts its life
-//! with a version field, and an unknown version is refused with a sentence, never skipped.
+//! Records of the metadata that more than one crate reads. Protocol-buffer encoded (they evolve), but for [`Attributes`],
+//! which every lookup decodes and which is therefore a fixed little-endian layout. Each starts with a version, and an
+//! unknown version is refused with a sentence, never skipped.
 
-use crate::ids::{Generation, NodeId, ShardIndex};
+mod attributes;
+mod node;
+mod policy;
+mod segment;
+mod session;
+mod volume;
 
-/// Where one shard of a segment is, and what it must hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardLocation {
-    /// The node that stores it.
-    pub node: NodeId,
-    /// The generation in the shard's name and header.
-    pub generation: Generation,
-    /// Digest of the shard's payload (`shard::Digest`): the same for the same bytes whatever the generation.
-    pub digest: crate::shard::Digest,
+use prost::Message as _;
+
+pub use attributes::{Attributes, Kind, Timestamp};
+pub use node::{NodeRecord, NodeState};
+pub use policy::PolicyRecord;
+pub use segment::{SegmentRecord, ShardLocation};
+pub use session::SessionRecord;
+pub use volume::VolumeRecord;
+
+/// Bytes that are not the record they should be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// Written by a newer program, or not a record at all.
+    #[error("the {what} record has version {version}, this program reads version {newest}: use the program that wrote it")]
+    UnknownVersion {
+        /// Which record.
+        what: &'static str,
+        /// The version found; 0 where there is none.
+        version: u32,
+        /// The newest version this program reads.
+        newest: u32,
+    },
+    /// The version is known and the rest does not fit it.
+    #[error("the {what} record is damaged ({detail}): restore the metadata from a copy")]
+    Damaged {
+        /// Which record.
+        what: &'static str,
+        /// What does not fit.
+        detail: String,
+    },
 }
 
-/// What metadata knows of a segment. One decode uses the shards that one such record names, and no others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SegmentRecord {
-    /// Canonical spec of the code, e.g. `rs:4+2`.
-    pub code: String,
-    /// How the segment's bytes lie in its shards.
-    pub geometry: crate::geometry::Geometry,
-    /// Highest generation ever given out for this segment.
-    pub generation: Generation,
-    /// n entries by shard index; `None`: this shard is known to be missing (a short write, a lost shard given up) and
-    /// waits for repair.
-    pub shards: Vec<Option<ShardLocation>>,
+fn damaged(what: &'static str, detail: impl ToString) -> RecordError {
+    RecordError::Damaged { what, detail: detail.to_string() }
 }
 
-impl SegmentRecord {
-    /// The name under which shard `index` lies on its node, if it has one.
-    pub fn shard_key(&self, segment: crate::ids::SegmentId, index: ShardIndex) -> Option<crate::ids::ShardKey> {
-        let location = self.shards.get(index.as_usize())?.as_ref()?;
-        Some(crate::ids::ShardKey { segment, generation: location.generation, index })
+/// Every protocol-buffer record so far is of version 1.
+const VERSION: u32 = 1;
+
+/// The version is field 1 of every record and is read before all else: the other fields of a newer version may mean, or
+/// be typed, otherwise.
+#[derive(Clone, PartialEq, prost::Message)]
+struct VersionOnly {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+}
+
+fn decode_message<M: prost::Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, RecordError> {
+    let found = VersionOnly::decode(bytes).map_err(|error| damaged(what, error))?.version;
+    if found != VERSION {
+        return Err(RecordError::UnknownVersion { what, version: found, newest: VERSION });
     }
+    M::decode(bytes).map_err(|error| damaged(what, error))
 }
 
-/// Whether a node takes new shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeState {
-    /// Reads and writes.
-    Active,
-    /// Reads only: shards are being moved away.
-    Draining,
-    /// Its folder or device was given up; what it held is to be rebuilt elsewhere.
-    Lost,
+fn sixteen(what: &'static str, field: &str, bytes: &[u8]) -> Result<[u8; 16], RecordError> {
+    bytes.try_into().map_err(|_| damaged(what, format!("{field} has {} bytes instead of 16", bytes.len())))
 }
 
-/// What metadata knows of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeRecord {
-    /// The user's name for it, unique in the volume.
-    pub name: String,
-    /// Where it is: a URL; folders are `file:///absolute/path`.
-    pub url: String,
-    /// Does it take new shards?
-    pub state: NodeState,
-    /// What fails together: `host`, `rack`, ... innermost last; by default the node itself is its domain.
-    pub domain: String,
-    /// Relative weight for placement; by default the node's capacity in GiB, at least 1.
-    pub weight: u64,
+fn check_code(what: &'static str, code: &str) -> Result<(), RecordError> {
+    crate::shard::check_code(code).map_err(|error| damaged(what, error))
 }
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

@@ -1,0 +1,84 @@
+//! What metadata knows of a node.
+
+use super::{RecordError, VERSION, damaged, decode_message};
+use prost::Message as _;
+
+const WHAT: &str = "node";
+
+/// Whether a node takes new shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Reads and writes.
+    Active,
+    /// Reads only: shards are being moved away.
+    Draining,
+    /// Its folder or device was given up; what it held is to be rebuilt elsewhere.
+    Lost,
+}
+
+/// What metadata knows of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRecord {
+    /// The user's name for it, unique in the volume.
+    pub name: String,
+    /// Where it is: a URL; folders are `file:///absolute/path`.
+    pub url: String,
+    /// Does it take new shards?
+    pub state: NodeState,
+    /// What fails together: `host`, `rack`, ... innermost last; by default the node itself is its domain.
+    pub domain: String,
+    /// Relative weight for placement; by default the node's capacity in GiB, at least 1.
+    pub weight: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Message {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, tag = "3")]
+    url: String,
+    #[prost(uint32, tag = "4")]
+    state: u32,
+    #[prost(string, tag = "5")]
+    domain: String,
+    #[prost(uint64, tag = "6")]
+    weight: u64,
+}
+
+impl NodeRecord {
+    /// Protocol-buffer bytes; FORMAT.md has the fields.
+    pub fn encode(&self) -> Vec<u8> {
+        // From 1: a state left out (0) must not mean Active.
+        let state = match self.state {
+            NodeState::Active => 1,
+            NodeState::Draining => 2,
+            NodeState::Lost => 3,
+        };
+        Message {
+            version: VERSION,
+            name: self.name.clone(),
+            url: self.url.clone(),
+            state,
+            domain: self.domain.clone(),
+            weight: self.weight,
+        }
+        .encode_to_vec()
+    }
+
+    /// The inverse of [`Self::encode`].
+    ///
+    /// # Errors
+    /// Unknown version; a state that does not exist.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let message: Message = decode_message(WHAT, bytes)?;
+        let state = match message.state {
+            1 => NodeState::Active,
+            2 => NodeState::Draining,
+            3 => NodeState::Lost,
+            other => return Err(damaged(WHAT, format!("state {other} does not exist"))),
+        };
+        Ok(Self { name: message.name, url: message.url, state, domain: message.domain, weight: message.weight })
+    }
+}
