@@ -1,0 +1,584 @@
+//! One method per request: translate, one call of the volume, translate back. Nothing else.
+//!
+//! The kernel is told to keep names and attributes long ([`KEEP`]): while a volume is mounted, this kernel makes every
+//! change to it, and drops what its own changes make stale.
+
+use super::translate;
+use fuser::{
+    CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind};
+use weft_vfs::{AttributeChange, Caller, DirectoryEntry, Handle, VfsError, Volume};
+
+/// How long the kernel may answer for us from its caches, present and absent names alike. Nothing else changes the volume
+/// while it is mounted, so the length is a matter of taste; a minute lets a forgotten mistake mend itself.
+const KEEP: Duration = Duration::from_secs(60);
+
+/// Inode numbers are never used twice, so all are of the first generation.
+const GENERATION: Generation = Generation(0);
+
+/// The largest write request; the kernel allows no more without a raised `fs.fuse.max_pages_limit`.
+const MAX_WRITE_BYTES: u32 = 1 << 20;
+
+/// Read-ahead and asynchronous direct requests that may be under way at once.
+const MAX_BACKGROUND: u16 = 64;
+
+/// Entries asked of the volume at a time; the kernel's buffer (4 to 32 KiB as a rule) holds about 20 to 180 of them.
+const ENTRIES_PER_CALL: usize = 64;
+
+/// What we ask of the kernel, where it has it. Not among them, on purpose: `WRITEBACK_CACHE` (the kernel would become the
+/// authority on size and times), `POSIX_LOCKS` and `FLOCK_LOCKS` (with one mount, the kernel's own locks are right and
+/// free), `POSIX_ACL`.
+const WANTED: [InitFlags; 11] = [
+    InitFlags::FUSE_ASYNC_READ,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_BIG_WRITES,
+    InitFlags::FUSE_ATOMIC_O_TRUNC,
+    InitFlags::FUSE_EXPORT_SUPPORT,
+    // Directories may be read and looked up in by several threads; the volume orders them.
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    // The volume clears set-user-id and set-group-id bits, in the same transaction as the write. It also saves the kernel
+    // a request for `security.capability` before every write.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+];
+
+/// Answers the kernel's requests out of a volume.
+pub(super) struct Adapter {
+    pub(super) volume: Arc<Volume>,
+}
+
+/// A request's answer, or the errno to give instead.
+type Answer<T> = Result<T, Errno>;
+
+fn caller(request: &Request) -> Caller {
+    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+fn ino(ino: INodeNo) -> Ino {
+    Ino(ino.0)
+}
+
+/// The volume's refusals are ordinary; what stands for a fault of nodes or metadata is worth a line in the log.
+fn refused(request: &'static str) -> impl Fn(VfsError) -> Errno {
+    move |error| {
+        let errno = error.errno();
+        if matches!(errno, libc::EIO | libc::ENOSPC | libc::EROFS) {
+            tracing::warn!(request, errno, "{error}");
+        } else {
+            tracing::trace!(request, errno, "{error}");
+        }
+        Errno::from_i32(errno)
+    }
+}
+
+/// A panic answers its one request with EIO (fuser sends it when the reply is dropped) and leaves the mount standing.
+fn survive(request: &'static str, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        tracing::error!(request, "the request panicked; it was answered with an input/output error");
+    }
+}
+
+/// Defines how each kind of reply says its answer.
+trait Reply<T>: Sized {
+    fn send(self, answer: T);
+    fn refuse(self, errno: Errno);
+
+    fn give(self, answer: Answer<T>) {
+        match answer {
+            Ok(answer) => self.send(answer),
+            Err(errno) => self.refuse(errno),
+        }
+    }
+}
+
+macro_rules! reply {
+    ($reply:ty, $answer:ty, |$self:ident, $value:ident| $send:expr) => {
+        impl Reply<$answer> for $reply {
+            fn send($self, $value: $answer) {
+                $send
+            }
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        }
+    };
+}
+
+reply!(ReplyEmpty, (), |self, _nothing| self.ok());
+reply!(ReplyEntry, Attributes, |self, found| self.entry(&KEEP, &translate::file_attr(&found), GENERATION));
+reply!(ReplyAttr, Attributes, |self, found| self.attr(&KEEP, &translate::file_attr(&found)));
+reply!(ReplyWrite, u32, |self, bytes| self.written(bytes));
+reply!(ReplyLseek, u64, |self, offset| self.offset(offset as i64));
+reply!(ReplyOpen, (Handle, FopenFlags), |self, opened| self.opened(FileHandle(opened.0.0), opened.1));
+
+/// Answers a request for an extended attribute's bytes: its length if asked with no room, ERANGE if there is too little.
+fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
+    match answer {
+        Ok(value) if room_bytes == 0 => reply.size(value.len() as u32),
+        Ok(value) if value.len() > room_bytes as usize => reply.error(Errno::ERANGE),
+        Ok(value) => reply.data(&value),
+        Err(errno) => reply.error(errno),
+    }
+}
+
+impl Adapter {
+    /// `.` and `..` are asked for by file handles from outside (NFS, `open_by_handle_at`); the volume has no such names.
+    fn look_up(&self, parent: Ino, name: &OsStr) -> Result<Attributes, VfsError> {
+        let of = match name.as_bytes() {
+            b"." => parent,
+            b".." => self.volume.attributes(parent)?.parent,
+            name => return self.volume.lookup(parent, name),
+        };
+        let attributes = self.volume.attributes(of)?;
+        self.volume.reference(of);
+        Ok(attributes)
+    }
+
+    /// Feeds `add` with entries after `after_cookie` until it is full (it says so by `true`) or the directory ends.
+    fn list(
+        &self,
+        directory: INodeNo,
+        handle: FileHandle,
+        mut after_cookie: u64,
+        mut add: impl FnMut(&DirectoryEntry) -> bool,
+    ) -> Result<(), VfsError> {
+        loop {
+            let entries =
+                self.volume.read_directory(ino(directory), Handle(handle.0), after_cookie, ENTRIES_PER_CALL)?;
+            for entry in &entries {
+                if add(entry) {
+                    return Ok(());
+                }
+                after_cookie = entry.cookie;
+            }
+            if entries.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl fuser::Filesystem for Adapter {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        for wanted in WANTED {
+            if config.add_capabilities(wanted).is_err() {
+                tracing::debug!(?wanted, "this kernel does not have it");
+            }
+        }
+        // What cannot be had is given as far as the kernel goes.
+        let _ = config.set_max_write(MAX_WRITE_BYTES);
+        let _ = config.set_max_background(MAX_BACKGROUND);
+        Ok(())
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        survive("lookup", || match self.look_up(ino(parent), name) {
+            // The kernel may remember that the name is not there.
+            Err(error) if error.errno() == libc::ENOENT => reply.entry(&KEEP, &translate::no_entry(), GENERATION),
+            answer => reply.give(answer.map_err(refused("lookup"))),
+        });
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, lookups: u64) {
+        survive("forget", || self.volume.forget(ino(node), lookups));
+    }
+
+    fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
+        survive("getattr", || reply.give(self.volume.attributes(ino(node)).map_err(refused("getattr"))));
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<fuser::BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        survive("setattr", || {
+            let change = AttributeChange {
+                mode: mode.map(translate::mode_bits),
+                uid,
+                gid,
+                size,
+                atime: atime.map(translate::set_time),
+                mtime: mtime.map(translate::set_time),
+                ctime: ctime.map(translate::timestamp),
+                // fuser does not pass on the kernel's flag for it, which says: whoever may not keep the bits.
+                clear_suid: size.is_some() && request.uid() != 0,
+            };
+            let handle = handle.map(|handle| Handle(handle.0));
+            let answer = self.volume.set_attributes(&caller(request), ino(node), handle, &change);
+            reply.give(answer.map_err(refused("setattr")));
+        });
+    }
+
+    fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
+        survive("readlink", || match self.volume.readlink(ino(node)) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(refused("readlink")(error)),
+        });
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        survive("mknod", || {
+            let Some(kind) = translate::node_kind(mode) else { return reply.error(Errno::EINVAL) };
+            let mode = translate::mode_bits(mode);
+            let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, rdev);
+            reply.give(answer.map_err(refused("mknod")));
+        });
+    }
+
+    fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
+        survive("mkdir", || {
+            let mode = translate::mode_bits(mode);
+            let kind = Kind::Directory;
+            let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, 0);
+            reply.give(answer.map_err(refused("mkdir")));
+        });
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        survive("unlink", || {
+            let answer = self.volume.unlink(&caller(request), ino(parent), name.as_bytes());
+            reply.give(answer.map_err(refused("unlink")));
+        });
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        survive("rmdir", || {
+            let answer = self.volume.remove_directory(&caller(request), ino(parent), name.as_bytes());
+            reply.give(answer.map_err(refused("rmdir")));
+        });
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
+        survive("symlink", || {
+            let target = target.as_os_str().as_bytes();
+            let answer = self.volume.symlink(&caller(request), ino(parent), link_name.as_bytes(), target);
+            reply.give(answer.map_err(refused("symlink")));
+        });
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: fuser::RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        survive("rename", || {
+            let Some(flags) = translate::rename_flags(flags) else { return reply.error(Errno::EINVAL) };
+            let (from, to) = (name.as_bytes(), new_name.as_bytes());
+            let answer = self.volume.rename(&caller(request), ino(parent), from, ino(new_parent), to, flags);
+            reply.give(answer.map_err(refused("rename")));
+        });
+    }
+
+    fn link(&self, _request: &Request, node: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
+        survive("link", || {
+            let answer = self.volume.link(ino(node), ino(new_parent), new_name.as_bytes());
+            reply.give(answer.map_err(refused("link")));
+        });
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        survive("create", || {
+            let mode = translate::mode_bits(mode);
+            match self.volume.create(&caller(request), ino(parent), name.as_bytes(), mode, flags) {
+                Ok((attributes, handle)) => {
+                    let attributes = translate::file_attr(&attributes);
+                    let handle = FileHandle(handle.0);
+                    reply.created(&KEEP, &attributes, GENERATION, handle, translate::open_reply(flags));
+                }
+                Err(error) => reply.error(refused("create")(error)),
+            }
+        });
+    }
+
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        survive("open", || {
+            let opened = self.volume.open(&caller(request), ino(node), flags.0);
+            let answer = opened.map(|handle| (handle, translate::open_reply(flags.0)));
+            reply.give(answer.map_err(refused("open")));
+        });
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        survive("read", || match self.volume.read(ino(node), Handle(handle.0), offset, size) {
+            Ok(bytes) => reply.data(&bytes),
+            Err(error) => reply.error(refused("read")(error)),
+        });
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        survive("write", || {
+            let clear_suid = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+            let handle = Handle(handle.0);
+            let answer = self.volume.write(&caller(request), ino(node), handle, offset, data, clear_suid);
+            reply.give(answer.map_err(refused("write")));
+        });
+    }
+
+    fn flush(&self, _request: &Request, node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
+        survive("flush", || {
+            reply.give(self.volume.flush(ino(node), Handle(handle.0)).map_err(refused("flush")));
+        });
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        survive("release", || {
+            self.volume.release(ino(node), Handle(handle.0));
+            reply.ok();
+        });
+    }
+
+    fn fsync(&self, _request: &Request, node: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        survive("fsync", || {
+            let answer = self.volume.fsync(ino(node), Handle(handle.0), data_only);
+            reply.give(answer.map_err(refused("fsync")));
+        });
+    }
+
+    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        survive("opendir", || {
+            let answer = self.volume.open_directory(ino(node)).map(|handle| (handle, FopenFlags::empty()));
+            reply.give(answer.map_err(refused("opendir")));
+        });
+    }
+
+    fn readdir(&self, _request: &Request, node: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        survive("readdir", || {
+            let listed = self.list(node, handle, offset, |entry| {
+                let kind = translate::file_type(entry.attributes.kind);
+                reply.add(INodeNo(entry.attributes.ino.0), entry.cookie, kind, OsStr::from_bytes(&entry.name))
+            });
+            match listed {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(refused("readdir")(error)),
+            }
+        });
+    }
+
+    fn readdirplus(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        survive("readdirplus", || {
+            let listed = self.list(node, handle, offset, |entry| {
+                let attributes = translate::file_attr(&entry.attributes);
+                let name = OsStr::from_bytes(&entry.name);
+                let full = reply.add(attributes.ino, entry.cookie, name, &KEEP, &attributes, GENERATION);
+                // Each delivered entry counts as a lookup, but for these two.
+                if !full && name != "." && name != ".." {
+                    self.volume.reference(entry.attributes.ino);
+                }
+                full
+            });
+            match listed {
+                Ok(()) => reply.ok(),
+                Err(error) => reply.error(refused("readdirplus")(error)),
+            }
+        });
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        survive("releasedir", || {
+            self.volume.release_directory(Handle(handle.0));
+            reply.ok();
+        });
+    }
+
+    fn fsyncdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
+        survive("fsyncdir", || reply.give(self.volume.fsync_directory(ino(node)).map_err(refused("fsyncdir"))));
+    }
+
+    fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
+        survive("statfs", || match self.volume.statfs() {
+            Ok(all) => reply.statfs(
+                all.blocks,
+                all.blocks_free,
+                all.blocks_available,
+                all.files,
+                all.files_free,
+                all.block_bytes,
+                all.name_bytes_max,
+                all.block_bytes,
+            ),
+            Err(error) => reply.error(refused("statfs")(error)),
+        });
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        survive("setxattr", || {
+            let Some(mode) = translate::xattr_mode(flags) else { return reply.error(Errno::EINVAL) };
+            let answer = self.volume.set_xattr(&caller(request), ino(node), name.as_bytes(), value, mode);
+            reply.give(answer.map_err(refused("setxattr")));
+        });
+    }
+
+    fn getxattr(&self, _request: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        survive("getxattr", || {
+            let answer = self.volume.get_xattr(ino(node), name.as_bytes());
+            give_xattr(reply, size, answer.map_err(refused("getxattr")));
+        });
+    }
+
+    fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        survive("listxattr", || {
+            // Each name ends in a NUL.
+            let names = self.volume.list_xattrs(ino(node));
+            let answer = names.map(|names| names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect());
+            give_xattr(reply, size, answer.map_err(refused("listxattr")));
+        });
+    }
+
+    fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        survive("removexattr", || {
+            let answer = self.volume.remove_xattr(&caller(request), ino(node), name.as_bytes());
+            reply.give(answer.map_err(refused("removexattr")));
+        });
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        survive("fallocate", || {
+            let answer = self.volume.allocate(ino(node), Handle(handle.0), offset, length, mode);
+            reply.give(answer.map_err(refused("fallocate")));
+        });
+    }
+
+    fn lseek(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        survive("lseek", || {
+            let answer = self.volume.seek(ino(node), Handle(handle.0), offset, whence);
+            reply.give(answer.map_err(refused("lseek")));
+        });
+    }
+
+    fn copy_file_range(
+        &self,
+        _request: &Request,
+        _ino_in: INodeNo,
+        _fh_in: FileHandle,
+        _offset_in: u64,
+        _ino_out: INodeNo,
+        _fh_out: FileHandle,
+        _offset_out: u64,
+        _len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        // The kernel then copies through its page cache, and does not ask again.
+        reply.error(Errno::ENOSYS);
+    }
+}

@@ -1,0 +1,154 @@
+//! Between the kernel's words and the volume's: pure functions.
+
+use fuser::{FileAttr, FileType, FopenFlags, INodeNo, TimeOrNow};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_meta::{RenameFlags, XattrMode};
+use weft_vfs::SetTime;
+
+/// What `stat` shows as the preferred size of a request. Programs that buffer by it (stdio, Python) then write 64 KiB at
+/// a time instead of 4 KiB: each write is a round trip to us. More would make them read too much for small seeks.
+const PREFERRED_IO_BYTES: u32 = 64 << 10;
+
+/// `st_blocks` counts in these, whatever the block size.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+pub(super) fn file_type(kind: Kind) -> FileType {
+    match kind {
+        Kind::File => FileType::RegularFile,
+        Kind::Directory => FileType::Directory,
+        Kind::Symlink => FileType::Symlink,
+        Kind::Fifo => FileType::NamedPipe,
+        Kind::Socket => FileType::Socket,
+        Kind::CharDevice => FileType::CharDevice,
+        Kind::BlockDevice => FileType::BlockDevice,
+    }
+}
+
+/// What mknod(2) asks for by the type bits of its mode; `None`: not a type that mknod makes.
+pub(super) fn node_kind(mode: u32) -> Option<Kind> {
+    match mode & libc::S_IFMT {
+        // mknod(2): a type of zero means a regular file.
+        0 | libc::S_IFREG => Some(Kind::File),
+        libc::S_IFIFO => Some(Kind::Fifo),
+        libc::S_IFSOCK => Some(Kind::Socket),
+        libc::S_IFCHR => Some(Kind::CharDevice),
+        libc::S_IFBLK => Some(Kind::BlockDevice),
+        _ => None,
+    }
+}
+
+/// Permission bits, setuid, setgid and sticky.
+pub(super) fn mode_bits(mode: u32) -> u16 {
+    (mode & 0o7777) as u16
+}
+
+pub(super) fn file_attr(attributes: &Attributes) -> FileAttr {
+    FileAttr {
+        ino: INodeNo(attributes.ino.0),
+        size: attributes.size,
+        blocks: attributes.allocated_bytes.div_ceil(STAT_BLOCK_BYTES),
+        atime: system_time(attributes.atime),
+        mtime: system_time(attributes.mtime),
+        ctime: system_time(attributes.ctime),
+        crtime: system_time(attributes.btime),
+        kind: file_type(attributes.kind),
+        perm: attributes.mode,
+        nlink: attributes.nlink,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: attributes.rdev,
+        blksize: PREFERRED_IO_BYTES,
+        flags: 0,
+    }
+}
+
+/// The answer to a lookup that the kernel may remember: inode 0 says that there is no such name.
+pub(super) fn no_entry() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 0,
+        flags: 0,
+    }
+}
+
+/// A time beyond what this machine can express becomes the epoch.
+fn system_time(time: Timestamp) -> SystemTime {
+    let whole = Duration::from_secs(time.seconds.unsigned_abs());
+    let seconds = if time.seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    let nanoseconds = Duration::from_nanos(u64::from(time.nanoseconds));
+    seconds.and_then(|seconds| seconds.checked_add(nanoseconds)).unwrap_or(UNIX_EPOCH)
+}
+
+/// The inverse of what fuser 0.18 makes of the kernel's (seconds, nanoseconds). Before the epoch it subtracts the
+/// nanoseconds where it should add them (`time.rs`, `system_time_from_time`): undone here, so that times before 1970 keep
+/// their nanoseconds.
+pub(super) fn timestamp(time: SystemTime) -> Timestamp {
+    let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => Timestamp { seconds: seconds(after), nanoseconds: after.subsec_nanos() },
+        Err(before) => {
+            let before = before.duration();
+            Timestamp { seconds: -seconds(before), nanoseconds: before.subsec_nanos() }
+        }
+    }
+}
+
+pub(super) fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::Now,
+        TimeOrNow::SpecificTime(time) => SetTime::To(timestamp(time)),
+    }
+}
+
+/// `None`: a flag that renameat2(2) does not have.
+pub(super) fn rename_flags(flags: fuser::RenameFlags) -> Option<RenameFlags> {
+    let known =
+        fuser::RenameFlags::RENAME_NOREPLACE | fuser::RenameFlags::RENAME_EXCHANGE | fuser::RenameFlags::RENAME_WHITEOUT;
+    known.contains(flags).then(|| RenameFlags {
+        no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
+        exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),
+        whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT),
+    })
+}
+
+/// `None`: flags that setxattr(2) refuses.
+pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
+    match flags {
+        0 => Some(XattrMode::Any),
+        libc::XATTR_CREATE => Some(XattrMode::Create),
+        libc::XATTR_REPLACE => Some(XattrMode::Replace),
+        _ => None,
+    }
+}
+
+/// How the kernel treats an open file.
+///
+/// Nobody but this kernel changes the volume while it is mounted, so its page cache is right whatever is opened when
+/// (`KEEP_CACHE`). `O_DIRECT` goes around it, with writes within the file in parallel. A file opened for reading has
+/// nothing to report at close (`NOFLUSH`).
+pub(super) fn open_reply(open_flags: i32) -> FopenFlags {
+    let cache = if open_flags & libc::O_DIRECT != 0 {
+        FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+    } else {
+        FopenFlags::FOPEN_KEEP_CACHE
+    };
+    let read_only = open_flags & libc::O_ACCMODE == libc::O_RDONLY;
+    if read_only { cache | FopenFlags::FOPEN_NOFLUSH } else { cache }
+}
+
+#[cfg(test)]
+#[path = "translate_tests.rs"]
+mod tests;
