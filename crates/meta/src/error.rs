@@ -42,6 +42,12 @@ pub enum MetaError {
     /// No such extended attribute.
     #[error("no such extended attribute")]
     NoAttribute,
+    /// Longer than 64 KiB.
+    #[error("the extended attribute's value is {bytes} bytes long; at most 65536 are allowed")]
+    AttributeTooLarge {
+        /// Its length.
+        bytes: usize,
+    },
     /// Offset or size beyond what a file can have (2^63 - 1).
     #[error("file too large")]
     TooLarge,

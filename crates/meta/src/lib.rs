@@ -7,12 +7,19 @@
 //!
 //! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`.
 
+pub mod conformance;
+pub mod engines;
 pub mod error;
+pub mod fsck;
+pub mod keys;
 pub mod kv;
+pub mod owner;
+pub mod store;
 pub mod types;
 
 pub use error::MetaError;
+pub use store::Store;
 pub use types::{
-    Access, Extent, FileCommit, JournalPage, NewInode, Entry, RenameFlags, RenameOutcome, SetAttributes, UnlinkOutcome,
-    XattrMode,
+    Access, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, ReclaimStep, RenameFlags, RenameOutcome,
+    SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };

@@ -26,6 +26,24 @@ pub struct Extent {
     pub segment_offset: u64,
 }
 
+impl Extent {
+    /// Where the run ends in the file. Only of an extent that is within a file and its segment.
+    pub fn end(&self) -> u64 {
+        self.file_offset + self.length
+    }
+}
+
+/// A run of a file's bytes that was copied to a new segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentMove {
+    /// The file.
+    pub ino: Ino,
+    /// Where the bytes lay when they were read.
+    pub from: Extent,
+    /// Where the copy lies: the same file offset and length.
+    pub to: Extent,
+}
+
 /// What a new inode starts as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInode {
@@ -98,6 +116,22 @@ pub struct RenameOutcome {
     pub replaced: Option<Attributes>,
 }
 
+/// How far a reclaim has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReclaimStep {
+    /// Nothing of the inode is left; else call again.
+    pub done: bool,
+}
+
+/// What a volume holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Inodes, those that wait for reclaim included.
+    pub inodes: u64,
+    /// Bytes that files refer to; redundancy, dead bytes and the journal not counted.
+    pub live_bytes: u64,
+}
+
 /// How to set an extended attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
@@ -125,7 +159,7 @@ pub struct FileCommit {
     pub ino: Ino,
     /// New extents, ascending, not overlapping; they replace whatever lay under them.
     pub extents: Vec<Extent>,
-    /// The file's size after the change.
+    /// The file's size after the change; what extents and journal pages have beyond it is cut off.
     pub size: u64,
     /// Its modification and change time after the change.
     pub mtime: Timestamp,
@@ -133,7 +167,7 @@ pub struct FileCommit {
     pub ctime: Timestamp,
     /// Set-user-id and set-group-id bits are cleared (a write by somebody without the right to keep them): new mode.
     pub mode: Option<u16>,
-    /// Journal pages to write.
+    /// Journal pages to write, after the drops; each replaces what was journaled of its page.
     pub journal: Vec<JournalPage>,
     /// Journal pages that the extents supersede.
     pub journal_drop: Vec<u64>,

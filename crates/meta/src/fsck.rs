@@ -1,0 +1,1 @@
+//! The consistency check of a volume's metadata.

@@ -1,0 +1,371 @@
+//! Every key of the metadata store: one byte that names the table, then big-endian numbers and raw names, so that byte
+//! order is the order each table is read in.
+//!
+//! | table | key | value | written by |
+//! |---|---|---|---|
+//! | volume | - | volume record | format |
+//! | inode | ino | attributes | owner |
+//! | dirent | parent, name | ino, kind, cookie | owner |
+//! | entry | parent, cookie | ino, name: the listing order | owner |
+//! | symlink | ino | target | owner |
+//! | xattr | ino, name | value | owner |
+//! | extent | ino, end offset | length, segment, segment offset; holes are absent | owner |
+//! | journal | ino, page | byte ranges of the page that are not in a segment yet | owner |
+//! | orphan | ino | an inode without a name, waiting for reclaim | owner |
+//! | live | segment | bytes that extents refer to; gone when the segment is dead | owner |
+//! | used-by | segment, ino | a file with extents there; may name too many files, never too few | owner |
+//! | policy | policy id | policy record | owner |
+//! | counter | which | first unused number | owner |
+//! | usage | - | inodes and live bytes of the volume | owner |
+//! | segment | segment | segment record | owner makes it, care replaces it |
+//! | on-node | node, segment | which segments have a shard there | owner, care |
+//! | damaged | segment | waits for repair | owner, care |
+//! | trash | milliseconds of death, segment | waits for the collector | owner, care |
+//! | dead | segment | when it died: its place in the trash | owner, care |
+//! | node | node | node record | anybody |
+//! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
+//! | job | name | opaque state of a resumable job | anybody |
+//!
+//! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the extent
+//! that covers it, or the next one.
+//!
+//! [`Key::sharing`] tells what several processes write (segment, on-node, damaged, trash, dead, node, roster, job) from
+//! what only the owner of the volume writes (all else); [`SHARED`] says the same to an engine.
+
+use std::fmt;
+use std::ops::Range;
+
+use weft_format::{Ino, NodeId, PolicyId, SegmentId};
+
+use crate::kv::SharedPrefix;
+
+/// Who writes a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Only the process that holds the volume with [`crate::Access::Owner`].
+    Owner,
+    /// Any process that holds the volume, at the same time as others.
+    Shared,
+}
+
+/// The tables. The number is the first byte of every key and lives as long as the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "the table at the top of the module says what each holds")]
+pub enum Table {
+    Volume = 1,
+    Inode = 2,
+    Dirent = 3,
+    Entry = 4,
+    Symlink = 5,
+    Xattr = 6,
+    Extent = 7,
+    Journal = 8,
+    Orphan = 9,
+    Live = 10,
+    UsedBy = 11,
+    Policy = 12,
+    Counter = 13,
+    Usage = 14,
+    Segment = 32,
+    OnNode = 33,
+    Damaged = 34,
+    Trash = 35,
+    Node = 36,
+    Roster = 37,
+    Job = 38,
+    Dead = 39,
+}
+
+impl Table {
+    /// All of them, in key order.
+    pub const ALL: [Table; 22] = [
+        Table::Volume,
+        Table::Inode,
+        Table::Dirent,
+        Table::Entry,
+        Table::Symlink,
+        Table::Xattr,
+        Table::Extent,
+        Table::Journal,
+        Table::Orphan,
+        Table::Live,
+        Table::UsedBy,
+        Table::Policy,
+        Table::Counter,
+        Table::Usage,
+        Table::Segment,
+        Table::OnNode,
+        Table::Damaged,
+        Table::Trash,
+        Table::Node,
+        Table::Roster,
+        Table::Job,
+        Table::Dead,
+    ];
+
+    /// Who writes it. Shared tables have the numbers from 32 on.
+    pub fn sharing(self) -> Sharing {
+        if (self as u8) < Table::Segment as u8 { Sharing::Owner } else { Sharing::Shared }
+    }
+
+    /// All keys of the table.
+    pub fn range(self) -> Range<Vec<u8>> {
+        within(vec![self as u8])
+    }
+
+    fn of(tag: u8) -> Option<Table> {
+        Self::ALL.into_iter().find(|table| *table as u8 == tag)
+    }
+}
+
+/// The shared tables as an engine needs to know them. Segment ids are given out once.
+pub const SHARED: &[SharedPrefix] = &[
+    SharedPrefix { prefix: &[Table::Segment as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::OnNode as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Damaged as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Trash as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Node as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Roster as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Job as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Dead as u8], fresh_ids: true },
+];
+
+/// What numbers are given out of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Counter {
+    /// Inode numbers.
+    Ino = 1,
+    /// Positions in directory listings; unique in the volume, so that an entry may keep its own when it moves.
+    Cookie = 2,
+}
+
+/// One key, typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the table at the top of the module says what each holds")]
+pub enum Key<'a> {
+    Volume,
+    Inode(Ino),
+    Dirent(Ino, &'a [u8]),
+    Entry(Ino, u64),
+    Symlink(Ino),
+    Xattr(Ino, &'a [u8]),
+    Extent(Ino, u64),
+    Journal(Ino, u64),
+    Orphan(Ino),
+    Live(SegmentId),
+    UsedBy(SegmentId, Ino),
+    Policy(PolicyId),
+    Counter(Counter),
+    Usage,
+    Segment(SegmentId),
+    OnNode(NodeId, SegmentId),
+    Damaged(SegmentId),
+    Trash(u64, SegmentId),
+    Node(NodeId),
+    Roster,
+    Job(&'a [u8]),
+    Dead(SegmentId),
+}
+
+impl<'a> Key<'a> {
+    /// Which table it belongs to.
+    pub fn table(&self) -> Table {
+        match self {
+            Key::Volume => Table::Volume,
+            Key::Inode(_) => Table::Inode,
+            Key::Dirent(..) => Table::Dirent,
+            Key::Entry(..) => Table::Entry,
+            Key::Symlink(_) => Table::Symlink,
+            Key::Xattr(..) => Table::Xattr,
+            Key::Extent(..) => Table::Extent,
+            Key::Journal(..) => Table::Journal,
+            Key::Orphan(_) => Table::Orphan,
+            Key::Live(_) => Table::Live,
+            Key::UsedBy(..) => Table::UsedBy,
+            Key::Policy(_) => Table::Policy,
+            Key::Counter(_) => Table::Counter,
+            Key::Usage => Table::Usage,
+            Key::Segment(_) => Table::Segment,
+            Key::OnNode(..) => Table::OnNode,
+            Key::Damaged(_) => Table::Damaged,
+            Key::Trash(..) => Table::Trash,
+            Key::Node(_) => Table::Node,
+            Key::Roster => Table::Roster,
+            Key::Job(_) => Table::Job,
+            Key::Dead(_) => Table::Dead,
+        }
+    }
+
+    /// Its bytes in the engine.
+    pub fn encode(&self) -> Vec<u8> {
+        let table = self.table() as u8;
+        match *self {
+            Key::Volume | Key::Usage | Key::Roster => vec![table],
+            Key::Inode(ino) | Key::Symlink(ino) | Key::Orphan(ino) => join(table, &[&ino.0.to_be_bytes()]),
+            Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
+            Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
+                join(table, &[&ino.0.to_be_bytes(), &number.to_be_bytes()])
+            }
+            Key::Live(segment) | Key::Segment(segment) | Key::Damaged(segment) | Key::Dead(segment) => {
+                join(table, &[&segment.to_bytes()])
+            }
+            Key::UsedBy(segment, ino) => join(table, &[&segment.to_bytes(), &ino.0.to_be_bytes()]),
+            Key::Policy(policy) => join(table, &[&policy.0.to_be_bytes()]),
+            Key::Counter(counter) => vec![table, counter as u8],
+            Key::OnNode(node, segment) => join(table, &[&node.to_bytes(), &segment.to_bytes()]),
+            Key::Trash(died_ms, segment) => join(table, &[&died_ms.to_be_bytes(), &segment.to_bytes()]),
+            Key::Node(node) => join(table, &[&node.to_bytes()]),
+            Key::Job(name) => join(table, &[name]),
+        }
+    }
+
+    /// The inverse of [`Self::encode`]; `None` for bytes that are no key of this format.
+    pub fn parse(bytes: &'a [u8]) -> Option<Key<'a>> {
+        let (tag, mut rest) = bytes.split_first()?;
+        let rest = &mut rest;
+        let key = match Table::of(*tag)? {
+            Table::Volume => Key::Volume,
+            Table::Inode => Key::Inode(take_ino(rest)?),
+            Table::Dirent => Key::Dirent(take_ino(rest)?, std::mem::take(rest)),
+            Table::Entry => Key::Entry(take_ino(rest)?, take_u64(rest)?),
+            Table::Symlink => Key::Symlink(take_ino(rest)?),
+            Table::Xattr => Key::Xattr(take_ino(rest)?, std::mem::take(rest)),
+            Table::Extent => Key::Extent(take_ino(rest)?, take_u64(rest)?),
+            Table::Journal => Key::Journal(take_ino(rest)?, take_u64(rest)?),
+            Table::Orphan => Key::Orphan(take_ino(rest)?),
+            Table::Live => Key::Live(take_segment(rest)?),
+            Table::UsedBy => Key::UsedBy(take_segment(rest)?, take_ino(rest)?),
+            Table::Policy => Key::Policy(PolicyId(u32::from_be_bytes(take(rest)?))),
+            Table::Counter => Key::Counter(match take(rest)? {
+                [1] => Counter::Ino,
+                [2] => Counter::Cookie,
+                _ => return None,
+            }),
+            Table::Usage => Key::Usage,
+            Table::Segment => Key::Segment(take_segment(rest)?),
+            Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
+            Table::Damaged => Key::Damaged(take_segment(rest)?),
+            Table::Trash => Key::Trash(take_u64(rest)?, take_segment(rest)?),
+            Table::Node => Key::Node(NodeId::from_bytes(take(rest)?)),
+            Table::Roster => Key::Roster,
+            Table::Job => Key::Job(std::mem::take(rest)),
+            Table::Dead => Key::Dead(take_segment(rest)?),
+        };
+        rest.is_empty().then_some(key)
+    }
+
+    /// Who writes the table that an engine's key belongs to; [`Sharing::Shared`], the careful answer, for bytes that are
+    /// no key of this format.
+    pub fn sharing(bytes: &[u8]) -> Sharing {
+        bytes.first().and_then(|tag| Table::of(*tag)).map_or(Sharing::Shared, Table::sharing)
+    }
+}
+
+/// The key as a person sees it in a message: `dirent/1/notes.txt`.
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Key::Volume => write!(f, "volume"),
+            Key::Inode(ino) => write!(f, "inode/{ino}"),
+            Key::Dirent(parent, name) => write!(f, "dirent/{parent}/{}", name.escape_ascii()),
+            Key::Entry(parent, cookie) => write!(f, "entry/{parent}/{cookie}"),
+            Key::Symlink(ino) => write!(f, "symlink/{ino}"),
+            Key::Xattr(ino, name) => write!(f, "xattr/{ino}/{}", name.escape_ascii()),
+            Key::Extent(ino, end) => write!(f, "extent/{ino}/{end}"),
+            Key::Journal(ino, page) => write!(f, "journal/{ino}/{page}"),
+            Key::Orphan(ino) => write!(f, "orphan/{ino}"),
+            Key::Live(segment) => write!(f, "live/{segment}"),
+            Key::UsedBy(segment, ino) => write!(f, "used-by/{segment}/{ino}"),
+            Key::Policy(policy) => write!(f, "policy/{}", policy.0),
+            Key::Counter(Counter::Ino) => write!(f, "counter/ino"),
+            Key::Counter(Counter::Cookie) => write!(f, "counter/cookie"),
+            Key::Usage => write!(f, "usage"),
+            Key::Segment(segment) => write!(f, "segment/{segment}"),
+            Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),
+            Key::Damaged(segment) => write!(f, "damaged/{segment}"),
+            Key::Trash(died_ms, segment) => write!(f, "trash/{died_ms}/{segment}"),
+            Key::Node(node) => write!(f, "node/{node}"),
+            Key::Roster => write!(f, "roster"),
+            Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
+            Key::Dead(segment) => write!(f, "dead/{segment}"),
+        }
+    }
+}
+
+/// Any bytes as a message shows them: the typed form where they are a key, else escaped.
+pub fn printable(bytes: &[u8]) -> String {
+    Key::parse(bytes).map_or_else(|| bytes.escape_ascii().to_string(), |key| key.to_string())
+}
+
+/// All keys of `table` whose first number is `ino`: the entries of a directory, the extents of a file.
+pub fn of_ino(table: Table, ino: Ino) -> Range<Vec<u8>> {
+    within(join(table as u8, &[&ino.0.to_be_bytes()]))
+}
+
+/// The files that may have extents in `segment`.
+pub fn users_of(segment: SegmentId) -> Range<Vec<u8>> {
+    within(join(Table::UsedBy as u8, &[&segment.to_bytes()]))
+}
+
+/// The segments that have a shard on `node`.
+pub fn on_node(node: NodeId) -> Range<Vec<u8>> {
+    within(join(Table::OnNode as u8, &[&node.to_bytes()]))
+}
+
+/// The part of `range` that lies after `key`.
+pub fn after(range: Range<Vec<u8>>, key: Option<Key<'_>>) -> Range<Vec<u8>> {
+    match key {
+        None => range,
+        Some(key) => {
+            let mut start = key.encode();
+            // The smallest byte string above `key`.
+            start.push(0);
+            start..range.end
+        }
+    }
+}
+
+/// All keys that begin with `prefix`.
+fn within(prefix: Vec<u8>) -> Range<Vec<u8>> {
+    let mut end = prefix.clone();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    prefix..end
+}
+
+fn join(table: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(1 + parts.iter().map(|part| part.len()).sum::<usize>());
+    key.push(table);
+    for part in parts {
+        key.extend_from_slice(part);
+    }
+    key
+}
+
+pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk::<N>()?;
+    *rest = tail;
+    Some(*head)
+}
+
+fn take_u64(rest: &mut &[u8]) -> Option<u64> {
+    take(rest).map(u64::from_be_bytes)
+}
+
+fn take_ino(rest: &mut &[u8]) -> Option<Ino> {
+    take_u64(rest).map(Ino)
+}
+
+fn take_segment(rest: &mut &[u8]) -> Option<SegmentId> {
+    take(rest).map(SegmentId::from_bytes)
+}
+
+#[cfg(test)]
+#[path = "keys_tests.rs"]
+mod tests;

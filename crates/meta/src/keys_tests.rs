@@ -1,0 +1,105 @@
+use super::*;
+
+fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
+    let segment = SegmentId(0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10);
+    let node = NodeId(0xaa);
+    vec![
+        (Key::Volume, "01", "volume"),
+        (Key::Inode(Ino(1)), "020000000000000001", "inode/1"),
+        (Key::Dirent(Ino(1), b"a b"), "030000000000000001612062", "dirent/1/a b"),
+        (Key::Entry(Ino(2), 17), "0400000000000000020000000000000011", "entry/2/17"),
+        (Key::Symlink(Ino(3)), "050000000000000003", "symlink/3"),
+        (Key::Xattr(Ino(3), b"user.x"), "060000000000000003757365722e78", "xattr/3/user.x"),
+        (Key::Extent(Ino(3), 4096), "0700000000000000030000000000001000", "extent/3/4096"),
+        (Key::Journal(Ino(3), 2), "0800000000000000030000000000000002", "journal/3/2"),
+        (Key::Orphan(Ino(9)), "090000000000000009", "orphan/9"),
+        (Key::Live(segment), "0a0102030405060708090a0b0c0d0e0f10", "live/0102030405060708090a0b0c0d0e0f10"),
+        (
+            Key::UsedBy(segment, Ino(5)),
+            "0b0102030405060708090a0b0c0d0e0f100000000000000005",
+            "used-by/0102030405060708090a0b0c0d0e0f10/5",
+        ),
+        (Key::Policy(PolicyId(7)), "0c00000007", "policy/7"),
+        (Key::Counter(Counter::Ino), "0d01", "counter/ino"),
+        (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
+        (Key::Usage, "0e", "usage"),
+        (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
+        (
+            Key::OnNode(node, segment),
+            "21000000000000000000000000000000aa0102030405060708090a0b0c0d0e0f10",
+            "on-node/000000000000000000000000000000aa/0102030405060708090a0b0c0d0e0f10",
+        ),
+        (Key::Damaged(segment), "220102030405060708090a0b0c0d0e0f10", "damaged/0102030405060708090a0b0c0d0e0f10"),
+        (
+            Key::Trash(1000, segment),
+            "2300000000000003e80102030405060708090a0b0c0d0e0f10",
+            "trash/1000/0102030405060708090a0b0c0d0e0f10",
+        ),
+        (Key::Node(node), "24000000000000000000000000000000aa", "node/000000000000000000000000000000aa"),
+        (Key::Roster, "25", "roster"),
+        (Key::Job(b"scrub"), "267363727562", "job/scrub"),
+        (Key::Dead(segment), "270102030405060708090a0b0c0d0e0f10", "dead/0102030405060708090a0b0c0d0e0f10"),
+    ]
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn golden_bytes_and_printed_form() {
+    for (key, bytes, printed) in samples() {
+        let encoded = key.encode();
+        assert_eq!(hex(&encoded), bytes, "{key}");
+        assert_eq!(Key::parse(&encoded), Some(key));
+        assert_eq!(key.to_string(), printed);
+        assert_eq!(printable(&encoded), printed);
+    }
+}
+
+#[test]
+fn every_table_has_a_sample_and_a_sharing() {
+    for table in Table::ALL {
+        assert!(samples().iter().any(|(key, ..)| key.table() == table), "{table:?}");
+    }
+    for table in Table::ALL {
+        let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
+        assert_eq!(table.sharing() == Sharing::Shared, is_shared, "{table:?}");
+    }
+    assert_eq!(Key::sharing(&Key::Segment(SegmentId(1)).encode()), Sharing::Shared);
+    assert_eq!(Key::sharing(&Key::Live(SegmentId(1)).encode()), Sharing::Owner);
+    assert_eq!(Key::sharing(b"\xff"), Sharing::Shared);
+    assert_eq!(Key::sharing(b""), Sharing::Shared);
+}
+
+#[test]
+fn other_bytes_are_no_key() {
+    for (key, ..) in samples() {
+        let mut bytes = key.encode();
+        if !matches!(key, Key::Dirent(..) | Key::Xattr(..) | Key::Job(_)) {
+            bytes.push(0);
+            assert_eq!(Key::parse(&bytes), None, "{key} with a byte more");
+            bytes.pop();
+            bytes.pop();
+            assert_eq!(Key::parse(&bytes), None, "{key} with a byte less");
+        }
+    }
+    assert_eq!(Key::parse(b"\x0d\x07"), None);
+    assert_eq!(printable(b"\xffx"), "\\xffx");
+}
+
+#[test]
+fn ranges_hold_their_own_keys_only() {
+    let range = of_ino(Table::Extent, Ino(255));
+    assert!(range.contains(&Key::Extent(Ino(255), 0).encode()));
+    assert!(range.contains(&Key::Extent(Ino(255), u64::MAX).encode()));
+    assert!(!range.contains(&Key::Extent(Ino(256), 0).encode()));
+    assert!(!range.contains(&Key::Extent(Ino(254), u64::MAX).encode()));
+    let last = of_ino(Table::Extent, Ino(u64::MAX));
+    assert!(last.contains(&Key::Extent(Ino(u64::MAX), u64::MAX).encode()));
+    assert!(!last.contains(&Key::Journal(Ino(0), 0).encode()));
+
+    let rest = after(Table::Orphan.range(), Some(Key::Orphan(Ino(4))));
+    assert!(!rest.contains(&Key::Orphan(Ino(4)).encode()));
+    assert!(rest.contains(&Key::Orphan(Ino(5)).encode()));
+}

@@ -1,0 +1,215 @@
+//! File-system logic over the engine: every operation is one transaction, or, where it may touch more keys than one
+//! transaction should, a row of transactions with a consistent state after each.
+//!
+//! How an operation runs: take the process's transaction lock, take a snapshot, run the closure (its reads become checks,
+//! its writes wait in memory and are seen by its own later reads), commit; where another process changed something that
+//! was read, again on a new snapshot.
+//!
+//! * The lock makes the owner's operations run one after another. They only touch memory (an engine's commit is
+//!   write-behind), so a finer lock would buy little; what waits, waits in [`Store::flush`], outside of it.
+//! * Scans are not checked key by key. What must not change under a scan is guarded by a key that the operation also
+//!   reads and that every change of the scanned keys also reads: the directory's inode for its entries, the file's inode
+//!   for its extents and journal pages.
+//! * Durable only after [`Store::flush`], in commit order.
+//!
+//! Where to read on: `txn.rs` and `values.rs`, then `names.rs` and `rename.rs` (the tree), `mapping.rs` (extents under
+//! changes), `commit.rs`, `data.rs`, `reclaim.rs` (file bytes), `segments.rs`, `nodes.rs`, `policies.rs` (the rest).
+
+mod attributes;
+mod commit;
+mod data;
+mod mapping;
+mod names;
+mod nodes;
+mod policies;
+mod reclaim;
+mod rename;
+mod segments;
+mod txn;
+pub(crate) mod values;
+mod xattrs;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
+use weft_format::{Ino, PolicyId};
+
+use crate::MetaError;
+use crate::keys::{Counter, Key};
+use crate::kv::{Batch, Kv, KvError};
+use txn::Txn;
+use values::Usage;
+
+/// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only other processes' changes of shared
+/// records make one fail, and they make few.
+const ATTEMPTS: u32 = 32;
+
+/// So many numbers are taken from a counter at once, so that the counter is not written for every file. What a process
+/// leaves of its block is never used.
+const NUMBER_BLOCK: u64 = 4096;
+
+/// Listing positions 0 to 15 are left to whoever adds `.` and `..`.
+const FIRST_COOKIE: u64 = 16;
+
+/// Milliseconds since the Unix epoch; times before it count as 0.
+pub(crate) fn milliseconds(time: Timestamp) -> u64 {
+    let seconds = u64::try_from(time.seconds).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(u64::from(time.nanoseconds / 1_000_000))
+}
+
+/// The metadata of one volume.
+pub struct Store {
+    kv: Arc<dyn Kv>,
+    volume: VolumeRecord,
+    /// Held while a transaction runs and commits.
+    transaction: Mutex<()>,
+    inos: Mutex<Range<u64>>,
+    cookies: Mutex<Range<u64>>,
+}
+
+impl Store {
+    /// Makes a new volume in an empty engine: its record, the default policy and an empty root directory (mode 0755, of
+    /// user and group 0), and makes them durable.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`] if the engine holds anything already.
+    pub fn format(
+        kv: Arc<dyn Kv>,
+        volume: &VolumeRecord,
+        default: &PolicyRecord,
+        now: Timestamp,
+    ) -> Result<Store, MetaError> {
+        let store = Self::over(kv, volume.clone());
+        store.transact(|txn| {
+            if !txn.scan(&(Vec::new()..vec![u8::MAX]), 1)?.is_empty() {
+                return Err(MetaError::Refused("the metadata store is not empty: format a new one".into()));
+            }
+            txn.put(Key::Volume, volume.encode());
+            txn.put(Key::Policy(volume.default_policy), default.encode());
+            txn.put(Key::Counter(Counter::Ino), values::number(Ino::ROOT.0 + 1));
+            txn.put(Key::Counter(Counter::Cookie), values::number(FIRST_COOKIE));
+            txn.put(Key::Usage, Usage { inodes: 1, live_bytes: 0 }.encode());
+            txn.put_inode(&Attributes {
+                ino: Ino::ROOT,
+                kind: Kind::Directory,
+                mode: 0o755,
+                uid: 0,
+                gid: 0,
+                nlink: 2,
+                rdev: 0,
+                size: 0,
+                allocated_bytes: 0,
+                atime: now,
+                mtime: now,
+                ctime: now,
+                btime: now,
+                policy: volume.default_policy,
+                parent: Ino::ROOT,
+            });
+            Ok(())
+        })?;
+        store.flush()?;
+        Ok(store)
+    }
+
+    /// Opens a volume that exists.
+    ///
+    /// # Errors
+    /// [`MetaError::Refused`] if the engine holds no volume, or one of a newer format.
+    pub fn open(kv: Arc<dyn Kv>) -> Result<Store, MetaError> {
+        let found = kv.snapshot()?.get(&Key::Volume.encode())?;
+        let Some(bytes) = found else {
+            return Err(MetaError::Refused("the metadata store holds no volume: format one, or name another store".into()));
+        };
+        let volume = VolumeRecord::decode(&bytes).map_err(|error| match error {
+            RecordError::UnknownVersion { .. } => MetaError::Refused(error.to_string()),
+            RecordError::Damaged { .. } => values::damaged(&Key::Volume, error),
+        })?;
+        Ok(Self::over(kv, volume))
+    }
+
+    fn over(kv: Arc<dyn Kv>, volume: VolumeRecord) -> Store {
+        Store { kv, volume, transaction: Mutex::new(()), inos: Mutex::new(0..0), cookies: Mutex::new(0..0) }
+    }
+
+    /// What the volume is.
+    pub fn volume(&self) -> &VolumeRecord {
+        &self.volume
+    }
+
+    /// Returns when everything committed before is durable.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn flush(&self) -> Result<(), MetaError> {
+        Ok(self.kv.flush()?)
+    }
+
+    /// Runs `operation` on one snapshot and forgets what it would have written.
+    fn view<T>(&self, operation: impl FnOnce(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        let snapshot = self.kv.snapshot()?;
+        operation(&mut Txn::reading(&*snapshot))
+    }
+
+    /// Runs `operation` until it commits on an unchanged snapshot.
+    fn transact<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        let _alone = self.transaction.lock();
+        for _ in 0..ATTEMPTS {
+            let (answer, batch) = {
+                let snapshot = self.kv.snapshot()?;
+                let mut txn = Txn::writing(&*snapshot);
+                (operation(&mut txn)?, txn.into_batch()?)
+            };
+            match self.commit_batch(batch) {
+                Err(MetaError::Engine(KvError::Conflict)) => {}
+                Err(error) => return Err(error),
+                Ok(()) => return Ok(answer),
+            }
+        }
+        Err(KvError::Conflict.into())
+    }
+
+    fn commit_batch(&self, batch: Batch) -> Result<(), MetaError> {
+        if batch.writes.is_empty() {
+            return Ok(());
+        }
+        Ok(self.kv.commit(batch)?)
+    }
+
+    /// A number that was never given out before. Not to be called within a transaction: it may need its own.
+    fn allocate(&self, counter: Counter) -> Result<u64, MetaError> {
+        let mut block = match counter {
+            Counter::Ino => self.inos.lock(),
+            Counter::Cookie => self.cookies.lock(),
+        };
+        if block.is_empty() {
+            *block = self.transact(|txn| {
+                let key = Key::Counter(counter);
+                let bytes = txn.get(key)?.ok_or_else(|| values::damaged(&key, "it is missing"))?;
+                let first = values::decode_number(&key, &bytes)?;
+                let end = first.checked_add(NUMBER_BLOCK).ok_or_else(|| values::damaged(&key, "it is used up"))?;
+                txn.put(key, values::number(end));
+                Ok(first..end)
+            })?;
+        }
+        let number = block.start;
+        block.start += 1;
+        Ok(number)
+    }
+
+    /// The engine, for the consistency check.
+    pub(crate) fn kv(&self) -> &dyn Kv {
+        &*self.kv
+    }
+
+    /// The volume's default policy.
+    pub fn default_policy(&self) -> PolicyId {
+        self.volume.default_policy
+    }
+}
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,43 @@
+//! Attributes as a caller sets them, and what the volume holds in all.
+
+use weft_format::Ino;
+use weft_format::records::Attributes;
+
+use super::Store;
+use crate::MetaError;
+use crate::types::{SetAttributes, Statistics};
+
+impl Store {
+    /// Changes what is given and returns the result.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` (a mode with bits beyond `0o7777`, a time with 10^9 nanoseconds).
+    pub fn set_attributes(&self, ino: Ino, change: &SetAttributes) -> Result<Attributes, MetaError> {
+        self.transact(|txn| {
+            let mut attributes = txn.inode(ino)?;
+            attributes.mode = change.mode.unwrap_or(attributes.mode);
+            attributes.uid = change.uid.unwrap_or(attributes.uid);
+            attributes.gid = change.gid.unwrap_or(attributes.gid);
+            attributes.atime = change.atime.unwrap_or(attributes.atime);
+            attributes.mtime = change.mtime.unwrap_or(attributes.mtime);
+            attributes.ctime = change.ctime.unwrap_or(attributes.ctime);
+            txn.put_inode(&attributes);
+            Ok(attributes)
+        })
+    }
+
+    /// What the volume holds: one read. The count lies in one record that every create, reclaim and commit of data
+    /// changes in its own transaction, so it is exact also after a crash; it costs them one key. (Several mounts of one
+    /// volume would need a record each.)
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn statistics(&self) -> Result<Statistics, MetaError> {
+        let usage = self.view(|txn| txn.usage())?;
+        Ok(Statistics { inodes: usage.inodes, live_bytes: usage.live_bytes })
+    }
+}
+
+#[cfg(test)]
+#[path = "attributes_tests.rs"]
+mod tests;

@@ -1,0 +1,170 @@
+//! A file's bytes: where they lie, and cutting them.
+
+use std::ops::Range;
+
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind, Timestamp};
+
+use super::commit::MAX_FILE_BYTES;
+use super::mapping::{Changes, clip, parse_extent, parse_page};
+use super::txn::Txn;
+use super::values::PAGE_BYTES;
+use super::{Store, milliseconds};
+use crate::MetaError;
+use crate::keys::{Key, Table, after, of_ino};
+use crate::types::{Extent, JournalPage};
+
+/// Extents (and pages) that one transaction cuts; each may cost four keys.
+const STEP_PAIRS: usize = 128;
+
+/// Pairs read at once where there may be many.
+const READ_PAIRS: usize = 256;
+
+impl Txn<'_> {
+    fn file(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
+        let attributes = self.inode(ino)?;
+        match attributes.kind {
+            Kind::File => Ok(attributes),
+            Kind::Directory => Err(MetaError::IsDirectory),
+            _ => Err(MetaError::Invalid { what: "only a file has a size to change" }),
+        }
+    }
+
+    /// Removes the extents and journaled bytes of a file in `range`, a bounded number of them, and saves its inode.
+    /// Returns up to where it came.
+    fn cut_file(&mut self, attributes: &mut Attributes, range: Range<u64>, now_ms: u64) -> Result<u64, MetaError> {
+        let ino = attributes.ino;
+        let mut changes = Changes::default();
+        let reached = self.cut_extents(ino, range.clone(), STEP_PAIRS, &mut changes)?;
+        let reached = self.cut_journal(ino, range.start..reached, STEP_PAIRS)?;
+        attributes.allocated_bytes = changes.take_allocated(ino, attributes.allocated_bytes)?;
+        self.put_inode(attributes);
+        self.forget_users(ino, &mut changes)?;
+        self.settle(changes, |_| false, now_ms)?;
+        Ok(reached)
+    }
+}
+
+impl Store {
+    /// The extents within `range`, ascending, the first and the last cut to it; what they leave out is holes. What the
+    /// journal holds lies over them.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn extents(&self, ino: Ino, range: Range<u64>) -> Result<Vec<Extent>, MetaError> {
+        self.view(|txn| {
+            let mut found: Vec<Extent> = Vec::new();
+            let mut rest = range.clone();
+            while rest.start < rest.end {
+                let extents = txn.overlapping(ino, &rest, READ_PAIRS)?;
+                found.extend(extents.iter().filter_map(|extent| clip(extent, &range)));
+                match extents.last().filter(|_| extents.len() == READ_PAIRS) {
+                    Some(last) => rest.start = last.end(),
+                    None => break,
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Sets a file's size (and, with `mode`, clears suid and sgid). Growing leaves a hole. Shrinking removes the extents
+    /// and journaled bytes beyond, the last ones first: a crash in between leaves the file longer than asked, and right
+    /// up to there. `ctime` also says when segments died.
+    ///
+    /// # Errors
+    /// `NotFound`, `IsDirectory`, `Invalid`, `TooLarge`.
+    pub fn truncate(
+        &self,
+        ino: Ino,
+        size: u64,
+        mtime: Timestamp,
+        ctime: Timestamp,
+        mode: Option<u16>,
+    ) -> Result<Attributes, MetaError> {
+        if size > MAX_FILE_BYTES {
+            return Err(MetaError::TooLarge);
+        }
+        let cut_to = |boundary: u64, is_last: bool| {
+            self.transact(|txn| {
+                let mut attributes = txn.file(ino)?;
+                attributes.size = if is_last { boundary } else { attributes.size.min(boundary) };
+                attributes.mtime = mtime;
+                attributes.ctime = ctime;
+                attributes.mode = mode.unwrap_or(attributes.mode);
+                let reached = txn.cut_file(&mut attributes, boundary..u64::MAX, milliseconds(ctime))?;
+                if reached == u64::MAX {
+                    Ok(attributes)
+                } else {
+                    Err(MetaError::Invalid { what: "a file was written to while it was cut" })
+                }
+            })
+        };
+        for boundary in self.cut_boundaries(ino, size)?.into_iter().rev() {
+            cut_to(boundary, false)?;
+        }
+        cut_to(size, true)
+    }
+
+    /// Offsets above `size`, ascending: beyond each and up to the next there is no more than one transaction cuts.
+    fn cut_boundaries(&self, ino: Ino, size: u64) -> Result<Vec<u64>, MetaError> {
+        self.view(|txn| {
+            let mut boundaries = Vec::new();
+            let mut extents = after(of_ino(Table::Extent, ino), Some(Key::Extent(ino, size)));
+            loop {
+                let pairs = txn.scan(&extents, STEP_PAIRS / 2)?;
+                let Some((key, value)) = pairs.last().filter(|_| pairs.len() == STEP_PAIRS / 2) else { break };
+                boundaries.push(parse_extent(key, value)?.end());
+                extents = after(extents, Key::parse(key));
+            }
+            let mut pages = Key::Journal(ino, size / PAGE_BYTES).encode()..of_ino(Table::Journal, ino).end;
+            loop {
+                let pairs = txn.scan(&pages, STEP_PAIRS / 2)?;
+                let Some((key, value)) = pairs.last().filter(|_| pairs.len() == STEP_PAIRS / 2) else { break };
+                boundaries.push((parse_page(key, value)?.page + 1) * PAGE_BYTES);
+                pages = after(pages, Key::parse(key));
+            }
+            boundaries.sort_unstable();
+            boundaries.dedup();
+            Ok(boundaries)
+        })
+    }
+
+    /// Makes a hole: removes extents and journaled bytes in `range`. The size stays. Large holes are made from the front
+    /// in several transactions. `ctime` also says when segments died.
+    ///
+    /// # Errors
+    /// `NotFound`, `IsDirectory`, `Invalid`.
+    pub fn punch(&self, ino: Ino, range: Range<u64>, mtime: Timestamp, ctime: Timestamp) -> Result<(), MetaError> {
+        let mut rest = range;
+        while rest.start < rest.end {
+            rest.start = self.transact(|txn| {
+                let mut attributes = txn.file(ino)?;
+                attributes.mtime = mtime;
+                attributes.ctime = ctime;
+                txn.cut_file(&mut attributes, rest.clone(), milliseconds(ctime))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Up to `limit` journaled pages after `after`, by inode and page: what a mount takes over when it begins.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn journal(&self, after_page: Option<(Ino, u64)>, limit: usize) -> Result<Vec<(Ino, JournalPage)>, MetaError> {
+        let range = after(Table::Journal.range(), after_page.map(|(ino, page)| Key::Journal(ino, page)));
+        self.view(|txn| {
+            let mut pages = Vec::new();
+            for (key, value) in txn.scan(&range, limit)? {
+                if let Some(Key::Journal(ino, _)) = Key::parse(&key) {
+                    pages.push((ino, parse_page(&key, &value)?));
+                }
+            }
+            Ok(pages)
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "data_tests.rs"]
+mod tests;

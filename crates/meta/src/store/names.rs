@@ -1,0 +1,358 @@
+//! The tree: names, directories, links.
+//!
+//! An owner-only rule holds the two directions of a name together: `dirent/<parent>/<name>` and
+//! `entry/<parent>/<cookie>` are written and removed in the same transaction.
+
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind, Timestamp};
+
+use super::txn::Txn;
+use super::values::{self, Dirent, damaged};
+use super::Store;
+use crate::MetaError;
+use crate::keys::{Counter, Key, Table, after, of_ino};
+use crate::types::{Entry, NewInode, UnlinkOutcome};
+
+/// Longest name, as everywhere on Linux.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Longest target of a symbolic link: a Linux path of 4,096 bytes less its final NUL.
+const MAX_SYMLINK_BYTES: usize = 4095;
+
+const SETGID: u16 = 0o2000;
+
+/// Entries read at once where a whole directory is searched.
+const SEARCH_PAIRS: usize = 1024;
+
+pub(super) fn check_name(name: &[u8]) -> Result<(), MetaError> {
+    if name.len() > MAX_NAME_BYTES {
+        return Err(MetaError::NameTooLong { bytes: name.len() });
+    }
+    if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        return Err(MetaError::InvalidName);
+    }
+    Ok(())
+}
+
+impl Txn<'_> {
+    /// A directory that names may be looked up in.
+    pub(super) fn directory(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
+        let attributes = self.inode(ino)?;
+        if attributes.kind == Kind::Directory { Ok(attributes) } else { Err(MetaError::NotDirectory) }
+    }
+
+    /// A directory that names may be made in: not one that was removed and is only held open.
+    pub(super) fn live_directory(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
+        let attributes = self.directory(ino)?;
+        if attributes.nlink == 0 { Err(MetaError::NotFound) } else { Ok(attributes) }
+    }
+
+    /// The name's entry and its inode.
+    pub(super) fn named(&mut self, parent: Ino, name: &[u8]) -> Result<Option<(Dirent, Attributes)>, MetaError> {
+        let Some(dirent) = self.dirent(parent, name)? else { return Ok(None) };
+        let attributes = self.find_inode(dirent.ino)?;
+        let attributes = attributes.ok_or_else(|| {
+            damaged(&Key::Dirent(parent, name), format!("it leads to inode {}, which does not exist", dirent.ino))
+        })?;
+        Ok(Some((dirent, attributes)))
+    }
+
+    pub(super) fn is_empty_directory(&mut self, ino: Ino) -> Result<bool, MetaError> {
+        Ok(self.scan(&of_ino(Table::Entry, ino), 1)?.is_empty())
+    }
+
+    /// Writes an inode that one of its names was taken from. Without any left it becomes an orphan. Guarded by the
+    /// caller's change of its parent.
+    pub(super) fn drop_link(&mut self, attributes: &mut Attributes, now: Timestamp) -> Result<(), MetaError> {
+        attributes.ctime = now;
+        attributes.nlink = match attributes.kind {
+            Kind::Directory => 0,
+            _ => attributes.nlink.checked_sub(1).ok_or_else(|| {
+                damaged(&Key::Inode(attributes.ino), "it has a name and a link count of 0")
+            })?,
+        };
+        self.put_inode(attributes);
+        if attributes.nlink == 0 {
+            self.put(Key::Orphan(attributes.ino), values::mark());
+        }
+        Ok(())
+    }
+}
+
+/// One subdirectory more in `parent`.
+pub(super) fn add_subdirectory(parent: &mut Attributes) -> Result<(), MetaError> {
+    parent.nlink = parent.nlink.checked_add(1).ok_or(MetaError::TooManyLinks(parent.ino))?;
+    Ok(())
+}
+
+/// One subdirectory less in `parent`.
+pub(super) fn remove_subdirectory(parent: &mut Attributes) -> Result<(), MetaError> {
+    parent.nlink = parent.nlink.checked_sub(1).filter(|count| *count >= 2).ok_or_else(|| {
+        damaged(&Key::Inode(parent.ino), "its link count is lower than its subdirectories make it")
+    })?;
+    Ok(())
+}
+
+impl Store {
+    /// The inode that `name` leads to.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory` (of `parent`).
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes, MetaError> {
+        self.view(|txn| match txn.named(parent, name)? {
+            Some((_, attributes)) => Ok(attributes),
+            None => txn.directory(parent).and(Err(MetaError::NotFound)),
+        })
+    }
+
+    /// The attributes of an inode, orphans included.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes, MetaError> {
+        self.view(|txn| txn.inode(ino))
+    }
+
+    /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent. Three
+    /// reads and five writes, and a symbolic link's target.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`
+    /// (a symbolic link's target).
+    pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode, now: Timestamp) -> Result<Attributes, MetaError> {
+        check_name(name)?;
+        if new.kind == Kind::Symlink && !(1..=MAX_SYMLINK_BYTES).contains(&new.symlink_target.len()) {
+            return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
+        }
+        let ino = Ino(self.allocate(Counter::Ino)?);
+        let cookie = self.allocate(Counter::Cookie)?;
+        self.transact(|txn| {
+            let mut directory = txn.live_directory(parent)?;
+            if txn.dirent(parent, name)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            let attributes = txn.make_inode(ino, &directory, new, now)?;
+            if new.kind == Kind::Directory {
+                add_subdirectory(&mut directory)?;
+            }
+            directory.mtime = now;
+            directory.ctime = now;
+            txn.put_inode(&directory);
+            txn.put_name(parent, name, &Dirent { ino, kind: new.kind, cookie });
+            Ok(attributes)
+        })
+    }
+
+    /// Gives an inode one more name.
+    ///
+    /// # Errors
+    /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`, `NameTooLong`,
+    /// `InvalidName`, `TooManyLinks`.
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], now: Timestamp) -> Result<Attributes, MetaError> {
+        check_name(name)?;
+        let cookie = self.allocate(Counter::Cookie)?;
+        self.transact(|txn| {
+            let mut directory = txn.live_directory(parent)?;
+            let mut attributes = txn.inode(ino)?;
+            if attributes.kind == Kind::Directory {
+                return Err(MetaError::IsDirectory);
+            }
+            if attributes.nlink == 0 {
+                return Err(MetaError::NotFound);
+            }
+            if txn.dirent(parent, name)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            attributes.nlink = attributes.nlink.checked_add(1).ok_or(MetaError::TooManyLinks(ino))?;
+            attributes.ctime = now;
+            directory.mtime = now;
+            directory.ctime = now;
+            txn.put_inode(&attributes);
+            txn.put_inode(&directory);
+            txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
+            Ok(attributes)
+        })
+    }
+
+    /// Takes a name from something that is no directory. Its data stays until [`Store::reclaim`].
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory` (of `parent`), `IsDirectory`.
+    pub fn unlink(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
+        self.remove(parent, name, now, |_, attributes| match attributes.kind {
+            Kind::Directory => Err(MetaError::IsDirectory),
+            _ => Ok(()),
+        })
+    }
+
+    /// Removes an empty directory; it is an orphan until [`Store::reclaim`].
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `NotEmpty`.
+    pub fn rmdir(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
+        self.remove(parent, name, now, |txn, attributes| match attributes.kind {
+            Kind::Directory if txn.is_empty_directory(attributes.ino)? => Ok(()),
+            Kind::Directory => Err(MetaError::NotEmpty),
+            _ => Err(MetaError::NotDirectory),
+        })
+    }
+
+    fn remove(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        now: Timestamp,
+        allowed: impl Fn(&mut Txn<'_>, &Attributes) -> Result<(), MetaError>,
+    ) -> Result<UnlinkOutcome, MetaError> {
+        self.transact(|txn| {
+            let mut directory = txn.directory(parent)?;
+            let (dirent, mut attributes) = txn.named(parent, name)?.ok_or(MetaError::NotFound)?;
+            allowed(txn, &attributes)?;
+            if attributes.kind == Kind::Directory {
+                remove_subdirectory(&mut directory)?;
+            }
+            directory.mtime = now;
+            directory.ctime = now;
+            txn.put_inode(&directory);
+            txn.remove_name(parent, name, &dirent);
+            txn.drop_link(&mut attributes, now)?;
+            Ok(UnlinkOutcome { attributes })
+        })
+    }
+
+    /// Where a symbolic link points.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid` (no symbolic link).
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>, MetaError> {
+        self.view(|txn| {
+            if txn.inode(ino)?.kind != Kind::Symlink {
+                return Err(MetaError::Invalid { what: "not a symbolic link" });
+            }
+            let key = Key::Symlink(ino);
+            txn.get(key)?.ok_or_else(|| damaged(&key, "it is missing"))
+        })
+    }
+
+    /// Up to `limit` entries after `after_cookie` (0: from the start), without `.` and `..`, all of one moment. Cookies
+    /// are at least 16 and below 2^63.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`.
+    pub fn read_directory(&self, parent: Ino, after_cookie: u64, limit: usize) -> Result<Vec<Entry>, MetaError> {
+        self.view(|txn| {
+            txn.directory(parent)?;
+            let range = after(of_ino(Table::Entry, parent), Some(Key::Entry(parent, after_cookie)));
+            let mut entries = Vec::new();
+            for (key, value) in txn.scan(&range, limit)? {
+                let (key, cookie, ino, name) = parse_entry(&key, &value)?;
+                let attributes = txn.find_inode(ino)?;
+                let attributes = attributes
+                    .ok_or_else(|| damaged(&key, format!("it leads to inode {ino}, which does not exist")))?;
+                entries.push(Entry { cookie, name: name.to_vec(), attributes });
+            }
+            Ok(entries)
+        })
+    }
+
+    /// One absolute path of an inode (`/` for the root), or `None` if it has no name. Reads the directories on the way,
+    /// and all directories where a file was renamed or linked away from the directory it was last put in.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn path_of(&self, ino: Ino) -> Result<Option<Vec<u8>>, MetaError> {
+        self.view(|txn| {
+            let Some(mut attributes) = txn.find_inode(ino)? else { return Ok(None) };
+            let mut names = Vec::new();
+            while attributes.ino != Ino::ROOT {
+                if attributes.nlink == 0 {
+                    return Ok(None);
+                }
+                let hint = of_ino(Table::Entry, attributes.parent);
+                let found = match txn.find_name(hint, attributes.ino)? {
+                    None if attributes.kind != Kind::Directory => txn.find_name(Table::Entry.range(), attributes.ino)?,
+                    found => found,
+                };
+                let Some((parent, name)) = found else { return Ok(None) };
+                names.push(name);
+                attributes = txn.inode(parent)?;
+            }
+            let mut path = Vec::new();
+            for name in names.iter().rev() {
+                path.push(b'/');
+                path.extend(name);
+            }
+            Ok(Some(if path.is_empty() { vec![b'/'] } else { path }))
+        })
+    }
+}
+
+impl Txn<'_> {
+    /// Writes a new inode of one link (a directory: two) in `parent`, whose own record the caller changes.
+    pub(super) fn make_inode(
+        &mut self,
+        ino: Ino,
+        parent: &Attributes,
+        new: &NewInode,
+        now: Timestamp,
+    ) -> Result<Attributes, MetaError> {
+        let is_directory = new.kind == Kind::Directory;
+        let inherits_group = parent.mode & SETGID != 0;
+        let attributes = Attributes {
+            ino,
+            kind: new.kind,
+            mode: new.mode | if inherits_group && is_directory { SETGID } else { 0 },
+            uid: new.uid,
+            gid: if inherits_group { parent.gid } else { new.gid },
+            nlink: if is_directory { 2 } else { 1 },
+            rdev: new.rdev,
+            size: if new.kind == Kind::Symlink { new.symlink_target.len() as u64 } else { 0 },
+            allocated_bytes: 0,
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            policy: parent.policy,
+            parent: parent.ino,
+        };
+        self.put_inode(&attributes);
+        if new.kind == Kind::Symlink {
+            self.put(Key::Symlink(ino), new.symlink_target.clone());
+        }
+        self.change_usage(1, 0)?;
+        Ok(attributes)
+    }
+
+    /// The first name of `ino` among the entries in `range`, and the directory it is in.
+    fn find_name(
+        &mut self,
+        mut range: std::ops::Range<Vec<u8>>,
+        wanted: Ino,
+    ) -> Result<Option<(Ino, Vec<u8>)>, MetaError> {
+        loop {
+            let pairs = self.scan(&range, SEARCH_PAIRS)?;
+            for (key, value) in &pairs {
+                let (key, _, ino, name) = parse_entry(key, value)?;
+                if let (Key::Entry(parent, _), true) = (key, ino == wanted) {
+                    return Ok(Some((parent, name.to_vec())));
+                }
+            }
+            match pairs.last().filter(|_| pairs.len() == SEARCH_PAIRS) {
+                Some((last, _)) => range = after(range, Key::parse(last)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn parse_entry<'k, 'v>(key: &'k [u8], value: &'v [u8]) -> Result<(Key<'k>, u64, Ino, &'v [u8]), MetaError> {
+    let Some(key @ Key::Entry(_, cookie)) = Key::parse(key) else {
+        return Err(MetaError::Damaged { key: crate::keys::printable(key), detail: "it is no directory entry".into() });
+    };
+    let (ino, name) = values::decode_entry(&key, value)?;
+    Ok((key, cookie, ino, name))
+}
+
+#[cfg(test)]
+#[path = "names_tests.rs"]
+mod tests;

@@ -1,0 +1,115 @@
+//! The nodes of the volume. A volume has few: they are always read all at once.
+
+use weft_format::NodeId;
+use weft_format::records::NodeRecord;
+
+use super::Store;
+use super::txn::Txn;
+use super::values::{self, damaged};
+use crate::MetaError;
+use crate::keys::{Key, Table, on_node, printable};
+
+/// Nodes of one volume, far beyond what placement is made for.
+const MAX_NODES: usize = 10_000;
+
+impl Store {
+    /// All nodes, by id.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
+        self.view(|txn| txn.nodes())
+    }
+
+    /// Adds a node. Name and URL must be new.
+    ///
+    /// # Errors
+    /// `Exists` (the id), `Refused` (the name or URL is another node's).
+    pub fn add_node(&self, node: NodeId, record: &NodeRecord) -> Result<(), MetaError> {
+        self.transact(|txn| {
+            if txn.get(Key::Node(node))?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            txn.put_node(node, record)
+        })
+    }
+
+    /// Puts `new` in the place of `expected`.
+    ///
+    /// # Errors
+    /// `Refused` (the record is not `expected` any more; the name or URL is another node's), `NotFound`.
+    pub fn update_node(&self, node: NodeId, expected: &NodeRecord, new: &NodeRecord) -> Result<(), MetaError> {
+        self.transact(|txn| {
+            let key = Key::Node(node);
+            let bytes = txn.get(key)?.ok_or(MetaError::NotFound)?;
+            let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
+            if found != *expected {
+                let name = &found.name;
+                return Err(MetaError::Refused(format!("node {name} was changed by somebody else meanwhile: look again")));
+            }
+            txn.put_node(node, new)
+        })
+    }
+
+    /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
+    /// not there is forgotten.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn remove_node(&self, node: NodeId) -> Result<bool, MetaError> {
+        self.transact(|txn| {
+            if !txn.scan(&on_node(node), 1)?.is_empty() {
+                return Ok(false);
+            }
+            if txn.get(Key::Node(node))?.is_some() {
+                txn.remove(Key::Node(node));
+                txn.count_roster_change()?;
+            }
+            Ok(true)
+        })
+    }
+}
+
+impl Txn<'_> {
+    fn nodes(&mut self) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
+        let mut nodes = Vec::new();
+        for (key, value) in self.scan(&Table::Node.range(), MAX_NODES)? {
+            let Some(key @ Key::Node(node)) = Key::parse(&key) else {
+                return Err(MetaError::Damaged { key: printable(&key), detail: "it is no node".into() });
+            };
+            nodes.push((node, NodeRecord::decode(&value).map_err(|error| damaged(&key, error))?));
+        }
+        Ok(nodes)
+    }
+
+    fn put_node(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), MetaError> {
+        let nodes = self.nodes()?;
+        let others = || nodes.iter().filter(|(other, _)| *other != node);
+        if others().count() >= MAX_NODES {
+            return Err(MetaError::Refused(format!("the volume has {MAX_NODES} nodes, and can have no more")));
+        }
+        for (_, other) in others() {
+            let (name, url) = (&other.name, &other.url);
+            if *name == record.name {
+                return Err(MetaError::Refused(format!("there is a node named {name} already: choose another name")));
+            }
+            if *url == record.url {
+                return Err(MetaError::Refused(format!("node {name} is at {url} already")));
+            }
+        }
+        self.put(Key::Node(node), record.encode());
+        self.count_roster_change()
+    }
+
+    /// Makes two concurrent changes of the node table conflict, so that names stay unique.
+    fn count_roster_change(&mut self) -> Result<(), MetaError> {
+        let key = Key::Roster;
+        let changes = self.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?.unwrap_or(0);
+        self.put(key, values::number(changes.wrapping_add(1)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! Removing what no name leads to any more.
+
+use std::ops::Range;
+
+use weft_format::Ino;
+use weft_format::records::Timestamp;
+
+use super::mapping::Changes;
+use super::txn::Txn;
+use super::{Store, milliseconds};
+use crate::MetaError;
+use crate::keys::{Key, Table, after, of_ino};
+use crate::types::ReclaimStep;
+
+/// Extents, attributes or pages that one step removes; an extent may cost four keys.
+const STEP_PAIRS: usize = 128;
+
+/// Orphans read at once.
+const LIST_PAIRS: usize = 1024;
+
+impl Store {
+    /// Up to `limit` inodes that have no name any more; those still open are among them.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn orphans(&self, limit: usize) -> Result<Vec<Ino>, MetaError> {
+        self.view(|txn| {
+            let mut orphans = Vec::new();
+            let mut range = Table::Orphan.range();
+            loop {
+                let wanted = LIST_PAIRS.min(limit - orphans.len());
+                let pairs = txn.scan(&range, wanted)?;
+                orphans.extend(pairs.iter().filter_map(|(key, _)| match Key::parse(key) {
+                    Some(Key::Orphan(ino)) => Some(ino),
+                    _ => None,
+                }));
+                match pairs.last().filter(|_| pairs.len() == wanted && orphans.len() < limit) {
+                    Some((last, _)) => range = after(range, Key::parse(last)),
+                    None => return Ok(orphans),
+                }
+            }
+        })
+    }
+
+    /// Removes an orphan, or a bounded part of what it has: call again until it is done. Nothing that still has a name is
+    /// touched; an inode that is gone is done.
+    ///
+    /// # Errors
+    /// `Invalid` (it has a name).
+    pub fn reclaim(&self, ino: Ino, now: Timestamp) -> Result<ReclaimStep, MetaError> {
+        self.transact(|txn| {
+            let Some(mut attributes) = txn.find_inode(ino)? else {
+                if txn.get(Key::Orphan(ino))?.is_some() {
+                    txn.remove(Key::Orphan(ino));
+                }
+                return Ok(ReclaimStep { done: true });
+            };
+            if attributes.nlink > 0 {
+                return Err(MetaError::Invalid { what: "an inode that has a name is not reclaimed" });
+            }
+            let mut changes = Changes::default();
+            let emptied = txn.cut_extents(ino, 0..u64::MAX, STEP_PAIRS, &mut changes)? == u64::MAX
+                && txn.remove_all(of_ino(Table::Xattr, ino))?
+                && txn.remove_all(of_ino(Table::Journal, ino))?;
+            attributes.allocated_bytes = changes.take_allocated(ino, attributes.allocated_bytes)?;
+            txn.forget_users(ino, &mut changes)?;
+            txn.settle(changes, |_| false, milliseconds(now))?;
+            if emptied {
+                txn.remove(Key::Inode(ino));
+                txn.remove(Key::Orphan(ino));
+                txn.remove(Key::Symlink(ino));
+                txn.change_usage(-1, 0)?;
+            } else {
+                txn.put_inode(&attributes);
+            }
+            Ok(ReclaimStep { done: emptied })
+        })
+    }
+}
+
+impl Txn<'_> {
+    /// Removes what is in `range`, at most one step's worth: true if nothing is left.
+    fn remove_all(&mut self, range: Range<Vec<u8>>) -> Result<bool, MetaError> {
+        let pairs = self.scan(&range, STEP_PAIRS)?;
+        for key in pairs.iter().filter_map(|(key, _)| Key::parse(key)) {
+            self.remove(key);
+        }
+        Ok(pairs.len() < STEP_PAIRS)
+    }
+}
+
+#[cfg(test)]
+#[path = "reclaim_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+//! renameat2(2): one transaction for all its forms.
+//!
+//! A name keeps its place in the listing where it can: an entry that is replaced or exchanged keeps the place of its
+//! name, one that only moves keeps its own. So a listing in progress sees every name that was there all along once.
+
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind, Timestamp};
+
+use super::names::{add_subdirectory, check_name, remove_subdirectory};
+use super::txn::Txn;
+use super::values::{Dirent, damaged};
+use super::Store;
+use crate::MetaError;
+use crate::keys::{Counter, Key};
+use crate::types::{NewInode, RenameFlags, RenameOutcome};
+
+/// A chain of parents longer than this is a loop: no path that long could have been made through system calls, which
+/// take 4,096 bytes at a time but allow deeper trees step by step; this bounds the walk on damaged metadata.
+const MAX_DEPTH: usize = 1 << 20;
+
+/// The two directories of a rename, which may be one.
+struct Directories {
+    old: Attributes,
+    /// `None`: the same as `old`.
+    new: Option<Attributes>,
+}
+
+impl Directories {
+    fn new(&mut self) -> &mut Attributes {
+        self.new.as_mut().unwrap_or(&mut self.old)
+    }
+
+    /// A subdirectory goes from the old to the new one.
+    fn move_subdirectory(&mut self) -> Result<(), MetaError> {
+        if let Some(new) = &mut self.new {
+            remove_subdirectory(&mut self.old)?;
+            add_subdirectory(new)?;
+        }
+        Ok(())
+    }
+
+    /// A subdirectory goes from the new to the old one.
+    fn move_subdirectory_back(&mut self) -> Result<(), MetaError> {
+        if let Some(new) = &mut self.new {
+            remove_subdirectory(new)?;
+            add_subdirectory(&mut self.old)?;
+        }
+        Ok(())
+    }
+
+    fn save(mut self, txn: &mut Txn<'_>, now: Timestamp) {
+        for directory in [Some(&mut self.old), self.new.as_mut()].into_iter().flatten() {
+            directory.mtime = now;
+            directory.ctime = now;
+            txn.put_inode(directory);
+        }
+    }
+}
+
+impl Store {
+    /// Moves `name` in `parent` to `new_name` in `new_parent`, as renameat2(2) does: two names of one inode stay as they
+    /// are; a directory replaces an empty directory only, anything else replaces what is no directory; a replaced inode
+    /// loses a link as in [`Store::unlink`]; `exchange` swaps any two names; `whiteout` leaves a character device 0:0.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `IsDirectory`, `NotEmpty`, `Exists` (`no_replace`), `Invalid` (a directory into its
+    /// own subtree; contradicting flags), `NameTooLong`, `InvalidName`, `TooManyLinks`.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+        now: Timestamp,
+    ) -> Result<RenameOutcome, MetaError> {
+        check_name(name)?;
+        check_name(new_name)?;
+        if flags.exchange && (flags.no_replace || flags.whiteout) {
+            return Err(MetaError::Invalid { what: "exchange excludes no-replace and whiteout" });
+        }
+        let whiteout = if flags.whiteout {
+            Some((Ino(self.allocate(Counter::Ino)?), self.allocate(Counter::Cookie)?))
+        } else {
+            None
+        };
+        self.transact(|txn| {
+            let mut directories = Directories {
+                old: txn.directory(parent)?,
+                new: if new_parent == parent { None } else { Some(txn.live_directory(new_parent)?) },
+            };
+            let (from, mut moved) = txn.named(parent, name)?.ok_or(MetaError::NotFound)?;
+            let target = txn.named(new_parent, new_name)?;
+            if flags.no_replace && target.is_some() {
+                return Err(MetaError::Exists);
+            }
+            if flags.exchange && target.is_none() {
+                return Err(MetaError::NotFound);
+            }
+            if target.as_ref().is_some_and(|(_, attributes)| attributes.ino == moved.ino) {
+                return Ok(RenameOutcome { moved: moved.ino, replaced: None });
+            }
+            if moved.kind == Kind::Directory && new_parent != parent {
+                txn.refuse_subtree(moved.ino, new_parent)?;
+            }
+
+            let mut replaced = None;
+            let is_directory = moved.kind == Kind::Directory;
+            match target {
+                Some((to, mut other)) if flags.exchange => {
+                    let other_is_directory = other.kind == Kind::Directory;
+                    if other_is_directory && new_parent != parent {
+                        txn.refuse_subtree(other.ino, parent)?;
+                    }
+                    match (is_directory, other_is_directory) {
+                        (true, false) => directories.move_subdirectory()?,
+                        (false, true) => directories.move_subdirectory_back()?,
+                        _ => {}
+                    }
+                    txn.put_name(parent, name, &Dirent { cookie: from.cookie, ..to });
+                    txn.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
+                    other.parent = parent;
+                    other.ctime = now;
+                    txn.put_inode(&other);
+                }
+                Some((to, mut other)) => {
+                    match (is_directory, other.kind == Kind::Directory) {
+                        (true, false) => return Err(MetaError::NotDirectory),
+                        (false, true) => return Err(MetaError::IsDirectory),
+                        (true, true) if !txn.is_empty_directory(other.ino)? => return Err(MetaError::NotEmpty),
+                        (true, true) => {
+                            remove_subdirectory(directories.new())?;
+                            directories.move_subdirectory()?;
+                        }
+                        (false, false) => {}
+                    }
+                    txn.remove_name(parent, name, &from);
+                    txn.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
+                    txn.drop_link(&mut other, now)?;
+                    replaced = Some(other);
+                }
+                None => {
+                    if is_directory {
+                        directories.move_subdirectory()?;
+                    }
+                    txn.remove_name(parent, name, &from);
+                    txn.put_name(new_parent, new_name, &from);
+                }
+            }
+            if let Some((ino, cookie)) = whiteout {
+                let device = NewInode {
+                    kind: Kind::CharDevice,
+                    mode: 0,
+                    uid: moved.uid,
+                    gid: moved.gid,
+                    rdev: 0,
+                    symlink_target: Vec::new(),
+                };
+                txn.make_inode(ino, &directories.old, &device, now)?;
+                txn.put_name(parent, name, &Dirent { ino, kind: Kind::CharDevice, cookie });
+            }
+            moved.parent = new_parent;
+            moved.ctime = now;
+            txn.put_inode(&moved);
+            directories.save(txn, now);
+            Ok(RenameOutcome { moved: moved.ino, replaced })
+        })
+    }
+}
+
+impl Txn<'_> {
+    /// Refuses to move `directory` into `place` if `place` is it or lies below it. Every inode on the way up is read,
+    /// and so checked at commit: no other move can meanwhile close a loop.
+    fn refuse_subtree(&mut self, directory: Ino, place: Ino) -> Result<(), MetaError> {
+        let mut ino = place;
+        for _ in 0..MAX_DEPTH {
+            if ino == directory {
+                return Err(MetaError::Invalid { what: "a directory cannot move into itself" });
+            }
+            if ino == Ino::ROOT {
+                return Ok(());
+            }
+            let attributes = self.find_inode(ino)?;
+            let attributes = attributes.ok_or_else(|| damaged(&Key::Inode(ino), "a directory's parent is missing"))?;
+            ino = attributes.parent;
+        }
+        Err(damaged(&Key::Inode(place), "its parents form a loop"))
+    }
+}
+
+#[cfg(test)]
+#[path = "rename_tests.rs"]
+mod tests;

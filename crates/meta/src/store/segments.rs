@@ -1,0 +1,296 @@
+//! Segments, for those who care for them: repair, collection, status. All of it may be called beside an owner, and writes
+//! only tables that are shared.
+
+use std::ops::Range;
+
+use weft_format::records::SegmentRecord;
+use weft_format::{Ino, NodeId, SegmentId};
+
+use super::Store;
+use super::mapping::parse_extent;
+use super::txn::Txn;
+use super::values::{self, damaged};
+use crate::MetaError;
+use crate::keys::{Key, Table, after, of_ino, on_node, printable, users_of};
+
+/// A job's state, as every value.
+const MAX_JOB_BYTES: usize = 64 << 10;
+
+/// Pairs read at once where a whole table or file is read.
+const READ_PAIRS: usize = 1024;
+
+impl Store {
+    /// A segment's record; `None` if there is none (any more).
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {
+        self.view(|txn| txn.segment(segment))
+    }
+
+    /// Up to `limit` segments after `after_segment`, dead ones included, by id.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn segments(
+        &self,
+        after_segment: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, SegmentRecord)>, MetaError> {
+        self.list(after(Table::Segment.range(), after_segment.map(Key::Segment)), limit, |key, value| match key {
+            Key::Segment(segment) => Some(decode_segment(&key, value).map(|record| (segment, record))),
+            _ => None,
+        })
+    }
+
+    /// Bytes of the segment that files refer to; 0 for one that is dead or unknown.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn live_bytes(&self, segment: SegmentId) -> Result<u64, MetaError> {
+        self.view(|txn| Ok(txn.live(segment)?.unwrap_or(0)))
+    }
+
+    /// Up to `limit` living segments after `after_segment` and their live bytes, by id: what a collector chooses from.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn segments_by_live(
+        &self,
+        after_segment: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, u64)>, MetaError> {
+        self.list(after(Table::Live.range(), after_segment.map(Key::Live)), limit, |key, value| match key {
+            Key::Live(segment) => Some(values::decode_number(&key, value).map(|live| (segment, live))),
+            _ => None,
+        })
+    }
+
+    /// Up to `limit` segments after `after_segment` that have a shard on `node`, by id.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn segments_on_node(
+        &self,
+        node: NodeId,
+        after_segment: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<SegmentId>, MetaError> {
+        let range = after(on_node(node), after_segment.map(|segment| Key::OnNode(node, segment)));
+        self.list(range, limit, |key, _| match key {
+            Key::OnNode(_, segment) => Some(Ok(segment)),
+            _ => None,
+        })
+    }
+
+    /// Puts `new` in the place of `expected`, with what follows from it: the index of nodes, and a mark of damage if a
+    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`].
+    ///
+    /// # Errors
+    /// `SegmentChanged` (the record is not `expected`).
+    pub fn replace_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        new: &SegmentRecord,
+    ) -> Result<(), MetaError> {
+        self.transact(|txn| {
+            if txn.segment(segment)?.as_ref() != Some(expected) {
+                return Err(MetaError::SegmentChanged(segment));
+            }
+            for location in expected.shards.iter().flatten() {
+                txn.remove(Key::OnNode(location.node, segment));
+            }
+            txn.put_segment(segment, new);
+            Ok(())
+        })
+    }
+
+    /// Notes that something about a segment's shards is not as it should be, until a repair has looked at it. One that is
+    /// gone needs no mark.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn mark_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
+        self.transact(|txn| {
+            if txn.segment(segment)?.is_some() {
+                txn.put(Key::Damaged(segment), values::mark());
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes the mark away: every shard was read and found sound. It stays while the record misses a shard.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn clear_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
+        self.transact(|txn| {
+            let misses_one = txn.segment(segment)?.is_some_and(|record| record.shards.iter().any(Option::is_none));
+            if !misses_one && txn.get(Key::Damaged(segment))?.is_some() {
+                txn.remove(Key::Damaged(segment));
+            }
+            Ok(())
+        })
+    }
+
+    /// Up to `limit` marked segments after `after_segment`, by id.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn damaged(&self, after_segment: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, MetaError> {
+        self.list(after(Table::Damaged.range(), after_segment.map(Key::Damaged)), limit, |key, _| match key {
+            Key::Damaged(segment) => Some(Ok(segment)),
+            _ => None,
+        })
+    }
+
+    /// The files with bytes in the segment, each checked on its extents, by number.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn files_of_segment(&self, segment: SegmentId) -> Result<Vec<Ino>, MetaError> {
+        self.view(|txn| {
+            let mut files = Vec::new();
+            let mut range = users_of(segment);
+            loop {
+                let pairs = txn.scan(&range, READ_PAIRS)?;
+                for (key, _) in &pairs {
+                    if let Some(Key::UsedBy(_, ino)) = Key::parse(key)
+                        && txn.uses(ino, segment)?
+                    {
+                        files.push(ino);
+                    }
+                }
+                match pairs.last().filter(|_| pairs.len() == READ_PAIRS) {
+                    Some((last, _)) => range = after(range, Key::parse(last)),
+                    None => return Ok(files),
+                }
+            }
+        })
+    }
+
+    /// Up to `limit` segments that died before `before_ms`, after `after_entry`, the oldest death first.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn trash(
+        &self,
+        before_ms: u64,
+        after_entry: Option<(u64, SegmentId)>,
+        limit: usize,
+    ) -> Result<Vec<(u64, SegmentId)>, MetaError> {
+        let end = Key::Trash(before_ms, SegmentId(0)).encode();
+        let all = Table::Trash.range();
+        let range = after(all.start..end, after_entry.map(|(died_ms, segment)| Key::Trash(died_ms, segment)));
+        self.list(range, limit, |key, _| match key {
+            Key::Trash(died_ms, segment) => Some(Ok((died_ms, segment))),
+            _ => None,
+        })
+    }
+
+    /// Forgets a dead segment, after its shards were removed. One that is forgotten already is no error.
+    ///
+    /// # Errors
+    /// `SegmentChanged`: the record is not `expected`, the segment is not in the trash, or files refer to it after all.
+    pub fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), MetaError> {
+        // A dead segment never lives again, so files need not be looked through within the transaction.
+        if !self.files_of_segment(segment)?.is_empty() {
+            return Err(MetaError::SegmentChanged(segment));
+        }
+        self.transact(|txn| {
+            let key = Key::Dead(segment);
+            let died_ms = txn.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?;
+            let (Some(record), Some(died_ms), None) = (txn.segment(segment)?, died_ms, txn.live(segment)?) else {
+                return match txn.segment(segment)? {
+                    None if died_ms.is_none() => Ok(()),
+                    _ => Err(MetaError::SegmentChanged(segment)),
+                };
+            };
+            if record != *expected {
+                return Err(MetaError::SegmentChanged(segment));
+            }
+            for location in record.shards.iter().flatten() {
+                txn.remove(Key::OnNode(location.node, segment));
+            }
+            txn.remove(Key::Segment(segment));
+            txn.remove(Key::Damaged(segment));
+            txn.remove(Key::Trash(died_ms, segment));
+            txn.remove(key);
+            Ok(())
+        })
+    }
+
+    /// What a job noted of itself.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn job(&self, name: &str) -> Result<Option<Vec<u8>>, MetaError> {
+        self.view(|txn| txn.get(Key::Job(name.as_bytes())))
+    }
+
+    /// Notes, or with `None` forgets, a job's state of at most 64 KiB.
+    ///
+    /// # Errors
+    /// `Invalid` (a longer state).
+    pub fn set_job(&self, name: &str, state: Option<&[u8]>) -> Result<(), MetaError> {
+        if state.is_some_and(|state| state.len() > MAX_JOB_BYTES) {
+            return Err(MetaError::Invalid { what: "a job's state has at most 64 KiB" });
+        }
+        self.transact(|txn| {
+            match state {
+                Some(state) => txn.put(Key::Job(name.as_bytes()), state.to_vec()),
+                None => txn.remove(Key::Job(name.as_bytes())),
+            }
+            Ok(())
+        })
+    }
+
+    fn list<T>(
+        &self,
+        range: Range<Vec<u8>>,
+        limit: usize,
+        parse: impl Fn(Key<'_>, &[u8]) -> Option<Result<T, MetaError>>,
+    ) -> Result<Vec<T>, MetaError> {
+        self.view(|txn| {
+            let wrong = |key: &[u8]| MetaError::Damaged { key: printable(key), detail: "it is no key of its table".into() };
+            let pairs = txn.scan(&range, limit)?;
+            let parsed = pairs.iter().map(|(key, value)| {
+                Key::parse(key).and_then(|key| parse(key, value)).unwrap_or_else(|| Err(wrong(key)))
+            });
+            parsed.collect()
+        })
+    }
+}
+
+fn decode_segment(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentRecord, MetaError> {
+    SegmentRecord::decode(bytes).map_err(|error| damaged(key, error))
+}
+
+impl Txn<'_> {
+    fn segment(&mut self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {
+        let key = Key::Segment(segment);
+        self.get(key)?.map(|bytes| decode_segment(&key, &bytes)).transpose()
+    }
+
+    /// Has the file an extent in the segment?
+    fn uses(&mut self, ino: Ino, segment: SegmentId) -> Result<bool, MetaError> {
+        let mut range = of_ino(Table::Extent, ino);
+        loop {
+            let pairs = self.scan(&range, READ_PAIRS)?;
+            for (key, value) in &pairs {
+                if parse_extent(key, value)?.segment == segment {
+                    return Ok(true);
+                }
+            }
+            match pairs.last().filter(|_| pairs.len() == READ_PAIRS) {
+                Some((last, _)) => range = after(range, Key::parse(last)),
+                None => return Ok(false),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "segments_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! The values of the tables whose records belong to this crate alone: a version byte, then big-endian numbers.
+//!
+//! Symbolic link targets, extended attributes and job states are the caller's bytes as they are; inodes, segments, nodes,
+//! policies and the volume are `weft_format::records`.
+
+use weft_format::records::Kind;
+use weft_format::{Ino, SegmentId};
+
+use crate::MetaError;
+use crate::keys::{Key, take};
+use crate::types::{Extent, JournalPage};
+
+/// The only version of all these values so far.
+const VERSION: u8 = 1;
+
+/// Bytes of a file that one journal page covers.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+
+pub(crate) fn damaged(key: &Key<'_>, detail: impl ToString) -> MetaError {
+    MetaError::Damaged { key: key.to_string(), detail: detail.to_string() }
+}
+
+/// The rest after a known version byte.
+fn versioned<'a>(key: &Key<'_>, bytes: &'a [u8]) -> Result<&'a [u8], MetaError> {
+    match bytes.split_first() {
+        Some((&VERSION, rest)) => Ok(rest),
+        Some((version, _)) => {
+            Err(damaged(key, format!("it has version {version}, this program reads version {VERSION}")))
+        }
+        None => Err(damaged(key, "it is empty")),
+    }
+}
+
+fn cut_short(key: &Key<'_>) -> MetaError {
+    damaged(key, "its length is wrong")
+}
+
+/// The value of a key that says all there is to say.
+pub(crate) fn mark() -> Vec<u8> {
+    vec![VERSION]
+}
+
+/// Checks a [`mark`].
+pub(crate) fn decode_mark(key: &Key<'_>, bytes: &[u8]) -> Result<(), MetaError> {
+    if versioned(key, bytes)?.is_empty() { Ok(()) } else { Err(cut_short(key)) }
+}
+
+/// A lone number: live bytes, a counter, the roster's count.
+pub(crate) fn number(number: u64) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(number.to_be_bytes());
+    bytes
+}
+
+/// The inverse of [`number`].
+pub(crate) fn decode_number(key: &Key<'_>, bytes: &[u8]) -> Result<u64, MetaError> {
+    let rest = versioned(key, bytes)?;
+    Ok(u64::from_be_bytes(rest.try_into().map_err(|_| cut_short(key))?))
+}
+
+/// Where a name leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dirent {
+    pub(crate) ino: Ino,
+    pub(crate) kind: Kind,
+    /// Its place in the listing.
+    pub(crate) cookie: u64,
+}
+
+impl Dirent {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION, self.kind.to_byte()];
+        bytes.extend(self.ino.0.to_be_bytes());
+        bytes.extend(self.cookie.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(key: &Key<'_>, bytes: &[u8]) -> Result<Self, MetaError> {
+        let mut rest = versioned(key, bytes)?;
+        let mut parse = || Some((take::<1>(&mut rest)?, take(&mut rest)?, take(&mut rest)?, rest.is_empty()));
+        let Some(([kind], ino, cookie, true)) = parse() else { return Err(cut_short(key)) };
+        let kind = Kind::from_byte(kind).map_err(|error| damaged(key, error))?;
+        Ok(Dirent { ino: Ino(u64::from_be_bytes(ino)), kind, cookie: u64::from_be_bytes(cookie) })
+    }
+}
+
+/// The value of a directory entry in listing order.
+pub(crate) fn entry(ino: Ino, name: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(ino.0.to_be_bytes());
+    bytes.extend(name);
+    bytes
+}
+
+/// The inverse of [`entry`].
+pub(crate) fn decode_entry<'a>(key: &Key<'_>, bytes: &'a [u8]) -> Result<(Ino, &'a [u8]), MetaError> {
+    let mut rest = versioned(key, bytes)?;
+    let ino = take(&mut rest).ok_or_else(|| cut_short(key))?;
+    Ok((Ino(u64::from_be_bytes(ino)), rest))
+}
+
+/// The key and the value of an extent of `ino`.
+pub(crate) fn extent(ino: Ino, extent: &Extent) -> (Key<'static>, Vec<u8>) {
+    let mut bytes = vec![VERSION];
+    bytes.extend(extent.length.to_be_bytes());
+    bytes.extend(extent.segment.to_bytes());
+    bytes.extend(extent.segment_offset.to_be_bytes());
+    (Key::Extent(ino, extent.end()), bytes)
+}
+
+/// The inverse of [`extent`].
+pub(crate) fn decode_extent(key: &Key<'_>, bytes: &[u8]) -> Result<Extent, MetaError> {
+    let Key::Extent(_, end) = *key else { return Err(damaged(key, "it is no extent")) };
+    let mut rest = versioned(key, bytes)?;
+    let mut parse = || Some((take(&mut rest)?, take(&mut rest)?, take(&mut rest)?, rest.is_empty()));
+    let Some((length, segment, segment_offset, true)) = parse() else { return Err(cut_short(key)) };
+    let (length, segment_offset) = (u64::from_be_bytes(length), u64::from_be_bytes(segment_offset));
+    let file_offset = end.checked_sub(length).ok_or_else(|| damaged(key, "it begins before the file"))?;
+    if length == 0 || segment_offset.checked_add(length).is_none() {
+        return Err(damaged(key, format!("its length is {length}")));
+    }
+    Ok(Extent { file_offset, length, segment: SegmentId::from_bytes(segment), segment_offset })
+}
+
+/// The value of a journal page: its ranges one after another, each with its start and length (16 bits both).
+pub(crate) fn journal_page(page: &JournalPage) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    for (start, range) in &page.ranges {
+        bytes.extend(start.to_be_bytes());
+        // A page has 4,096 bytes: `check_page` comes first.
+        bytes.extend((range.len() as u16).to_be_bytes());
+        bytes.extend(range);
+    }
+    bytes
+}
+
+/// The inverse of [`journal_page`].
+pub(crate) fn decode_journal_page(key: &Key<'_>, bytes: &[u8]) -> Result<JournalPage, MetaError> {
+    let Key::Journal(_, page) = *key else { return Err(damaged(key, "it is no journal page")) };
+    let mut rest = versioned(key, bytes)?;
+    let mut ranges = Vec::new();
+    while !rest.is_empty() {
+        let start = take(&mut rest).ok_or_else(|| cut_short(key))?;
+        let length = usize::from(u16::from_be_bytes(take(&mut rest).ok_or_else(|| cut_short(key))?));
+        let (range, tail) = rest.split_at_checked(length).ok_or_else(|| cut_short(key))?;
+        ranges.push((u16::from_be_bytes(start), range.to_vec()));
+        rest = tail;
+    }
+    let page = JournalPage { page, ranges };
+    if page_is_sound(&page) { Ok(page) } else { Err(damaged(key, "its ranges overlap or leave the page")) }
+}
+
+/// Ranges within the page, ascending, not empty and not touching.
+pub(crate) fn page_is_sound(page: &JournalPage) -> bool {
+    let mut free_from = 0;
+    page.ranges.iter().all(|(start, bytes)| {
+        let start = u64::from(*start);
+        let sound = start >= free_from && !bytes.is_empty();
+        free_from = start + bytes.len() as u64 + 1;
+        sound && free_from <= PAGE_BYTES + 1
+    })
+}
+
+/// What the volume holds in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Inodes, orphans included.
+    pub(crate) inodes: u64,
+    /// Bytes that extents refer to.
+    pub(crate) live_bytes: u64,
+}
+
+impl Usage {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend(self.inodes.to_be_bytes());
+        bytes.extend(self.live_bytes.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MetaError> {
+        let mut rest = versioned(&Key::Usage, bytes)?;
+        let mut parse = || Some((take(&mut rest)?, take(&mut rest)?, rest.is_empty()));
+        let Some((inodes, live_bytes, true)) = parse() else { return Err(cut_short(&Key::Usage)) };
+        Ok(Usage { inodes: u64::from_be_bytes(inodes), live_bytes: u64::from_be_bytes(live_bytes) })
+    }
+}
+
+#[cfg(test)]
+#[path = "values_tests.rs"]
+mod tests;
