@@ -45,6 +45,17 @@ pub struct Batch {
     pub writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
+/// A range of keys that processes beside the owner change too (see [`crate::types::Access::Shared`]). All other keys are
+/// the owner's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPrefix {
+    /// Every key that begins with this.
+    pub prefix: &'static [u8],
+    /// Each key here names an id that is given out once and never again (a segment's, say), so nobody else can be making
+    /// the key that the owner makes, and the owner need not wait until other processes know of it.
+    pub fresh_ids: bool,
+}
+
 /// An ordered, transactional key-value engine.
 pub trait Kv: Send + Sync {
     /// A view of everything committed so far through this engine, and at least everything that other processes had

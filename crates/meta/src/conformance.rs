@@ -1,0 +1,298 @@
+//! The conformance suite of metadata engines: what every [`Kv`] must do. A test calls [`all`] with a way to open its engine.
+//!
+//! Each check panics with what it saw.
+
+use crate::kv::{Batch, Kv, KvError, Pair};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A store under test.
+pub trait Subject {
+    /// Opens the store as it was left, or a new one the first time.
+    fn open(&self) -> Box<dyn Kv>;
+    /// Does it keep what was flushed when it is dropped and opened again?
+    fn keeps(&self) -> bool;
+}
+
+/// Runs the whole suite; `fresh` answers a new, empty store each time.
+pub fn all<S: Subject>(fresh: impl Fn() -> S) {
+    let checks: [(&str, fn(&S)); 9] = [
+        ("reads", reads),
+        ("scans", scans),
+        ("empty and large", empty_and_large),
+        ("conditions", conditions),
+        ("snapshots stand still", snapshots_stand_still),
+        ("snapshots are whole", snapshots_are_whole),
+        ("flush keeps", flush_keeps),
+        ("counters are exact", counters_are_exact),
+        ("concurrent flushes", concurrent_flushes),
+    ];
+    for (name, check) in checks {
+        println!("conformance: {name}");
+        check(&fresh());
+    }
+}
+
+/// A batch that sets `key`.
+pub fn set(key: &[u8], value: &[u8]) -> Batch {
+    Batch { checks: vec![], writes: vec![(key.to_vec(), Some(value.to_vec()))] }
+}
+
+/// A batch that removes `key`.
+pub fn remove(key: &[u8]) -> Batch {
+    Batch { checks: vec![], writes: vec![(key.to_vec(), None)] }
+}
+
+/// The same batch, if `key` still has this value.
+pub fn when(mut batch: Batch, key: &[u8], value: Option<&[u8]>) -> Batch {
+    batch.checks.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    batch
+}
+
+/// The value of `key` now.
+pub fn get(kv: &dyn Kv, key: &[u8]) -> Option<Vec<u8>> {
+    kv.snapshot().unwrap().get(key).unwrap()
+}
+
+/// All keys from `start` to `end` now.
+pub fn scan(kv: &dyn Kv, start: &[u8], end: &[u8]) -> Vec<Pair> {
+    kv.snapshot().unwrap().scan(start, end, usize::MAX).unwrap()
+}
+
+/// Adds one to the number in `key`, trying until nobody came in between.
+pub fn increment(kv: &dyn Kv, key: &[u8]) {
+    loop {
+        let old = get(kv, key);
+        let number = old.as_deref().map_or(0, |bytes| u64::from_be_bytes(bytes.try_into().unwrap()));
+        match kv.commit(when(set(key, &(number + 1).to_be_bytes()), key, old.as_deref())) {
+            Ok(()) => return,
+            Err(KvError::Conflict) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn number(kv: &dyn Kv, key: &[u8]) -> u64 {
+    u64::from_be_bytes(get(kv, key).expect("the counter").try_into().unwrap())
+}
+
+/// With changes in all places that an engine may have: flushed, and on top of that not flushed.
+fn layered(kv: &dyn Kv) {
+    for (key, value) in [("a", "1"), ("b", "1"), ("c", "1"), ("e", "1")] {
+        kv.commit(set(key.as_bytes(), value.as_bytes())).unwrap();
+    }
+    kv.flush().unwrap();
+    kv.commit(set(b"b", b"2")).unwrap();
+    kv.commit(remove(b"c")).unwrap();
+    kv.commit(set(b"d", b"2")).unwrap();
+    kv.commit(remove(b"never was")).unwrap();
+}
+
+fn reads(subject: &impl Subject) {
+    let kv = subject.open();
+    assert_eq!(get(&*kv, b"a"), None, "an empty store has nothing");
+    layered(&*kv);
+    for _ in 0..2 {
+        let values = ["a", "b", "c", "d", "e", "f"].map(|key| get(&*kv, key.as_bytes()));
+        let values = values.each_ref().map(|value| value.as_deref().map(|bytes| str::from_utf8(bytes).unwrap()));
+        assert_eq!(values, [Some("1"), Some("2"), None, Some("2"), Some("1"), None]);
+        kv.flush().unwrap();
+    }
+    kv.commit(Batch::default()).unwrap();
+    kv.commit(Batch { checks: vec![], writes: vec![(b"a".to_vec(), Some(b"x".to_vec())), (b"a".to_vec(), None)] }).unwrap();
+    assert_eq!(get(&*kv, b"a"), None, "the last write of a key in a batch counts");
+}
+
+fn scans(subject: &impl Subject) {
+    let kv = subject.open();
+    layered(&*kv);
+    let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    let pairs = [pair("a", "1"), pair("b", "2"), pair("d", "2"), pair("e", "1")];
+    for _ in 0..2 {
+        assert_eq!(scan(&*kv, b"", b"\xff"), pairs, "ascending, without what was removed");
+        assert_eq!(scan(&*kv, b"a", b"e"), pairs[..3], "the start belongs to it, the end does not");
+        assert_eq!(scan(&*kv, b"a\0", b"d\0"), pairs[1..3]);
+        assert_eq!(scan(&*kv, b"c", b"d"), []);
+        assert_eq!(scan(&*kv, b"e", b"a"), [], "an empty range is no error");
+        assert_eq!(scan(&*kv, b"a", b"a"), []);
+        let snapshot = kv.snapshot().unwrap();
+        for limit in 0..=5 {
+            assert_eq!(snapshot.scan(b"", b"\xff", limit).unwrap(), pairs[..limit.min(4)], "at most {limit}");
+        }
+        drop(snapshot);
+        kv.flush().unwrap();
+    }
+    kv.commit(set(b"\xff\xff", b"")).unwrap();
+    kv.commit(set(b"\0", b"")).unwrap();
+    let keys: Vec<Vec<u8>> = scan(&*kv, b"", b"\xff\xff\xff").into_iter().map(|(key, _)| key).collect();
+    assert_eq!(keys, [&b"\0"[..], b"a", b"b", b"d", b"e", b"\xff\xff"], "bytes are not signed");
+}
+
+fn empty_and_large(subject: &impl Subject) {
+    let large: Vec<u8> = (0..64 << 10).map(|index: u32| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let long_key = vec![7; 1000];
+    {
+        let kv = subject.open();
+        kv.commit(set(b"", b"empty key")).unwrap();
+        kv.commit(set(b"empty value", b"")).unwrap();
+        kv.commit(set(b"large", &large)).unwrap();
+        kv.commit(set(&long_key, b"long key")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(get(&*kv, b"").as_deref(), Some(&b"empty key"[..]));
+            assert_eq!(get(&*kv, b"empty value"), Some(vec![]), "an empty value is a value");
+            assert_eq!(get(&*kv, b"large"), Some(large.clone()));
+            assert_eq!(get(&*kv, &long_key).as_deref(), Some(&b"long key"[..]));
+            kv.flush().unwrap();
+        }
+        kv.commit(when(set(b"empty value", b"1"), b"empty value", Some(b""))).unwrap();
+        kv.flush().unwrap();
+    }
+    if subject.keeps() {
+        let kv = subject.open();
+        assert_eq!(get(&*kv, b"").as_deref(), Some(&b"empty key"[..]));
+        assert_eq!(get(&*kv, b"large"), Some(large));
+    }
+}
+
+fn conditions(subject: &impl Subject) {
+    let kv = subject.open();
+    layered(&*kv);
+    let conflict = |batch: Batch| assert!(matches!(kv.commit(batch.clone()), Err(KvError::Conflict)), "{batch:?}");
+    for round in 0..2 {
+        let mark = [round];
+        conflict(when(set(b"z", b""), b"a", None));
+        conflict(when(set(b"z", b""), b"a", Some(b"2")));
+        conflict(when(set(b"z", b""), b"a", Some(b"")));
+        conflict(when(set(b"z", b""), b"c", Some(b"1")));
+        conflict(when(set(b"z", b""), b"f", Some(b"")));
+        conflict(when(when(set(b"z", b""), b"a", Some(b"1")), b"b", Some(b"1")));
+        assert_eq!(get(&*kv, b"z"), None, "nothing of a refused batch is applied");
+        kv.commit(when(when(set(b"y", &mark), b"a", Some(b"1")), b"c", None)).unwrap();
+        assert_eq!(get(&*kv, b"y").as_deref(), Some(&mark[..]));
+        kv.flush().unwrap();
+    }
+}
+
+fn snapshots_stand_still(subject: &impl Subject) {
+    let kv = subject.open();
+    layered(&*kv);
+    let old = kv.snapshot().unwrap();
+    let also_old = kv.snapshot().unwrap();
+    let before = old.scan(b"", b"\xff", usize::MAX).unwrap();
+    for round in 0..3 {
+        kv.commit(set(b"a", &[round])).unwrap();
+        kv.commit(set(b"new", &[round])).unwrap();
+        kv.commit(remove(b"e")).unwrap();
+        kv.flush().unwrap();
+        assert_eq!(old.scan(b"", b"\xff", usize::MAX).unwrap(), before);
+        assert_eq!(old.get(b"new").unwrap(), None);
+        assert_eq!(old.get(b"e").unwrap().as_deref(), Some(&b"1"[..]));
+        // In a snapshot taken now the cache of the engine, if it has one, learns the new values.
+        assert_eq!(get(&*kv, b"a"), Some(vec![round]));
+        assert_eq!(get(&*kv, b"e"), None);
+    }
+    // This one reads for the first time.
+    assert_eq!(also_old.get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(also_old.scan(b"", b"\xff", usize::MAX).unwrap(), before);
+}
+
+/// A writer keeps two distant keys equal in every batch; no snapshot may see them differ, whatever the engine is doing.
+fn snapshots_are_whole(subject: &impl Subject) {
+    const BATCHES: u32 = 2000;
+    let kv = subject.open();
+    let kv = &*kv;
+    let over = AtomicBool::new(false);
+    let both = |mark: u32| {
+        let mut batch = set(b"a", &mark.to_be_bytes());
+        batch.writes.push((b"z".to_vec(), Some(mark.to_be_bytes().to_vec())));
+        batch
+    };
+    kv.commit(both(0)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for mark in 1..=BATCHES {
+                kv.commit(both(mark)).unwrap();
+                if mark % 8 == 0 {
+                    kv.flush().unwrap();
+                }
+            }
+            over.store(true, Ordering::Release);
+        });
+        for reader in 0..3 {
+            let over = &over;
+            scope.spawn(move || {
+                let mut last = vec![];
+                while !over.load(Ordering::Acquire) {
+                    let snapshot = kv.snapshot().unwrap();
+                    let a = snapshot.get(b"a").unwrap().expect("a");
+                    let z = match reader {
+                        0 => snapshot.scan(b"b", b"zz", 1).unwrap().pop().expect("z").1,
+                        _ => snapshot.get(b"z").unwrap().expect("z"),
+                    };
+                    assert_eq!(a, z, "half a batch was seen");
+                    assert!(a >= last, "time went backwards");
+                    last = a;
+                }
+            });
+        }
+    });
+}
+
+fn flush_keeps(subject: &impl Subject) {
+    if !subject.keeps() {
+        return;
+    }
+    let before = {
+        let kv = subject.open();
+        layered(&*kv);
+        kv.flush().unwrap();
+        scan(&*kv, b"", b"\xff")
+    };
+    let kv = subject.open();
+    assert_eq!(scan(&*kv, b"", b"\xff"), before);
+    kv.commit(when(set(b"b", b"3"), b"b", Some(b"2"))).unwrap();
+    drop(kv);
+    assert_eq!(get(&*subject.open(), b"b").as_deref(), Some(&b"3"[..]), "closing flushes");
+}
+
+fn counters_are_exact(subject: &impl Subject) {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 200;
+    let kv = subject.open();
+    let kv = &*kv;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..EACH {
+                    increment(kv, b"counter");
+                    if (round + thread) % 16 == 0 {
+                        kv.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(number(kv, b"counter"), THREADS * EACH);
+}
+
+fn concurrent_flushes(subject: &impl Subject) {
+    const THREADS: u8 = 8;
+    const EACH: u8 = 20;
+    {
+        let kv = subject.open();
+        let kv = &*kv;
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                scope.spawn(move || {
+                    for round in 0..EACH {
+                        kv.commit(when(set(&[thread, round], b"x"), &[thread, round], None)).unwrap();
+                        kv.flush().unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(scan(kv, b"", b"\xff").len(), usize::from(THREADS) * usize::from(EACH));
+    }
+    if subject.keeps() {
+        assert_eq!(scan(&*subject.open(), b"", b"\xff").len(), usize::from(THREADS) * usize::from(EACH));
+    }
+}

@@ -1,0 +1,8 @@
+//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default. Both pass `conformance.rs`.
+
+pub mod memory;
+mod memtable;
+pub mod sqlite;
+
+pub use memory::MemoryKv;
+pub use sqlite::{OpenError, SqliteKv};

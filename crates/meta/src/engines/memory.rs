@@ -1,0 +1,64 @@
+//! An engine that forgets everything when it is dropped: for tests, and the oracle of the others.
+
+use crate::kv::{Batch, Kv, KvError, Pair, Snapshot};
+use imbl::OrdMap;
+use parking_lot::Mutex;
+use std::ops::Bound::{Excluded, Included};
+use std::sync::Arc;
+
+type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
+
+/// A store in memory. Its map is persistent in the functional sense, so a snapshot is a clone that costs nothing.
+#[derive(Default)]
+pub struct MemoryKv {
+    map: Mutex<Map>,
+}
+
+impl MemoryKv {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Kv for MemoryKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        Ok(Box::new(MemorySnapshot(self.map.lock().clone())))
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let mut map = self.map.lock();
+        for (key, expected) in &batch.checks {
+            if map.get(key.as_slice()).map(|value| &**value) != expected.as_deref() {
+                return Err(KvError::Conflict);
+            }
+        }
+        for (key, value) in batch.writes {
+            match value {
+                Some(value) => map.insert(key.into(), value.into()),
+                None => map.remove(key.as_slice()),
+            };
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+struct MemorySnapshot(Map);
+
+impl Snapshot for MemorySnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        Ok(self.0.get(key).map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {
+        if start >= end {
+            return Ok(Vec::new());
+        }
+        let pairs = self.0.range::<_, [u8]>((Included(start), Excluded(end)));
+        Ok(pairs.take(limit).map(|(key, value)| (key.to_vec(), value.to_vec())).collect())
+    }
+}

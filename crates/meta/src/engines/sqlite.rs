@@ -1,0 +1,236 @@
+//! The default engine: one SQLite file in write-ahead-log mode with one ordered table, behind a memtable.
+//!
+//! The way of a batch through the owner's engine:
+//!
+//! ```text
+//! commit -> checks hold on (memtable over file)? -> memtable -> return          (commit.rs)
+//! flush, or 100 ms, or 4 MiB -> writer thread: freeze the memtable, one transaction, forget the frozen part   (writer.rs)
+//! snapshot = (memtable, read transaction on the file)                           (view.rs)
+//! ```
+//!
+//! **What is durable.** Every transaction of the writer holds all batches committed before some moment, so after a crash the
+//! file has a prefix of the commits, each whole. Concurrent flushes share a transaction.
+//!
+//! **Snapshots.** A view is (memtable, read transaction) such that the file at that transaction lacks nothing that the
+//! memtable does not have, and has nothing that was committed after the memtable was cloned. Two ways lead there. While the
+//! writer is not in a transaction the file does not change, so the view only registers, and begins its read transaction when
+//! it first misses memtable and cache; the writer, before it writes, begins it for those that have not. While the writer is
+//! in one, the view begins its read transaction first and clones the memtable second: what the file then has of the
+//! transaction is also in the clone, unless the frozen part was forgotten in between, which the `epoch` tells (try again).
+//!
+//! **Several processes.** Keys are the owner's alone, except those under a [`SharedPrefix`]. Others ([`Access::Shared`])
+//! write only shared keys, and every batch of theirs is *written through*: checked inside a SQLite write transaction, and
+//! durable when `commit` returns. A batch of the owner is written through as well, after everything committed before it, if
+//! it depends on what others do: that is, unless every shared key that it checks is one with a fresh id and expected absent,
+//! and every shared key that it writes is one with a fresh id and set. This is sound:
+//! * owner-only keys change by the owner's commits only, so a check against (memtable over file) stays true until the flush;
+//! * a key with a fresh id that the owner makes, nobody else can make (the writer verifies it all the same, and stops the
+//!   engine rather than overwrite), so a check for its absence stays true as well;
+//! * a set without a check holds in whatever order: others' changes count as having come before it;
+//! * everything else is decided under SQLite's own write lock. Meanwhile the keys of such a batch are *held*: commits
+//!   that touch one wait, and those that touch none are free, because their order does not matter.
+//!
+//! Others see, of the owner's, the flushed prefix: their checks of owner-only keys are answered by that prefix, after which
+//! their batch counts as having come.
+//!
+//! **Failures.** No space: nothing is lost, flushes and commits answer [`KvError::Full`], each tries again, reads go on. A
+//! file locked by another process for longer than the busy time-out: likewise, with [`KvError::Failed`]. Anything else stops
+//! the engine: what the disk then holds of the last transaction is unknown, so nothing may be built upon it; reads go on.
+
+mod cache;
+mod checkpoint;
+mod commit;
+mod file;
+mod view;
+mod writer;
+
+pub use file::OpenError;
+
+use crate::engines::memtable::{Memtable, Shared};
+use crate::kv::{Batch, Kv, KvError, SharedPrefix, Snapshot};
+use crate::owner::{Holder, OwnerLock};
+use crate::types::Access;
+use cache::ValueCache;
+use parking_lot::{Condvar, Mutex};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Instant;
+use view::{Pin, Readers, View};
+
+/// A store in a SQLite file. Dropping it flushes.
+pub struct SqliteKv {
+    engine: Arc<Engine>,
+    /// The writer, then the checkpointer, which ends after it.
+    threads: Vec<JoinHandle<()>>,
+    /// Given up last.
+    _owner: Option<OwnerLock>,
+}
+
+/// What the handle, the writer thread and the snapshots share.
+struct Engine {
+    path: PathBuf,
+    access: Access,
+    shared_keys: &'static [SharedPrefix],
+    readers: Readers,
+    cache: ValueCache,
+    state: Mutex<State>,
+    /// The writer waits here for work.
+    work: Condvar,
+    /// Everybody else waits here for what the writer has done.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    memtable: Memtable,
+    /// When the oldest change outside a running transaction was committed; after a failure, when that was.
+    waiting_since: Option<Instant>,
+    /// Batches ever committed to the memtable, ...
+    committed: u64,
+    /// ... how many of them the file has, ...
+    durable: u64,
+    /// ... and how many it is asked to have.
+    wanted: u64,
+    /// Keys with a fresh id that pending batches expect to be absent from the file.
+    claims: Vec<Shared>,
+
+    /// The writer is in a transaction, or about to be.
+    writing: bool,
+    /// How often the frozen part was forgotten.
+    epoch: u64,
+    /// Views of this epoch may put what they read from the file into the cache.
+    fill_epoch: u64,
+    /// Views that have no read transaction yet.
+    unpinned: HashMap<u64, Arc<Pin>>,
+    next_pin: u64,
+
+    /// Batches that wait to be written through, and what became of those that do not wait any more.
+    through: Vec<(u64, Batch)>,
+    outcomes: HashMap<u64, Result<(), Failure>>,
+    next_ticket: u64,
+    /// Keys of batches that are being written through.
+    held: HashSet<Vec<u8>>,
+
+    /// Transactions that failed, the last failure, and how many commits that one would have made durable.
+    failures: u64,
+    failure: Option<(Failure, u64)>,
+    /// The last transaction found no space.
+    full: bool,
+    /// The engine takes no more writes, because of this.
+    stopped: Option<String>,
+    closing: bool,
+}
+
+/// Why a transaction failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Failure {
+    /// A check of this batch did not hold.
+    Conflict,
+    /// No space.
+    Full,
+    /// Another process kept the file locked; nothing is lost.
+    Busy(String),
+    /// Anything else.
+    Broken(String),
+}
+
+impl SqliteKv {
+    /// Makes a new, empty store in a file that must not exist.
+    pub fn create(path: &Path) -> Result<(), OpenError> {
+        file::create(path)
+    }
+
+    /// Opens an existing store. `shared_keys` must be the same in every process. `mountpoint` is what others are told about
+    /// an owner.
+    pub fn open(
+        path: &Path,
+        access: Access,
+        shared_keys: &'static [SharedPrefix],
+        mountpoint: Option<&Path>,
+    ) -> Result<Self, OpenError> {
+        let path = file::probe(path)?;
+        let owner = match access {
+            Access::Owner => Some(OwnerLock::acquire(&path, &Holder::this_process(mountpoint))?),
+            Access::Shared => None,
+        };
+        let connection = file::open_writer(&path)?;
+        let engine = Arc::new(Engine {
+            readers: Readers::new(&path),
+            path,
+            access,
+            shared_keys,
+            cache: ValueCache::new(),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        });
+        let no_thread = |error| engine.failed(format!("it gets no thread: {error}"));
+        let (checkpoints, checkpointer) = checkpoint::start(&engine.path).map_err(no_thread)?;
+        let writer = writer::start(engine.clone(), connection, checkpoints).map_err(no_thread)?;
+        Ok(Self { engine, threads: vec![writer, checkpointer], _owner: owner })
+    }
+}
+
+impl Kv for SqliteKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        Ok(Box::new(View::new(&self.engine)?))
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        self.engine.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        self.engine.flush()
+    }
+}
+
+impl Drop for SqliteKv {
+    fn drop(&mut self) {
+        self.engine.state.lock().closing = true;
+        self.engine.work.notify_all();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(store = %self.engine.path.display(), "a thread of the metadata engine panicked");
+            }
+        }
+    }
+}
+
+impl Engine {
+    fn failed(&self, detail: impl ToString) -> KvError {
+        KvError::Failed { store: self.path.display().to_string(), detail: detail.to_string() }
+    }
+
+    fn error(&self, failure: Failure) -> KvError {
+        match failure {
+            Failure::Conflict => KvError::Conflict,
+            Failure::Full => KvError::Full { store: self.path.display().to_string() },
+            Failure::Busy(detail) | Failure::Broken(detail) => self.failed(detail),
+        }
+    }
+
+    fn is_shared(&self, key: &[u8]) -> bool {
+        self.shared_keys.iter().any(|shared| key.starts_with(shared.prefix))
+    }
+
+    /// May the cache hold it? Only what nobody else changes.
+    fn is_cacheable(&self, key: &[u8]) -> bool {
+        self.access == Access::Owner && !self.is_shared(key)
+    }
+}
+
+impl State {
+    fn refuse_if_stopped(&self, engine: &Engine) -> Result<(), KvError> {
+        match &self.stopped {
+            Some(why) => Err(engine.failed(format!("it takes no more writes since this: {why}"))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sqlite_tests.rs"]
+mod tests;

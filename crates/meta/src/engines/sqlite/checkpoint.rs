@@ -1,0 +1,105 @@
+//! The checkpointer thread: carries the write-ahead log into the table while the writer goes on writing.
+//!
+//! Such a checkpoint never waits for anybody and makes nobody wait. The log starts over when a checkpoint has caught up with
+//! the writer and no reader is in the log; a reader that stays for long makes it grow, which is said aloud.
+
+use super::file;
+use rusqlite::Connection;
+use std::cell::Cell;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// A checkpoint after this many rows. A row changes about one page, so that is 16 MiB of log at most.
+const ROWS: usize = 4000;
+/// SQLite's page size, which `file::create` leaves alone.
+const PAGE_BYTES: u64 = 4096;
+/// From this size of the log on, the writer itself checkpoints what is left, so that the log can start over.
+const HELP_BYTES: u64 = 64 << 20;
+/// A log of this size is said aloud, and again whenever it has doubled: lookups and recovery get slower with it.
+const ALARM_BYTES: u64 = 256 << 20;
+
+/// Starts the thread; it ends when the handle is dropped.
+pub(super) fn start(path: &Path) -> io::Result<(CheckpointHandle, JoinHandle<()>)> {
+    let (sender, receiver) = sync_channel(1);
+    let behind = Arc::new(AtomicBool::new(false));
+    let handle = CheckpointHandle { sender, behind: behind.clone(), rows: Cell::new(0) };
+    let path = path.to_path_buf();
+    let thread = std::thread::Builder::new()
+        .name("weft-meta-checkpoint".into())
+        .spawn(move || run(&path, &receiver, &behind))?;
+    Ok((handle, thread))
+}
+
+/// The writer's side.
+pub(super) struct CheckpointHandle {
+    sender: SyncSender<()>,
+    behind: Arc<AtomicBool>,
+    rows: Cell<usize>,
+}
+
+impl CheckpointHandle {
+    /// `rows` more are in the log.
+    pub fn written(&self, rows: usize) {
+        self.rows.set(self.rows.get() + rows);
+        // A full channel means that a checkpoint is about to begin, which will take these along.
+        if self.rows.get() >= ROWS && self.sender.try_send(()).is_ok() {
+            self.rows.set(0);
+        }
+    }
+
+    /// Checkpoints on the writer's connection, between two transactions, if the log has grown long.
+    pub fn help(&self, writer: &Connection) {
+        if self.behind.swap(false, Ordering::Relaxed) && let Err(error) = checkpoint(writer) {
+            tracing::warn!(%error, "a checkpoint failed; the log stays");
+        }
+    }
+}
+
+fn run(path: &PathBuf, calls: &Receiver<()>, behind: &AtomicBool) {
+    let store = path.display();
+    let mut connection = None;
+    let mut alarm_bytes = ALARM_BYTES;
+    while calls.recv().is_ok() {
+        match run_once(path, &mut connection) {
+            Ok(log) => {
+                behind.store(log.bytes >= HELP_BYTES && log.left_bytes > 0, Ordering::Relaxed);
+                if log.bytes < ALARM_BYTES {
+                    alarm_bytes = ALARM_BYTES;
+                } else if log.bytes >= alarm_bytes {
+                    alarm_bytes = 2 * log.bytes;
+                    let mib = log.bytes >> 20;
+                    tracing::warn!(%store, mib, "the metadata log grows: some reader has kept its snapshot open for long");
+                }
+            }
+            Err(error) => tracing::warn!(%store, %error, "a checkpoint failed; the log stays"),
+        }
+    }
+}
+
+fn run_once(path: &Path, connection: &mut Option<Connection>) -> rusqlite::Result<Log> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(file::open(path)?),
+    };
+    checkpoint(connection)
+}
+
+/// The log after a checkpoint.
+struct Log {
+    bytes: u64,
+    /// Of these, not in the table yet.
+    left_bytes: u64,
+}
+
+fn checkpoint(connection: &Connection) -> rusqlite::Result<Log> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+        // Both are -1 when another process checkpoints at the moment.
+        let pages = |index| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(index)?).unwrap_or(0));
+        let (log, done) = (pages(1)?, pages(2)?);
+        Ok(Log { bytes: log * PAGE_BYTES, left_bytes: log.saturating_sub(done) * PAGE_BYTES })
+    })
+}

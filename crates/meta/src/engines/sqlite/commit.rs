@@ -1,0 +1,160 @@
+//! The committing side: which way a batch goes, its checks, and waiting for the writer.
+
+use super::view::View;
+use super::{Engine, State};
+use crate::kv::{Batch, KvError, SharedPrefix};
+use crate::types::Access;
+use parking_lot::MutexGuard;
+use std::time::Instant;
+
+/// Commits wait when this much is pending: some seconds of a disk's work, and little beside a mount's page cache.
+const MAX_PENDING_BYTES: usize = 64 << 20;
+
+/// How a batch becomes visible.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Route {
+    /// By the memtable; these keys with a fresh id are expected absent.
+    Behind { claims: Vec<Vec<u8>> },
+    /// By a transaction of its own, durable before commit returns.
+    Through,
+}
+
+/// The way of an owner's batch; `sqlite.rs` says why.
+pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
+    let sharing = |key: &[u8]| shared_keys.iter().find(|shared| key.starts_with(shared.prefix));
+    let mut claims = Vec::new();
+    for (key, expected) in &batch.checks {
+        match (sharing(key), expected) {
+            (None, _) => {}
+            (Some(shared), None) if shared.fresh_ids => claims.push(key.clone()),
+            (Some(_), _) => return Route::Through,
+        }
+    }
+    for (key, value) in &batch.writes {
+        if sharing(key).is_some_and(|shared| !shared.fresh_ids || value.is_none()) {
+            return Route::Through;
+        }
+    }
+    Route::Behind { claims }
+}
+
+impl Engine {
+    pub(super) fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        if self.access == Access::Shared {
+            if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !self.is_shared(key)) {
+                let key = key.escape_ascii();
+                return Err(self.failed(format!("only the volume's owner may change the key {key}; run it in the mount")));
+            }
+            return self.commit_through(batch);
+        }
+        match route(&batch, self.shared_keys) {
+            Route::Behind { claims } => self.commit_behind(batch, claims),
+            Route::Through => self.commit_through(batch),
+        }
+    }
+
+    fn commit_behind(&self, batch: Batch, claims: Vec<Vec<u8>>) -> Result<(), KvError> {
+        loop {
+            // The file is read outside the lock. What it says stays true for the epoch.
+            let view = View::new(self)?;
+            for (key, expected) in &batch.checks {
+                if view.value(key)?.as_deref() != expected.as_deref() {
+                    return Err(KvError::Conflict);
+                }
+            }
+            let Some(mut state) = self.admit(&batch)? else { continue };
+            if state.epoch != view.epoch() {
+                continue;
+            }
+            for (key, expected) in &batch.checks {
+                if state.memtable.get(key).is_some_and(|change| change.as_deref() != expected.as_deref()) {
+                    return Err(KvError::Conflict);
+                }
+            }
+            state.claims.extend(claims.into_iter().map(Into::into));
+            for (key, value) in batch.writes {
+                state.memtable.put(key.into(), value.map(Into::into));
+            }
+            state.committed += 1;
+            let first = state.waiting_since.is_none();
+            state.waiting_since.get_or_insert_with(Instant::now);
+            if first || state.is_large() {
+                self.work.notify_one();
+            }
+            drop(state);
+            return Ok(());
+        }
+    }
+
+    /// The lock, once the engine takes the batch; `None` if it had to wait for that, so that checks must be made again.
+    fn admit(&self, batch: &Batch) -> Result<Option<MutexGuard<'_, State>>, KvError> {
+        let mut state = self.state.lock();
+        state.refuse_if_stopped(self)?;
+        if state.full {
+            drop(state);
+            self.flush()?;
+            return Ok(None);
+        }
+        if state.memtable.bytes() > MAX_PENDING_BYTES {
+            state.wanted = state.committed;
+            self.work.notify_one();
+            let failures = state.failures;
+            while state.memtable.bytes() > MAX_PENDING_BYTES {
+                self.done.wait(&mut state);
+                match &state.failure {
+                    Some((failure, _)) if state.failures > failures => return Err(self.error(failure.clone())),
+                    _ => {}
+                }
+            }
+            return Ok(None);
+        }
+        if !state.held.is_empty() {
+            let is_held = |key: &Vec<u8>| state.held.contains(key);
+            let checks = batch.checks.iter().map(|(key, _)| key);
+            if checks.chain(batch.writes.iter().map(|(key, _)| key)).any(is_held) {
+                self.done.wait(&mut state);
+                return Ok(None);
+            }
+        }
+        Ok(Some(state))
+    }
+
+    fn commit_through(&self, batch: Batch) -> Result<(), KvError> {
+        let mut state = self.state.lock();
+        state.refuse_if_stopped(self)?;
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.through.push((ticket, batch));
+        self.work.notify_one();
+        loop {
+            self.done.wait(&mut state);
+            if let Some(outcome) = state.outcomes.remove(&ticket) {
+                return outcome.map_err(|failure| self.error(failure));
+            }
+        }
+    }
+
+    pub(super) fn flush(&self) -> Result<(), KvError> {
+        let mut state = self.state.lock();
+        let (target, failures) = (state.committed, state.failures);
+        loop {
+            state.refuse_if_stopped(self)?;
+            if state.durable >= target {
+                return Ok(());
+            }
+            match &state.failure {
+                Some((failure, covered)) if state.failures > failures && *covered >= target => {
+                    return Err(self.error(failure.clone()));
+                }
+                _ => {}
+            }
+            state.wanted = state.wanted.max(target);
+            self.work.notify_one();
+            self.done.wait(&mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;

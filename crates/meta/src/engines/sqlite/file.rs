@@ -1,0 +1,226 @@
+//! The file: making, recognising and opening it.
+//!
+//! One table, `kv(k, v)`, ordered by k as bytes; `application_id` is "WEFT" and `user_version` the version of the format.
+
+use super::Failure;
+use crate::kv::KvError;
+use crate::owner::OwnerError;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rustix::fs::RenameFlags;
+use std::fmt::Write as _;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// "WEFT".
+const APPLICATION_ID: i32 = 0x5745_4654;
+/// The version that this program writes.
+const FORMAT_VERSION: i32 = 1;
+/// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a
+/// few times over.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// After a checkpoint the log file is cut back to this; below it, reusing it is cheaper than growing it again.
+const LOG_KEPT_BYTES: u32 = 16 << 20;
+/// Page cache of a connection in KiB, negative as SQLite wants it.
+const PAGE_CACHE_KIB: i32 = -8192;
+
+/// Why a store cannot be made or opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No such file.
+    #[error("there is no metadata store at {}; make one with `weft format`, or correct the path", .0.display())]
+    Missing(PathBuf),
+    /// The place is taken.
+    #[error("{} exists already; choose another path, or move it away if it is not needed any more", .0.display())]
+    Exists(PathBuf),
+    /// The file is something else.
+    #[error("{} is not a metadata store of WeftFS; check the path", .0.display())]
+    NotOurs(PathBuf),
+    /// The file was written by a newer program.
+    #[error("{} has metadata format {found}, and this program knows up to {FORMAT_VERSION}; use a newer weft", path.display())]
+    Newer {
+        /// The store.
+        path: PathBuf,
+        /// Its format version.
+        found: i32,
+    },
+    /// Somebody owns it, or the lock failed.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] KvError),
+}
+
+/// Builds the store under another name and renames it, so that a store is there whole or not at all.
+pub(super) fn create(path: &Path) -> Result<(), OpenError> {
+    let path = absolute(path)?;
+    // A log beside the path would be replayed into the new store.
+    for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+        if taken.symlink_metadata().is_ok() {
+            return Err(OpenError::Exists(taken));
+        }
+    }
+    let draft = beside(&path, &format!("-new-{}", std::process::id()));
+    let made = make(&draft).map_err(|error| sql_error(&path, error)).and_then(|()| publish(&draft, &path));
+    if made.is_err() && let Err(error) = std::fs::remove_file(&draft) {
+        tracing::debug!(draft = %draft.display(), %error, "nothing to remove");
+    }
+    made
+}
+
+fn make(draft: &Path) -> rusqlite::Result<()> {
+    let connection = Connection::open_with_flags(draft, open_flags() | OpenFlags::SQLITE_OPEN_CREATE)?;
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = FULL;
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {FORMAT_VERSION};
+         CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;
+         PRAGMA journal_mode = WAL;"
+    ))?;
+    connection.close().map_err(|(_, error)| error)
+}
+
+fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
+    let io = |source: io::Error| OpenError::Engine(failed(path, source));
+    std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
+    let here = rustix::fs::CWD;
+    rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {
+        rustix::io::Errno::EXIST => OpenError::Exists(path.to_path_buf()),
+        errno => io(errno.into()),
+    })?;
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+}
+
+/// Is it ours, and of a format that we know? Changes nothing, leaves no log beside somebody else's file, and answers the
+/// path made absolute.
+pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
+    let path = absolute(path)?;
+    match path.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::Missing(path)),
+        Err(error) => return Err(failed(&path, error).into()),
+        Ok(metadata) if !metadata.is_file() || metadata.len() == 0 => return Err(OpenError::NotOurs(path)),
+        Ok(_) => {}
+    }
+    // Through SQLite and not by reading the file: closing a descriptor of our own would drop the locks that another engine
+    // in this process has on it. `immutable` takes no lock and makes no log.
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let probed = Connection::open_with_flags(immutable_uri(&path), flags).and_then(|connection| identity(&connection));
+    match probed {
+        Ok(identity) => recognise(&path, identity)?,
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            return Err(OpenError::NotOurs(path));
+        }
+        // A checkpoint in progress can look like damage without locks: the real opening decides.
+        Err(error) => tracing::debug!(store = %path.display(), %error, "the store has no readable header just now"),
+    }
+    Ok(path)
+}
+
+fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get(0));
+    Ok((pragma("application_id")?, pragma("user_version")?))
+}
+
+fn recognise(path: &Path, (application_id, version): (i32, i32)) -> Result<(), OpenError> {
+    match (application_id, version) {
+        (APPLICATION_ID, 1..=FORMAT_VERSION) => Ok(()),
+        (APPLICATION_ID, found) if found > FORMAT_VERSION => Err(OpenError::Newer { path: path.to_path_buf(), found }),
+        _ => Err(OpenError::NotOurs(path.to_path_buf())),
+    }
+}
+
+/// The writer's connection: every transaction is synced, and checkpoints are our own.
+pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
+    let connection = open(path).map_err(|error| sql_error(path, error))?;
+    let found = identity(&connection).map_err(|error| sql_error(path, error))?;
+    recognise(path, found)?;
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
+        .map_err(|error| sql_error(path, error))?;
+    if mode != "wal" {
+        let detail = "its file system has no shared memory maps, which a write-ahead log needs; move it to a local disk";
+        return Err(failed(path, detail).into());
+    }
+    Ok(connection)
+}
+
+/// A connection that never writes.
+pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = open(path)?;
+    connection.execute_batch("PRAGMA query_only = ON")?;
+    Ok(connection)
+}
+
+/// A connection for checkpoints, or to build the others on.
+pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, open_flags())?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = FULL;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA journal_size_limit = {LOG_KEPT_BYTES};
+         PRAGMA cache_size = {PAGE_CACHE_KIB};"
+    ))?;
+    Ok(connection)
+}
+
+fn open_flags() -> OpenFlags {
+    // Each connection is used by one thread at a time.
+    OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
+}
+
+/// What a failure of SQLite means for what is pending.
+pub(super) fn classify(error: &rusqlite::Error) -> Failure {
+    match (error.sqlite_error_code(), error.sqlite_error().map(|error| error.extended_code)) {
+        (Some(ErrorCode::DiskFull), _) => Failure::Full,
+        // The index of the log cannot grow; the file has not been touched.
+        (_, Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)) => Failure::Full,
+        (Some(ErrorCode::DatabaseBusy), _) => {
+            Failure::Busy(format!("another process has it locked for more than {} s", BUSY_TIMEOUT.as_secs()))
+        }
+        (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
+            Failure::Broken(format!("the file is damaged ({error}); restore it from a backup"))
+        }
+        _ => Failure::Broken(error.to_string()),
+    }
+}
+
+fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
+    if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
+        return OpenError::NotOurs(path.to_path_buf());
+    }
+    OpenError::Engine(match classify(&error) {
+        Failure::Full => KvError::Full { store: path.display().to_string() },
+        Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
+        Failure::Conflict => KvError::Conflict,
+    })
+}
+
+fn failed(path: &Path, detail: impl ToString) -> KvError {
+    KvError::Failed { store: path.display().to_string(), detail: detail.to_string() }
+}
+
+/// SQLite gives some relative paths a meaning of their own (`:memory:`).
+fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
+    std::path::absolute(path).map_err(|error| failed(path, error).into())
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(suffix);
+    name.into()
+}
+
+fn immutable_uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => uri.push(char::from(*byte)),
+            byte => write!(uri, "%{byte:02x}").expect("a string takes everything"),
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -1,0 +1,173 @@
+//! Reading: a view of (memtable over file) at one moment, and the read connections it borrows.
+
+use super::{Engine, file};
+use crate::engines::memtable::{Memtable, Overlay, Shared};
+use crate::kv::{KvError, Pair, Snapshot};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OptionalExtension};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Connections kept open when nobody reads: a few more than cores that would read at once.
+const IDLE_READERS: usize = 16;
+
+/// Read connections, opened as needed.
+pub(super) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), idle: Mutex::default() }
+    }
+
+    /// A connection in a read transaction that sees the file as it is now.
+    fn begin(&self) -> rusqlite::Result<Connection> {
+        let idle = self.idle.lock().pop();
+        let connection = idle.map_or_else(|| file::open_reader(&self.path), Ok)?;
+        connection.prepare_cached("BEGIN")?.execute([])?;
+        // The transaction begins with the first read.
+        connection.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")?.query_row([], |_| Ok(()))?;
+        Ok(connection)
+    }
+
+    fn end(&self, connection: Connection) {
+        let ended = connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
+        let mut idle = self.idle.lock();
+        if ended.is_ok() && idle.len() < IDLE_READERS {
+            idle.push(connection);
+        }
+    }
+}
+
+/// A view's hold on the file.
+pub(super) struct Pin(Mutex<Place>);
+
+enum Place {
+    /// No read transaction yet.
+    Later,
+    Open(Connection),
+    Failed(String),
+    /// The view is gone.
+    Ended,
+}
+
+impl Pin {
+    /// Begins the view's read transaction, unless it has one or needs none any more. A failure is the view's alone: it
+    /// answers it when it comes to need the file.
+    pub fn begin(&self, readers: &Readers) {
+        let mut place = self.0.lock();
+        if matches!(*place, Place::Later) {
+            *place = readers.begin().map_or_else(|error| Place::Failed(error.to_string()), Place::Open);
+        }
+    }
+}
+
+/// The store at one moment.
+pub(super) struct View<'a> {
+    engine: &'a Engine,
+    memtable: Memtable,
+    epoch: u64,
+    pin: Arc<Pin>,
+    /// Its number among the unpinned.
+    registered: Option<u64>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(engine: &'a Engine) -> Result<Self, KvError> {
+        loop {
+            let mut state = engine.state.lock();
+            let epoch = state.epoch;
+            if !state.writing {
+                let pin = Arc::new(Pin(Mutex::new(Place::Later)));
+                let number = state.next_pin;
+                state.next_pin += 1;
+                state.unpinned.insert(number, pin.clone());
+                return Ok(Self { engine, memtable: state.memtable.clone(), epoch, pin, registered: Some(number) });
+            }
+            drop(state);
+            let connection = engine.readers.begin().map_err(|error| engine.failed(error))?;
+            let state = engine.state.lock();
+            if state.epoch == epoch {
+                let pin = Arc::new(Pin(Mutex::new(Place::Open(connection))));
+                return Ok(Self { engine, memtable: state.memtable.clone(), epoch, pin, registered: None });
+            }
+            drop(state);
+            engine.readers.end(connection);
+        }
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The value of `key`.
+    pub fn value(&self, key: &[u8]) -> Result<Option<Shared>, KvError> {
+        if let Some(change) = self.memtable.get(key) {
+            return Ok(change.clone());
+        }
+        let cacheable = self.engine.is_cacheable(key);
+        if cacheable && let Some(value) = self.engine.cache.get(key, self.epoch) {
+            return Ok(value);
+        }
+        let value = self.in_file(|connection| read(connection, key))?;
+        if cacheable {
+            let state = self.engine.state.lock();
+            if state.fill_epoch == self.epoch {
+                self.engine.cache.put(key.into(), self.epoch, value.clone());
+            }
+        }
+        Ok(value)
+    }
+
+    /// Reads in the view's transaction, which begins here if it has not.
+    fn in_file<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, KvError> {
+        self.pin.begin(&self.engine.readers);
+        match &*self.pin.0.lock() {
+            Place::Open(connection) => read(connection).map_err(|error| self.engine.failed(error)),
+            Place::Failed(detail) => Err(self.engine.failed(detail)),
+            Place::Later | Place::Ended => unreachable!("the line above left it open or failed"),
+        }
+    }
+}
+
+impl Snapshot for View<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        Ok(self.value(key)?.map(|value| value.to_vec()))
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {
+        if start >= end || limit == 0 {
+            return Ok(Vec::new());
+        }
+        self.in_file(|connection| {
+            let mut statement = connection.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 AND k < ?2 ORDER BY k")?;
+            let rows = statement.query_map([start, end], |row| Ok((row.get(0)?, Some(row.get(1)?))))?;
+            let mut failure = None;
+            let in_file = rows.map_while(|row| row.map_err(|error| failure = Some(error)).ok());
+            let pending = self.memtable.range(start, end);
+            let pending = pending.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)));
+            let pairs = Overlay { upper: pending.peekable(), lower: in_file.peekable() };
+            let found = pairs.filter_map(|(key, value)| Some((key, value?))).take(limit).collect();
+            failure.map_or(Ok(found), Err)
+        })
+    }
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.registered {
+            self.engine.state.lock().unpinned.remove(&number);
+        }
+        if let Place::Open(connection) = std::mem::replace(&mut *self.pin.0.lock(), Place::Ended) {
+            self.engine.readers.end(connection);
+        }
+    }
+}
+
+/// The value of `key` in the file.
+pub(super) fn read(connection: &Connection, key: &[u8]) -> rusqlite::Result<Option<Shared>> {
+    let mut statement = connection.prepare_cached("SELECT v FROM kv WHERE k = ?1")?;
+    statement.query_row([key], |row| Ok(row.get_ref(0)?.as_blob()?.into())).optional()
+}
