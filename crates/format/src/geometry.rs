@@ -44,7 +44,9 @@ pub enum GeometryError {
         alignment_bytes: u32,
     },
     /// The cells would be absurdly long.
-    #[error("shards would be longer than {MAX_PAYLOAD_BYTES} bytes: choose a shorter segment or fewer symbols per shard")]
+    #[error(
+        "shards would be longer than {MAX_PAYLOAD_BYTES} bytes: choose a shorter segment or fewer symbols per shard"
+    )]
     TooLong,
 }
 

@@ -38,7 +38,8 @@ fn past_the_last_stripe_there_is_nothing() {
 #[test]
 fn new_keeps_alignment_and_cell_target() {
     // alpha, alignment -> symbol bytes of a 64 KiB cell.
-    for (alpha, alignment, expected) in [(1, 1, 65_536), (3, 1, 21_824), (3, 8, 21_824), (7, 24, 9_360), (2_048, 1, 32)] {
+    for (alpha, alignment, expected) in [(1, 1, 65_536), (3, 1, 21_824), (3, 8, 21_824), (7, 24, 9_360), (2_048, 1, 32)]
+    {
         assert_eq!(Geometry::new(1, 4, alpha, alignment, CELL_BYTES_TARGET).unwrap().symbol_bytes, expected);
     }
     assert_eq!(Geometry::new(1, 4, 100, 4_096, CELL_BYTES_TARGET).unwrap().symbol_bytes, 4_096);

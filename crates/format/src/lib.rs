@@ -9,8 +9,10 @@
 //! Start reading at `ids.rs`, then `geometry.rs`, `shard.rs`, `records.rs`. FORMAT.md has the bytes with worked sizes.
 
 pub mod geometry;
+pub mod identity;
 pub mod ids;
 pub mod records;
 pub mod shard;
 
+pub use identity::NodeIdentity;
 pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId};

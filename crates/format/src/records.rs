@@ -22,7 +22,9 @@ pub use volume::VolumeRecord;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// Written by a newer program, or not a record at all.
-    #[error("the {what} record has version {version}, this program reads version {newest}: use the program that wrote it")]
+    #[error(
+        "the {what} record has version {version}, this program reads version {newest}: use the program that wrote it"
+    )]
     UnknownVersion {
         /// Which record.
         what: &'static str,
@@ -32,7 +34,7 @@ pub enum RecordError {
         newest: u32,
     },
     /// The version is known and the rest does not fit it.
-    #[error("the {what} record is damaged ({detail}): restore the metadata from a copy")]
+    #[error("the {what} record is damaged ({detail}): restore it from a copy")]
     Damaged {
         /// Which record.
         what: &'static str,

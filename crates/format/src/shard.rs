@@ -112,7 +112,9 @@ pub enum ShardError {
         detail: String,
     },
     /// A shard of a newer format.
-    #[error("the shard has format version {version}, this program reads version {newest}: use the program that wrote it")]
+    #[error(
+        "the shard has format version {version}, this program reads version {newest}: use the program that wrote it"
+    )]
     UnknownVersion {
         /// The version in the header.
         version: u16,

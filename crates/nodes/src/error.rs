@@ -41,3 +41,10 @@ pub struct NodeError {
     /// One clause that names the thing and, where there is one, the mend.
     pub detail: String,
 }
+
+impl NodeError {
+    /// A failure of `node`; `detail` is one clause that names the thing and, where there is one, the mend.
+    pub fn new(kind: NodeErrorKind, node: &str, detail: impl Into<String>) -> Self {
+        Self { kind, node: node.to_owned(), detail: detail.into() }
+    }
+}

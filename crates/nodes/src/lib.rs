@@ -9,8 +9,16 @@
 //!
 //! Start reading at `node.rs`, then `folder.rs`, then `conformance.rs`.
 
+pub mod conformance;
 pub mod error;
+pub mod folder;
+pub mod memory;
 pub mod node;
+pub mod url;
+pub mod wrappers;
 
 pub use error::{NodeError, NodeErrorKind};
+pub use folder::FolderNode;
+pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+pub use url::{NodeUrl, create, open};

@@ -4,16 +4,9 @@ use crate::error::NodeError;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
-use weft_format::{NodeId, ShardKey, VolumeId};
+use weft_format::ShardKey;
 
-/// Who a node is: what its identity file says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeIdentity {
-    /// The volume it belongs to.
-    pub volume: VolumeId,
-    /// Its id within the volume.
-    pub node: NodeId,
-}
+pub use weft_format::NodeIdentity;
 
 /// What a node can do beyond the trait, and what it costs: data, read by planners and placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +73,8 @@ pub trait Node: Send + Sync {
     /// Length and age of a shard.
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError>;
 
-    /// Up to `limit` keys after `after`, ascending.
+    /// Up to `limit` keys after `after`, ascending. Pages that follow one another may come from one scan made for the
+    /// first of them: what was stored since may be missing. Any doubt about completeness is an error.
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError>;
 
     /// Removes a shard durably. A shard that is not there is `NotFound`.

@@ -137,9 +137,8 @@ impl Attributes {
             let (version, newest) = (u32::from(version), u32::from(VERSION));
             return Err(RecordError::UnknownVersion { what: WHAT, version, newest });
         }
-        let bytes: &[u8; Self::BYTES] = bytes.try_into().map_err(|_| {
-            damaged(WHAT, format!("{} bytes instead of {}", bytes.len(), Self::BYTES))
-        })?;
+        let bytes: &[u8; Self::BYTES] =
+            bytes.try_into().map_err(|_| damaged(WHAT, format!("{} bytes instead of {}", bytes.len(), Self::BYTES)))?;
         let mode = u16::from_le_bytes(field(bytes, 2));
         if mode > MODE_MASK {
             return Err(damaged(WHAT, format!("mode {mode:o} has bits beyond {MODE_MASK:o}")));

@@ -27,7 +27,8 @@ struct Message {
 impl PolicyRecord {
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
-        Message { version: VERSION, code: self.code.clone(), write_margin: u32::from(self.write_margin) }.encode_to_vec()
+        Message { version: VERSION, code: self.code.clone(), write_margin: u32::from(self.write_margin) }
+            .encode_to_vec()
     }
 
     /// The inverse of [`Self::encode`].

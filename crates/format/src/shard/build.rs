@@ -1,8 +1,8 @@
 //! Building a shard object in place: allocated once, filled frame by frame, sealed while the frame is hot in the cache.
 
 use super::{
-    CHECK_BYTES, Digest, DigestBuilder, FRAME_BYTES, HEADER_BYTES, ShardError, ShardHeader, Whitening, crc64, frame_count,
-    frame_pieces, object_bytes,
+    CHECK_BYTES, Digest, DigestBuilder, FRAME_BYTES, HEADER_BYTES, ShardError, ShardHeader, Whitening, crc64,
+    frame_count, frame_pieces, object_bytes,
 };
 use bytes::Bytes;
 use std::ops::Range;

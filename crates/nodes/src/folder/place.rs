@@ -1,0 +1,272 @@
+//! Making sure that the folder at the path is this node, before and after anything is believed of it.
+//!
+//! A folder goes away in many ways: removed, unmounted, swapped for another disk's, emptied. All of them change or hide
+//! the identity file, so each call begins with one `stat` of it by path. Only when that differs from last time is the
+//! file read again. *Unknown is not absent*: nothing here ever answers `NotFound`.
+
+use super::descriptors::Descriptors;
+use super::medium::Medium;
+use super::{IDENTITY_FILE, scan, store};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::node::NodeIdentity;
+use parking_lot::RwLock;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weft_format::identity::MAX_IDENTITY_BYTES;
+
+/// A node's folder, by path; attached while it is there.
+pub(super) struct Place {
+    path: PathBuf,
+    identity_path: PathBuf,
+    name: String,
+    expected: NodeIdentity,
+    root: RwLock<Option<Arc<Root>>>,
+}
+
+/// The folder, open and known to be this node.
+pub(super) struct Root {
+    pub(super) dir: OwnedFd,
+    pub(super) medium: Medium,
+    pub(super) descriptors: Descriptors,
+    stamp: Stamp,
+}
+
+/// What tells one state of the identity file from another; the change time catches an inode number used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: i64,
+    changed: (i64, u64),
+}
+
+impl Stamp {
+    fn of(stat: &Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+            size: stat.st_size,
+            changed: (stat.st_ctime, stat.st_ctime_nsec),
+        }
+    }
+}
+
+impl Place {
+    pub(super) fn new(path: &Path, name: &str, expected: NodeIdentity) -> Self {
+        let identity_path = path.join(IDENTITY_FILE);
+        Self { path: path.to_owned(), identity_path, name: name.to_owned(), expected, root: RwLock::new(None) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the bytes are, if the folder was there when last asked.
+    pub(super) fn medium(&self) -> Option<Medium> {
+        self.root.read().as_ref().map(|root| root.medium)
+    }
+
+    /// The folder, made sure of just now.
+    pub(super) fn attached(&self) -> Result<Arc<Root>, NodeError> {
+        let stat = rustix::fs::statat(CWD, &self.identity_path, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| {
+            // Lets go of the descriptors too, so that the disk can be unmounted.
+            *self.root.write() = None;
+            self.away(errno)
+        })?;
+        if let Some(root) = &*self.root.read()
+            && root.stamp == Stamp::of(&stat)
+        {
+            return Ok(Arc::clone(root));
+        }
+        let attached = self.attach();
+        *self.root.write() = attached.as_ref().ok().cloned();
+        attached
+    }
+
+    fn attach(&self) -> Result<Arc<Root>, NodeError> {
+        let dir = open_folder(&self.path).map_err(|errno| self.away(errno))?;
+        let (found, stamp) = self.read_identity(&dir)?;
+        if found != self.expected {
+            return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
+        }
+        let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
+        Ok(Arc::new(Root { dir, medium, descriptors: Descriptors::default(), stamp }))
+    }
+
+    fn not_this_node(&self, found: NodeIdentity) -> String {
+        let (path, expected) = (self.path.display(), self.expected);
+        let mend = "put the right disk or folder there";
+        if found.volume == expected.volume {
+            format!("{path} is node {} of the same volume, not {}: {mend}", found.node, expected.node)
+        } else {
+            format!("{path} is a node of volume {}, not of {}: {mend}", found.volume, expected.volume)
+        }
+    }
+
+    /// Who the folder says it is, read afresh.
+    pub(super) fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        let root = self.attached()?;
+        Ok(self.read_identity(&root.dir)?.0)
+    }
+
+    fn read_identity(&self, dir: &OwnedFd) -> Result<(NodeIdentity, Stamp), NodeError> {
+        let read = || {
+            let file = open_beneath(dir, IDENTITY_FILE, OFlags::RDONLY | OFlags::NONBLOCK, ResolveFlags::empty())?;
+            let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
+            // One byte more than it may have, so that a longer one is refused and not cut.
+            let bytes = store::read_at(&file, 0, MAX_IDENTITY_BYTES + 1)?;
+            rustix::io::Result::Ok((bytes, stamp))
+        };
+        let (bytes, stamp) = read().map_err(|errno| self.away(errno))?;
+        let identity = NodeIdentity::decode(&bytes).map_err(|error| {
+            self.error(NodeErrorKind::WrongNode, format!("{}: {error}", self.identity_path.display()))
+        })?;
+        Ok((identity, stamp))
+    }
+
+    /// What it means that the folder or its identity file cannot be opened.
+    fn away(&self, errno: Errno) -> NodeError {
+        if !matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
+            return self.failure(errno, "opening it");
+        }
+        let path = self.path.display();
+        let detail = if self.path.is_dir() {
+            format!("{path} is there, but without {IDENTITY_FILE}: mount the disk that belongs there")
+        } else {
+            format!("{path} is not there: attach or mount its disk")
+        };
+        self.error(NodeErrorKind::Unavailable, detail)
+    }
+
+    /// What it means that something within the folder is missing: that it is absent, only if the folder is still `root`.
+    pub(super) fn absent(&self, root: &Arc<Root>, what: String) -> NodeError {
+        match self.attached() {
+            Ok(now) if Arc::ptr_eq(&now, root) => self.error(NodeErrorKind::NotFound, what),
+            Ok(_) => {
+                let detail = format!("{} was swapped during the call: try again", self.path.display());
+                self.error(NodeErrorKind::Unavailable, detail)
+            }
+            Err(error) => error,
+        }
+    }
+
+    /// What it means that `root` has no directory entry any more.
+    pub(super) fn absent_folder(&self, root: &Arc<Root>) -> NodeError {
+        let error = self.absent(root, String::new());
+        if error.kind != NodeErrorKind::NotFound {
+            return error;
+        }
+        let detail = format!("{} changes while it is used: see what else writes there", self.path.display());
+        self.error(NodeErrorKind::Unavailable, detail)
+    }
+
+    pub(super) fn error(&self, kind: NodeErrorKind, detail: impl Into<String>) -> NodeError {
+        NodeError::new(kind, &self.name, detail)
+    }
+
+    /// What a system call's failure means, for all but missing files.
+    pub(super) fn failure(&self, errno: Errno, doing: &str) -> NodeError {
+        let (kind, mend) = match errno {
+            Errno::NOSPC | Errno::DQUOT => (NodeErrorKind::Full, "free some space there"),
+            Errno::ACCESS | Errno::PERM | Errno::ROFS => {
+                (NodeErrorKind::Denied, "make it readable and writable for the user this runs as")
+            }
+            Errno::MFILE | Errno::NFILE => (NodeErrorKind::Unavailable, "allow more open files (ulimit -n)"),
+            Errno::STALE | Errno::NODEV | Errno::NXIO | Errno::NOTCONN | Errno::HOSTDOWN | Errno::HOSTUNREACH => {
+                (NodeErrorKind::Unavailable, "attach or mount its disk")
+            }
+            Errno::TIMEDOUT => (NodeErrorKind::TimedOut, "see whether its server or disk answers"),
+            _ => (NodeErrorKind::Io, "look into the kernel's log and at the health of its disk"),
+        };
+        self.error(kind, format!("{}: {doing} failed ({errno}): {mend}", self.path.display()))
+    }
+}
+
+/// Opens `path` within the folder, through no symbolic link and never outside.
+pub(super) fn open_beneath(
+    dir: impl AsFd,
+    path: &str,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Makes the folder into the node, if nothing is in it.
+pub(super) fn create(place: &Place) -> Result<(), NodeError> {
+    let path = place.path.display();
+    refuse_nested(place)?;
+    match rustix::fs::mkdir(&place.path, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(Errno::NOENT) => {
+            let detail = format!("the folder that {path} would lie in does not exist: make it, or mount its disk");
+            return Err(place.error(NodeErrorKind::Unavailable, detail));
+        }
+        Err(errno) => return Err(place.failure(errno, "making the folder")),
+    }
+    let dir = open_folder(&place.path).map_err(|errno| match errno {
+        Errno::NOTDIR => place.error(NodeErrorKind::Exists, format!("{path} is no folder: give another")),
+        errno => place.failure(errno, "opening it"),
+    })?;
+    if let Some(found) = identity_in(place, &dir)? {
+        return Err(already_a_node(place, found));
+    }
+    let names = scan::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
+    // What mkfs leaves at the root of a fresh disk.
+    if let Some(name) = names.iter().find(|name| name.to_bytes() != b"lost+found") {
+        let detail = format!("{path} is not empty (it has `{}`): give an empty folder", name.to_string_lossy());
+        return Err(place.error(NodeErrorKind::Exists, detail));
+    }
+    let text = bytes::Bytes::from(place.expected.encode());
+    let written = store::write_new(&dir, IDENTITY_FILE, &[text]);
+    // Somebody else was faster.
+    if written == Err(Errno::EXIST)
+        && let Some(found) = identity_in(place, &dir)?
+    {
+        return Err(already_a_node(place, found));
+    }
+    written.map_err(|errno| place.failure(errno, "writing its identity file"))?;
+    // The folder's own name must survive a power cut too.
+    let parent = open_folder(&place.path.join(".."));
+    parent.and_then(rustix::fs::fsync).map_err(|errno| place.failure(errno, "making the folder durable"))
+}
+
+fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn identity_in(place: &Place, dir: &OwnedFd) -> Result<Option<NodeIdentity>, NodeError> {
+    match rustix::fs::statat(dir, IDENTITY_FILE, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(place.failure(errno, "looking for an identity file")),
+        Ok(_) => place.read_identity(dir).map(|(identity, _)| Some(identity)),
+    }
+}
+
+fn already_a_node(place: &Place, found: NodeIdentity) -> NodeError {
+    let path = place.path.display();
+    if found.volume == place.expected.volume {
+        let detail = format!("{path} is node {} of this volume already: give another folder", found.node);
+        place.error(NodeErrorKind::Exists, detail)
+    } else {
+        let detail = format!("{path} is a node of volume {}: give another folder", found.volume);
+        place.error(NodeErrorKind::WrongNode, detail)
+    }
+}
+
+/// A node inside a node would be lost with it, and the outer one would take the inner one's shards for foreign files.
+fn refuse_nested(place: &Place) -> Result<(), NodeError> {
+    let absolute = std::path::absolute(&place.path).unwrap_or_else(|_| place.path.clone());
+    match absolute.ancestors().skip(1).find(|above| above.join(IDENTITY_FILE).exists()) {
+        None => Ok(()),
+        Some(above) => {
+            let (path, above) = (place.path.display(), above.display());
+            let detail = format!("{path} lies inside {above}, which is a node: give a folder outside of it");
+            Err(place.error(NodeErrorKind::Exists, detail))
+        }
+    }
+}

@@ -1,0 +1,30 @@
+use super::*;
+
+#[test]
+fn folders_by_path_and_by_url() {
+    let folder = |path: &str| Ok(NodeUrl::Folder(PathBuf::from(path)));
+    assert_eq!("/mnt/a".parse(), folder("/mnt/a"));
+    assert_eq!("file:///mnt/a%20b".parse(), folder("/mnt/a b"));
+    assert_eq!("/mnt/100%".parse(), folder("/mnt/100%"));
+    let relative: NodeUrl = "a/b".parse().unwrap();
+    assert_eq!(relative, NodeUrl::Folder(std::env::current_dir().unwrap().join("a/b")));
+}
+
+#[test]
+fn display_is_the_inverse_of_parse() {
+    let path = OsString::from_vec(b"/d \xff%/\xc3\xa9:x".to_vec());
+    let url = NodeUrl::Folder(PathBuf::from(path));
+    assert_eq!(url.to_string(), "file:///d%20%FF%25/%C3%A9%3Ax");
+    assert_eq!(url.to_string().parse(), Ok(url));
+}
+
+#[test]
+fn what_is_no_address_is_told_so() {
+    let parse = |text: &str| text.parse::<NodeUrl>().unwrap_err();
+    assert_eq!(parse(""), UrlError::Empty);
+    assert!(matches!(parse("s3://bucket"), UrlError::UnknownScheme { scheme, .. } if scheme == "s3"));
+    assert!(matches!(parse("file://nas/share"), UrlError::OtherHost { .. }));
+    for broken in ["file:///a%", "file:///a%2", "file:///a%zz", "file:///a%00", "file:///%+1"] {
+        assert!(matches!(parse(broken), UrlError::Escape { .. }), "{broken}");
+    }
+}
