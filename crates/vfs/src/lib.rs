@@ -7,3 +7,22 @@
 //! -> one metadata commit. The read loop: extents and dirty bytes -> transfer.read -> bytes.
 //!
 //! Start reading at `volume.rs`, then `write_back.rs`.
+
+mod background;
+mod buffer;
+mod data;
+pub mod error;
+mod files;
+mod names;
+pub mod open;
+mod policies;
+pub mod request;
+mod segments;
+pub mod volume;
+mod write_back;
+
+pub use error::VfsError;
+pub use names::POLICY_XATTR;
+pub use policies::policy_for;
+pub use request::{AttributeChange, Caller, DirectoryEntry, Handle, SetTime, Statfs};
+pub use volume::{Settings, Volume};

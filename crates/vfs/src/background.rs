@@ -1,0 +1,84 @@
+//! What a volume does by itself: dirty bytes that have waited long enough travel, what lost its last name is reclaimed,
+//! damage that reads found is noted, and changes of the node list by other programs are taken in.
+
+use crate::files::Reclaimable;
+use crate::volume::{OpenNodes, Volume};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const TICK: Duration = Duration::from_millis(200);
+/// A node added or replaced by another program is used within this time.
+const NODE_WATCH: Duration = Duration::from_secs(1);
+/// Room on nodes is asked anew this often; placement needs it roughly.
+const SPACE_WATCH: Duration = Duration::from_secs(10);
+
+pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>, open_nodes: OpenNodes) -> Vec<JoinHandle<()>> {
+    let (ticking, reclaiming) = (Arc::downgrade(volume), Arc::downgrade(volume));
+    let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
+    };
+    vec![
+        spawn("weft-tick", Box::new(move || tick(&ticking, &open_nodes))),
+        spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims))),
+    ]
+}
+
+fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
+    let (mut nodes_seen, mut space_seen) = (Instant::now(), Instant::now());
+    let mut known = None;
+    loop {
+        // The write-back outlives the wait, the volume need not: whoever drops the volume ends this thread.
+        let Some(write_back) = volume.upgrade().map(|volume| volume.write_back.clone()) else { return };
+        if !write_back.wait_for_work(TICK) {
+            return;
+        }
+        write_back.send_aged(false);
+        let Some(volume) = volume.upgrade() else { return };
+        volume.segments.note_suspects();
+        if nodes_seen.elapsed() >= NODE_WATCH {
+            nodes_seen = Instant::now();
+            if let Err(error) = watch_nodes(&volume, open_nodes, &mut known) {
+                tracing::warn!("the node list could not be read: {error}");
+            }
+        }
+        if space_seen.elapsed() >= SPACE_WATCH {
+            space_seen = Instant::now();
+            volume.segments.runtime().block_on(volume.fleet().refresh_space());
+        }
+    }
+}
+
+type Known = Option<Vec<(weft_format::NodeId, weft_format::records::NodeRecord)>>;
+
+fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, known: &mut Known) -> Result<(), weft_meta::MetaError> {
+    let nodes = volume.store.nodes()?;
+    if known.as_ref() == Some(&nodes) {
+        return Ok(());
+    }
+    if known.is_some() {
+        tracing::info!(nodes = nodes.len(), "the node list changed");
+    }
+    volume.fleet().set(open_nodes(&volume.store)?);
+    *known = Some(nodes);
+    volume.segments.runtime().block_on(volume.fleet().refresh_space());
+    Ok(())
+}
+
+fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
+    while let Ok(reclaimable) = reclaims.recv() {
+        loop {
+            let Some(volume) = volume.upgrade() else { return };
+            match volume.store.reclaim(reclaimable.ino, crate::request::now()) {
+                Ok(step) if step.done => break,
+                Ok(_) => {}
+                Err(error) => {
+                    // It stays an orphan, and the next mount tries again.
+                    tracing::error!(ino = %reclaimable.ino, "could not be reclaimed: {error}");
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+use super::*;
+use proptest::prelude::*;
+
+/// The obvious reference: one optional byte per offset, with where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    byte: u8,
+    home: Option<(SegmentId, u64)>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, Vec<u8>),
+    Clear(u64, u64),
+    Depart(u64),
+    Arrive(usize),
+    TurnBack(usize),
+    Journal,
+}
+
+const SPAN: u64 = 20_000;
+
+fn step() -> impl Strategy<Value = Step> {
+    let length = prop_oneof![1u64..64, 1u64..9000];
+    prop_oneof![
+        4 => (0..SPAN, prop::collection::vec(any::<u8>(), 1..300)).prop_map(|(at, data)| Step::Write(at, data)),
+        1 => (0..SPAN, any::<u8>(), length.clone())
+            .prop_map(|(at, byte, length)| Step::Write(at, vec![byte; length as usize])),
+        1 => (0..SPAN, length.clone()).prop_map(|(at, length)| Step::Clear(at, at + length)),
+        1 => length.prop_map(Step::Depart),
+        1 => (0usize..4).prop_map(Step::Arrive),
+        1 => (0usize..4).prop_map(Step::TurnBack),
+        1 => Just(Step::Journal),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn behaves_like_an_array_of_bytes(steps in prop::collection::vec(step(), 1..60)) {
+        let mut buffer = Buffer::default();
+        let mut model: Vec<Option<Cell>> = vec![None; 2 * SPAN as usize];
+        let mut travelling: Vec<SegmentId> = Vec::new();
+        let mut next = 0u128;
+        for step in steps {
+            match step {
+                Step::Write(at, data) => {
+                    buffer.write(at, &data);
+                    for (i, byte) in data.iter().enumerate() {
+                        model[at as usize + i] = Some(Cell { byte: *byte, home: None });
+                    }
+                }
+                Step::Clear(from, to) => {
+                    buffer.clear(from..to);
+                    model[from as usize..to as usize].fill(None);
+                }
+                Step::Depart(max) => {
+                    next += 1;
+                    let segment = SegmentId(next);
+                    let sent: Vec<u8> = buffer.depart(segment, 7, max, usize::MAX).concat();
+                    let mut expected = Vec::new();
+                    for cell in model.iter_mut().flatten().filter(|cell| cell.home.is_none()).take(max as usize) {
+                        cell.home = Some((segment, 7 + expected.len() as u64));
+                        expected.push(cell.byte);
+                    }
+                    prop_assert_eq!(sent, expected);
+                    travelling.push(segment);
+                }
+                Step::Arrive(which) if which < travelling.len() => {
+                    let segment = travelling.remove(which);
+                    for extent in buffer.extents_in(segment) {
+                        for i in 0..extent.length {
+                            let cell = model[(extent.file_offset + i) as usize];
+                            prop_assert_eq!(cell.and_then(|c| c.home), Some((segment, extent.segment_offset + i)));
+                        }
+                    }
+                    let covered: u64 = buffer.extents_in(segment).iter().map(|extent| extent.length).sum();
+                    let here = |cell: &Option<Cell>| cell.and_then(|c| c.home).is_some_and(|home| home.0 == segment);
+                    prop_assert_eq!(covered, model.iter().filter(|cell| here(cell)).count() as u64);
+                    prop_assert_eq!(buffer.arrive(segment), covered);
+                    model.iter_mut().filter(|cell| here(cell)).for_each(|cell| *cell = None);
+                }
+                Step::TurnBack(which) if which < travelling.len() => {
+                    let segment = travelling.remove(which);
+                    buffer.turn_back(segment);
+                    for cell in model.iter_mut().flatten().filter(|c| c.home.is_some_and(|home| home.0 == segment)) {
+                        cell.home = None;
+                    }
+                }
+                Step::Journal => buffer.mark_journaled(),
+                Step::Arrive(_) | Step::TurnBack(_) => {}
+            }
+            let mut seen: Vec<Option<u8>> = vec![None; model.len()];
+            for (at, bytes) in buffer.overlapping(0..model.len() as u64) {
+                for (i, byte) in bytes.iter().enumerate() {
+                    seen[at as usize + i] = Some(*byte);
+                }
+            }
+            let expected: Vec<Option<u8>> = model.iter().map(|cell| cell.map(|c| c.byte)).collect();
+            prop_assert!(seen == expected);
+            let dirty = model.iter().flatten().filter(|cell| cell.home.is_none()).count() as u64;
+            prop_assert_eq!(buffer.dirty_bytes(), dirty);
+            prop_assert_eq!(buffer.held_bytes(), model.iter().flatten().count() as u64);
+            prop_assert!(buffer.unjournaled_bytes() <= dirty);
+        }
+    }
+}
+
+#[test]
+fn journal_pages_carry_exactly_the_dirty_bytes_of_a_page() {
+    let mut buffer = Buffer::default();
+    buffer.write(4090, &[1; 12]);
+    buffer.write(8000, &[2; 10]);
+    assert_eq!(buffer.unjournaled_pages(), vec![0, 1]);
+    let page = buffer.journal_page(1, false).unwrap();
+    assert_eq!(page.ranges, vec![(0, vec![1; 6]), (8000 - 4096, vec![2; 10])]);
+    buffer.mark_journaled();
+    assert_eq!(buffer.unjournaled_bytes(), 0);
+    buffer.write(8001, &[3]);
+    assert_eq!(buffer.unjournaled_pages(), vec![1]);
+    let held = buffer.journal_page(1, true).unwrap();
+    assert_eq!(held.ranges, vec![(0, vec![1; 6]), (3904, vec![2]), (3906, vec![2; 8])]);
+    let mut again = Buffer::default();
+    again.replay(&buffer.journal_page(1, false).unwrap());
+    assert_eq!(again.dirty_bytes(), 16);
+    assert_eq!(again.unjournaled_bytes(), 0);
+}
+
+#[test]
+fn many_small_appends_grow_one_piece_and_a_full_piece_starts_another() {
+    let mut buffer = Buffer::default();
+    for i in 0..600u64 {
+        buffer.write(i * 4096, &[i as u8; 4096]);
+    }
+    assert_eq!(buffer.dirty_piece_count(), 3);
+    assert_eq!(buffer.held_bytes(), 600 * 4096);
+}

@@ -1,0 +1,332 @@
+//! The bytes of files: open, read, write, cut, punch, seek, sync.
+
+use crate::buffer::JOURNAL_PAGE_BYTES;
+use crate::error::VfsError;
+use crate::files::File;
+use crate::request::{Caller, Handle, milliseconds, now};
+use crate::volume::Volume;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind};
+use weft_meta::{Extent, MetaError, SetAttributes};
+use weft_transfer::Readahead;
+
+/// The largest offset that a file can have, as in off_t.
+const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// `relatime`: an access time older than this is renewed by a read though nothing changed since.
+const ATIME_AGE_MS: u64 = 24 * 3600 * 1000;
+/// How far a seek for data looks at once, at first; doubled until something is found.
+const SEEK_STEP_BYTES: u64 = 16 << 20;
+
+/// One open of one file.
+pub(crate) struct OpenFile {
+    file: Arc<File>,
+    /// Every write is followed by an fsync (`O_SYNC`, `O_DSYNC`).
+    sync: bool,
+    readahead: Mutex<Readahead>,
+    atime_noted: AtomicBool,
+}
+
+impl Volume {
+    /// Makes a file and opens it. Takes one reference.
+    ///
+    /// # Errors
+    /// As [`Volume::make_node`].
+    pub fn create(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        mode: u16,
+        open_flags: i32,
+    ) -> Result<(Attributes, Handle), VfsError> {
+        let attributes = self.make_node(caller, parent, name, Kind::File, mode, 0)?;
+        Ok((attributes, self.open(attributes.ino, open_flags)?))
+    }
+
+    /// Opens a file; `O_TRUNC` and `O_SYNC` are honoured, permissions were checked by the caller's kernel.
+    ///
+    /// # Errors
+    /// No such inode; not a regular file.
+    pub fn open(&self, ino: Ino, open_flags: i32) -> Result<Handle, VfsError> {
+        let file = self.files.open(&self.store, ino)?;
+        if open_flags & libc::O_TRUNC != 0
+            && let Err(error) = self.truncate(ino, 0, false)
+        {
+            self.reclaim_if(self.files.close(ino));
+            return Err(error);
+        }
+        Ok(self.add_open_file(OpenFile {
+            file,
+            sync: open_flags & (libc::O_SYNC | libc::O_DSYNC) != 0,
+            readahead: Mutex::default(),
+            atime_noted: AtomicBool::new(false),
+        }))
+    }
+
+    /// Up to `bytes` bytes from `offset`; fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// Too few nodes have the bytes.
+    pub fn read(&self, handle: Handle, offset: u64, bytes: u32) -> Result<Bytes, VfsError> {
+        let open = self.open_file(handle)?;
+        let file = &open.file;
+        let mut state = file.lock();
+        let size = state.size;
+        let range = offset..size.min(offset.saturating_add(u64::from(bytes)));
+        if range.is_empty() {
+            return Ok(Bytes::new());
+        }
+        let extents = state.extents(&self.store, file.ino, range.clone())?;
+        let buffered: Vec<(u64, Bytes)> = state
+            .buffer
+            .overlapping(range.clone())
+            .map(|(start, bytes)| (start, Bytes::copy_from_slice(bytes)))
+            .collect();
+        drop(state);
+        self.note_read(&open, range.clone(), size);
+        if buffered.is_empty()
+            && let [extent] = extents[..]
+            && extent.length == range.end - range.start
+        {
+            let within = extent.segment_offset..extent.segment_offset + extent.length;
+            return self.segments.read_bytes(file.ino, extent.segment, within);
+        }
+        let mut out = vec![0; (range.end - range.start) as usize];
+        for extent in uncovered(&extents, &buffered) {
+            let at = (extent.file_offset - range.start) as usize;
+            let within = extent.segment_offset..extent.segment_offset + extent.length;
+            self.segments.read(file.ino, extent.segment, within, &mut out[at..at + extent.length as usize])?;
+        }
+        for (start, bytes) in buffered {
+            let at = (start - range.start) as usize;
+            out[at..at + bytes.len()].copy_from_slice(&bytes);
+        }
+        Ok(out.into())
+    }
+
+    /// Read-ahead and access time.
+    fn note_read(&self, open: &OpenFile, range: Range<u64>, size: u64) {
+        let ahead = open.readahead.lock().on_read(range.start, range.end - range.start, size);
+        if let Some(ahead) = ahead {
+            let extents = open.file.lock().extents(&self.store, open.file.ino, ahead);
+            for extent in extents.unwrap_or_default() {
+                let within = extent.segment_offset..extent.segment_offset + extent.length;
+                self.segments.prefetch(extent.segment, within);
+            }
+        }
+        if !open.atime_noted.swap(true, Ordering::Relaxed) {
+            self.renew_atime(&open.file);
+        }
+    }
+
+    fn renew_atime(&self, file: &File) {
+        let time = now();
+        let Ok(attributes) = self.store.attributes(file.ino) else { return };
+        let is_old = milliseconds(attributes.atime) + ATIME_AGE_MS < milliseconds(time);
+        if is_old || attributes.atime <= attributes.mtime || attributes.atime <= attributes.ctime {
+            let set = SetAttributes { atime: Some(time), ..SetAttributes::default() };
+            if let Err(error) = self.store.set_attributes(file.ino, &set) {
+                tracing::warn!(ino = %file.ino, "the access time was not noted: {error}");
+            }
+        }
+    }
+
+    /// Writes bytes at an offset. `clear_suid`: the kernel asks that set-user-id and set-group-id be cleared.
+    ///
+    /// # Errors
+    /// Too large; no room, and nodes take nothing; for a synchronous handle whatever an fsync answers.
+    pub fn write(&self, handle: Handle, offset: u64, data: &[u8], clear_suid: bool) -> Result<u32, VfsError> {
+        let open = self.open_file(handle)?;
+        let file = &open.file;
+        if offset.saturating_add(data.len() as u64) > FILE_BYTES_MAX {
+            return Err(VfsError::TooLarge);
+        }
+        if clear_suid {
+            self.clear_set_id(file.ino)?;
+        }
+        self.write_back.write(file, offset, data)?;
+        if open.sync {
+            self.write_back.sync_file(file)?;
+        }
+        Ok(data.len() as u32)
+    }
+
+    /// A handle's descriptor is closed. An earlier failure to write is told here if no fsync told it.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn flush(&self, handle: Handle) -> Result<(), VfsError> {
+        let open = self.open_file(handle)?;
+        let error = open.file.lock().error.take();
+        error.map_or(Ok(()), |error| Err(VfsError::Earlier(error)))
+    }
+
+    /// The file's bytes and size are durable when it returns.
+    ///
+    /// # Errors
+    /// Too few nodes took the bytes; metadata could not be written. The bytes are kept and tried again.
+    pub fn fsync(&self, handle: Handle) -> Result<(), VfsError> {
+        let open = self.open_file(handle)?;
+        self.write_back.sync_file(&open.file)
+    }
+
+    /// The last descriptor of a handle is gone.
+    pub fn release(&self, handle: Handle) {
+        let Some(open) = self.open_files.lock().remove(&handle.0) else { return };
+        let was_replaced = std::mem::take(&mut open.file.lock().replaced);
+        if was_replaced && let Err(error) = self.write_back.make_recoverable(&open.file) {
+            tracing::error!(ino = %open.file.ino, "{error}");
+        }
+        self.reclaim_if(self.files.close(open.file.ino));
+    }
+
+    /// Cuts a file or lets it end in a hole.
+    pub(crate) fn truncate(&self, ino: Ino, size: u64, clear_suid: bool) -> Result<(), VfsError> {
+        if size > FILE_BYTES_MAX {
+            return Err(VfsError::TooLarge);
+        }
+        match self.store.attributes(ino)?.kind {
+            Kind::File => {}
+            Kind::Directory => return Err(MetaError::IsDirectory.into()),
+            _ => return Err(VfsError::Invalid("only regular files have a size to set")),
+        }
+        if clear_suid {
+            self.clear_set_id(ino)?;
+        }
+        self.with_file(ino, |file| self.truncate_file(file, size))
+    }
+
+    /// Opens a file for the length of one call.
+    fn with_file<T>(&self, ino: Ino, body: impl FnOnce(&Arc<File>) -> Result<T, VfsError>) -> Result<T, VfsError> {
+        let file = self.files.open(&self.store, ino)?;
+        let outcome = body(&file);
+        drop(file);
+        self.reclaim_if(self.files.close(ino));
+        outcome
+    }
+
+    fn truncate_file(&self, file: &Arc<File>, size: u64) -> Result<(), VfsError> {
+        let mut state = file.lock();
+        let time = now();
+        if size < state.size {
+            state.replaced |= size == 0;
+            self.write_back.discard(&mut state, size..u64::MAX);
+            self.write_back.forget_journal_pages(&mut state, size.div_ceil(JOURNAL_PAGE_BYTES)..u64::MAX);
+        }
+        // While bytes are on their way the store's size must not run ahead of them; their commit sets the rest.
+        let stored = if state.buffer.is_empty() { size } else { size.min(state.committed_size) };
+        self.store.truncate(file.ino, stored, time, time, None)?;
+        state.forget_extents();
+        state.committed_size = stored;
+        state.size = size;
+        state.mtime = time;
+        state.ctime = time;
+        state.unsaved = stored != size;
+        if state.unsaved {
+            self.write_back.touch(file, &mut state);
+        }
+        Ok(())
+    }
+
+    /// fallocate(2). Room is not reserved (segments are written afresh, so reserved room could not be used), but asked for:
+    /// what the nodes cannot hold is refused.
+    ///
+    /// # Errors
+    /// Modes other than plain, keep-size, punch-hole and zero-range; no room.
+    pub fn allocate(&self, handle: Handle, offset: u64, length: u64, mode: i32) -> Result<(), VfsError> {
+        const KNOWN: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE;
+        if mode & !KNOWN != 0 {
+            return Err(VfsError::NotSupported("this fallocate mode"));
+        }
+        let end = offset.checked_add(length).filter(|end| *end <= FILE_BYTES_MAX).ok_or(VfsError::TooLarge)?;
+        if length == 0 {
+            return Err(VfsError::Invalid("a length of 0"));
+        }
+        let open = self.open_file(handle)?;
+        if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
+            self.punch(&open.file, offset..end)?;
+        } else {
+            let room = self.statfs()?;
+            if length > room.blocks_available * u64::from(room.block_bytes) {
+                return Err(VfsError::NoRoom { bytes: length });
+            }
+        }
+        let size = open.file.lock().size;
+        if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > size {
+            self.truncate_file(&open.file, end)?;
+        }
+        Ok(())
+    }
+
+    fn punch(&self, file: &Arc<File>, range: Range<u64>) -> Result<(), VfsError> {
+        let mut state = file.lock();
+        let time = now();
+        self.write_back.discard(&mut state, range.clone());
+        let whole_pages = range.start.div_ceil(JOURNAL_PAGE_BYTES)..range.end / JOURNAL_PAGE_BYTES;
+        self.write_back.forget_journal_pages(&mut state, whole_pages);
+        self.store.punch(file.ino, range, time, time)?;
+        state.forget_extents();
+        self.write_back.touch(file, &mut state);
+        Ok(())
+    }
+
+    /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`.
+    ///
+    /// # Errors
+    /// At or past the end, or no data up to it.
+    pub fn seek(&self, handle: Handle, offset: u64, whence: i32) -> Result<u64, VfsError> {
+        let open = self.open_file(handle)?;
+        let file = &open.file;
+        let mut state = file.lock();
+        let size = state.size;
+        if offset >= size {
+            return Err(VfsError::NoSuchOffset);
+        }
+        let (mut at, mut step) = (offset, SEEK_STEP_BYTES);
+        while at < size {
+            let window = at..size.min(at.saturating_add(step));
+            let extents = state.extents(&self.store, file.ino, window.clone())?;
+            let mut data: Vec<Range<u64>> =
+                extents.iter().map(|extent| extent.file_offset..extent.file_offset + extent.length).collect();
+            let buffered = state.buffer.overlapping(window.clone());
+            data.extend(buffered.map(|(start, bytes)| start..start + bytes.len() as u64));
+            data.sort_by_key(|range| range.start);
+            match whence {
+                libc::SEEK_DATA => {
+                    if let Some(first) = data.first() {
+                        return Ok(first.start);
+                    }
+                }
+                libc::SEEK_HOLE => {
+                    let end = data.iter().fold(at, |end, range| if range.start <= end { end.max(range.end) } else { end });
+                    if end < window.end {
+                        return Ok(end);
+                    }
+                }
+                _ => return Err(VfsError::Invalid("a seek for neither data nor a hole")),
+            }
+            at = window.end;
+            step = step.saturating_mul(2);
+        }
+        // Every file ends in a hole.
+        if whence == libc::SEEK_HOLE { Ok(size) } else { Err(VfsError::NoSuchOffset) }
+    }
+}
+
+/// The parts of the extents that buffered bytes do not replace anyway.
+fn uncovered<'a>(
+    extents: &'a [Extent],
+    buffered: &'a [(u64, Bytes)],
+) -> impl Iterator<Item = Extent> + use<'a> {
+    let is_replaced = |extent: &Extent| {
+        buffered.iter().any(|(start, bytes)| {
+            *start <= extent.file_offset && start + bytes.len() as u64 >= extent.file_offset + extent.length
+        })
+    };
+    extents.iter().copied().filter(move |extent| !is_replaced(extent))
+}

@@ -1,0 +1,117 @@
+//! What a file-system call answers besides success: a sentence for people, an errno for the kernel. No other crate of ours
+//! knows errno.
+
+use weft_format::Ino;
+use weft_meta::MetaError;
+use weft_meta::kv::KvError;
+use std::sync::Arc;
+use weft_nodes::NodeErrorKind;
+use weft_transfer::{ReadError, SuspectKind, WriteError};
+
+/// A failed call on a [`crate::Volume`].
+#[derive(Debug, thiserror::Error)]
+pub enum VfsError {
+    /// Metadata says no.
+    #[error(transparent)]
+    Meta(#[from] MetaError),
+    /// A file's bytes cannot be had now.
+    #[error("inode {ino}: {source}")]
+    Read {
+        /// The file.
+        ino: Ino,
+        /// Why.
+        source: ReadError,
+    },
+    /// Bytes written earlier could not be made durable on enough nodes. They are kept and tried again.
+    #[error("{0}")]
+    Write(#[from] WriteError),
+    /// The same, told to whoever syncs or writes next.
+    #[error("an earlier write failed: {0}")]
+    Earlier(Arc<VfsError>),
+    /// No node has taken anything for a long while, and memory for dirty bytes is used up.
+    #[error("nothing could be written for {seconds} s; look at `weft status`")]
+    Stalled {
+        /// How long the writer waited.
+        seconds: u64,
+    },
+    /// The nodes have less room than was asked for.
+    #[error("the nodes have no room for {bytes} more bytes")]
+    NoRoom {
+        /// Asked for.
+        bytes: u64,
+    },
+    /// A handle that is not open.
+    #[error("handle {0} is not open")]
+    BadHandle(u64),
+    /// An argument that POSIX refuses.
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    /// Not for this caller.
+    #[error("operation not permitted: {0}")]
+    NotPermitted(&'static str),
+    /// Not for this kind of file, or not by this file system.
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    /// `SEEK_DATA` or `SEEK_HOLE` past the end.
+    #[error("no data at or after the offset")]
+    NoSuchOffset,
+    /// Larger than a file can be (2^63 - 1 bytes).
+    #[error("file too large")]
+    TooLarge,
+    /// The volume is shutting down.
+    #[error("the volume is being unmounted")]
+    ShuttingDown,
+    /// The policy of a directory names a code that this program does not have.
+    #[error("policy `{code}` cannot be used: {detail}")]
+    BadPolicy {
+        /// Its code.
+        code: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+impl VfsError {
+    /// The errno that a POSIX caller expects.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Self::Meta(error) => meta_errno(error),
+            Self::Read { .. } => libc::EIO,
+            Self::Write(error) if is_full(error) => libc::ENOSPC,
+            Self::Write(_) | Self::Stalled { .. } => libc::EIO,
+            Self::Earlier(error) => error.errno(),
+            Self::BadHandle(_) => libc::EBADF,
+            Self::Invalid(_) | Self::BadPolicy { .. } => libc::EINVAL,
+            Self::NotPermitted(_) => libc::EPERM,
+            Self::NotSupported(_) => libc::EOPNOTSUPP,
+            Self::NoRoom { .. } => libc::ENOSPC,
+            Self::NoSuchOffset => libc::ENXIO,
+            Self::TooLarge => libc::EFBIG,
+            Self::ShuttingDown => libc::ENOTCONN,
+        }
+    }
+}
+
+/// Did nodes refuse for want of space?
+fn is_full(error: &WriteError) -> bool {
+    let full = SuspectKind::Unknown(NodeErrorKind::Full);
+    matches!(error, WriteError::Quorum { failures, .. } if failures.0.iter().any(|failure| failure.kind == full))
+}
+
+fn meta_errno(error: &MetaError) -> i32 {
+    match error {
+        MetaError::NotFound => libc::ENOENT,
+        MetaError::Exists => libc::EEXIST,
+        MetaError::NotDirectory => libc::ENOTDIR,
+        MetaError::IsDirectory => libc::EISDIR,
+        MetaError::NotEmpty => libc::ENOTEMPTY,
+        MetaError::NameTooLong { .. } => libc::ENAMETOOLONG,
+        MetaError::InvalidName | MetaError::Invalid { .. } => libc::EINVAL,
+        MetaError::TooManyLinks(_) => libc::EMLINK,
+        MetaError::NoAttribute => libc::ENODATA,
+        MetaError::TooLarge => libc::EFBIG,
+        MetaError::Engine(KvError::Full { .. }) => libc::ENOSPC,
+        MetaError::SegmentChanged(_) | MetaError::Engine(KvError::Conflict) => libc::EAGAIN,
+        _ => libc::EIO,
+    }
+}

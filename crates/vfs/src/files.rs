@@ -1,0 +1,237 @@
+//! What the volume remembers of inodes in use: kernel references, open files, and each open or dirty file's state.
+//!
+//! The store is the truth about every inode but one thing: a file with dirty bytes is newer here (size, times) until its
+//! commit. A [`File`] lives in the table while it is open or holds bytes; nothing else is cached.
+
+use crate::buffer::Buffer;
+use crate::error::VfsError;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+use weft_format::records::{Attributes, Timestamp};
+use weft_format::{Ino, PolicyId, SegmentId};
+use weft_meta::{Extent, MetaError, Store};
+
+/// Bytes of a file whose extents are kept at once; at 4 KiB an extent, at most 4,096 of them.
+const EXTENT_WINDOW_BYTES: u64 = 16 << 20;
+
+/// One regular file in use.
+pub(crate) struct File {
+    pub ino: Ino,
+    pub state: Mutex<FileState>,
+    /// Told whenever a segment of this file has settled: committed, or turned back.
+    pub settled: Condvar,
+}
+
+/// See [`File`].
+pub(crate) struct FileState {
+    pub size: u64,
+    /// The size that the store knows.
+    pub committed_size: u64,
+    pub mtime: Timestamp,
+    pub ctime: Timestamp,
+    pub policy: PolicyId,
+    /// Size or times differ from the store's.
+    pub unsaved: bool,
+    pub buffer: Buffer,
+    /// Segments on their way that carry bytes of this file.
+    pub travelling: BTreeSet<SegmentId>,
+    /// Pages of this file that the journal holds.
+    pub journal_pages: BTreeSet<u64>,
+    pub dirty_since: Option<Instant>,
+    /// Why bytes of this file could not be written; told once, to the next fsync.
+    pub error: Option<Arc<VfsError>>,
+    /// Cut to nothing while it had bytes: an editor or compiler is replacing it, so its new bytes go out at close.
+    pub replaced: bool,
+    /// Unlinked and closed: late bytes are dropped.
+    pub gone: bool,
+    extents: ExtentWindow,
+}
+
+#[derive(Default)]
+struct ExtentWindow {
+    range: Range<u64>,
+    extents: Vec<Extent>,
+}
+
+impl FileState {
+    fn new(attributes: &Attributes) -> Self {
+        Self {
+            size: attributes.size,
+            committed_size: attributes.size,
+            mtime: attributes.mtime,
+            ctime: attributes.ctime,
+            policy: attributes.policy,
+            unsaved: false,
+            buffer: Buffer::default(),
+            travelling: BTreeSet::new(),
+            journal_pages: BTreeSet::new(),
+            dirty_since: None,
+            error: None,
+            replaced: false,
+            gone: false,
+            extents: ExtentWindow::default(),
+        }
+    }
+
+    /// The committed extents that overlap `range`, trimmed to it.
+    pub fn extents(&mut self, store: &Store, ino: Ino, range: Range<u64>) -> Result<Vec<Extent>, MetaError> {
+        let window = &mut self.extents;
+        if range.start < window.range.start || range.end > window.range.end {
+            let end = range.end.max(range.start.saturating_add(EXTENT_WINDOW_BYTES));
+            window.extents = store.extents(ino, range.start..end)?;
+            window.range = range.start..end;
+        }
+        let first = window.extents.partition_point(|extent| extent.file_offset + extent.length <= range.start);
+        let overlapping = window.extents[first..].iter().take_while(|extent| extent.file_offset < range.end);
+        Ok(overlapping.map(|extent| trim(extent, &range)).collect())
+    }
+
+    /// The store's extents changed.
+    pub fn forget_extents(&mut self) {
+        self.extents = ExtentWindow::default();
+    }
+
+    /// Puts what is newer here over what the store said.
+    pub fn overlay(&self, attributes: &mut Attributes) {
+        if self.unsaved {
+            attributes.size = self.size;
+            attributes.mtime = self.mtime;
+            attributes.ctime = attributes.ctime.max(self.ctime);
+        }
+        attributes.allocated_bytes += self.buffer.held_bytes();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.buffer.is_empty() && self.travelling.is_empty() && !self.unsaved
+    }
+}
+
+fn trim(extent: &Extent, range: &Range<u64>) -> Extent {
+    let start = extent.file_offset.max(range.start);
+    let end = (extent.file_offset + extent.length).min(range.end);
+    Extent {
+        file_offset: start,
+        length: end - start,
+        segment: extent.segment,
+        segment_offset: extent.segment_offset + (start - extent.file_offset),
+    }
+}
+
+impl File {
+    pub fn lock(&self) -> MutexGuard<'_, FileState> {
+        self.state.lock()
+    }
+}
+
+struct Entry {
+    file: Arc<File>,
+    open_count: u32,
+}
+
+/// All inodes in use.
+#[derive(Default)]
+pub(crate) struct Files {
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    files: HashMap<Ino, Entry>,
+    /// How often the kernel has been told of an inode and not yet forgotten it.
+    references: HashMap<Ino, u64>,
+    /// Inodes without a name that are still in use.
+    orphans: HashSet<Ino>,
+}
+
+impl Table {
+    fn is_used(&self, ino: Ino) -> bool {
+        self.references.contains_key(&ino) || self.files.get(&ino).is_some_and(|entry| entry.open_count > 0)
+    }
+
+    /// If `ino` is an orphan that nobody uses any more: takes it off the books.
+    fn take_if_reclaimable(&mut self, ino: Ino) -> Option<Reclaimable> {
+        if self.is_used(ino) || !self.orphans.remove(&ino) {
+            return None;
+        }
+        Some(Reclaimable { ino, file: self.files.remove(&ino).map(|entry| entry.file) })
+    }
+}
+
+/// An inode without a name, open handle or kernel reference: its records and bytes can go.
+pub(crate) struct Reclaimable {
+    pub ino: Ino,
+    pub file: Option<Arc<File>>,
+}
+
+impl Files {
+    pub fn reference(&self, ino: Ino) {
+        *self.table.lock().references.entry(ino).or_default() += 1;
+    }
+
+    /// Gives back `count` references.
+    pub fn forget(&self, ino: Ino, count: u64) -> Option<Reclaimable> {
+        let mut table = self.table.lock();
+        let left = table.references.get(&ino)?.saturating_sub(count);
+        if left > 0 {
+            table.references.insert(ino, left);
+            return None;
+        }
+        table.references.remove(&ino);
+        table.take_if_reclaimable(ino)
+    }
+
+    /// `ino` lost its last name.
+    pub fn orphaned(&self, ino: Ino) -> Option<Reclaimable> {
+        let mut table = self.table.lock();
+        table.orphans.insert(ino);
+        table.take_if_reclaimable(ino)
+    }
+
+    /// The file, if it is open or holds bytes.
+    pub fn peek(&self, ino: Ino) -> Option<Arc<File>> {
+        self.table.lock().files.get(&ino).map(|entry| entry.file.clone())
+    }
+
+    /// Opens a file; every call is answered by one [`Files::close`].
+    pub fn open(&self, store: &Store, ino: Ino) -> Result<Arc<File>, VfsError> {
+        let mut table = self.table.lock();
+        if let Some(entry) = table.files.get_mut(&ino) {
+            entry.open_count += 1;
+            return Ok(entry.file.clone());
+        }
+        let attributes = store.attributes(ino)?;
+        let state = Mutex::new(FileState::new(&attributes));
+        let file = Arc::new(File { ino, state, settled: Condvar::new() });
+        table.files.insert(ino, Entry { file: file.clone(), open_count: 1 });
+        Ok(file)
+    }
+
+    pub fn close(&self, ino: Ino) -> Option<Reclaimable> {
+        let mut table = self.table.lock();
+        let entry = table.files.get_mut(&ino)?;
+        entry.open_count = entry.open_count.saturating_sub(1);
+        if entry.open_count == 0 && entry.file.lock().is_idle() {
+            table.files.remove(&ino);
+        }
+        table.take_if_reclaimable(ino)
+    }
+
+    /// A file's last byte was committed: it may leave the table. Must not be called with its state locked.
+    pub fn settle(&self, ino: Ino) {
+        let mut table = self.table.lock();
+        if let Some(entry) = table.files.get(&ino)
+            && entry.open_count == 0
+            && entry.file.lock().is_idle()
+        {
+            table.files.remove(&ino);
+        }
+    }
+
+    /// All files in the table.
+    pub fn all(&self) -> Vec<Arc<File>> {
+        self.table.lock().files.values().map(|entry| entry.file.clone()).collect()
+    }
+}

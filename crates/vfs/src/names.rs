@@ -1,0 +1,371 @@
+//! Names and inodes: everything but the bytes of files. The store does the work; here are the rules of POSIX that need
+//! more than metadata: what the caller may not do though its permission bits allow it, and files that are newer here.
+
+use crate::error::VfsError;
+use crate::policies::policy_for;
+use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
+use crate::volume::Volume;
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_meta::{MetaError, NewInode, RenameFlags, SetAttributes, XattrMode};
+
+const SET_USER_ID: u16 = 0o4000;
+const SET_GROUP_ID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
+
+/// A directory's policy, as an extended attribute: `getfattr -n user.weft.policy DIR`, `setfattr -n user.weft.policy -v rs:4+2 DIR`.
+pub const POLICY_XATTR: &[u8] = b"user.weft.policy";
+
+/// Cookies of `.` and `..`; the store's begin after them.
+const DOT_COOKIE: u64 = 1;
+const DOT_DOT_COOKIE: u64 = 2;
+
+impl Volume {
+    /// Finds a name; takes one reference on what it names.
+    ///
+    /// # Errors
+    /// No such name; `parent` is no directory.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes, VfsError> {
+        let attributes = self.store.lookup(parent, name)?;
+        self.reference(attributes.ino);
+        Ok(self.newest(attributes))
+    }
+
+    /// What `stat` says.
+    ///
+    /// # Errors
+    /// No such inode.
+    pub fn attributes(&self, ino: Ino) -> Result<Attributes, VfsError> {
+        Ok(self.newest(self.store.attributes(ino)?))
+    }
+
+    fn newest(&self, mut attributes: Attributes) -> Attributes {
+        if attributes.kind == Kind::File
+            && let Some(file) = self.files.peek(attributes.ino)
+        {
+            file.lock().overlay(&mut attributes);
+        }
+        attributes
+    }
+
+    /// chmod, chown, utimens and truncate in one. Permissions were checked by the caller's kernel.
+    ///
+    /// # Errors
+    /// No such inode; a size for something that has none.
+    pub fn set_attributes(&self, ino: Ino, change: &AttributeChange) -> Result<Attributes, VfsError> {
+        let time = now();
+        if let Some(size) = change.size {
+            self.truncate(ino, size, change.clear_suid)?;
+        }
+        let resolve = |set: Option<SetTime>| {
+            set.map(|set| match set {
+                SetTime::Now => time,
+                SetTime::To(to) => to,
+            })
+        };
+        let mut set = SetAttributes {
+            mode: change.mode,
+            uid: change.uid,
+            gid: change.gid,
+            atime: resolve(change.atime),
+            mtime: resolve(change.mtime),
+            ctime: None,
+        };
+        if set == SetAttributes::default() {
+            return self.attributes(ino);
+        }
+        set.ctime = Some(change.ctime.unwrap_or(time));
+        if (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
+            let old = self.store.attributes(ino)?;
+            if old.kind != Kind::Directory {
+                set.mode = without_set_id(old.mode);
+            }
+        }
+        let Some(file) = self.files.peek(ino) else { return Ok(self.store.set_attributes(ino, &set)?) };
+        // Under the file's lock: a commit of older times must not come after this.
+        let mut state = file.lock();
+        let mut attributes = self.store.set_attributes(ino, &set)?;
+        if let Some(mtime) = set.mtime {
+            state.mtime = mtime;
+        }
+        state.ctime = time;
+        state.overlay(&mut attributes);
+        Ok(attributes)
+    }
+
+    /// Clears set-user-id and, for group-executable files, set-group-id, as a write by an unprivileged process must.
+    pub(crate) fn clear_set_id(&self, ino: Ino) -> Result<(), VfsError> {
+        let attributes = self.store.attributes(ino)?;
+        if let Some(mode) = without_set_id(attributes.mode) {
+            let set = SetAttributes { mode: Some(mode), ctime: Some(now()), ..SetAttributes::default() };
+            self.store.set_attributes(ino, &set)?;
+        }
+        Ok(())
+    }
+
+    /// A symbolic link's target.
+    ///
+    /// # Errors
+    /// No such inode; not a symbolic link.
+    pub fn readlink(&self, ino: Ino) -> Result<Vec<u8>, VfsError> {
+        Ok(self.store.readlink(ino)?)
+    }
+
+    /// mknod and mkdir. Takes one reference.
+    ///
+    /// # Errors
+    /// The name exists or is not allowed; `parent` is no directory.
+    pub fn make_node(
+        &self,
+        caller: &Caller,
+        parent: Ino,
+        name: &[u8],
+        kind: Kind,
+        mode: u16,
+        rdev: u32,
+    ) -> Result<Attributes, VfsError> {
+        let new = NewInode { kind, mode, uid: caller.uid, gid: caller.gid, rdev, symlink_target: Vec::new() };
+        let attributes = self.store.create(parent, name, &new, now())?;
+        self.reference(attributes.ino);
+        Ok(attributes)
+    }
+
+    /// A symbolic link. Takes one reference.
+    ///
+    /// # Errors
+    /// As [`Volume::make_node`].
+    pub fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attributes, VfsError> {
+        let new = NewInode {
+            kind: Kind::Symlink,
+            mode: 0o777,
+            uid: caller.uid,
+            gid: caller.gid,
+            rdev: 0,
+            symlink_target: target.to_vec(),
+        };
+        let attributes = self.store.create(parent, name, &new, now())?;
+        self.reference(attributes.ino);
+        Ok(attributes)
+    }
+
+    /// A hard link. Takes one reference.
+    ///
+    /// # Errors
+    /// The name exists; `ino` is a directory.
+    pub fn link(&self, ino: Ino, new_parent: Ino, new_name: &[u8]) -> Result<Attributes, VfsError> {
+        let time = now();
+        let attributes = self.store.link(ino, new_parent, new_name, time)?;
+        self.reference(ino);
+        self.note_ctime(ino, time);
+        Ok(self.newest(attributes))
+    }
+
+    /// A file with dirty bytes is committed with the times it has here, so they follow what the store was told.
+    fn note_ctime(&self, ino: Ino, time: Timestamp) {
+        if let Some(file) = self.files.peek(ino) {
+            file.lock().ctime = time;
+        }
+    }
+
+    /// Removes a name. The inode stays as long as it has another, is open, or is referenced.
+    ///
+    /// # Errors
+    /// No such name; it is a directory.
+    pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
+        let time = now();
+        let outcome = self.store.unlink(parent, name, time)?;
+        self.note_unlinked(&outcome.attributes, time);
+        Ok(())
+    }
+
+    fn note_unlinked(&self, attributes: &Attributes, time: Timestamp) {
+        self.note_ctime(attributes.ino, time);
+        if attributes.nlink == 0 {
+            self.reclaim_if(self.files.orphaned(attributes.ino));
+        }
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// No such name; not a directory; not empty.
+    pub fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
+        let outcome = self.store.rmdir(parent, name, now())?;
+        self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
+        Ok(())
+    }
+
+    /// renameat2(2).
+    ///
+    /// # Errors
+    /// As rename(2) has them.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+    ) -> Result<(), VfsError> {
+        // Write, rename over the old version, crash: the name must not end up with neither version. So the bytes go
+        // before the name.
+        if !flags.no_replace
+            && !flags.exchange
+            && let Ok(source) = self.store.lookup(parent, name)
+            && let Some(file) = self.files.peek(source.ino)
+            && self.store.lookup(new_parent, new_name).is_ok()
+        {
+            self.write_back.make_recoverable(&file)?;
+        }
+        let time = now();
+        let outcome = self.store.rename(parent, name, new_parent, new_name, flags, time)?;
+        self.note_ctime(outcome.moved, time);
+        if let Some(replaced) = &outcome.replaced
+            && !flags.exchange
+        {
+            if replaced.kind == Kind::Directory {
+                self.reclaim_if(self.files.orphaned(replaced.ino));
+            } else {
+                self.note_unlinked(replaced, time);
+            }
+        }
+        Ok(())
+    }
+
+    /// Up to `limit` entries after `after_cookie` (0: from the beginning), `.` and `..` first. What is added or removed
+    /// meanwhile neither repeats nor hides other entries.
+    ///
+    /// # Errors
+    /// No such inode; not a directory.
+    pub fn read_directory(&self, ino: Ino, after_cookie: u64, limit: usize) -> Result<Vec<DirectoryEntry>, VfsError> {
+        let mut entries = Vec::new();
+        if after_cookie < DOT_DOT_COOKIE {
+            let directory = self.store.attributes(ino)?;
+            if directory.kind != Kind::Directory {
+                return Err(MetaError::NotDirectory.into());
+            }
+            if after_cookie < DOT_COOKIE {
+                entries.push(DirectoryEntry { cookie: DOT_COOKIE, name: b".".to_vec(), attributes: directory });
+            }
+            // A directory that lost its name keeps its own attributes for `..`; nobody can go there any more.
+            let parent = self.store.attributes(directory.parent).unwrap_or(directory);
+            entries.push(DirectoryEntry { cookie: DOT_DOT_COOKIE, name: b"..".to_vec(), attributes: parent });
+        }
+        let rest = limit.saturating_sub(entries.len());
+        let listed = self.store.read_directory(ino, after_cookie.max(DOT_DOT_COOKIE), rest)?;
+        entries.extend(listed.into_iter().map(|entry| DirectoryEntry {
+            cookie: entry.cookie,
+            name: entry.name,
+            attributes: self.newest(entry.attributes),
+        }));
+        entries.truncate(limit);
+        Ok(entries)
+    }
+
+    /// Every change of this directory so far is durable.
+    ///
+    /// # Errors
+    /// Metadata cannot be written.
+    pub fn sync_directory(&self, _ino: Ino) -> Result<(), VfsError> {
+        Ok(self.store.flush()?)
+    }
+
+    /// An extended attribute; [`POLICY_XATTR`] answers on every file and directory.
+    ///
+    /// # Errors
+    /// No such attribute.
+    pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, VfsError> {
+        if name == POLICY_XATTR {
+            let policy = self.store.attributes(ino)?.policy;
+            return Ok(self.store.policy(policy)?.code.into_bytes());
+        }
+        refuse_acl(name)?;
+        Ok(self.store.get_xattr(ino, name)?)
+    }
+
+    /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on.
+    ///
+    /// # Errors
+    /// As setxattr(2); a policy that is none.
+    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<(), VfsError> {
+        if name == POLICY_XATTR {
+            let code = std::str::from_utf8(value).map_err(|_| VfsError::Invalid("a policy is a text like rs:4+2"))?;
+            return self.set_policy(ino, code);
+        }
+        refuse_acl(name)?;
+        Ok(self.store.set_xattr(ino, name, value, mode, now())?)
+    }
+
+    /// Names of the extended attributes.
+    ///
+    /// # Errors
+    /// No such inode.
+    pub fn list_xattrs(&self, ino: Ino) -> Result<Vec<Vec<u8>>, VfsError> {
+        Ok(self.store.list_xattrs(ino)?)
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// No such attribute.
+    pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
+        if name == POLICY_XATTR {
+            return Err(VfsError::NotPermitted("a directory always has a policy; set another"));
+        }
+        refuse_acl(name)?;
+        Ok(self.store.remove_xattr(ino, name, now())?)
+    }
+
+    /// What is made in this directory from now on is kept by this policy.
+    ///
+    /// # Errors
+    /// Not a directory; a code that is none of ours.
+    pub fn set_policy(&self, directory: Ino, code: &str) -> Result<(), VfsError> {
+        self.store.set_policy(directory, &policy_for(code)?, now())?;
+        Ok(())
+    }
+
+    /// Room: what the nodes have, times the data share of the default policy.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn statfs(&self) -> Result<Statfs, VfsError> {
+        const BLOCK_BYTES: u64 = 4096;
+        let root = self.store.attributes(Ino::ROOT)?;
+        let policy = self.policies.get(&self.store, root.policy)?;
+        let (mut total, mut free) = (0u64, 0u64);
+        for member in self.fleet().view().members.values() {
+            total += member.total_bytes.unwrap_or(0);
+            free += member.free_bytes.unwrap_or(0);
+        }
+        let blocks = |bytes: u64| (bytes as f64 * policy.efficiency) as u64 / BLOCK_BYTES;
+        let inodes = self.store.statistics()?.inodes;
+        let files_free = u64::from(u32::MAX);
+        Ok(Statfs {
+            block_bytes: BLOCK_BYTES as u32,
+            blocks: blocks(total),
+            blocks_free: blocks(free),
+            blocks_available: blocks(free),
+            files: inodes + files_free,
+            files_free,
+            name_bytes_max: 255,
+        })
+    }
+}
+
+/// POSIX ACLs are not kept: saying so beats keeping bytes that nobody enforces.
+fn refuse_acl(name: &[u8]) -> Result<(), VfsError> {
+    if name.starts_with(b"system.posix_acl_") {
+        return Err(VfsError::NotSupported("POSIX ACLs"));
+    }
+    Ok(())
+}
+
+/// The mode without set-user-id and (where the group may execute) set-group-id; `None` if nothing changes.
+fn without_set_id(mode: u16) -> Option<u16> {
+    let mut cleared = mode & !SET_USER_ID;
+    if mode & GROUP_EXECUTE != 0 {
+        cleared &= !SET_GROUP_ID;
+    }
+    (cleared != mode).then_some(cleared)
+}

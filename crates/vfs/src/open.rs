@@ -1,0 +1,72 @@
+//! How a volume is put together: metadata, nodes, transfer, volume. Programs that look or repair beside a mount use the
+//! parts; a mount or `weft put` opens the whole.
+
+use crate::error::VfsError;
+use crate::volume::{Settings, Volume};
+use std::path::Path;
+use std::sync::Arc;
+use weft_format::NodeId;
+use weft_format::records::NodeRecord;
+use weft_meta::engines::SqliteKv;
+use weft_meta::{Access, MetaError, Store, keys};
+use weft_nodes::{Node, NodeIdentity, NodeUrl};
+use weft_transfer::{Fleet, Transfer};
+
+/// Nodes that metadata names, opened.
+pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
+
+/// Opens the metadata at `path`. `mountpoint` is what others are told about an owner.
+///
+/// # Errors
+/// Missing, not ours, of a newer format, or (for an owner) in use.
+pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
+    let kv = SqliteKv::open(path, access, keys::SHARED, mountpoint)
+        .map_err(|error| MetaError::Refused(error.to_string()))?;
+    Store::open(Arc::new(kv))
+}
+
+/// Opens every node that metadata names. A node that is away now is opened all the same: it answers when it is back.
+///
+/// # Errors
+/// Metadata cannot be read, or names a node that this program cannot open.
+pub fn open_members(store: &Store) -> Result<Members, MetaError> {
+    let volume = store.volume().volume;
+    let open = |(id, record): (NodeId, NodeRecord)| {
+        let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
+        let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
+        let identity = NodeIdentity { volume, node: id };
+        let node = weft_nodes::open(&url, &record.name, identity).map_err(|error| refused(&error))?;
+        Ok((id, record, node))
+    };
+    store.nodes()?.into_iter().map(open).collect()
+}
+
+/// The engine that moves segments between this process and the nodes.
+///
+/// # Errors
+/// As [`open_members`].
+pub fn open_transfer(
+    store: &Store,
+    settings: weft_transfer::Settings,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Transfer, MetaError> {
+    let fleet = Arc::new(Fleet::new(open_members(store)?));
+    runtime.block_on(fleet.refresh_space());
+    Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
+}
+
+/// Opens a volume as its only owner.
+///
+/// # Errors
+/// As [`open_store`] and [`open_members`].
+pub fn open_volume(
+    path: &Path,
+    mountpoint: Option<&Path>,
+    settings: Settings,
+    transfer_settings: weft_transfer::Settings,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Arc<Volume>, VfsError> {
+    let store = open_store(path, Access::Owner, mountpoint)?;
+    let transfer = open_transfer(&store, transfer_settings, runtime)?;
+    Volume::start(store, transfer, Box::new(open_members), runtime.clone(), settings)
+}

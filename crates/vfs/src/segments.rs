@@ -1,0 +1,117 @@
+//! Reading segments: their records, cached, and what to do when a record turns out to be old.
+
+use crate::error::VfsError;
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+use weft_format::records::SegmentRecord;
+use weft_format::{Ino, SegmentId};
+use weft_meta::{MetaError, Store};
+use weft_transfer::{ReadError, ReadReport, Transfer};
+
+/// Records kept; at 500 bytes each, 32 MiB, which is 512 GiB of data in full segments of rs:4+2.
+const RECORDS_MAX: usize = 65_536;
+
+/// See the module's head.
+pub(crate) struct Segments {
+    store: Arc<Store>,
+    transfer: Transfer,
+    runtime: tokio::runtime::Handle,
+    records: quick_cache::sync::Cache<SegmentId, Arc<SegmentRecord>>,
+    /// Segments that a read found damaged, not yet noted in metadata.
+    suspects: Mutex<HashSet<SegmentId>>,
+}
+
+impl Segments {
+    pub fn new(store: Arc<Store>, transfer: Transfer, runtime: tokio::runtime::Handle) -> Self {
+        let records = quick_cache::sync::Cache::new(RECORDS_MAX);
+        Self { store, transfer, runtime, records, suspects: Mutex::default() }
+    }
+
+    pub fn transfer(&self) -> &Transfer {
+        &self.transfer
+    }
+
+    pub fn runtime(&self) -> &tokio::runtime::Handle {
+        &self.runtime
+    }
+
+    fn record(&self, segment: SegmentId) -> Result<Arc<SegmentRecord>, VfsError> {
+        if let Some(record) = self.records.get(&segment) {
+            return Ok(record);
+        }
+        self.read_record(segment)
+    }
+
+    fn read_record(&self, segment: SegmentId) -> Result<Arc<SegmentRecord>, VfsError> {
+        let record = Arc::new(self.store.segment(segment)?.ok_or_else(|| MetaError::Damaged {
+            key: format!("segment/{segment}"),
+            detail: "a file's extent names it and it does not exist".into(),
+        })?);
+        self.records.insert(segment, record.clone());
+        Ok(record)
+    }
+
+    /// Bytes `range` of a segment, without a copy where the cache holds them in one piece.
+    pub fn read_bytes(&self, ino: Ino, segment: SegmentId, range: Range<u64>) -> Result<bytes::Bytes, VfsError> {
+        self.with_fresh_record(ino, segment, |record| {
+            self.runtime.block_on(self.transfer.read_bytes(segment, record, range.clone()))
+        })
+    }
+
+    /// Bytes `range` of a segment, into `out`.
+    pub fn read(&self, ino: Ino, segment: SegmentId, range: Range<u64>, out: &mut [u8]) -> Result<(), VfsError> {
+        self.with_fresh_record(ino, segment, |record| {
+            let report = self.runtime.block_on(self.transfer.read(segment, record, range.clone(), out))?;
+            Ok(((), report))
+        })
+    }
+
+    /// Fetches ahead, in the background.
+    pub fn prefetch(&self, segment: SegmentId, range: Range<u64>) {
+        if let Ok(record) = self.record(segment) {
+            self.transfer.prefetch(segment, &record, range);
+        }
+    }
+
+    /// A repair elsewhere may have moved shards since the record was cached: a read that had trouble looks again, and one
+    /// that failed is tried again if there is something new.
+    fn with_fresh_record<T>(
+        &self,
+        ino: Ino,
+        segment: SegmentId,
+        mut read: impl FnMut(&Arc<SegmentRecord>) -> Result<(T, ReadReport), ReadError>,
+    ) -> Result<T, VfsError> {
+        let mut record = self.record(segment)?;
+        loop {
+            let outcome = read(&record);
+            if let Ok((value, report)) = outcome {
+                if !report.suspects.is_empty() {
+                    let fresh = self.read_record(segment)?;
+                    let is_loss = report.suspects.iter().any(|suspect| suspect.kind.is_loss());
+                    if fresh == record && is_loss {
+                        self.suspects.lock().insert(segment);
+                    }
+                }
+                return Ok(value);
+            }
+            let fresh = self.read_record(segment)?;
+            match outcome {
+                Err(source) if fresh == record => return Err(VfsError::Read { ino, source }),
+                _ => record = fresh,
+            }
+        }
+    }
+
+    /// Writes down which segments were found damaged, so that repair finds them.
+    pub fn note_suspects(&self) {
+        let suspects = std::mem::take(&mut *self.suspects.lock());
+        for segment in suspects {
+            match self.store.mark_damaged(segment) {
+                Ok(()) => tracing::warn!(%segment, "shards are missing or damaged; `weft repair` restores them"),
+                Err(error) => tracing::error!(%segment, "could not note the damage: {error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The volume: one struct, one method per POSIX call, each in the file named after what it is about.
+//!
+//! `names.rs` has names and inodes, `data.rs` reading, writing and cutting files, `write_back.rs` the way from dirty bytes to
+//! segments, `background.rs` what happens by itself, `open.rs` how a volume is put together.
+
+use crate::data::OpenFile;
+use crate::error::VfsError;
+use crate::files::{Files, Reclaimable};
+use crate::open::Members;
+use crate::policies::Policies;
+use crate::request::Handle;
+use crate::segments::Segments;
+use crate::write_back::WriteBack;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::JoinHandle;
+use weft_format::Ino;
+use weft_meta::Store;
+use weft_transfer::{Fleet, Transfer};
+
+/// How a volume behaves in this process. Few on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes that may be dirty or on their way to nodes before writers wait.
+    pub dirty_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // Sixteen segments of rs:4+2: enough to keep two cores and six nodes busy, little beside any machine's memory.
+        Self { dirty_bytes: 128 << 20 }
+    }
+}
+
+/// Gives the nodes that metadata names as things that can be asked; called when the set of nodes changes.
+pub type OpenNodes = Box<dyn Fn(&Store) -> Result<Members, weft_meta::MetaError> + Send + Sync>;
+
+/// One file system, open in this process as its only owner.
+pub struct Volume {
+    pub(crate) store: Arc<Store>,
+    pub(crate) segments: Segments,
+    pub(crate) files: Arc<Files>,
+    pub(crate) policies: Arc<Policies>,
+    pub(crate) write_back: Arc<WriteBack>,
+    pub(crate) open_files: Mutex<HashMap<u64, Arc<OpenFile>>>,
+    next_handle: AtomicU64,
+    reclaim: Sender<Reclaimable>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Volume {
+    /// Puts a volume together, takes over what the journal and the orphan list say was under way when it was last left,
+    /// and starts its background work. `runtime` runs transfers; no method may be called from within it.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn start(
+        store: Store,
+        transfer: Transfer,
+        open_nodes: OpenNodes,
+        runtime: tokio::runtime::Handle,
+        settings: Settings,
+    ) -> Result<Arc<Self>, VfsError> {
+        let store = Arc::new(store);
+        let files = Arc::new(Files::default());
+        let policies = Arc::new(Policies::default());
+        let (write_back, committer) = WriteBack::start(
+            store.clone(),
+            transfer.clone(),
+            runtime.clone(),
+            files.clone(),
+            policies.clone(),
+            settings.dirty_bytes,
+        );
+        let (reclaim, reclaims) = mpsc::channel();
+        let volume = Arc::new(Self {
+            segments: Segments::new(store.clone(), transfer, runtime),
+            store,
+            files,
+            policies,
+            write_back,
+            open_files: Mutex::default(),
+            next_handle: AtomicU64::new(1),
+            reclaim,
+            threads: Mutex::new(vec![committer]),
+        });
+        volume.recover()?;
+        let threads = crate::background::start(&volume, reclaims, open_nodes);
+        volume.threads.lock().extend(threads);
+        Ok(volume)
+    }
+
+    /// Everything written is durable when it returns `Ok`; background work has ended either way. Calls made afterwards
+    /// may fail.
+    ///
+    /// # Errors
+    /// Some bytes could not be written; they are lost when the process ends.
+    pub fn shut_down(&self) -> Result<(), VfsError> {
+        let outcome = self.write_back.sync_all();
+        self.write_back.stop();
+        outcome
+    }
+
+    /// The live nodes.
+    pub fn fleet(&self) -> &Arc<Fleet> {
+        self.segments.transfer().fleet()
+    }
+
+    /// The typed metadata below, for those who look and do not change (status, info).
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Everything written so far is durable.
+    ///
+    /// # Errors
+    /// The first failure to write.
+    pub fn sync(&self) -> Result<(), VfsError> {
+        self.write_back.sync_all()
+    }
+
+    /// The kernel (or another gateway) holds `ino` once more.
+    pub fn reference(&self, ino: Ino) {
+        self.files.reference(ino);
+    }
+
+    /// It holds it `count` times less.
+    pub fn forget(&self, ino: Ino, count: u64) {
+        self.reclaim_if(self.files.forget(ino, count));
+    }
+
+    pub(crate) fn reclaim_if(&self, reclaimable: Option<Reclaimable>) {
+        let Some(reclaimable) = reclaimable else { return };
+        if let Some(file) = &reclaimable.file {
+            self.write_back.abandon(file);
+        }
+        // The receiver ends only with the volume.
+        let _ = self.reclaim.send(reclaimable);
+    }
+
+    pub(crate) fn add_open_file(&self, open: OpenFile) -> Handle {
+        let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        self.open_files.lock().insert(handle, Arc::new(open));
+        Handle(handle)
+    }
+
+    pub(crate) fn open_file(&self, handle: Handle) -> Result<Arc<OpenFile>, VfsError> {
+        self.open_files.lock().get(&handle.0).cloned().ok_or(VfsError::BadHandle(handle.0))
+    }
+
+    fn recover(&self) -> Result<(), VfsError> {
+        let mut after = None;
+        loop {
+            let page = self.store.journal(after, RECOVERY_BATCH)?;
+            let Some((last_ino, last_page)) = page.last().map(|(ino, page)| (*ino, page.page)) else { break };
+            for pages in page.chunk_by(|a, b| a.0 == b.0) {
+                let file = self.files.open(&self.store, pages[0].0)?;
+                let pages: Vec<_> = pages.iter().map(|(_, page)| page.clone()).collect();
+                self.write_back.replay(&file, &pages);
+                self.files.close(file.ino);
+            }
+            after = Some((last_ino, last_page));
+        }
+        for ino in self.store.orphans(usize::MAX)? {
+            self.reclaim_if(self.files.orphaned(ino));
+        }
+        Ok(())
+    }
+}
+
+/// Journal pages read at once during recovery: 4 MiB.
+const RECOVERY_BATCH: usize = 1024;
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.write_back.stop();
+    }
+}

@@ -1,0 +1,610 @@
+//! From dirty bytes to committed extents.
+//!
+//! A file that has a segment's worth of dirty bytes sends them off at once, in a segment of their own. Smaller ones wait
+//! a moment ([`DIRTY_AGE_MS`]) and travel together, many files a segment. A small fsync does not wait for a segment: its
+//! bytes go into the metadata's journal, in one group-committed transaction, and travel later.
+//!
+//! The walk of one segment: `depart` (pieces get their place) -> `transfer.write` (shards durable) -> `commit` (one
+//! metadata transaction makes them extents) -> `settle` (waiters are told). Segments that share a file are committed in the
+//! order in which they departed, so that after a crash a file has a prefix of what was written, not a hole in it.
+
+use crate::buffer::{Buffer, JOURNAL_PAGE_BYTES};
+use crate::error::VfsError;
+use crate::files::{File, FileState, Files};
+use crate::policies::Policies;
+use crate::request::{milliseconds, now};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use weft_format::{Ino, PolicyId, SegmentId};
+use weft_meta::{FileCommit, JournalPage, Store};
+use weft_transfer::{Receipt, Transfer, WriteError, WriteRequest};
+
+/// Dirty bytes wait this long for company before they travel: many small files share a segment, and files that are
+/// deleted again within a moment never leave memory.
+const DIRTY_AGE_MS: u128 = 1_000;
+/// Bytes that the journal holds are safe already; waiting longer lets a page that is written over and over travel once.
+const JOURNALED_AGE_MS: u128 = 5_000;
+/// The journal is emptied into segments beyond this; it bounds replay at mount and the size of the metadata.
+const JOURNAL_BYTES_MAX: u64 = 16 << 20;
+/// An fsync with more new bytes than this writes a segment: the journal would write them twice.
+const JOURNALED_FSYNC_BYTES_MAX: u64 = 64 << 10;
+/// Keeps one commit below 1,000 keys, the least that a metadata engine must carry: a piece is an extent and perhaps a
+/// journal page, a file is an inode and an index entry.
+const PIECES_PER_SEGMENT_MAX: usize = 300;
+const FILES_PER_SEGMENT_MAX: usize = 128;
+/// So many small dirty files start travelling without waiting for their age.
+const DIRTY_FILES_MAX: usize = 512;
+/// A writer that finds no room for this long, because nodes take nothing, gets an error instead of hanging.
+const STALL_MAX: Duration = Duration::from_secs(60);
+
+/// One segment on its way.
+struct Voyage {
+    sequence: u64,
+    segment: SegmentId,
+    files: Vec<Arc<File>>,
+    bytes: u64,
+}
+
+struct Landed {
+    voyage: Voyage,
+    outcome: Result<Receipt, WriteError>,
+}
+
+/// See the module's head.
+pub(crate) struct WriteBack {
+    store: Arc<Store>,
+    transfer: Transfer,
+    runtime: tokio::runtime::Handle,
+    files: Arc<Files>,
+    policies: Arc<Policies>,
+    held_bytes_max: u64,
+    /// Bytes in buffers and on their way, of all files.
+    held_bytes: AtomicU64,
+    journal_bytes: AtomicU64,
+    room: (Mutex<()>, Condvar),
+    dirty: Mutex<HashMap<Ino, Arc<File>>>,
+    next_sequence: AtomicU64,
+    /// Files of each segment on its way, by departure.
+    travelling: Mutex<BTreeMap<u64, BTreeSet<Ino>>>,
+    landed: Sender<Landed>,
+    /// The last failure to write, while it lasts.
+    trouble: Mutex<Option<Arc<VfsError>>>,
+    /// Wakes the background loop before its time.
+    wake: (Mutex<bool>, Condvar),
+    stopping: AtomicBool,
+}
+
+impl WriteBack {
+    pub fn start(
+        store: Arc<Store>,
+        transfer: Transfer,
+        runtime: tokio::runtime::Handle,
+        files: Arc<Files>,
+        policies: Arc<Policies>,
+        held_bytes_max: u64,
+    ) -> (Arc<Self>, std::thread::JoinHandle<()>) {
+        let (landed, landings) = mpsc::channel();
+        let this = Arc::new(Self {
+            store,
+            transfer,
+            runtime,
+            files,
+            policies,
+            held_bytes_max,
+            held_bytes: AtomicU64::new(0),
+            journal_bytes: AtomicU64::new(0),
+            room: Default::default(),
+            dirty: Default::default(),
+            next_sequence: AtomicU64::new(0),
+            travelling: Default::default(),
+            landed,
+            trouble: Mutex::new(None),
+            wake: Default::default(),
+            stopping: AtomicBool::new(false),
+        });
+        let weak = Arc::downgrade(&this);
+        let committer = std::thread::Builder::new()
+            .name("weft-commit".into())
+            .spawn(move || commit_in_order(&weak, &landings))
+            .expect("the commit thread starts when the volume opens");
+        (this, committer)
+    }
+
+    /// Puts bytes into a file's buffer; starts their journey if there are enough of them.
+    pub fn write(&self, file: &Arc<File>, offset: u64, data: &[u8]) -> Result<(), VfsError> {
+        self.wait_for_room()?;
+        let mut state = file.lock();
+        let held_before = state.buffer.held_bytes();
+        state.buffer.write(offset, data);
+        self.note_held(held_before, state.buffer.held_bytes());
+        state.size = state.size.max(offset + data.len() as u64);
+        self.touch(file, &mut state);
+        let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
+        if state.buffer.dirty_bytes() >= segment_bytes {
+            self.send_file(file, &mut state, segment_bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The file changed now: times, and a place among the dirty files.
+    pub fn touch(&self, file: &Arc<File>, state: &mut FileState) {
+        state.mtime = now();
+        state.ctime = state.mtime;
+        state.unsaved = true;
+        if state.dirty_since.is_none() {
+            state.dirty_since = Some(Instant::now());
+            let mut dirty = self.dirty.lock();
+            dirty.insert(file.ino, file.clone());
+            if dirty.len() == DIRTY_FILES_MAX {
+                self.wake_up();
+            }
+        }
+    }
+
+    /// Forgets buffered bytes of `range` (cut off, punched, or the whole file is going).
+    pub fn discard(&self, state: &mut FileState, range: std::ops::Range<u64>) {
+        let held_before = state.buffer.held_bytes();
+        state.buffer.clear(range);
+        self.note_held(held_before, state.buffer.held_bytes());
+    }
+
+    fn note_held(&self, before: u64, after: u64) {
+        if after >= before {
+            self.held_bytes.fetch_add(after - before, Ordering::Relaxed);
+        } else {
+            self.held_bytes.fetch_sub(before - after, Ordering::Relaxed);
+            self.room.1.notify_all();
+        }
+    }
+
+    fn wait_for_room(&self) -> Result<(), VfsError> {
+        if self.held_bytes.load(Ordering::Relaxed) < self.held_bytes_max {
+            return Ok(());
+        }
+        self.wake_up();
+        let deadline = Instant::now() + STALL_MAX;
+        let mut guard = self.room.0.lock();
+        while self.held_bytes.load(Ordering::Relaxed) >= self.held_bytes_max {
+            if let Some(error) = self.trouble.lock().clone() {
+                return Err(VfsError::Earlier(error));
+            }
+            if Instant::now() > deadline {
+                return Err(VfsError::Stalled { seconds: STALL_MAX.as_secs() });
+            }
+            // Room is noted without the lock, so a wake-up can be missed; the time-out makes that harmless.
+            self.room.1.wait_for(&mut guard, Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Sends off dirty bytes of one file, in segments of its own, while at least `least_bytes` are dirty.
+    fn send_file(&self, file: &Arc<File>, state: &mut FileState, least_bytes: u64) -> Result<(), VfsError> {
+        let policy = self.policies.get(&self.store, state.policy)?;
+        while state.buffer.dirty_bytes() >= least_bytes.max(1) {
+            let voyage = self.new_voyage(vec![file.clone()]);
+            let data = depart(state, &voyage, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
+            self.launch(voyage, data, &policy.record);
+        }
+        Ok(())
+    }
+
+    /// Sends off the dirty bytes of many small files together.
+    fn send_together(&self, files: Vec<Arc<File>>, policy: PolicyId) -> Result<(), VfsError> {
+        let policy = self.policies.get(&self.store, policy)?;
+        let mut files = files.into_iter().peekable();
+        while files.peek().is_some() {
+            let group: Vec<Arc<File>> = files.by_ref().take(FILES_PER_SEGMENT_MAX).collect();
+            let mut voyage = self.new_voyage(group);
+            let mut data: Vec<bytes::Bytes> = Vec::new();
+            let mut aboard = Vec::new();
+            for file in std::mem::take(&mut voyage.files) {
+                let mut state = file.lock();
+                let (bytes_left, pieces_left) =
+                    (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX.saturating_sub(data.len()));
+                let pieces = depart(&mut state, &voyage, voyage.bytes, bytes_left, pieces_left);
+                drop(state);
+                if !pieces.is_empty() {
+                    voyage.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                    data.extend(pieces);
+                    aboard.push(file);
+                }
+            }
+            voyage.files = aboard;
+            self.launch(voyage, data, &policy.record);
+        }
+        Ok(())
+    }
+
+    fn new_voyage(&self, files: Vec<Arc<File>>) -> Voyage {
+        let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
+        let inos = files.iter().map(|file| file.ino).collect();
+        self.travelling.lock().insert(sequence, inos);
+        Voyage { sequence, segment: SegmentId::new(milliseconds(now()), rand::random()), files, bytes: 0 }
+    }
+
+    fn launch(&self, voyage: Voyage, data: Vec<bytes::Bytes>, policy: &weft_format::records::PolicyRecord) {
+        if data.is_empty() {
+            self.travelling.lock().remove(&voyage.sequence);
+            return;
+        }
+        let request = WriteRequest {
+            segment: voyage.segment,
+            code: policy.code.clone(),
+            write_margin: policy.write_margin,
+            data,
+        };
+        let (transfer, landed) = (self.transfer.clone(), self.landed.clone());
+        self.runtime.spawn(async move {
+            let outcome = transfer.write(request).await;
+            // The receiver ends only with the volume.
+            let _ = landed.send(Landed { voyage, outcome });
+        });
+    }
+
+    /// One metadata transaction makes a landed segment's bytes the files' extents.
+    fn commit(&self, landed: Landed) {
+        let Landed { voyage, outcome } = landed;
+        let mut files = voyage.files;
+        files.sort_by_key(|file| file.ino);
+        let mut states: Vec<MutexGuard<'_, FileState>> = files.iter().map(|file| file.lock()).collect();
+        let committed = match outcome {
+            Ok(receipt) => self.commit_receipt(voyage.segment, &receipt, &files, &mut states),
+            Err(error) => Err(VfsError::Write(error)),
+        };
+        let failure = committed.err().map(|error| self.note_trouble(voyage.segment, error));
+        if failure.is_none() {
+            *self.trouble.lock() = None;
+        }
+        for (file, mut state) in files.iter().zip(states) {
+            state.travelling.remove(&voyage.segment);
+            match &failure {
+                None => self.note_held(state.buffer.arrive(voyage.segment), 0),
+                Some(error) => {
+                    state.buffer.turn_back(voyage.segment);
+                    state.error = Some(error.clone());
+                    state.dirty_since = Some(Instant::now());
+                    self.dirty.lock().insert(file.ino, file.clone());
+                }
+            }
+            if state.buffer.is_empty() && !state.unsaved {
+                state.dirty_since = None;
+                self.dirty.lock().remove(&file.ino);
+            }
+            file.settled.notify_all();
+        }
+        for file in &files {
+            self.files.settle(file.ino);
+        }
+        self.travelling.lock().remove(&voyage.sequence);
+    }
+
+    fn commit_receipt(
+        &self,
+        segment: SegmentId,
+        receipt: &Receipt,
+        files: &[Arc<File>],
+        states: &mut [MutexGuard<'_, FileState>],
+    ) -> Result<(), VfsError> {
+        let mut commits = Vec::new();
+        for (file, state) in files.iter().zip(states.iter()) {
+            let extents = state.buffer.extents_in(segment);
+            if state.gone || extents.is_empty() {
+                continue;
+            }
+            commits.push(file_commit(file.ino, state, segment, extents));
+        }
+        if commits.is_empty() {
+            // Everything was overwritten or deleted on the way; the shards go, and if that fails they are orphans that
+            // collection finds.
+            let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
+            self.runtime.spawn(async move { transfer.remove(segment, &record).await });
+            return Ok(());
+        }
+        self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now())?;
+        if !receipt.missing.is_empty() {
+            self.store.mark_damaged(segment)?;
+        }
+        let mut commits = commits.into_iter().peekable();
+        for (file, state) in files.iter().zip(states.iter_mut()) {
+            if let Some(commit) = commits.next_if(|commit| commit.ino == file.ino) {
+                self.note_committed(state, segment, &commit);
+            }
+        }
+        Ok(())
+    }
+
+    fn note_committed(&self, state: &mut FileState, segment: SegmentId, commit: &FileCommit) {
+        state.committed_size = commit.size;
+        state.forget_extents();
+        for page in &commit.journal_drop {
+            state.journal_pages.remove(page);
+        }
+        self.journal_bytes.fetch_sub(commit.journal_drop.len() as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        if state.buffer.held_bytes() == state.buffer.held_of(segment) {
+            state.unsaved = false;
+        }
+    }
+
+    fn note_trouble(&self, segment: SegmentId, error: VfsError) -> Arc<VfsError> {
+        tracing::error!(%segment, "{error}; the bytes are kept and written again");
+        let error = Arc::new(error);
+        *self.trouble.lock() = Some(error.clone());
+        self.room.1.notify_all();
+        error
+    }
+
+    /// fsync: every byte written before the call, and the file's size, are durable when it returns.
+    pub fn sync_file(&self, file: &Arc<File>) -> Result<(), VfsError> {
+        self.make_recoverable(file)?;
+        Ok(self.store.flush()?)
+    }
+
+    /// Puts a file's bytes where a crash leaves them with their name: in the journal or in segments, committed in order
+    /// with later changes of metadata, but not yet forced to the disk.
+    pub fn make_recoverable(&self, file: &Arc<File>) -> Result<(), VfsError> {
+        let mut state = file.lock();
+        loop {
+            if !self.fits_journal(&state) {
+                self.send_file(file, &mut state, 1)?;
+            }
+            self.wait_settled(file, &mut state)?;
+            // More may have been written while waiting.
+            if self.fits_journal(&state) {
+                break;
+            }
+        }
+        if state.unsaved {
+            self.journal(file, &mut state)?;
+        }
+        drop(state);
+        self.files.settle(file.ino);
+        Ok(())
+    }
+
+    fn fits_journal(&self, state: &FileState) -> bool {
+        state.buffer.unjournaled_bytes() <= JOURNALED_FSYNC_BYTES_MAX
+            && self.journal_bytes.load(Ordering::Relaxed) < JOURNAL_BYTES_MAX
+    }
+
+    fn wait_settled(&self, file: &File, state: &mut MutexGuard<'_, FileState>) -> Result<(), VfsError> {
+        let awaited = state.travelling.clone();
+        while !state.travelling.is_disjoint(&awaited) {
+            file.settled.wait(state);
+        }
+        match state.error.take() {
+            Some(error) => Err(VfsError::Earlier(error)),
+            None => Ok(()),
+        }
+    }
+
+    /// One transaction with the dirty bytes that the journal does not hold yet, and the file's size and times.
+    fn journal(&self, file: &File, state: &mut FileState) -> Result<(), VfsError> {
+        if state.gone {
+            return Ok(());
+        }
+        let pages = state.buffer.unjournaled_pages();
+        let journal: Vec<JournalPage> =
+            pages.iter().filter_map(|&page| state.buffer.journal_page(page, false)).collect();
+        let commit = FileCommit {
+            ino: file.ino,
+            extents: Vec::new(),
+            size: state.size,
+            mtime: state.mtime,
+            ctime: state.ctime,
+            mode: None,
+            journal,
+            journal_drop: Vec::new(),
+        };
+        self.store.commit_files(&[], &[commit], now())?;
+        state.buffer.mark_journaled();
+        let known = state.journal_pages.len();
+        state.journal_pages.extend(pages);
+        let added = (state.journal_pages.len() - known) as u64;
+        let total = self.journal_bytes.fetch_add(added * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        if total > JOURNAL_BYTES_MAX / 2 {
+            self.wake_up();
+        }
+        state.committed_size = state.size;
+        state.unsaved = false;
+        Ok(())
+    }
+
+    /// Takes over what the journal held when the volume was last left: its bytes are dirty again.
+    pub fn replay(&self, file: &Arc<File>, pages: &[JournalPage]) {
+        let mut state = file.lock();
+        for page in pages {
+            state.buffer.replay(page);
+            state.journal_pages.insert(page.page);
+        }
+        self.note_held(0, state.buffer.held_bytes());
+        self.journal_bytes.fetch_add(pages.len() as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        state.dirty_since = Some(Instant::now());
+        self.dirty.lock().insert(file.ino, file.clone());
+    }
+
+    /// Pages cut off or punched were removed from the journal by the store.
+    pub fn forget_journal_pages(&self, state: &mut FileState, pages: std::ops::Range<u64>) {
+        let before = state.journal_pages.len();
+        state.journal_pages.retain(|page| !pages.contains(page));
+        let forgotten = (before - state.journal_pages.len()) as u64;
+        self.journal_bytes.fetch_sub(forgotten * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+    }
+
+    /// Sends off what has waited long enough; `everything`: what has not, too.
+    pub fn send_aged(&self, everything: bool) {
+        let files: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
+        let crowded = everything
+            || files.len() >= DIRTY_FILES_MAX
+            || self.held_bytes.load(Ordering::Relaxed) > self.held_bytes_max / 2
+            || self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_MAX / 2;
+        let mut small: BTreeMap<PolicyId, Vec<Arc<File>>> = BTreeMap::new();
+        for file in files {
+            let mut state = file.lock();
+            let age_ms = state.dirty_since.map_or(0, |since| since.elapsed().as_millis());
+            let age_max_ms = if state.buffer.unjournaled_bytes() == 0 { JOURNALED_AGE_MS } else { DIRTY_AGE_MS };
+            if !crowded && age_ms < age_max_ms {
+                continue;
+            }
+            if state.buffer.dirty_bytes() == 0 {
+                self.save_attributes(&file, &mut state);
+                continue;
+            }
+            // Bytes that failed to travel wait their turn again, so that a full volume is not hammered.
+            state.dirty_since = Some(Instant::now());
+            let pieces = state.buffer.dirty_piece_count();
+            let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
+            if large {
+                if let Err(error) = self.send_file(&file, &mut state, 1) {
+                    tracing::error!(ino = %file.ino, "{error}");
+                }
+            } else {
+                small.entry(state.policy).or_default().push(file.clone());
+            }
+        }
+        for (policy, mut files) in small {
+            // Directory neighbours are made one after another, so inode order keeps them together in segments.
+            files.sort_by_key(|file| file.ino);
+            if let Err(error) = self.send_together(files, policy) {
+                tracing::error!("{error}");
+            }
+        }
+    }
+
+    /// A file without dirty bytes whose size or times are newer here.
+    fn save_attributes(&self, file: &Arc<File>, state: &mut FileState) {
+        if state.travelling.is_empty() {
+            if state.unsaved
+                && let Err(error) = self.journal(file, state)
+            {
+                tracing::error!(ino = %file.ino, "{error}");
+                return;
+            }
+            if state.buffer.is_empty() {
+                state.dirty_since = None;
+                self.dirty.lock().remove(&file.ino);
+            }
+        }
+    }
+
+    /// Everything written before the call is committed and durable, or the first failure is returned.
+    pub fn sync_all(&self) -> Result<(), VfsError> {
+        self.send_aged(true);
+        let mut first = None;
+        for file in self.files.all() {
+            let mut state = file.lock();
+            if let Err(error) = self.wait_settled(&file, &mut state) {
+                first.get_or_insert(error);
+            }
+            drop(state);
+            self.files.settle(file.ino);
+        }
+        self.store.flush()?;
+        first.map_or(Ok(()), Err)
+    }
+
+    /// The unlinked file's bytes go nowhere.
+    pub fn abandon(&self, file: &Arc<File>) {
+        let mut state = file.lock();
+        state.gone = true;
+        self.discard(&mut state, 0..u64::MAX);
+        state.unsaved = false;
+        state.dirty_since = None;
+        self.forget_journal_pages(&mut state, 0..u64::MAX);
+        self.dirty.lock().remove(&file.ino);
+    }
+
+    fn wake_up(&self) {
+        *self.wake.0.lock() = true;
+        self.wake.1.notify_one();
+    }
+
+    /// Sleeps until woken or for `at_most`; false once the volume stops.
+    pub fn wait_for_work(&self, at_most: Duration) -> bool {
+        let mut woken = self.wake.0.lock();
+        if !*woken && !self.stopping.load(Ordering::Acquire) {
+            self.wake.1.wait_for(&mut woken, at_most);
+        }
+        *woken = false;
+        !self.stopping.load(Ordering::Acquire)
+    }
+
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_up();
+    }
+}
+
+/// Files with more than this travel alone: sharing a segment would save them nothing.
+const LARGE_BYTES: u64 = 1 << 20;
+
+fn depart(
+    state: &mut FileState,
+    voyage: &Voyage,
+    segment_offset: u64,
+    bytes_max: u64,
+    pieces_max: usize,
+) -> Vec<bytes::Bytes> {
+    let pieces = state.buffer.depart(voyage.segment, segment_offset, bytes_max, pieces_max);
+    if !pieces.is_empty() {
+        state.travelling.insert(voyage.segment);
+    }
+    pieces
+}
+
+/// What the commit of `segment` says of one file. The size grows only as far as bytes are committed, unless these are the
+/// last: after a crash a file then ends early instead of having a hole that nobody wrote.
+fn file_commit(ino: Ino, state: &FileState, segment: SegmentId, extents: Vec<weft_meta::Extent>) -> FileCommit {
+    let is_last = state.buffer.held_bytes() == state.buffer.held_of(segment);
+    let end = extents.last().map_or(0, |extent| extent.file_offset + extent.length);
+    let size = if is_last { state.size } else { state.committed_size.max(end).min(state.size) };
+    let (journal, journal_drop) = journal_after(&state.buffer, &state.journal_pages, &extents);
+    FileCommit { ino, extents, size, mtime: state.mtime, ctime: state.ctime, mode: None, journal, journal_drop }
+}
+
+/// What becomes of the journal's pages that the extents touch: rewritten with what is still only there, or dropped.
+fn journal_after(
+    buffer: &Buffer,
+    held: &BTreeSet<u64>,
+    extents: &[weft_meta::Extent],
+) -> (Vec<JournalPage>, Vec<u64>) {
+    let (mut keep, mut drop) = (Vec::new(), Vec::new());
+    let mut next = 0;
+    for extent in extents {
+        let first = (extent.file_offset / JOURNAL_PAGE_BYTES).max(next);
+        let last = (extent.file_offset + extent.length - 1) / JOURNAL_PAGE_BYTES;
+        for &page in held.range(first..=last.max(first)) {
+            match buffer.journal_page(page, true) {
+                Some(rest) => keep.push(rest),
+                None => drop.push(page),
+            }
+        }
+        next = last + 1;
+    }
+    (keep, drop)
+}
+
+/// The commit thread: segments in the order in which they departed, as far as they share files.
+fn commit_in_order(write_back: &std::sync::Weak<WriteBack>, landings: &Receiver<Landed>) {
+    let mut waiting: BTreeMap<u64, Landed> = BTreeMap::new();
+    while let Ok(landed) = landings.recv() {
+        let Some(write_back) = write_back.upgrade() else { return };
+        waiting.insert(landed.voyage.sequence, landed);
+        loop {
+            let next = next_committable(&waiting, &write_back.travelling.lock());
+            let Some(landed) = next.and_then(|sequence| waiting.remove(&sequence)) else { break };
+            write_back.commit(landed);
+        }
+    }
+}
+
+/// The first landed segment that shares no file with an earlier one still on its way.
+fn next_committable(waiting: &BTreeMap<u64, Landed>, travelling: &BTreeMap<u64, BTreeSet<Ino>>) -> Option<u64> {
+    waiting.keys().copied().find(|sequence| {
+        let Some(files) = travelling.get(sequence) else { return true };
+        travelling.range(..sequence).all(|(_, earlier)| earlier.is_disjoint(files))
+    })
+}

@@ -1,0 +1,148 @@
+//! What a POSIX program may rely on, through the volume's own calls.
+
+mod support;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use support::{CALLER, World};
+use weft_format::Ino;
+use weft_format::records::Kind;
+use weft_vfs::{AttributeChange, Volume, VfsError};
+
+fn names(volume: &Volume, ino: Ino) -> Vec<String> {
+    let entries = volume.read_directory(ino, 0, 1000).expect("lists");
+    entries.into_iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect()
+}
+
+/// Random writes, truncations, punches, syncs and reads against an array of bytes; holes are checked by seeking.
+#[test]
+fn a_file_is_an_array_of_bytes() {
+    for seed in 0..12u64 {
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let world = World::new(["rs:4+2", "raid5:4", "raid6:6", "replica:3"][seed as usize % 4], 6);
+        let volume = &world.volume;
+        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let mut model: Vec<u8> = Vec::new();
+        for _ in 0..150 {
+            let offset = random.random_range(0..300_000usize);
+            let length = random.random_range(1..60_000usize);
+            match random.random_range(0..12) {
+                0..=4 => {
+                    let byte = random.random::<u8>();
+                    volume.write(handle, offset as u64, &vec![byte; length], false).expect("writes");
+                    model.resize(model.len().max(offset + length), 0);
+                    model[offset..offset + length].fill(byte);
+                }
+                5 => {
+                    let change = AttributeChange { size: Some(offset as u64), ..AttributeChange::default() };
+                    let after = volume.set_attributes(attributes.ino, &change).expect("truncates");
+                    model.resize(offset, 0);
+                    assert_eq!(after.size, offset as u64);
+                }
+                6 => {
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    let end = model.len().min(offset + length);
+                    if offset < end {
+                        model[offset..end].fill(0);
+                    }
+                }
+                7 => volume.fsync(handle).expect("syncs"),
+                8 => volume.sync().expect("syncs"),
+                _ => {
+                    let read = volume.read(handle, offset as u64, length as u32).expect("reads");
+                    let end = model.len().min(offset + length);
+                    assert!(read[..] == model[offset.min(end)..end], "bytes {offset}..{end}");
+                }
+            }
+            assert_eq!(volume.attributes(attributes.ino).expect("stats").size, model.len() as u64);
+        }
+        if let Ok(hole) = volume.seek(handle, 0, libc::SEEK_HOLE)
+            && (hole as usize) < model.len()
+        {
+            assert_eq!(model[hole as usize], 0, "a hole reads as zeros");
+        }
+        volume.release(handle);
+        volume.sync().expect("syncs");
+        world.fsck();
+    }
+}
+
+#[test]
+fn an_unlinked_open_file_lives_until_it_is_closed() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"temporary", 0o600, 0).expect("creates");
+    volume.write(handle, 0, b"still here", false).expect("writes");
+    volume.fsync(handle).expect("syncs");
+    volume.unlink(Ino::ROOT, b"temporary").expect("unlinks");
+    volume.forget(attributes.ino, 1);
+    assert_eq!(volume.attributes(attributes.ino).expect("stats").nlink, 0);
+    assert_eq!(&volume.read(handle, 0, 100).expect("reads")[..], b"still here");
+    volume.write(handle, 6, b"alive", false).expect("writes");
+    assert_eq!(&volume.read(handle, 0, 100).expect("reads")[..], b"still alive");
+    volume.release(handle);
+    // Reclaiming is background work; shutting down does not wait for it, a reopened volume finishes it.
+    volume.shut_down().expect("shuts down");
+    let again = World::open(world.kv.clone(), world.nodes.clone());
+    let gone = || matches!(again.volume.attributes(attributes.ino), Err(VfsError::Meta(weft_meta::MetaError::NotFound)));
+    while !gone() {
+        std::thread::yield_now();
+    }
+    again.fsck();
+}
+
+#[test]
+fn sparse_files_have_holes_and_know_them() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"sparse", 0o644, 0).expect("creates");
+    let far = 5 << 30;
+    volume.write(handle, far, b"data", false).expect("writes");
+    for synced in [false, true] {
+        if synced {
+            volume.sync().expect("syncs");
+        }
+        assert_eq!(volume.attributes(attributes.ino).expect("stats").size, far + 4);
+        assert_eq!(volume.seek(handle, 0, libc::SEEK_HOLE).expect("seeks"), 0);
+        assert_eq!(volume.seek(handle, 0, libc::SEEK_DATA).expect("seeks"), far);
+        assert_eq!(volume.seek(handle, far, libc::SEEK_HOLE).expect("seeks"), far + 4);
+        assert!(volume.seek(handle, far + 4, libc::SEEK_DATA).is_err());
+        let read = volume.read(handle, far - 2, 10).expect("reads");
+        assert_eq!(&read[..], b"\0\0data");
+    }
+}
+
+#[test]
+fn listing_continues_where_it_was_whatever_changes() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    for i in 0..50 {
+        volume.make_node(&CALLER, Ino::ROOT, format!("d{i:02}").as_bytes(), Kind::Directory, 0o755, 0).expect("makes");
+    }
+    let first = volume.read_directory(Ino::ROOT, 0, 20).expect("lists");
+    for i in 0..50 {
+        if i % 2 == 0 {
+            volume.remove_directory(Ino::ROOT, format!("d{i:02}").as_bytes()).expect("removes");
+        }
+    }
+    let rest = volume.read_directory(Ino::ROOT, first[19].cookie, 1000).expect("lists");
+    let found: Vec<_> = rest.iter().map(|entry| String::from_utf8_lossy(&entry.name).into_owned()).collect();
+    let expected: Vec<_> = (18..50).filter(|i| i % 2 == 1).map(|i| format!("d{i:02}")).collect();
+    assert_eq!(found, expected);
+    assert_eq!(names(volume, Ino::ROOT).len(), 27);
+}
+
+#[test]
+fn setting_an_owner_or_writing_clears_set_user_id() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o6755, 0).expect("creates");
+    let chown = AttributeChange { uid: Some(5), ..AttributeChange::default() };
+    assert_eq!(volume.set_attributes(attributes.ino, &chown).expect("chowns").mode, 0o755);
+    let chmod = AttributeChange { mode: Some(0o6755), ..AttributeChange::default() };
+    volume.set_attributes(attributes.ino, &chmod).expect("chmods");
+    volume.write(handle, 0, b"x", true).expect("writes");
+    assert_eq!(volume.attributes(attributes.ino).expect("stats").mode, 0o755);
+}
