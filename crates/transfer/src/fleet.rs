@@ -1,49 +1,178 @@
 //! The live nodes: who they are (membership) and how to reach them.
+//!
+//! A [`Fleet`] is replaced as a whole when the volume's nodes change; transfers under way keep the nodes they began with.
 
+use crate::in_flight::InFlight;
+use crate::latency::Latency;
+use parking_lot::RwLock;
+use std::collections::HashMap;
 use std::sync::Arc;
-use weft_cluster::View;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+use weft_cluster::{Membership, Observation, StaticMembership, View};
 use weft_format::NodeId;
 use weft_format::records::NodeRecord;
-use weft_nodes::{Node, NodeErrorKind};
+use weft_nodes::{Node, NodeError, NodeErrorKind};
+
+/// Room is asked for again after this long: placement wants proportions, not the last byte, and a full node says so itself.
+const SPACE_STALE_MS: u64 = 10_000;
+
+/// How long a node may take to say how much room it has.
+const SPACE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// One node of the fleet.
+pub(crate) struct Seat {
+    pub(crate) id: NodeId,
+    pub(crate) name: String,
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) latency: Latency,
+    /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
+    troubled: AtomicBool,
+}
 
 /// The live nodes of a volume.
-pub struct Fleet {}
+pub struct Fleet {
+    seats: RwLock<Arc<HashMap<NodeId, Arc<Seat>>>>,
+    membership: StaticMembership,
+    started: Instant,
+    space_asked_ms: AtomicU64,
+}
 
-#[allow(unused_variables)]
 impl Fleet {
     /// The nodes that metadata names, each opened.
     pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>) -> Self {
-        unimplemented!()
+        let fleet = Self {
+            seats: RwLock::default(),
+            membership: StaticMembership::default(),
+            started: Instant::now(),
+            space_asked_ms: AtomicU64::new(0),
+        };
+        fleet.set(members);
+        fleet
     }
 
     /// Replaces the whole table, at run time. What was seen of nodes that stay is kept.
     pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>) {
-        unimplemented!()
+        let mut seats = self.seats.write();
+        let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
+        let seat = |(id, record, node): (NodeId, NodeRecord, Arc<dyn Node>)| {
+            let known = seats.get(&id).filter(|seat| Arc::ptr_eq(&seat.node, &node) && seat.name == record.name);
+            let fresh = || Seat { id, name: record.name, node, latency: Latency::default(), troubled: true.into() };
+            (id, known.cloned().unwrap_or_else(|| Arc::new(fresh())))
+        };
+        *seats = Arc::new(members.into_iter().map(seat).collect());
+        self.membership.set_records(records);
+        self.space_asked_ms.store(0, Ordering::Relaxed);
     }
 
     /// A node by id; `None`: no member.
     pub fn get(&self, id: NodeId) -> Option<Arc<dyn Node>> {
-        unimplemented!()
+        self.seat(id).map(|seat| seat.node.clone())
     }
 
     /// The node's name as the user knows it, or its id.
     pub fn name(&self, id: NodeId) -> String {
-        unimplemented!()
+        self.seat(id).map_or_else(|| id.to_string(), |seat| seat.name.clone())
     }
 
     /// Takes in how a call to a node ended.
     pub fn report(&self, id: NodeId, outcome: Result<(), NodeErrorKind>) {
-        unimplemented!()
+        if let Some(seat) = self.seat(id) {
+            self.report_seat(&seat, outcome);
+        }
     }
 
     /// Members, their health and room.
     pub fn view(&self) -> Arc<View> {
-        unimplemented!()
+        self.membership.view()
     }
 
-    /// Asks every node for its room, all at once; doubles as a health probe. A node that does not answer within the deadline
-    /// is reported as silent.
+    /// Asks every node for its room, all at once; doubles as a health probe. A node that does not answer in time is
+    /// reported as silent.
     pub async fn refresh_space(&self) {
-        unimplemented!()
+        self.space_asked_ms.store(self.now_ms().max(1), Ordering::Relaxed);
+        let seats = self.seats.read().clone();
+        let mut asked = InFlight::new();
+        for seat in seats.values() {
+            asked.push(seat, Box::pin(timeout(SPACE_DEADLINE, seat.node.space())));
+        }
+        while let Some((seat, answer)) = asked.next().await {
+            match answer {
+                Ok(Ok(space)) => {
+                    self.membership.set_space(seat.id, space.total_bytes, space.free_bytes);
+                    self.report_seat(seat, Ok(()));
+                }
+                Ok(Err(error)) => self.report_seat(seat, Err(error.kind)),
+                Err(_) => self.report_seat(seat, Err(NodeErrorKind::TimedOut)),
+            }
+        }
+    }
+
+    /// Is it time to ask for room again? Says yes to one caller only.
+    pub(crate) fn space_is_stale(&self) -> bool {
+        let (asked_ms, now_ms) = (self.space_asked_ms.load(Ordering::Relaxed), self.now_ms().max(1));
+        let stale = asked_ms == 0 || now_ms.saturating_sub(asked_ms) >= SPACE_STALE_MS;
+        stale
+            && self
+                .space_asked_ms
+                .compare_exchange(asked_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    pub(crate) fn seat(&self, id: NodeId) -> Option<Arc<Seat>> {
+        self.seats.read().get(&id).cloned()
+    }
+
+    pub(crate) fn report_seat(&self, seat: &Seat, outcome: Result<(), NodeErrorKind>) {
+        let observation = match outcome {
+            Ok(()) => Observation::Answered,
+            Err(kind) => observation(kind),
+        };
+        if outcome == Err(NodeErrorKind::Full) {
+            let view = self.view();
+            let total_bytes = view.members.get(&seat.id).and_then(|member| member.total_bytes);
+            self.membership.set_space(seat.id, total_bytes.unwrap_or(0), 0);
+        }
+        let answered = observation == Observation::Answered;
+        if answered && !seat.troubled.load(Ordering::Relaxed) {
+            return;
+        }
+        seat.troubled.store(!answered, Ordering::Relaxed);
+        self.membership.observe(seat.id, observation, self.now_ms());
+    }
+
+    /// Milliseconds of the fleet's own clock, which membership is told.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.started.elapsed().as_millis() as u64
+    }
+}
+
+/// What a failure says of the node as a whole; most answers say that it is well.
+fn observation(kind: NodeErrorKind) -> Observation {
+    match kind {
+        NodeErrorKind::NotFound | NodeErrorKind::Exists | NodeErrorKind::Full | NodeErrorKind::Corrupt => {
+            Observation::Answered
+        }
+        NodeErrorKind::TimedOut | NodeErrorKind::Io => Observation::Silent,
+        NodeErrorKind::Unavailable | NodeErrorKind::WrongNode | NodeErrorKind::Denied => Observation::Refused,
+    }
+}
+
+/// The error of a shard whose node the volume does not have now.
+pub(crate) fn no_member(id: NodeId) -> NodeError {
+    NodeError {
+        kind: NodeErrorKind::Unavailable,
+        node: id.to_string(),
+        detail: "is not a node of this volume now; add it again, or repair what it held".into(),
+    }
+}
+
+/// The error of a call that took too long.
+pub(crate) fn timed_out(name: &str, deadline_ms: u64) -> NodeError {
+    NodeError {
+        kind: NodeErrorKind::TimedOut,
+        node: name.into(),
+        detail: format!("no answer within {deadline_ms} ms; see whether it is overloaded or out of reach"),
     }
 }

@@ -7,8 +7,12 @@
 //!
 //! Start reading at `write.rs`.
 
+mod algebra;
+mod cache;
 pub mod error;
 pub mod fleet;
+mod in_flight;
+mod latency;
 pub mod read;
 pub mod readahead;
 pub mod rebuild;
@@ -17,7 +21,8 @@ pub mod transfer;
 pub mod verify;
 pub mod write;
 
-pub use error::{ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
+pub use cache::BLOCK_BYTES;
+pub use error::{Failures, ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
 pub use fleet::Fleet;
 pub use read::{ReadReport, Suspect};
 pub use readahead::Readahead;

@@ -1,8 +1,21 @@
-//! Reading a range of a segment.
+//! Reading a range of a segment: locate -> plan -> fetch -> decode -> deliver.
+//!
+//! While every shard asked for answers, a read takes the wanted bytes from the data shards, checks their frames, and copies
+//! them out; no algebra. A shard that fails in whatever way is an erasure: the read plans anew with what is left, keeping
+//! what it has. Long ranges go batch by batch, so a read holds little whatever its length.
 
+pub(crate) mod decode;
+mod deliver;
+pub(crate) mod fetch;
+pub(crate) mod held;
+pub(crate) mod locate;
+pub(crate) mod plan;
+
+use crate::cache::Block;
 use crate::error::{ReadError, SuspectKind};
-use crate::transfer::Transfer;
+use crate::transfer::{Inner, Transfer};
 use bytes::Bytes;
+use fetch::Session;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
@@ -28,9 +41,23 @@ pub struct ReadReport {
     pub suspects: Vec<Suspect>,
 }
 
-#[allow(unused_variables)]
+impl ReadReport {
+    fn add(&mut self, other: &ReadReport) {
+        self.bytes_fetched += other.bytes_fetched;
+        self.degraded |= other.degraded;
+        for suspect in &other.suspects {
+            if !self.suspects.contains(suspect) {
+                self.suspects.push(*suspect);
+            }
+        }
+    }
+}
+
 impl Transfer {
     /// Reads data bytes `range` of a segment into `out`, which is as long as the range.
+    ///
+    /// Fast for any length where the range is not cached: one copy from what nodes send to `out`. Blocks that
+    /// [`Self::prefetch`] has brought are copied from the cache, and one that is being brought is waited for.
     ///
     /// # Errors
     /// [`ReadError`]; what `out` holds then means nothing.
@@ -41,11 +68,27 @@ impl Transfer {
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<ReadReport, ReadError> {
-        unimplemented!()
+        locate::check(segment, record, &range, out.len())?;
+        let mut report = ReadReport::default();
+        let (mut at, mut rest) = (range.start, out);
+        while at < range.end {
+            // What the cache has or is being brought comes from there; a run of what it has not is read in one go.
+            let (part, block) = self.inner.cache.next(segment, at..range.end).await;
+            let (head, tail) = rest.split_at_mut((part.end - part.start) as usize);
+            match block {
+                Some(block) => {
+                    head.copy_from_slice(&block.bytes);
+                    report.add(&block.report);
+                }
+                None => report.add(&self.inner.read_direct(segment, record, part.clone(), head).await?),
+            }
+            (at, rest) = (part.end, tail);
+        }
+        Ok(report)
     }
 
-    /// Reads like [`Self::read`], and gives the bytes: a slice of a cached block without copying where the range lies in
-    /// one, otherwise a new buffer.
+    /// Reads like [`Self::read`], and gives the bytes. Fast where the range lies within one block that was prefetched: the
+    /// bytes are a slice of the cached block, not a copy. Otherwise a new buffer is filled.
     ///
     /// # Errors
     /// [`ReadError`].
@@ -55,11 +98,58 @@ impl Transfer {
         record: &Arc<SegmentRecord>,
         range: Range<u64>,
     ) -> Result<(Bytes, ReadReport), ReadError> {
-        unimplemented!()
+        let length = range.end.saturating_sub(range.start) as usize;
+        locate::check(segment, record, &range, length)?;
+        if let (part, Some(block)) = self.inner.cache.next(segment, range.clone()).await
+            && part == range
+        {
+            return Ok((block.bytes, (*block.report).clone()));
+        }
+        let mut out = vec![0; length];
+        let report = self.read(segment, record, range, &mut out).await?;
+        Ok((out.into(), report))
     }
 
-    /// Fills the cache with the blocks that `range` touches, in the background. A read that needs one of them waits for it.
+    /// Fills the cache with the blocks that `range` touches, in the background. A read that needs one of them waits for it
+    /// instead of reading it again; a block that cannot be had is left to the read to report.
     pub fn prefetch(&self, segment: SegmentId, record: &Arc<SegmentRecord>, range: Range<u64>) {
-        unimplemented!()
+        for promise in self.inner.cache.promise(segment, range, record.geometry.data_bytes) {
+            let (inner, record) = (self.inner.clone(), record.clone());
+            self.inner.runtime.spawn(async move {
+                let mut out = vec![0; (promise.range.end - promise.range.start) as usize];
+                match inner.read_direct(segment, &record, promise.range.clone(), &mut out).await {
+                    Ok(report) => {
+                        let report = Arc::new(ReadReport { bytes_fetched: 0, ..report });
+                        promise.keep(Block { bytes: out.into(), report });
+                    }
+                    Err(error) => tracing::debug!(%error, "read-ahead failed"),
+                }
+            });
+        }
+    }
+}
+
+impl Inner {
+    /// Reads from nodes, past the cache. The range is within the segment and `out` is as long.
+    pub(crate) async fn read_direct(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        range: Range<u64>,
+        out: &mut [u8],
+    ) -> Result<ReadReport, ReadError> {
+        let located = locate::locate(&self.algebra, segment, record, range)?;
+        let mut session = Session::new(self, segment, record, located.code.clone());
+        let mut rest = out;
+        for batch in located.batches() {
+            let _reserved = self.reserve(batch.bytes_at_most(&located)).await;
+            let plan = fetch::fetch(&mut session, |offers, held| plan::plan_read(&located, &batch, offers, held)).await?;
+            let (out, tail) = rest.split_at_mut(batch.data_bytes());
+            deliver::deliver(&session.held, &plan, &batch, out);
+            decode::decode_into(&located, &session.held, &plan, &batch, out);
+            session.held.clear();
+            rest = tail;
+        }
+        Ok(session.finish())
     }
 }

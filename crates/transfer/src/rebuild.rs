@@ -1,10 +1,29 @@
-//! Rebuilding lost shards.
+//! Rebuilding lost shards: plan the cheapest reads, fetch, compute, check against what the record says, put, and give a new
+//! record. A batch of stripes at a time, so that beside the rebuilt shards themselves little is held.
+//!
+//! A survivor whose frames fail their checks is an erasure like any other, and is reported; nothing is ever computed from
+//! unchecked bytes.
 
-use crate::error::RebuildError;
+use crate::algebra::LoadedCode;
+use crate::error::{Failures, ReadError, RebuildError};
 use crate::read::Suspect;
-use crate::transfer::Transfer;
-use weft_format::records::SegmentRecord;
-use weft_format::{NodeId, SegmentId, ShardIndex};
+use crate::read::decode;
+use crate::read::fetch::{Session, fetch};
+use crate::read::held::Held;
+use crate::read::locate::BATCH_DATA_BYTES;
+use crate::read::plan::{Computed, ReadPlan, ShardOffer, ShardOffers, compute, merged};
+use crate::transfer::{Inner, Transfer};
+use crate::write::encode::Object;
+use crate::write::place::{Wanted as WantedPlaces, refresh_space};
+use crate::write::put::{failure, store};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use weft_codes::Wanted;
+use weft_format::geometry::{Geometry, Stripe};
+use weft_format::records::{SegmentRecord, ShardLocation};
+use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity, object_bytes};
+use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 
 /// What a rebuild leaves behind: commit `record`, and only then remove what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,14 +36,26 @@ pub struct Rebuilt {
     pub bytes_written: u64,
     /// Where the rebuilt shards are.
     pub placed: Vec<(ShardIndex, NodeId)>,
+    /// Shards that were rebuilt and that no node took; the record has them where they were.
+    pub not_stored: Failures,
     /// Shards taken for survivors that turned out lost, damaged or out of reach.
     pub also_lost: Vec<Suspect>,
 }
 
-#[allow(unused_variables)]
+/// What is being rebuilt.
+struct Job<'a> {
+    segment: SegmentId,
+    record: &'a SegmentRecord,
+    code: Arc<LoadedCode>,
+    geometry: Geometry,
+    generation: Generation,
+    /// Ascending, each once.
+    lost: Vec<usize>,
+}
+
 impl Transfer {
     /// Rebuilds the shards `lost` from the others, checks them, and stores them on nodes of free domains under a new
-    /// generation. Overwrites nothing, removes nothing.
+    /// generation. Overwrites nothing, removes nothing. One rebuild of a segment at a time: the caller holds its lease.
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.
@@ -34,6 +65,239 @@ impl Transfer {
         record: &SegmentRecord,
         lost: &[ShardIndex],
     ) -> Result<Rebuilt, RebuildError> {
-        unimplemented!()
+        let job = job(&self.inner, segment, record, lost)?;
+        let payload_bytes = job.geometry.payload_bytes();
+        let batch_bytes = BATCH_DATA_BYTES.min(job.geometry.data_bytes) * 2;
+        let _reserved = self.inner.reserve(object_bytes(payload_bytes) * job.lost.len() as u64 + batch_bytes).await;
+        let mut session = Session::new(&self.inner, segment, record, job.code.clone());
+        job.lost.iter().for_each(|shard| session.give_up(*shard));
+        let objects = recompute(&self.inner, &job, &mut session).await?;
+        let stored = put_all(&self.inner, &job, &objects).await?;
+        Ok(finish(&job, session, &objects, stored))
     }
+}
+
+fn job<'a>(
+    inner: &Inner,
+    segment: SegmentId,
+    record: &'a SegmentRecord,
+    lost: &[ShardIndex],
+) -> Result<Job<'a>, RebuildError> {
+    let refused = |detail| RebuildError::Read(ReadError::Record { segment, detail });
+    let code = inner.algebra.load_for(record).map_err(refused)?;
+    let lost: BTreeSet<usize> = lost.iter().map(|index| index.as_usize()).collect();
+    if let Some(beyond) = lost.iter().find(|index| **index >= record.shards.len()) {
+        return Err(RebuildError::NoSuchShard { segment, index: *beyond, count: record.shards.len() });
+    }
+    let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
+    let (geometry, generation) = (record.geometry, Generation(next));
+    Ok(Job { segment, record, code, geometry, generation, lost: lost.into_iter().collect() })
+}
+
+impl Job<'_> {
+    fn key(&self, shard: usize) -> ShardKey {
+        ShardKey { segment: self.segment, generation: self.generation, index: ShardIndex(shard as u16) }
+    }
+
+    fn mismatch(&self, shard: usize, against: &'static str) -> RebuildError {
+        RebuildError::Mismatch { segment: self.segment, index: ShardIndex(shard as u16), against }
+    }
+
+    /// Stripes to compute together.
+    fn batches(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+        let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
+        let step = (BATCH_DATA_BYTES / stripe_bytes).max(1) as usize;
+        let count = self.geometry.stripe_count();
+        (0..count).step_by(step).map(move |first| first..first.saturating_add(step as u32).min(count))
+    }
+}
+
+/// Computes the lost shards from survivors, and checks them.
+async fn recompute(inner: &Inner, job: &Job<'_>, session: &mut Session<'_>) -> Result<Vec<Object>, RebuildError> {
+    let builder = |shard: &usize| {
+        let identity = ShardIdentity { volume: inner.volume, key: job.key(*shard) };
+        ShardBuilder::new(&ShardHeader { identity, code: job.record.code.clone(), geometry: job.geometry })
+    };
+    let builders: Result<Vec<ShardBuilder>, _> = job.lost.iter().map(builder).collect();
+    let refused = |detail: String| RebuildError::Read(ReadError::Record { segment: job.segment, detail });
+    let mut builders = builders.map_err(|error| refused(error.to_string()))?;
+    for stripes in job.batches() {
+        let plan = fetch(session, |offers, held| plan_batch(job, stripes.clone(), offers, held)).await?;
+        for computed in &plan.computed {
+            fill(job, &session.held, computed, &mut builders);
+        }
+        bracket(job, &session.held, &plan, &builders)?;
+        session.held.clear();
+        // Between batches others may run: a batch is a millisecond of computing.
+        tokio::task::yield_now().await;
+    }
+    let objects: Vec<Object> = builders.into_iter().map(ShardBuilder::finish).collect();
+    for (shard, (_, digest)) in job.lost.iter().zip(&objects) {
+        if job.record.shards[*shard].as_ref().is_some_and(|location| location.digest != *digest) {
+            return Err(job.mismatch(*shard, "the digest in the record"));
+        }
+    }
+    Ok(objects)
+}
+
+fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, held: &Held) -> Option<ReadPlan> {
+    let mut plan = ReadPlan::default();
+    let wanted = Wanted::Shards(job.lost.clone());
+    for index in stripes {
+        let stripe = job.geometry.stripe(index);
+        let columns = 0..stripe.symbol_bytes;
+        let computed = compute(&job.code, &job.geometry, stripe, columns, &wanted, Vec::new(), offers, held)?;
+        plan.gets.extend(computed.reads(&job.geometry));
+        plan.computed.push(computed);
+    }
+    plan.gets = merged(std::mem::take(&mut plan.gets), offers, held);
+    Some(plan)
+}
+
+/// Writes one stripe's cells into the new shards.
+fn fill(job: &Job<'_>, held: &Held, computed: &Computed, builders: &mut [ShardBuilder]) {
+    let alpha = job.geometry.alpha as usize;
+    decode::run(&job.geometry, |shard, at| held.slice(shard, at), computed, |output, column, bytes| {
+        let symbol = job.geometry.symbol_range(&computed.stripe, (output % alpha) as u32);
+        let offset = symbol.start + u64::from(column);
+        builders[output / alpha].write(offset, bytes).expect("a symbol lies within its shard");
+    });
+}
+
+/// Where the record has no digest to compare with: computes one of the shards just read from another subset, which the new
+/// shards are part of, and compares. Costs no reads; done where the code has such a subset at hand.
+fn bracket(job: &Job<'_>, held: &Held, plan: &ReadPlan, builders: &[ShardBuilder]) -> Result<(), RebuildError> {
+    let unknown = job.lost.iter().find(|shard| job.record.shards[**shard].is_none());
+    let Some(unknown) = unknown else { return Ok(()) };
+    for computed in &plan.computed {
+        let Some(check) = bracketing(job, computed) else { continue };
+        let probe = check.probe;
+        let slice = |shard: usize, at: u64| match job.lost.iter().position(|lost| *lost == shard) {
+            Some(position) => {
+                let frame_bytes = weft_format::shard::FRAME_PAYLOAD_BYTES as u64;
+                &builders[position].frame((at / frame_bytes) as usize)[(at % frame_bytes) as usize..]
+            }
+            None => held.slice(shard, at),
+        };
+        let mut same = true;
+        decode::run(&job.geometry, slice, &check.computed, |output, column, bytes| {
+            let symbol = job.geometry.symbol_range(&check.computed.stripe, output as u32);
+            same &= held.equals(probe, symbol.start + u64::from(column), bytes);
+        });
+        if !same {
+            return Err(job.mismatch(*unknown, "the shards it was rebuilt from, computed back from it"));
+        }
+    }
+    Ok(())
+}
+
+/// A shard that was read whole, to be computed from others at hand.
+struct Bracketing {
+    probe: usize,
+    computed: Computed,
+}
+
+fn bracketing(job: &Job<'_>, computed: &Computed) -> Option<Bracketing> {
+    let alpha = job.geometry.alpha as usize;
+    let whole = |shard: usize| computed.recipe.reads.iter().filter(|(read, _)| *read == shard).count() == alpha;
+    let read: Vec<usize> = (0..job.record.shards.len()).filter(|shard| whole(*shard)).collect();
+    let offer = |shard: usize, probe: usize| {
+        let at_hand = shard != probe && (read.contains(&shard) || job.lost.contains(&shard));
+        at_hand.then_some(ShardOffer { request_price: 1, kib_price: 1, avoided: false })
+    };
+    let uses_new = |check: &Computed| check.recipe.reads.iter().any(|(shard, _)| job.lost.contains(shard));
+    let checks = read.iter().filter_map(|probe| {
+        let offers = ShardOffers { shards: (0..job.record.shards.len()).map(|shard| offer(shard, *probe)).collect() };
+        let (stripe, columns): (Stripe, _) = (computed.stripe.clone(), computed.columns.clone());
+        let nothing_held = Held::new(job.record.shards.len(), job.geometry.payload_bytes());
+        let wanted = Wanted::Shards(vec![*probe]);
+        let check =
+            compute(&job.code, &job.geometry, stripe, columns, &wanted, Vec::new(), &offers, &nothing_held)?;
+        Some(Bracketing { probe: *probe, computed: check })
+    });
+    checks.into_iter().find(|check| uses_new(&check.computed))
+}
+
+/// Stores each object on a node of a free domain, trying others where one fails.
+async fn put_all(
+    inner: &Arc<Inner>,
+    job: &Job<'_>,
+    objects: &[Object],
+) -> Result<(Vec<Option<NodeId>>, Failures), RebuildError> {
+    refresh_space(inner);
+    let mut stored: Vec<Option<NodeId>> = vec![None; objects.len()];
+    let mut failures = Failures::default();
+    // The others keep their nodes and domains, even those that are out of reach now: unknown is not absent.
+    let others = job.record.shards.iter().enumerate().filter(|(shard, _)| !job.lost.contains(shard));
+    let mut used: BTreeSet<NodeId> = others.filter_map(|(_, location)| Some(location.as_ref()?.node)).collect();
+    let mut failed: BTreeSet<NodeId> = BTreeSet::new();
+    loop {
+        let waiting: Vec<usize> = (0..objects.len()).filter(|position| stored[*position].is_none()).collect();
+        if waiting.is_empty() {
+            break;
+        }
+        let view = inner.fleet.view();
+        let domain_of = |node: &NodeId| view.members.get(node).map(|member| member.domain.clone());
+        let domains: BTreeSet<String> = used.iter().filter_map(domain_of).collect();
+        let excluded: BTreeSet<NodeId> = used.union(&failed).copied().collect();
+        let wanted = WantedPlaces {
+            segment: job.segment,
+            shard_bytes: object_bytes(job.geometry.payload_bytes()),
+            excluded_nodes: &excluded,
+            excluded_domains: &domains,
+            now_ms: inner.fleet.now_ms(),
+        };
+        // With too few places for all, the first ones are served: a segment a shard better off is better off.
+        let placement = (1..=waiting.len()).rev().find_map(|count| wanted.choose(&view, count).ok());
+        let Some(placement) = placement else {
+            if failures.0.is_empty() && stored.iter().all(Option::is_none) {
+                let source = wanted.choose(&view, waiting.len()).expect_err("fewer could not be placed either");
+                return Err(RebuildError::Placement { segment: job.segment, source });
+            }
+            break;
+        };
+        let mut puts = crate::in_flight::InFlight::new();
+        for (position, node) in waiting.into_iter().zip(placement.nodes) {
+            let key = job.key(job.lost[position]);
+            puts.push((position, node), store(inner.clone(), node, key, objects[position].0.clone()));
+        }
+        while let Some(((position, node), outcome)) = puts.next().await {
+            match outcome {
+                Ok(()) => {
+                    stored[position] = Some(node);
+                    used.insert(node);
+                }
+                Err(error) => {
+                    failures.0.push(failure(job.lost[position], node, error));
+                    failed.insert(node);
+                }
+            }
+        }
+    }
+    if !objects.is_empty() && stored.iter().all(Option::is_none) {
+        return Err(RebuildError::Put { segment: job.segment, failures });
+    }
+    Ok((stored, failures))
+}
+
+fn finish(
+    job: &Job<'_>,
+    session: Session<'_>,
+    objects: &[Object],
+    (stored, failures): (Vec<Option<NodeId>>, Failures),
+) -> Rebuilt {
+    let mut record = job.record.clone();
+    record.generation = job.generation;
+    let mut placed = Vec::new();
+    let mut bytes_written = 0;
+    for ((shard, (object, digest)), node) in job.lost.iter().zip(objects).zip(stored) {
+        let Some(node) = node else { continue };
+        record.shards[*shard] = Some(ShardLocation { node, generation: job.generation, digest: *digest });
+        placed.push((ShardIndex(*shard as u16), node));
+        bytes_written += object.len() as u64;
+    }
+    let is_placed = |index: &ShardIndex| placed.iter().any(|(placed, _)| placed == index);
+    let not_stored = Failures(failures.0.into_iter().filter(|failure| !is_placed(&failure.index)).collect());
+    let report = session.finish();
+    Rebuilt { record, bytes_read: report.bytes_fetched, bytes_written, placed, not_stored, also_lost: report.suspects }
 }

@@ -1,23 +1,41 @@
 //! Removing a segment's shards.
 
-use crate::error::ShardFailure;
+use crate::error::{ShardFailure, SuspectKind};
+use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
-use weft_format::SegmentId;
+use crate::write::put::failure;
 use weft_format::records::SegmentRecord;
+use weft_format::{SegmentId, ShardIndex, ShardKey};
 
 /// How a removal went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
-    /// Shards that are gone: removed now, or found to be absent.
+    /// Shards that are gone: removed now, or found to be absent by a node that answered.
     pub gone: usize,
     /// Shards whose node did not say so; try again later.
     pub unknown: Vec<ShardFailure>,
 }
 
-#[allow(unused_variables)]
 impl Transfer {
     /// Removes every shard that the record names. The caller has committed that nothing refers to them.
     pub async fn remove(&self, segment: SegmentId, record: &SegmentRecord) -> Removal {
-        unimplemented!()
+        let mut removals = InFlight::new();
+        for (index, location) in record.shards.iter().enumerate() {
+            let Some(location) = location else { continue };
+            let key = ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) };
+            removals.push((index, location.node), Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)));
+        }
+        let mut removal = Removal::default();
+        while let Some(((index, node), outcome)) = removals.next().await {
+            match outcome {
+                Ok(()) => removal.gone += 1,
+                Err(error) => match failure(index, node, error) {
+                    ShardFailure { kind: SuspectKind::NotFound, .. } => removal.gone += 1,
+                    failure => removal.unknown.push(failure),
+                },
+            }
+        }
+        removal.unknown.sort_by_key(|failure| failure.index);
+        removal
     }
 }

@@ -1,9 +1,12 @@
 //! Is every shard of a segment where it should be, and sound?
 
-use crate::transfer::Transfer;
-use weft_format::SegmentId;
-use weft_format::records::SegmentRecord;
-use weft_nodes::NodeErrorKind;
+use crate::error::SuspectKind;
+use crate::in_flight::InFlight;
+use crate::transfer::{Inner, Transfer};
+use weft_format::records::{SegmentRecord, ShardLocation};
+use weft_format::shard::{ShardIdentity, object_bytes, verify_object};
+use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// The state of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,15 +30,95 @@ pub struct SegmentHealth {
     pub bytes_verified: u64,
 }
 
-#[allow(unused_variables)]
 impl Transfer {
     /// Reads every shard whole and checks header, frames and digest.
     pub async fn verify(&self, segment: SegmentId, record: &SegmentRecord) -> SegmentHealth {
-        unimplemented!()
+        self.each_shard(segment, record, Depth::Whole).await
     }
 
     /// Asks every node for its shard's length; reads nothing.
     pub async fn census(&self, segment: SegmentId, record: &SegmentRecord) -> SegmentHealth {
-        unimplemented!()
+        self.each_shard(segment, record, Depth::Length).await
+    }
+
+    async fn each_shard(&self, segment: SegmentId, record: &SegmentRecord, depth: Depth) -> SegmentHealth {
+        let mut health = SegmentHealth { shards: vec![ShardHealth::Missing; record.shards.len()], bytes_verified: 0 };
+        if let Err(error) = record.geometry.validate() {
+            health.shards.fill(ShardHealth::Damaged(format!("the record is not usable: {error}")));
+            return health;
+        }
+        let mut checks = InFlight::new();
+        for (index, location) in record.shards.iter().enumerate() {
+            let Some(location) = location else { continue };
+            let key = ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) };
+            checks.push(index, Box::pin(check_shard(&self.inner, record, location, key, depth)));
+        }
+        while let Some((index, (shard, bytes))) = checks.next().await {
+            health.shards[index] = shard;
+            health.bytes_verified += bytes;
+        }
+        health
+    }
+}
+
+/// How much of a shard is looked at.
+#[derive(Clone, Copy)]
+enum Depth {
+    Whole,
+    Length,
+}
+
+/// The shard's state, and how many of its bytes were read for it.
+async fn check_shard(
+    inner: &Inner,
+    record: &SegmentRecord,
+    location: &ShardLocation,
+    key: ShardKey,
+    depth: Depth,
+) -> (ShardHealth, u64) {
+    let expected_bytes = object_bytes(record.geometry.payload_bytes());
+    if let Depth::Length = depth {
+        let stat = inner.call(location.node, 0, async move |node| node.stat(key).await).await;
+        let health = match stat {
+            Ok(stat) if stat.bytes == expected_bytes => ShardHealth::Sound,
+            Ok(stat) => ShardHealth::Damaged(format!("it has {} bytes where {expected_bytes} belong", stat.bytes)),
+            Err(error) => health_of(&error),
+        };
+        return (health, 0);
+    }
+    let _reserved = inner.reserve(expected_bytes).await;
+    // One byte more than there should be, to see that there is not.
+    let asked = 0..expected_bytes + 1;
+    let object = inner.call(location.node, expected_bytes, async move |node| node.get(key, asked).await).await;
+    match object {
+        Ok(object) => (check_object(inner.volume, record, location, key, &object), object.len() as u64),
+        Err(error) => (health_of(&error), 0),
+    }
+}
+
+fn check_object(
+    volume: VolumeId,
+    record: &SegmentRecord,
+    location: &ShardLocation,
+    key: ShardKey,
+    object: &[u8],
+) -> ShardHealth {
+    match verify_object(&ShardIdentity { volume, key }, object) {
+        Err(error) => ShardHealth::Damaged(error.to_string()),
+        Ok(found) if found.header.code != record.code || found.header.geometry != record.geometry => {
+            ShardHealth::Damaged("its header names another code or geometry than the record".into())
+        }
+        Ok(found) if found.digest != location.digest => {
+            ShardHealth::Damaged("it is intact and not the bytes that the record names".into())
+        }
+        Ok(_) => ShardHealth::Sound,
+    }
+}
+
+fn health_of(error: &NodeError) -> ShardHealth {
+    match SuspectKind::of(error.kind) {
+        SuspectKind::NotFound => ShardHealth::Missing,
+        SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
+        _ => ShardHealth::Damaged(error.detail.clone()),
     }
 }

@@ -1,8 +1,17 @@
-//! Writing a segment.
+//! Writing a segment: split -> encode -> place -> put -> receipt.
+//!
+//! Nothing is visible until the caller commits the receipt's record; whatever fails before that leaves orphans at worst.
+
+pub(crate) mod encode;
+pub(crate) mod place;
+pub(crate) mod put;
+mod receipt;
+mod split;
 
 use crate::error::WriteError;
 use crate::transfer::Transfer;
 use bytes::Bytes;
+use std::sync::Arc;
 use weft_format::records::SegmentRecord;
 use weft_format::{SegmentId, ShardIndex};
 
@@ -13,7 +22,8 @@ pub struct WriteRequest {
     pub segment: SegmentId,
     /// Spec of the code, e.g. `rs:4+2`.
     pub code: String,
-    /// How many shards beyond k must be durable; never fewer than one unless the code has none to spare, never more than n - k.
+    /// How many shards beyond those that always suffice to decode (k, for codes that waste nothing) must be durable. At least
+    /// one is asked unless the code has none to spare, and at most all.
     pub write_margin: u16,
     /// The data, in pieces of any length; 1 byte to `MAX_SEGMENT_BYTES` in all.
     pub data: Vec<Bytes>,
@@ -30,13 +40,18 @@ pub struct Receipt {
     pub bytes_written: u64,
 }
 
-#[allow(unused_variables)]
 impl Transfer {
     /// Encodes a segment and stores its shards on nodes of distinct domains.
     ///
     /// # Errors
-    /// [`WriteError`]; nothing is visible then.
+    /// [`WriteError`]; nothing is visible then, and what was put is removed as far as nodes answer.
     pub async fn write(&self, request: WriteRequest) -> Result<Receipt, WriteError> {
-        unimplemented!()
+        let inner = &self.inner;
+        let split = Arc::new(split::split(&inner.algebra, request)?);
+        let _reserved = inner.reserve(split.object_bytes() * split.code.shape().n as u64).await;
+        let encoded = encode::encode(inner, &split).await?;
+        let placement = place::place(inner, &split)?;
+        let stored = put::put(inner, &split, &encoded, placement).await?;
+        Ok(receipt::receipt(&split, &encoded, stored))
     }
 }

@@ -1,0 +1,120 @@
+//! Codes made ready: parsed once, their programs compiled once.
+
+use parking_lot::RwLock;
+use quick_cache::sync::Cache;
+use std::collections::HashMap;
+use std::sync::Arc;
+use weft_codes::{Code, Compiled, Content, Offer, Offers, Shape, Wanted};
+use weft_format::geometry::Geometry;
+use weft_format::records::SegmentRecord;
+
+/// Recipes kept for each code: all single and double losses of n = 16, and a few prices.
+const RECIPES_KEPT: usize = 256;
+
+/// A code, and what follows from it alone.
+pub(crate) struct LoadedCode {
+    pub(crate) code: Arc<dyn Code>,
+    pub(crate) encode: Compiled,
+    /// Stored symbols (`shard * alpha + sub`) that `encode` computes, in the order of its outputs.
+    pub(crate) coded: Vec<usize>,
+    /// By native symbol: the stored symbols that are plain copies of it.
+    pub(crate) homes: Vec<Vec<usize>>,
+    recipes: Cache<Box<[u64]>, Arc<Recipe>>,
+}
+
+/// What to read and what to compute from it; for one stripe, and so for every stripe.
+pub(crate) struct Recipe {
+    /// (shard, sub) of the program's inputs.
+    pub(crate) reads: Vec<(usize, usize)>,
+    pub(crate) program: Compiled,
+}
+
+impl LoadedCode {
+    fn new(code: Arc<dyn Code>) -> Result<Self, String> {
+        let encode = Compiled::new(code.encode().clone()).map_err(|error| error.to_string())?;
+        let shape = code.shape();
+        let mut coded = Vec::new();
+        let mut homes = vec![Vec::new(); shape.native_count];
+        for (stored, content) in shape.contents.iter().enumerate() {
+            match content {
+                Content::Native(native) => homes[*native].push(stored),
+                Content::Coded => coded.push(stored),
+            }
+        }
+        Ok(Self { encode, coded, homes, recipes: Cache::new(RECIPES_KEPT), code })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        self.code.shape()
+    }
+
+    /// The cheapest way to `wanted` from `offers`; `None` where they do not suffice.
+    pub(crate) fn recipe(&self, wanted: &Wanted, offers: &Offers) -> Option<Arc<Recipe>> {
+        let key = key(wanted, offers);
+        if let Some(known) = self.recipes.get(&key) {
+            return Some(known);
+        }
+        let plan = self.code.plan(wanted, offers).ok()?;
+        // No offer combines, so every read is one plain symbol.
+        let reads = plan.reads.iter().map(|read| Some((read.shard, read.terms.first()?.0))).collect::<Option<_>>()?;
+        let recipe = Arc::new(Recipe { reads, program: Compiled::new(plan.program).ok()? });
+        self.recipes.insert(key, recipe.clone());
+        Some(recipe)
+    }
+}
+
+fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
+    let (kind, items) = match wanted {
+        Wanted::Natives(natives) => (0, natives),
+        Wanted::Shards(shards) => (1, shards),
+    };
+    let mut key = vec![kind, items.len() as u64];
+    key.extend(items.iter().map(|item| *item as u64));
+    for offer in &offers.0 {
+        match offer {
+            None => key.push(0),
+            Some(Offer { request_price, symbol_price, .. }) => key.extend([1, *request_price, *symbol_price]),
+        }
+    }
+    key.into()
+}
+
+/// Codes by spec.
+#[derive(Default)]
+pub(crate) struct Algebra {
+    codes: RwLock<HashMap<String, Arc<LoadedCode>>>,
+}
+
+impl Algebra {
+    /// The code of this spec; the error is a sentence.
+    pub(crate) fn load(&self, spec: &str) -> Result<Arc<LoadedCode>, String> {
+        if let Some(known) = self.codes.read().get(spec) {
+            return Ok(known.clone());
+        }
+        let code = weft_codes::parse(spec).map_err(|error| error.to_string())?;
+        if code.shape().n > usize::from(u16::MAX) {
+            return Err(format!("{} shards are more than the {} an index counts", code.shape().n, u16::MAX));
+        }
+        let loaded = Arc::new(LoadedCode::new(code)?);
+        self.codes.write().insert(spec.into(), loaded.clone());
+        Ok(loaded)
+    }
+
+    /// The code of a record, once the record is found to fit it.
+    pub(crate) fn load_for(&self, record: &SegmentRecord) -> Result<Arc<LoadedCode>, String> {
+        let loaded = self.load(&record.code)?;
+        let Geometry { native_count, alpha, .. } = record.geometry;
+        record.geometry.validate().map_err(|error| error.to_string())?;
+        let shape = loaded.shape();
+        if (native_count as usize, alpha as usize) != (shape.native_count, shape.alpha) {
+            return Err(format!(
+                "it has {native_count} native symbols and {alpha} per cell where `{}` has {} and {}",
+                record.code, shape.native_count, shape.alpha
+            ));
+        }
+        if record.shards.len() != shape.n {
+            return Err(format!("it has {} shards where `{}` has {}", record.shards.len(), record.code, shape.n));
+        }
+        Ok(loaded)
+    }
+}

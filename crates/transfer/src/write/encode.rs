@@ -1,0 +1,173 @@
+//! Stage 2: data to finished shard objects.
+//!
+//! The framed objects are allocated once; data is copied into them once, and coded symbols are computed frame by frame while
+//! the data frames are in the cache, and sealed there. Long encodes run on a blocking thread of the runtime.
+
+use super::split::Split;
+use crate::algebra::LoadedCode;
+use crate::error::WriteError;
+use crate::transfer::{INLINE_BYTES, Inner};
+use bytes::Bytes;
+use std::sync::Arc;
+use weft_codes::executor;
+use weft_format::VolumeId;
+use weft_format::geometry::{Geometry, Stripe};
+use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, ShardBuilder, ShardError, ShardHeader, ShardIdentity};
+
+/// A finished shard object, and the digest of its payload.
+pub(crate) type Object = (Bytes, Digest);
+
+pub(super) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Object>, WriteError> {
+    let wrong_code = |error: ShardError| WriteError::Code {
+        code: split.code.code.spec().into(),
+        detail: error.to_string(),
+    };
+    let builders = builders(inner.volume, split).map_err(wrong_code)?;
+    if split.geometry.data_bytes <= INLINE_BYTES {
+        return Ok(fill(split, builders));
+    }
+    let split = split.clone();
+    let filled = inner.runtime.spawn_blocking(move || fill(&split, builders)).await;
+    Ok(filled.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+}
+
+fn builders(volume: VolumeId, split: &Split) -> Result<Vec<ShardBuilder>, ShardError> {
+    let builder = |index| {
+        ShardBuilder::new(&ShardHeader {
+            identity: ShardIdentity { volume, key: split.key(index) },
+            code: split.code.code.spec().into(),
+            geometry: split.geometry,
+        })
+    };
+    (0..split.code.shape().n).map(builder).collect()
+}
+
+fn fill(split: &Split, mut builders: Vec<ShardBuilder>) -> Vec<Object> {
+    if frames_in_lockstep(&split.code, &split.geometry) {
+        fill_frames(split, &mut builders);
+    } else {
+        fill_stripes(split, &mut builders);
+    }
+    builders.into_iter().map(ShardBuilder::finish).collect()
+}
+
+/// Does frame f of every shard belong to the same columns of the same stripe, with one symbol per shard and every native
+/// symbol stored plainly?
+fn frames_in_lockstep(code: &LoadedCode, geometry: &Geometry) -> bool {
+    let aligned = (geometry.symbol_bytes as usize).is_multiple_of(FRAME_PAYLOAD_BYTES) || geometry.stripe_count() == 1;
+    geometry.alpha == 1 && aligned && code.homes.iter().all(|homes| !homes.is_empty())
+}
+
+/// The fast way: one frame of all shards at a time.
+fn fill_frames(split: &Split, builders: &mut [ShardBuilder]) {
+    let Split { code, geometry, .. } = split;
+    let frame_count = builders[0].frame_count();
+    let data = Cursor::new(&split.data);
+    let mut frames: Vec<_> = builders.iter_mut().map(ShardBuilder::frames_mut).collect();
+    for frame in 0..frame_count {
+        let payload_offset = (frame * FRAME_PAYLOAD_BYTES) as u64;
+        let stripe = geometry.stripe((payload_offset / u64::from(geometry.symbol_bytes)) as u32);
+        let column = payload_offset - stripe.cell.start;
+        let mut row: Vec<_> = frames.iter_mut().filter_map(Iterator::next).collect();
+        let mut payloads: Vec<&mut [u8]> = row.iter_mut().map(|frame| frame.payload_mut()).collect();
+        for (native, homes) in code.homes.iter().enumerate() {
+            let range = geometry.native_range(&stripe, native as u32);
+            let start = (range.start + column).min(range.end);
+            for home in homes {
+                let end = (start + payloads[*home].len() as u64).min(range.end);
+                data.copy(start..end, &mut payloads[*home][..(end - start) as usize]);
+            }
+        }
+        run_on(code, payloads);
+        row.into_iter().for_each(|frame| frame.seal());
+    }
+}
+
+/// Computes the coded symbols of one row of payloads from its plain ones.
+fn run_on(code: &LoadedCode, payloads: Vec<&mut [u8]>) {
+    if code.coded.is_empty() {
+        return;
+    }
+    let mut coded: Vec<&mut [u8]> = Vec::with_capacity(code.coded.len());
+    let mut plain: Vec<&[u8]> = vec![&[]; payloads.len()];
+    for (stored, payload) in payloads.into_iter().enumerate() {
+        // Ascending, as `coded` is.
+        if code.coded.get(coded.len()) == Some(&stored) {
+            coded.push(payload);
+        } else {
+            plain[stored] = payload;
+        }
+    }
+    let natives: Vec<&[u8]> = code.homes.iter().map(|homes| plain[homes[0]]).collect();
+    executor().run(&code.encode, &natives, &mut coded).expect("one payload per symbol, all of one frame's length");
+}
+
+/// The slow, obvious way, for any code: one stripe at a time, symbols gathered, computed, and copied into place.
+fn fill_stripes(split: &Split, builders: &mut [ShardBuilder]) {
+    let Split { code, geometry, .. } = split;
+    let alpha = geometry.alpha as usize;
+    let data = Cursor::new(&split.data);
+    for stripe in geometry.stripes_of(0..geometry.data_bytes) {
+        let natives = gather(&data, geometry, &stripe);
+        let mut coded = vec![vec![0; stripe.symbol_bytes as usize]; code.coded.len()];
+        let inputs: Vec<&[u8]> = natives.iter().map(Vec::as_slice).collect();
+        let mut outputs: Vec<&mut [u8]> = coded.iter_mut().map(Vec::as_mut_slice).collect();
+        executor().run(&code.encode, &inputs, &mut outputs).expect("symbols of one stripe are of one length");
+        let plain = code.homes.iter().zip(&natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
+        for (stored, symbol) in plain.chain(code.coded.iter().zip(&coded)) {
+            let offset = geometry.symbol_range(&stripe, (stored % alpha) as u32).start;
+            builders[stored / alpha].write(offset, symbol).expect("a symbol lies within its shard");
+        }
+    }
+}
+
+fn gather(data: &Cursor<'_>, geometry: &Geometry, stripe: &Stripe) -> Vec<Vec<u8>> {
+    let symbol = |native| {
+        let mut symbol = vec![0; stripe.symbol_bytes as usize];
+        let range = geometry.native_range(stripe, native);
+        let length = (range.end - range.start) as usize;
+        data.copy(range, &mut symbol[..length]);
+        symbol
+    };
+    (0..geometry.native_count).map(symbol).collect()
+}
+
+/// Finds data bytes in a list of pieces.
+struct Cursor<'a> {
+    /// Offset of each piece's first byte.
+    starts: Vec<u64>,
+    pieces: &'a [Bytes],
+}
+
+impl<'a> Cursor<'a> {
+    fn new(pieces: &'a [Bytes]) -> Self {
+        let mut end = 0;
+        let start = |piece: &Bytes| {
+            let start = end;
+            end += piece.len() as u64;
+            start
+        };
+        Self { starts: pieces.iter().map(start).collect(), pieces }
+    }
+
+    /// Copies data bytes `range`, which exist, into `out`, which is as long.
+    fn copy(&self, range: std::ops::Range<u64>, mut out: &mut [u8]) {
+        if range.is_empty() {
+            return;
+        }
+        let mut at = range.start;
+        let mut piece = self.starts.partition_point(|start| *start <= at) - 1;
+        while !out.is_empty() {
+            let from = (at - self.starts[piece]) as usize;
+            let part = &self.pieces[piece][from.min(self.pieces[piece].len())..];
+            let length = part.len().min(out.len());
+            let (head, rest) = out.split_at_mut(length);
+            head.copy_from_slice(&part[..length]);
+            (out, at, piece) = (rest, at + length as u64, piece + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "encode_tests.rs"]
+mod tests;

@@ -1,0 +1,98 @@
+//! Stage 3: which node gets which shard.
+
+use super::split::Split;
+use crate::error::WriteError;
+use crate::transfer::Inner;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use weft_cluster::{Placement, PlacementError, PlacementRequest, View};
+use weft_format::{NodeId, SegmentId};
+
+/// Where shards are to go.
+pub(crate) struct Placed {
+    /// By shard index; `None`: there is no place for it now.
+    pub(crate) nodes: Vec<Option<NodeId>>,
+    /// Further nodes, best first.
+    pub(crate) alternates: Vec<NodeId>,
+    pub(crate) view: Arc<View>,
+}
+
+pub(super) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
+    refresh_space(inner);
+    let view = inner.fleet.view();
+    let n = split.code.shape().n;
+    let (nodes, domains) = (BTreeSet::new(), BTreeSet::new());
+    let request = Wanted {
+        segment: split.segment,
+        shard_bytes: split.object_bytes(),
+        excluded_nodes: &nodes,
+        excluded_domains: &domains,
+        now_ms: inner.fleet.now_ms(),
+    };
+    let refused = |source| WriteError::Placement { segment: split.segment, source };
+    let placement = match request.choose(&view, n) {
+        Ok(placement) => placement,
+        // A volume that has room for the code when all is well goes on writing while some of it is away: the shards without
+        // a place are recorded as missing. One that never had is refused.
+        Err(error) if domain_count(&view) >= n => {
+            let placeable = (split.quorum..n).rev().find_map(|count| request.choose(&view, count).ok());
+            placeable.ok_or(refused(error))?
+        }
+        Err(error) => return Err(refused(error)),
+    };
+    if placement.nodes.len() < n {
+        tracing::warn!(segment = %split.segment, placed = placement.nodes.len(), n, "too few nodes: writing with shards missing");
+    }
+    let mut nodes: Vec<Option<NodeId>> = placement.nodes.into_iter().map(Some).collect();
+    nodes.resize(n, None);
+    Ok(Placed { nodes, alternates: placement.alternates, view })
+}
+
+/// Asks nodes for their room in the background, if that is due. Placement uses what is known.
+pub(crate) fn refresh_space(inner: &Arc<Inner>) {
+    if inner.fleet.space_is_stale() {
+        let fleet = inner.fleet.clone();
+        inner.runtime.spawn(async move { fleet.refresh_space().await });
+    }
+}
+
+/// A placement, but for the number of shards.
+pub(crate) struct Wanted<'a> {
+    pub(crate) segment: SegmentId,
+    pub(crate) shard_bytes: u64,
+    pub(crate) excluded_nodes: &'a BTreeSet<NodeId>,
+    pub(crate) excluded_domains: &'a BTreeSet<String>,
+    pub(crate) now_ms: u64,
+}
+
+impl Wanted<'_> {
+    /// Places `shard_count` shards on nodes that answer; where these are too few, on suspected ones too.
+    pub(crate) fn choose(&self, view: &View, shard_count: usize) -> Result<Placement, PlacementError> {
+        let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(self.now_ms));
+        let mut avoided: BTreeSet<NodeId> = suspected.map(|(id, _)| *id).collect();
+        let request = |excluded_nodes| {
+            weft_cluster::place(
+                view,
+                &PlacementRequest {
+                    segment: self.segment,
+                    shard_count,
+                    shard_bytes: self.shard_bytes,
+                    excluded_nodes,
+                    excluded_domains: self.excluded_domains,
+                    allow_shared_domains: false,
+                },
+            )
+        };
+        if !avoided.is_empty() {
+            avoided.extend(self.excluded_nodes);
+            if let Ok(placement) = request(&avoided) {
+                return Ok(placement);
+            }
+        }
+        request(self.excluded_nodes)
+    }
+}
+
+fn domain_count(view: &View) -> usize {
+    view.members.values().map(|member| member.domain.as_str()).collect::<BTreeSet<_>>().len()
+}

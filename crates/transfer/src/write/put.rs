@@ -1,0 +1,147 @@
+//! Stage 4: shards to nodes, all at once, with alternates for nodes that fail.
+
+use super::encode::Object;
+use super::place::Placed;
+use super::split::Split;
+use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
+use crate::in_flight::{Call, InFlight};
+use crate::transfer::Inner;
+use bytes::Bytes;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+use weft_format::{NodeId, ShardIndex, ShardKey};
+use weft_nodes::NodeError;
+
+/// Once enough shards are durable, the others are waited for this long at least: a sync on a busy disk takes tens of
+/// milliseconds, and a missing shard costs a repair.
+const LAGGARD_FLOOR: Duration = Duration::from_millis(500);
+
+/// ... and as long again as the quorum took, times this: what is slow for all is not one node's lag.
+const LAGGARD_FACTOR: u32 = 3;
+
+/// A shard on its way.
+struct Attempt {
+    index: usize,
+    node: NodeId,
+    key: ShardKey,
+}
+
+type PutCall = Call<'static, Result<(), NodeError>>;
+
+/// Where each shard was stored; `None`: nowhere.
+pub(super) async fn put(
+    inner: &Arc<Inner>,
+    split: &Split,
+    encoded: &[Object],
+    placed: Placed,
+) -> Result<Vec<Option<NodeId>>, WriteError> {
+    let Placed { nodes, alternates, view } = placed;
+    let mut assigned = nodes.clone();
+    let mut stored: Vec<Option<NodeId>> = vec![None; nodes.len()];
+    let mut alternates = alternates.into_iter().collect::<Vec<_>>();
+    let mut failures = Failures::default();
+    let mut attempts = InFlight::new();
+    let start = |attempts: &mut InFlight<'static, Attempt, _>, index: usize, node: NodeId| {
+        let key = split.key(index);
+        attempts.push(Attempt { index, node, key }, store(inner.clone(), node, key, encoded[index].0.clone()));
+    };
+    for (index, node) in nodes.iter().enumerate() {
+        if let Some(node) = node {
+            start(&mut attempts, index, *node);
+        }
+    }
+    let started = Instant::now();
+    let mut durable = 0;
+    let mut give_up_at = None;
+    loop {
+        let ended = tokio::select! {
+            biased;
+            ended = attempts.next() => ended,
+            () = until(give_up_at) => None,
+        };
+        let Some((Attempt { index, node, .. }, outcome)) = ended else { break };
+        match outcome {
+            Ok(()) => {
+                stored[index] = Some(node);
+                durable += 1;
+                if durable >= split.quorum && give_up_at.is_none() {
+                    let patience = LAGGARD_FLOOR.max(started.elapsed() * LAGGARD_FACTOR);
+                    give_up_at = Some(Instant::now() + patience);
+                }
+            }
+            Err(error) => {
+                failures.0.push(failure(index, node, error));
+                assigned[index] = None;
+                let used: BTreeSet<&str> = assigned
+                    .iter()
+                    .flatten()
+                    .filter_map(|node| Some(view.members.get(node)?.domain.as_str()))
+                    .collect();
+                let free = |node: &NodeId| view.members.get(node).is_some_and(|m| !used.contains(m.domain.as_str()));
+                if let Some(position) = alternates.iter().position(free) {
+                    let alternate = alternates.remove(position);
+                    assigned[index] = Some(alternate);
+                    start(&mut attempts, index, alternate);
+                }
+            }
+        }
+    }
+    let laggards = attempts.take(|_| true);
+    if durable >= split.quorum {
+        leave_behind(inner, laggards);
+        return Ok(stored);
+    }
+    let written = stored.iter().enumerate().filter_map(|(index, node)| Some((split.key(index), (*node)?)));
+    withdraw(inner, written.collect()).await;
+    Err(WriteError::Quorum { segment: split.segment, durable, needed: split.quorum, failures })
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Puts one object on one node.
+pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Bytes) -> PutCall {
+    Box::pin(async move {
+        let bytes = object.len() as u64;
+        inner.call(node, bytes, async move |node| node.put(key, &[object]).await).await
+    })
+}
+
+pub(crate) fn failure(index: usize, node: NodeId, error: NodeError) -> ShardFailure {
+    let index = ShardIndex(index as u16);
+    ShardFailure { index, node, kind: SuspectKind::of(error.kind), detail: error.to_string() }
+}
+
+/// Lets laggards end in the background. What they store no record will name, so it is removed again.
+fn leave_behind(inner: &Arc<Inner>, laggards: Vec<(Attempt, PutCall)>) {
+    for (Attempt { index, node, key }, call) in laggards {
+        tracing::warn!(shard = %key, node = inner.fleet.name(node), index, "lags behind the others: left for repair");
+        let inner = inner.clone();
+        inner.runtime.clone().spawn(async move {
+            if call.await.is_ok() {
+                remove_orphan(&inner, node, key).await;
+            }
+        });
+    }
+}
+
+/// Removes what a failed write or rebuild has stored, as far as nodes answer; the rest are orphans for the collector.
+pub(crate) async fn withdraw(inner: &Inner, written: Vec<(ShardKey, NodeId)>) {
+    let mut removals = InFlight::new();
+    for (key, node) in written {
+        removals.push((), Box::pin(remove_orphan(inner, node, key)));
+    }
+    while removals.next().await.is_some() {}
+}
+
+async fn remove_orphan(inner: &Inner, node: NodeId, key: ShardKey) {
+    if let Err(error) = inner.call(node, 0, async move |node| node.remove(key).await).await {
+        tracing::warn!(shard = %key, %error, "an unreferenced shard was not removed: left for the collector");
+    }
+}
