@@ -5,4 +5,27 @@
 //!
 //! The loop of every job: `take the next by risk -> transfer -> verify -> commit through the catalogue -> report`.
 //!
-//! Start reading at `catalogue.rs`, then `queue.rs`, `repair.rs`, `scrub.rs`, `collect.rs`.
+//! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `queue.rs`, `mend.rs` (one segment),
+//! `repair.rs`, `scrub.rs`, `collect.rs`.
+
+pub mod catalogue;
+pub mod census;
+pub mod collect;
+pub mod job;
+pub mod margin;
+pub mod mend;
+pub mod pace;
+pub mod queue;
+pub mod record;
+pub mod repair;
+pub mod roster;
+pub mod scrub;
+pub mod standing;
+
+pub use catalogue::{Catalogue, CatalogueError, Trashed};
+pub use census::{CareError, CodeTally, Tally, glance};
+pub use job::{Job, Progress};
+pub use margin::Margins;
+pub use record::JobRecord;
+pub use roster::{NodeFacts, Reach, Roster};
+pub use standing::{Loss, Misplacement, Standing, standings};

@@ -1,0 +1,127 @@
+//! What care needs to know and to change of the metadata: segments, nodes, marks of damage, trash, job records.
+//!
+//! Every change is conditional on what was read before, so that two jobs, or a job and a mount, never undo each other.
+
+pub mod memory;
+
+use weft_format::records::{NodeRecord, SegmentRecord};
+use weft_format::{NodeId, SegmentId};
+
+/// A failed look-up or change; nothing of it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CatalogueError {
+    /// The segment's record is not the expected one any more, or is gone: read it again and decide again.
+    #[error("segment {0} changed meanwhile")]
+    Changed(SegmentId),
+    /// The metadata cannot be read or written; the sentence is the engine's.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A segment that no file refers to any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trashed {
+    /// When it died, milliseconds since the Unix epoch.
+    pub since_ms: u64,
+    /// The segment.
+    pub segment: SegmentId,
+}
+
+/// The catalogue of segments. Listings are ascending and continue after the last entry of the page before.
+pub trait Catalogue: Send + Sync {
+    /// All nodes of the volume.
+    fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError>;
+
+    /// Drops the record of a node that no segment refers to. One that is referred to stays, and that is no error.
+    fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError>;
+
+    /// A segment's record; `None` when there is none (any more).
+    fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError>;
+
+    /// All segments, live and dead.
+    fn segments(
+        &self,
+        after: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError>;
+
+    /// Bytes of the segment that files refer to; 0: it is dead.
+    fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
+
+    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: the record is not `expected`.
+    fn replace_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        new: &SegmentRecord,
+    ) -> Result<(), CatalogueError>;
+
+    /// Segments that a writer, a reader or a scrub marked: something about a shard is not as it should be.
+    fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError>;
+
+    /// Marks a segment, so that a repair looks at it.
+    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
+
+    /// Takes the mark away: every shard was read and found sound.
+    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
+
+    /// Segments that died before `before_ms`, oldest first.
+    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError>;
+
+    /// Forgets a dead segment whose shards are removed.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: the record is not `expected`, or the segment is not dead.
+    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError>;
+
+    /// Paths of files with bytes in the segment, at most `limit`, for messages.
+    fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError>;
+
+    /// What a job noted of itself under its name.
+    fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
+
+    /// Notes, or with `None` forgets, a job's record; durable when it returns.
+    fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError>;
+}
+
+/// Segments per page of a walk: enough to make the pages' cost vanish, few enough to hold.
+const PAGE: usize = 512;
+
+/// Calls `each` for all segments after `after`, page by page, each page read when it is needed.
+pub(crate) struct Walk<'c> {
+    catalogue: &'c dyn Catalogue,
+    after: Option<SegmentId>,
+    page: std::vec::IntoIter<(SegmentId, SegmentRecord)>,
+    ended: bool,
+}
+
+impl<'c> Walk<'c> {
+    pub(crate) fn new(catalogue: &'c dyn Catalogue, after: Option<SegmentId>) -> Self {
+        Self { catalogue, after, page: Vec::new().into_iter(), ended: false }
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<(SegmentId, SegmentRecord), CatalogueError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.page.len() == 0 && !self.ended {
+            match self.catalogue.segments(self.after, PAGE) {
+                Ok(page) => {
+                    self.ended = page.len() < PAGE;
+                    self.page = page.into_iter();
+                }
+                Err(error) => {
+                    self.ended = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let (segment, record) = self.page.next()?;
+        self.after = Some(segment);
+        Some(Ok((segment, record)))
+    }
+}

@@ -1,0 +1,163 @@
+//! A catalogue in memory: the slow, obvious reference for the real one, and what care's own tests run on.
+
+use super::{Catalogue, CatalogueError, Trashed};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use weft_format::records::{NodeRecord, SegmentRecord};
+use weft_format::{NodeId, SegmentId};
+
+/// Everything in maps under one lock.
+#[derive(Debug, Default)]
+pub struct MemoryCatalogue {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    nodes: BTreeMap<NodeId, NodeRecord>,
+    segments: BTreeMap<SegmentId, Entry>,
+    damaged: BTreeSet<SegmentId>,
+    jobs: BTreeMap<String, Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    record: SegmentRecord,
+    paths: Vec<String>,
+    /// Since when no file refers to it.
+    dead_since_ms: Option<u64>,
+}
+
+impl MemoryCatalogue {
+    /// Adds a node, or changes it.
+    pub fn set_node(&self, node: NodeId, record: NodeRecord) {
+        self.state.lock().nodes.insert(node, record);
+    }
+
+    /// What a file's commit does: the segment becomes visible, as `path`'s.
+    pub fn commit(&self, segment: SegmentId, record: SegmentRecord, path: &str) {
+        let entry = Entry { record, paths: vec![path.into()], dead_since_ms: None };
+        self.state.lock().segments.insert(segment, entry);
+    }
+
+    /// What deleting its files does: the segment goes to the trash.
+    pub fn kill(&self, segment: SegmentId, now_ms: u64) {
+        if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
+            entry.paths.clear();
+            entry.dead_since_ms = Some(now_ms);
+        }
+    }
+}
+
+fn page<K: Ord + Clone, V, T>(
+    map: &BTreeMap<K, V>,
+    after: Option<K>,
+    limit: usize,
+    item: impl Fn(&K, &V) -> T,
+) -> Vec<T> {
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    map.range((start, Bound::Unbounded)).take(limit).map(|(key, value)| item(key, value)).collect()
+}
+
+impl Catalogue for MemoryCatalogue {
+    fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
+        Ok(page(&self.state.lock().nodes, None, usize::MAX, |id, record| (*id, record.clone())))
+    }
+
+    fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        let mut state = self.state.lock();
+        let used = state.segments.values().any(|e| e.record.shards.iter().flatten().any(|shard| shard.node == node));
+        if !used {
+            state.nodes.remove(&node);
+        }
+        Ok(())
+    }
+
+    fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
+        Ok(self.state.lock().segments.get(&segment).map(|entry| entry.record.clone()))
+    }
+
+    fn segments(
+        &self,
+        after: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
+        Ok(page(&self.state.lock().segments, after, limit, |id, entry| (*id, entry.record.clone())))
+    }
+
+    fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
+        let state = self.state.lock();
+        let live = state.segments.get(&segment).filter(|entry| entry.dead_since_ms.is_none());
+        Ok(live.map_or(0, |entry| entry.record.geometry.data_bytes))
+    }
+
+    fn replace_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        new: &SegmentRecord,
+    ) -> Result<(), CatalogueError> {
+        match self.state.lock().segments.get_mut(&segment) {
+            Some(entry) if entry.record == *expected => {
+                entry.record = new.clone();
+                Ok(())
+            }
+            _ => Err(CatalogueError::Changed(segment)),
+        }
+    }
+
+    fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        Ok(self.state.lock().damaged.range((start, Bound::Unbounded)).take(limit).copied().collect())
+    }
+
+    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.state.lock().damaged.insert(segment);
+        Ok(())
+    }
+
+    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.state.lock().damaged.remove(&segment);
+        Ok(())
+    }
+
+    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
+        let state = self.state.lock();
+        let dead = state.segments.iter().filter_map(|(id, entry)| Some((entry.dead_since_ms?, *id)));
+        let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
+        let mut due: Vec<_> = dead.filter(|entry| entry.0 < before_ms && Some(*entry) > after).collect();
+        due.sort();
+        Ok(due.into_iter().take(limit).map(|(since_ms, segment)| Trashed { since_ms, segment }).collect())
+    }
+
+    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+        let mut state = self.state.lock();
+        match state.segments.get(&segment) {
+            Some(entry) if entry.record == *expected && entry.dead_since_ms.is_some() => {
+                state.segments.remove(&segment);
+                state.damaged.remove(&segment);
+                Ok(())
+            }
+            _ => Err(CatalogueError::Changed(segment)),
+        }
+    }
+
+    fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
+        let state = self.state.lock();
+        Ok(state.segments.get(&segment).map_or(Vec::new(), |e| e.paths.iter().take(limit).cloned().collect()))
+    }
+
+    fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
+        Ok(self.state.lock().jobs.get(name).cloned())
+    }
+
+    fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
+        let mut state = self.state.lock();
+        match record {
+            Some(bytes) => state.jobs.insert(name.into(), bytes.to_vec()),
+            None => state.jobs.remove(name),
+        };
+        Ok(())
+    }
+}

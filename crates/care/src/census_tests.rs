@@ -1,0 +1,77 @@
+use super::*;
+use crate::catalogue::memory::MemoryCatalogue;
+use crate::standing::{Loss, Misplacement};
+use weft_format::Generation;
+use weft_format::geometry::Geometry;
+use weft_format::records::ShardLocation;
+use weft_format::shard::Digest;
+
+fn record(nodes: &[u128]) -> SegmentRecord {
+    let location =
+        |node: &u128| ShardLocation { node: NodeId(*node), generation: Generation(0), digest: Digest([0; 32]) };
+    SegmentRecord {
+        code: "rs:4+2".into(),
+        geometry: Geometry::new(1000, 4, 1, 1, 4096).expect("a geometry"),
+        generation: Generation(0),
+        shards: nodes.iter().map(|node| Some(location(node))).collect(),
+    }
+}
+
+const SPREAD: [u128; 6] = [1, 2, 3, 4, 5, 6];
+
+fn tally(segments: &[(SegmentRecord, [Standing; 6])]) -> Tally {
+    let catalogue = MemoryCatalogue::default();
+    let (mut tally, mut margins) = (Tally::default(), Margins::default());
+    for (number, (record, verdicts)) in segments.iter().enumerate() {
+        let segment = SegmentId(number as u128);
+        catalogue.commit(segment, record.clone(), &format!("/f{number}"));
+        tally.add(segment, record, verdicts, &mut margins, &catalogue).expect("added");
+    }
+    tally
+}
+
+fn verdicts(lost: usize, silent: usize) -> [Standing; 6] {
+    std::array::from_fn(|i| match i {
+        i if i < lost => Standing::Lost(Loss::Missing),
+        i if i < lost + silent => Standing::OutOfReach,
+        _ => Standing::Sound,
+    })
+}
+
+#[test]
+fn silent_nodes_count_as_lost_for_the_margin_and_not_for_the_verdict() {
+    let whole = tally(&[(record(&SPREAD), verdicts(0, 0))]);
+    assert_eq!((whole.margin, whole.is_whole()), (Some(2), true));
+
+    let silent = tally(&[(record(&SPREAD), verdicts(0, 0)), (record(&SPREAD), verdicts(1, 1))]);
+    assert_eq!((silent.margin, silent.degraded_count), (Some(0), 1));
+    assert_eq!(silent.degraded_paths, ["/f1".to_owned()].into());
+
+    let waiting = tally(&[(record(&SPREAD), verdicts(2, 1))]);
+    assert_eq!((waiting.margin, waiting.out_of_reach_count, waiting.lost_count), (None, 1, 0));
+    assert_eq!(waiting.out_of_reach_paths, ["/f0".to_owned()].into());
+
+    let lost = tally(&[(record(&SPREAD), verdicts(3, 0))]);
+    assert_eq!((lost.margin, lost.out_of_reach_count, lost.lost_count), (None, 0, 1));
+    assert_eq!(lost.lost_paths, ["/f0".to_owned()].into());
+}
+
+#[test]
+fn a_node_with_two_shards_counts_twice() {
+    assert_eq!(tally(&[(record(&[1, 1, 2, 3, 4, 5]), verdicts(0, 0))]).margin, Some(1));
+    assert_eq!(tally(&[(record(&[1, 1, 1, 3, 4, 5]), verdicts(0, 0))]).margin, Some(0));
+}
+
+#[test]
+fn a_misplaced_shard_is_there_and_the_segment_is_not_whole() {
+    let mut misplaced = verdicts(0, 0);
+    misplaced[3] = Standing::Misplaced(Misplacement::Draining);
+    let tally = tally(&[(record(&SPREAD), misplaced)]);
+    assert_eq!((tally.margin, tally.degraded_count, tally.misplaced_shard_count), (Some(2), 1, 1));
+}
+
+#[test]
+fn a_volume_without_segments_is_whole() {
+    let tally = tally(&[]);
+    assert_eq!((tally.margin, tally.is_whole()), (None, true));
+}

@@ -1,0 +1,136 @@
+//! Collecting: shards that nothing needs are removed, and only those.
+//!
+//! Two kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Orphans*:
+//! shards that no record names, left by writers and repairs that were cut off. Both wait for a grace time, and both fail
+//! closed: an error or a silence removes nothing.
+
+mod orphans;
+mod trash;
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::CareError;
+use crate::job::Job;
+use crate::record::{JobRecord, REPAIR, SCRUB};
+use crate::roster::Roster;
+use serde::Serialize;
+use std::sync::Arc;
+use weft_format::SegmentId;
+use weft_transfer::Transfer;
+
+pub use orphans::Orphans;
+pub use trash::Trash;
+
+/// How long what seems dead is left alone, in milliseconds: longer than any write, repair or read takes from its first
+/// shard to its last word.
+pub const GRACE_MS: u64 = 10 * 60 * 1000;
+
+/// A repair or scrub that noted something this short a time ago is taken to be running.
+const RUNNING_MS: u64 = 60 * 1000;
+
+/// How to collect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Leave alone what is younger than this.
+    pub grace_ms: u64,
+    /// Does a mount, or anything else that writes, have the volume now? Then the grace time is at least [`GRACE_MS`].
+    pub in_use: bool,
+    /// Only say what would be removed.
+    pub dry_run: bool,
+}
+
+/// A living segment of which little is still needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Thin {
+    /// The segment, as text.
+    pub segment: String,
+    /// Bytes that files refer to.
+    pub live_bytes: u64,
+    /// Bytes in all.
+    pub data_bytes: u64,
+}
+
+/// Segments of which less than this share is needed are worth being written anew: it costs at most as much as it frees.
+const THIN_SHARE: (u64, u64) = (1, 2);
+
+/// Thin segments named, thinnest first.
+const THIN_NAMED: usize = 1000;
+
+/// How a collection ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The grace time that was kept, in milliseconds.
+    pub grace_ms: u64,
+    /// What became of dead segments.
+    pub trash: Trash,
+    /// What became of shards that no record names.
+    pub orphans: Orphans,
+    /// Living segments of which little is needed, thinnest first; at most some hundreds.
+    pub thin: Vec<Thin>,
+    /// How many there are.
+    pub thin_count: u64,
+    /// Dead bytes of data in them, which compacting them would free.
+    pub thin_dead_bytes: u64,
+}
+
+/// Removes dead segments and orphans past their grace time, and tells of segments that are worth compacting. Compacting
+/// itself moves extents of files, which only the volume's owner may do.
+///
+/// # Errors
+/// The catalogue fails, or the job is cancelled. Failures of nodes are no errors: the report counts what was left.
+pub async fn collect(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    options: Options,
+    now_ms: u64,
+) -> Result<Report, CareError> {
+    let in_use = options.in_use || job_runs(&*catalogue, now_ms)?;
+    let grace_ms = if in_use { options.grace_ms.max(GRACE_MS) } else { options.grace_ms };
+    let options = Options { grace_ms, ..options };
+    let roster = Roster::probe(&*catalogue, transfer).await?;
+    let trash = trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await?;
+    let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, now_ms).await?;
+    let mut report = Report { grace_ms, trash, orphans, ..Report::default() };
+    find_thin(&*catalogue, &mut report)?;
+    Ok(report)
+}
+
+/// Does another process repair or scrub? Its shards are stored before they are committed.
+fn job_runs(catalogue: &dyn Catalogue, now_ms: u64) -> Result<bool, CatalogueError> {
+    for name in [REPAIR, SCRUB] {
+        let recent =
+            |record: &JobRecord| record.ended_ms.is_none() && now_ms.saturating_sub(record.updated_ms) < RUNNING_MS;
+        if JobRecord::load(catalogue, name)?.as_ref().is_some_and(recent) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), CatalogueError> {
+    let mut after: Option<SegmentId> = None;
+    loop {
+        let page = catalogue.segments(after, 1024)?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (segment, record) in page {
+            let (live_bytes, data_bytes) = (catalogue.live_bytes(segment)?, record.geometry.data_bytes);
+            if live_bytes > 0 && is_thin(live_bytes, data_bytes) {
+                report.thin_count += 1;
+                report.thin_dead_bytes += data_bytes - live_bytes;
+                report.thin.push(Thin { segment: segment.to_string(), live_bytes, data_bytes });
+            }
+        }
+        report.thin.sort_by(|a, b| {
+            let cross = |x: &Thin, y: &Thin| u128::from(x.live_bytes) * u128::from(y.data_bytes);
+            cross(a, b).cmp(&cross(b, a)).then_with(|| a.segment.cmp(&b.segment))
+        });
+        report.thin.truncate(THIN_NAMED);
+    }
+    Ok(())
+}
+
+fn is_thin(live_bytes: u64, data_bytes: u64) -> bool {
+    let (numerator, denominator) = THIN_SHARE;
+    u128::from(live_bytes) * u128::from(denominator) < u128::from(data_bytes) * u128::from(numerator)
+}

@@ -1,0 +1,150 @@
+//! A running job as its starter sees it: progress to read, and pause, resume and cancel to say.
+
+use parking_lot::Mutex;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// What the starter wants of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Run,
+    Pause,
+    Cancel,
+}
+
+/// The job was cancelled between two segments. What it did stands, and a later run goes on from there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the job was stopped; start it again to go on where it stopped")]
+pub struct Cancelled;
+
+/// How far a job has come. Counts only what this run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Progress {
+    /// What it does now, in a word or two.
+    pub phase: &'static str,
+    /// Segments dealt with, whatever the outcome.
+    pub segments_done: u64,
+    /// Segments in all, as far as is known.
+    pub segments_total: u64,
+    /// Bytes of shards rebuilt or verified.
+    pub bytes_done: u64,
+    /// Bytes of shards to rebuild or verify in all, as far as is known.
+    pub bytes_total: u64,
+    /// Bytes read from nodes.
+    pub bytes_read: u64,
+    /// Bytes written to nodes.
+    pub bytes_written: u64,
+    /// Segments that could not be dealt with in this run.
+    pub failures: u64,
+    /// Is it paused?
+    pub paused: bool,
+    /// Time spent working, pauses left out, in milliseconds.
+    pub worked_ms: u64,
+}
+
+impl Progress {
+    /// Bytes dealt with per second of work; 0 before the first.
+    pub fn bytes_per_second(&self) -> u64 {
+        per_second(self.bytes_done, self.worked_ms)
+    }
+
+    /// Milliseconds of work left at the rate so far; `None` before anything is done.
+    pub fn left_ms(&self) -> Option<u64> {
+        // By bytes where there are bytes: segments are unlike in size.
+        let (done, total) = match self.bytes_total {
+            0 => (self.segments_done, self.segments_total),
+            _ => (self.bytes_done, self.bytes_total),
+        };
+        let left = u128::from(total.saturating_sub(done)) * u128::from(self.worked_ms);
+        (done > 0).then(|| u64::try_from(left / u128::from(done)).unwrap_or(u64::MAX))
+    }
+}
+
+fn per_second(bytes: u64, elapsed_ms: u64) -> u64 {
+    u64::try_from(u128::from(bytes) * 1000 / u128::from(elapsed_ms.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Shared between the one who started a job and the job.
+pub struct Job {
+    state: Mutex<State>,
+    wish: watch::Sender<Wish>,
+}
+
+struct State {
+    progress: Progress,
+    /// Work done before `since`.
+    worked: Duration,
+    /// Since when it works; `None` while paused.
+    since: Option<Instant>,
+}
+
+impl Default for Job {
+    fn default() -> Self {
+        let state = State { progress: Progress::default(), worked: Duration::ZERO, since: Some(Instant::now()) };
+        Self { state: Mutex::new(state), wish: watch::Sender::new(Wish::Run) }
+    }
+}
+
+impl Job {
+    /// Starts no new segment until [`Self::resume`]; those in hand are finished.
+    pub fn pause(&self) {
+        if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Run, Wish::Pause)) {
+            let mut state = self.state.lock();
+            state.worked = state.worked_by(Instant::now());
+            state.since = None;
+        }
+    }
+
+    /// Goes on after [`Self::pause`].
+    pub fn resume(&self) {
+        if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Pause, Wish::Run)) {
+            self.state.lock().since = Some(Instant::now());
+        }
+    }
+
+    /// Ends the job after the segments in hand, for good.
+    pub fn cancel(&self) {
+        self.wish.send_replace(Wish::Cancel);
+    }
+
+    /// How far it has come.
+    pub fn progress(&self) -> Progress {
+        let state = self.state.lock();
+        let worked = state.worked_by(Instant::now());
+        Progress {
+            paused: state.since.is_none(),
+            worked_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
+            ..state.progress.clone()
+        }
+    }
+
+    pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.state.lock().progress);
+    }
+
+    /// Where a job may be held or ended: between two segments.
+    pub(crate) async fn checkpoint(&self) -> Result<(), Cancelled> {
+        let mut wish = self.wish.subscribe();
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let now = wish.wait_for(|wish| *wish != Wish::Pause).await.map_or(Wish::Cancel, |wish| *wish);
+        if now == Wish::Cancel { Err(Cancelled) } else { Ok(()) }
+    }
+}
+
+impl State {
+    fn worked_by(&self, now: Instant) -> Duration {
+        self.worked + self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+}
+
+fn replace_if(wish: &mut Wish, from: Wish, to: Wish) -> bool {
+    let hit = *wish == from;
+    if hit {
+        *wish = to;
+    }
+    hit
+}
+
+#[cfg(test)]
+#[path = "job_tests.rs"]
+mod tests;

@@ -1,0 +1,48 @@
+use super::*;
+use std::sync::Arc;
+
+#[test]
+fn time_left_follows_the_bytes() {
+    let progress = Progress { bytes_done: 250, bytes_total: 1000, worked_ms: 1000, ..Progress::default() };
+    assert_eq!(progress.bytes_per_second(), 250);
+    assert_eq!(progress.left_ms(), Some(3000));
+}
+
+#[test]
+fn time_left_follows_the_segments_where_there_are_no_bytes() {
+    let progress = Progress { segments_done: 1, segments_total: 4, worked_ms: 10, ..Progress::default() };
+    assert_eq!(progress.left_ms(), Some(30));
+}
+
+#[test]
+fn before_the_first_byte_nothing_is_promised() {
+    let progress = Progress { bytes_total: 1000, worked_ms: 5, ..Progress::default() };
+    assert_eq!(progress.left_ms(), None);
+    assert_eq!(Progress::default().bytes_per_second(), 0);
+}
+
+#[tokio::test]
+async fn a_paused_job_waits_and_goes_on() {
+    let job = Arc::new(Job::default());
+    job.pause();
+    assert!(job.progress().paused);
+    let waiter = tokio::spawn({
+        let job = job.clone();
+        async move { job.checkpoint().await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiter.is_finished());
+    job.resume();
+    assert_eq!(waiter.await.expect("the waiter ends"), Ok(()));
+    assert!(!job.progress().paused);
+}
+
+#[tokio::test]
+async fn a_cancelled_job_ends_also_while_paused() {
+    let job = Job::default();
+    job.pause();
+    job.cancel();
+    assert_eq!(job.checkpoint().await, Err(Cancelled));
+    job.resume();
+    assert_eq!(job.checkpoint().await, Err(Cancelled));
+}

@@ -1,0 +1,234 @@
+//! Making one segment whole: `look -> decide -> rebuild -> commit -> remove what was replaced`, until nothing is left to do.
+//!
+//! It may be dropped at any await, and run again by anybody: rebuilt shards have names that were never used, the record
+//! changes in one conditional step, and nothing is removed before that step is durable. What a dropped run leaves behind is
+//! an orphan for the collector.
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::roster::Roster;
+use crate::standing::{Loss, Standing, standings};
+use std::sync::Arc;
+use weft_format::records::SegmentRecord;
+use weft_format::{SegmentId, ShardIndex};
+use weft_transfer::{RebuildError, Rebuilt, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind};
+
+/// Rounds beyond one per shard: for records that change meanwhile and survivors that turn out bad.
+const SPARE_ROUNDS: usize = 8;
+
+/// How closely to look at a segment's shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Look {
+    /// At the record and at which nodes answer: no I/O.
+    Record,
+    /// Also ask each node for its shard's length.
+    Lengths,
+    /// Also read every shard and check it against the metadata's digest.
+    Everything,
+}
+
+/// What was done for one segment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// The segment was deleted before it could be helped, or no file refers to it.
+    pub gone: bool,
+    /// What was wrong when it was looked at first: shard, the name of its node, what.
+    pub found: Vec<(ShardIndex, String, Standing)>,
+    /// Shards rebuilt.
+    pub rebuilt_count: u64,
+    /// Sound shards that were brought to another node.
+    pub moved_count: u64,
+    /// Bytes that nodes sent, for looking and for rebuilding.
+    pub bytes_read: u64,
+    /// Bytes read and found to be what the metadata says.
+    pub bytes_verified: u64,
+    /// Bytes stored.
+    pub bytes_written: u64,
+    /// Why it is not whole now.
+    pub failure: Option<String>,
+}
+
+/// What mending needs, shared by all segments of a run.
+#[derive(Clone)]
+pub(crate) struct Mender {
+    pub catalogue: Arc<dyn Catalogue>,
+    pub transfer: Transfer,
+    pub roster: Arc<Roster>,
+}
+
+/// A record, and what was found where it points.
+struct Inspected {
+    record: SegmentRecord,
+    found: Vec<Option<ShardHealth>>,
+}
+
+impl Mender {
+    /// Looks at a segment and, if `heal`, does for it what can be done. A failure of one segment is part of the answer.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read or written.
+    pub async fn mend(&self, segment: SegmentId, look: Look, heal: bool) -> Result<Mended, CatalogueError> {
+        let mut mended = Mended::default();
+        let mut before: Option<Inspected> = None;
+        // How many shards to rebuild at once; falls when there is no room for more.
+        let mut at_once = usize::MAX;
+        let mut verified_again = false;
+        let mut round = 0;
+        loop {
+            let Some(record) = self.live(segment)? else {
+                return Ok(Mended { gone: true, failure: None, ..mended });
+            };
+            let mut found = match &before {
+                None => self.look(segment, &record, look, &mut mended).await,
+                Some(before) => before.carried_over(&record),
+            };
+            let verdicts = standings(&record, &self.roster, &found);
+            if before.is_none() {
+                mended.found = self.complaints(&record, &verdicts);
+            }
+            let (targets, moving) = targets(&verdicts, at_once);
+            if targets.is_empty() || !heal {
+                if look == Look::Everything && verdicts.iter().all(Standing::is_there) {
+                    self.catalogue.clear_damaged(segment)?;
+                }
+                return Ok(mended);
+            }
+            if round == record.shards.len() + SPARE_ROUNDS {
+                mended.failure =
+                    Some(format!("segment {segment} changes faster than it can be repaired; repair again"));
+                return Ok(mended);
+            }
+            round += 1;
+            match self.transfer.rebuild(segment, &record, &targets).await {
+                Ok(rebuilt) => {
+                    mended.bytes_read += rebuilt.bytes_read;
+                    mended.bytes_written += rebuilt.bytes_written;
+                    note(&mut found, &rebuilt.also_lost);
+                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record) {
+                        Ok(()) => {
+                            let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
+                            *count += targets.len() as u64;
+                            self.remove_replaced(segment, &record, &rebuilt, &verdicts).await;
+                        }
+                        // Somebody else was quicker: look at what there is now. What was stored here is an orphan.
+                        Err(CatalogueError::Changed(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(RebuildError::Placement { .. }) if targets.len() > 1 => at_once = targets.len() / 2,
+                // A survivor passes its checksums and is still not what it should be: find out which.
+                Err(RebuildError::Mismatch { .. }) if !verified_again => {
+                    verified_again = true;
+                    found = self.look(segment, &record, Look::Everything, &mut mended).await;
+                }
+                Err(error) => {
+                    mended.failure = Some(error.to_string());
+                    return Ok(mended);
+                }
+            }
+            before = Some(Inspected { record, found });
+        }
+    }
+
+    /// The record of a segment that files refer to.
+    fn live(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
+        match self.catalogue.live_bytes(segment)? {
+            0 => Ok(None),
+            _ => self.catalogue.segment(segment),
+        }
+    }
+
+    async fn look(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        look: Look,
+        mended: &mut Mended,
+    ) -> Vec<Option<ShardHealth>> {
+        let health = match look {
+            Look::Record => return Vec::new(),
+            Look::Lengths => self.transfer.census(segment, record).await,
+            Look::Everything => self.transfer.verify(segment, record).await,
+        };
+        mended.bytes_read += health.bytes_verified;
+        mended.bytes_verified += health.bytes_verified;
+        by_shard(health)
+    }
+
+    fn complaints(&self, record: &SegmentRecord, verdicts: &[Standing]) -> Vec<(ShardIndex, String, Standing)> {
+        let at = |index: usize| match &record.shards[index] {
+            Some(location) => self.roster.name(location.node),
+            None => "-".into(),
+        };
+        let wrong = (0u16..).zip(verdicts).filter(|(_, verdict)| **verdict != Standing::Sound);
+        wrong.map(|(index, verdict)| (ShardIndex(index), at(usize::from(index)), verdict.clone())).collect()
+    }
+
+    /// Removes damaged shards whose successors are committed, where their nodes answer. A sound shard that moved is left to
+    /// the collector and its grace time: somebody may be reading it.
+    async fn remove_replaced(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        rebuilt: &Rebuilt,
+        verdicts: &[Standing],
+    ) {
+        for (index, _) in &rebuilt.placed {
+            let damaged = matches!(verdicts.get(index.as_usize()), Some(Standing::Lost(Loss::Damaged(_))));
+            let (Some(old), Some(location)) =
+                (record.shard_key(segment, *index), record.shards.get(index.as_usize()).and_then(Option::as_ref))
+            else {
+                continue;
+            };
+            if !damaged || rebuilt.record.shard_key(segment, *index) == Some(old) {
+                continue;
+            }
+            if let Some(node) = self.transfer.fleet().get(location.node)
+                && let Err(error) = node.remove(old).await
+            {
+                tracing::warn!(%error, shard = %old, "a damaged shard that was replaced is left to the collector");
+            }
+        }
+    }
+}
+
+/// Which shards to rebuild in one step, and whether they are merely to be moved. What is lost comes first; sound shards
+/// move one by one, so that none is without its helpers.
+fn targets(verdicts: &[Standing], at_once: usize) -> (Vec<ShardIndex>, bool) {
+    let which = |wanted: fn(&Standing) -> bool| {
+        (0u16..).zip(verdicts).filter(move |(_, verdict)| wanted(verdict)).map(|(index, _)| ShardIndex(index))
+    };
+    let lost: Vec<_> = which(|verdict| matches!(verdict, Standing::Lost(_))).take(at_once).collect();
+    if !lost.is_empty() {
+        return (lost, false);
+    }
+    (which(|verdict| matches!(verdict, Standing::Misplaced(_))).take(1).collect(), true)
+}
+
+pub(crate) fn by_shard(health: SegmentHealth) -> Vec<Option<ShardHealth>> {
+    health.shards.into_iter().map(Some).collect()
+}
+
+/// Adds what a rebuild came upon.
+fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
+    for suspect in suspects {
+        let index = suspect.index.as_usize();
+        if found.len() <= index {
+            found.resize(index + 1, None);
+        }
+        found[index] = Some(match suspect.kind {
+            SuspectKind::NotFound => ShardHealth::Missing,
+            SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
+            SuspectKind::Length => ShardHealth::Damaged("its length is wrong".into()),
+            SuspectKind::Checksum => ShardHealth::Damaged("a checksum does not fit".into()),
+            SuspectKind::Digest => ShardHealth::Damaged("it is not what the metadata's digest says".into()),
+        });
+    }
+}
+
+impl Inspected {
+    /// What was found, as far as `now` points to the same places.
+    fn carried_over(&self, now: &SegmentRecord) -> Vec<Option<ShardHealth>> {
+        let same = |index: usize| now.shards.get(index) == self.record.shards.get(index);
+        self.found.iter().enumerate().map(|(index, found)| found.clone().filter(|_| same(index))).collect()
+    }
+}

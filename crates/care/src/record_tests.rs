@@ -1,0 +1,50 @@
+use super::*;
+use crate::catalogue::memory::MemoryCatalogue;
+
+const GOLDEN: &str = r#"{"version":1,"started_ms":1700000000000,"updated_ms":1700000001000,"ended_ms":null,"cursor":"0000000000000000000000000000002a","segment_count":3,"bytes":4096,"finding_count":2,"failure_count":1}"#;
+
+fn sample() -> JobRecord {
+    JobRecord {
+        updated_ms: 1_700_000_001_000,
+        cursor: Some(weft_format::SegmentId(42).to_string()),
+        segment_count: 3,
+        bytes: 4096,
+        finding_count: 2,
+        failure_count: 1,
+        ..JobRecord::begin(1_700_000_000_000)
+    }
+}
+
+#[test]
+fn golden_bytes() {
+    assert_eq!(String::from_utf8_lossy(&sample().encode()), GOLDEN);
+    assert_eq!(JobRecord::decode(GOLDEN.as_bytes()), Ok(sample()));
+}
+
+#[test]
+fn an_interrupted_job_is_resumed_and_an_ended_one_begins_anew() {
+    let catalogue = MemoryCatalogue::default();
+    assert_eq!(JobRecord::resume(&catalogue, SCRUB, 5), Ok(JobRecord::begin(5)));
+    let mut record = sample();
+    record.store(&catalogue, SCRUB).expect("stored");
+    assert_eq!(JobRecord::resume(&catalogue, SCRUB, 5), Ok(sample()));
+    record.ended_ms = Some(4);
+    record.store(&catalogue, SCRUB).expect("stored");
+    assert_eq!(JobRecord::resume(&catalogue, SCRUB, 5), Ok(JobRecord::begin(5)));
+}
+
+#[test]
+fn foreign_bytes_are_refused_with_a_sentence() {
+    let catalogue = MemoryCatalogue::default();
+    for (bytes, says) in [
+        (&b"\xff\x00"[..], "it is damaged"),
+        (b"{}", "it is damaged"),
+        (br#"{"version":2,"novel":true}"#, "it has version 2, this program reads version 1"),
+        (br#"{"version":1,"started_ms":-1}"#, "it is damaged"),
+    ] {
+        catalogue.set_job(REPAIR, Some(bytes)).expect("set");
+        let error = JobRecord::load(&catalogue, REPAIR).expect_err("refused").to_string();
+        assert!(error.starts_with("the record of the last repair cannot be used: "), "{error}");
+        assert!(error.contains(says), "{error}");
+    }
+}

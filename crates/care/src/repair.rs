@@ -1,0 +1,338 @@
+//! Repair: every lost shard is built anew from the others, the segments most at risk first.
+//!
+//! `probe nodes -> survey the records -> mend by risk -> count every shard -> mend what that found -> count again`. The
+//! end is told by the last count, not by the absence of errors.
+
+use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::census::{CareError, Tally, census};
+use crate::job::Job;
+use crate::margin::Margins;
+use crate::mend::{Look, Mended, Mender};
+use crate::pace::Pace;
+use crate::queue::{Event, Queue};
+use crate::record::{JobRecord, REPAIR};
+use crate::roster::Roster;
+use crate::standing::{Standing, standings};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use weft_format::records::NodeState;
+use weft_format::shard::object_bytes;
+use weft_format::{NodeId, SegmentId};
+use weft_transfer::Transfer;
+
+/// Counts and mends at most this often: losses during a repair are found by the next count, but a node that loses shards
+/// as fast as they are rebuilt must not keep the repair from telling so.
+const ROUNDS: usize = 3;
+
+/// How often a running job notes how far it is.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// How to repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// At most this many bytes per second, read and written together; `None`: as fast as it goes.
+    pub bytes_per_second: Option<u64>,
+    /// Count by reading every shard instead of asking for its length.
+    pub verify: bool,
+    /// Segments mended at once.
+    pub workers: usize,
+}
+
+impl Default for Options {
+    /// Four at once keep two cores and the nodes busy, and few enough segments in memory.
+    fn default() -> Self {
+        Self { bytes_per_second: None, verify: false, workers: 4 }
+    }
+}
+
+/// What a repair has before it, as far as the records tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Estimate {
+    /// Segments to be mended.
+    pub segment_count: u64,
+    /// Shards to be rebuilt.
+    pub lost_shard_count: u64,
+    /// Sound shards to be brought elsewhere.
+    pub misplaced_shard_count: u64,
+    /// Segments that somebody marked, to be read whole first.
+    pub marked_count: u64,
+    /// Segments that have lost shards and cannot be read from those within reach.
+    pub unreadable_count: u64,
+    /// Shards on nodes that do not answer and were not given up: they are not rebuilt.
+    pub silent_shard_count: u64,
+    /// Bytes that nodes will send.
+    pub bytes_to_read: u64,
+    /// Bytes that will be stored.
+    pub bytes_to_write: u64,
+    /// Nodes that do not answer and were not given up: name, and what is the matter.
+    pub out_of_reach: Vec<(String, String)>,
+}
+
+/// How a repair ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// When the repair began, milliseconds since the Unix epoch; earlier than this run if one was interrupted.
+    pub started_ms: u64,
+    /// Segments dealt with in this run.
+    pub segment_count: u64,
+    /// Shards rebuilt in this run.
+    pub rebuilt_count: u64,
+    /// Sound shards moved in this run.
+    pub moved_count: u64,
+    /// Bytes that nodes sent in this run.
+    pub bytes_read: u64,
+    /// Bytes stored in this run.
+    pub bytes_written: u64,
+    /// Reasons why segments could not be mended, and how many segments each holds back.
+    pub failures: BTreeMap<String, u64>,
+    /// Lost nodes that no segment refers to any more and that were therefore dropped.
+    pub forgotten_nodes: Vec<String>,
+    /// Nodes that do not answer and were not given up: name, and what is the matter.
+    pub out_of_reach: Vec<(String, String)>,
+    /// The count at the end.
+    pub census: Tally,
+}
+
+/// What a repair would do and cost. Changes nothing.
+///
+/// # Errors
+/// The catalogue cannot be read.
+pub async fn estimate(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Estimate, CatalogueError> {
+    let roster = Roster::probe(catalogue, transfer).await?;
+    Ok(survey(catalogue, &roster)?.1)
+}
+
+/// Repairs all there is to repair.
+///
+/// # Errors
+/// The catalogue fails, or the job is cancelled. What was mended until then stays mended, and a later repair goes on from
+/// there. Segments that cannot be mended are no error: the report counts them.
+pub async fn repair(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    options: Options,
+    now_ms: u64,
+) -> Result<Report, CareError> {
+    job.update(|progress| progress.phase = "looking");
+    transfer.fleet().refresh_space().await;
+    let roster = Arc::new(Roster::probe(&*catalogue, transfer).await?);
+    let (mut work, estimate) = survey(&*catalogue, &roster)?;
+    let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
+    let report = Report { started_ms: record.started_ms, ..Report::default() };
+    job.update(|progress| {
+        progress.segments_total = estimate.segment_count;
+        progress.bytes_total = estimate.bytes_to_write;
+    });
+    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster: roster.clone() };
+    let mut run = Run { mender, job, options, pace: Pace::new(options.bytes_per_second), record, report, now_ms };
+    let look = if options.verify { Look::Everything } else { Look::Lengths };
+    let mut tried = BTreeSet::new();
+    let census = loop {
+        run.drain(&mut work).await?;
+        tried.extend(work.failed.keys().copied());
+        let counted = census(&*catalogue, transfer, &roster, look, job).await?;
+        work.round += 1;
+        for (segment, margin) in counted.wanting {
+            if !tried.contains(&segment) {
+                work.looks.insert(segment, look);
+                work.queue.apply(Event::Found { segment, margin });
+            }
+        }
+        if work.queue.waiting_count() == 0 || work.round == ROUNDS {
+            break counted.tally;
+        }
+        let more = work.queue.waiting_count() as u64;
+        job.update(|progress| progress.segments_total += more);
+    };
+    let mut report = run.end(&work)?;
+    report.forgotten_nodes = forget_lost_nodes(&*catalogue, &roster)?;
+    report.out_of_reach = roster.out_of_reach();
+    report.census = census;
+    Ok(report)
+}
+
+/// What is to be mended.
+#[derive(Default)]
+struct Work {
+    queue: Queue,
+    /// How to look at segments that are not to be judged by their record.
+    looks: BTreeMap<SegmentId, Look>,
+    /// Why segments could not be mended.
+    failed: BTreeMap<SegmentId, String>,
+    round: usize,
+}
+
+fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate), CatalogueError> {
+    let (mut work, mut margins) = (Work::default(), Margins::default());
+    let mut estimate = Estimate { out_of_reach: roster.out_of_reach(), ..Estimate::default() };
+    let marked = marked(catalogue)?;
+    for entry in Walk::new(catalogue, None) {
+        let (segment, record) = entry?;
+        let verdicts = standings(&record, roster, &[]);
+        let chosen = |wanted: fn(&Standing) -> bool| -> Vec<usize> {
+            (0..verdicts.len()).filter(|index| wanted(&verdicts[*index])).collect()
+        };
+        let lost = chosen(|verdict| matches!(verdict, Standing::Lost(_)));
+        let misplaced = chosen(|verdict| matches!(verdict, Standing::Misplaced(_)));
+        let is_marked = marked.contains(&segment);
+        if catalogue.live_bytes(segment)? == 0 {
+            continue;
+        }
+        estimate.silent_shard_count += chosen(|verdict| *verdict == Standing::OutOfReach).len() as u64;
+        if lost.is_empty() && misplaced.is_empty() && !is_marked {
+            continue;
+        }
+        let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
+        let Some(margin) = margins.margin(&record, &there) else {
+            estimate.unreadable_count += 1;
+            continue;
+        };
+        let stored_bytes = object_bytes(record.geometry.payload_bytes());
+        estimate.segment_count += 1;
+        estimate.lost_shard_count += lost.len() as u64;
+        estimate.misplaced_shard_count += misplaced.len() as u64;
+        estimate.bytes_to_write += stored_bytes * (lost.len() + misplaced.len()) as u64;
+        if !lost.is_empty() {
+            estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost).unwrap_or(0);
+        }
+        for index in misplaced {
+            let others: Vec<bool> = (0..there.len()).map(|i| i != index && (there[i] || lost.contains(&i))).collect();
+            estimate.bytes_to_read += margins.repair_bytes(&record, &others, &[index]).unwrap_or(0);
+        }
+        if is_marked {
+            estimate.marked_count += 1;
+            estimate.bytes_to_read += stored_bytes * there.iter().filter(|there| **there).count() as u64;
+            work.looks.insert(segment, Look::Everything);
+        }
+        work.queue.apply(Event::Found { segment, margin });
+    }
+    Ok((work, estimate))
+}
+
+fn marked(catalogue: &dyn Catalogue) -> Result<BTreeSet<SegmentId>, CatalogueError> {
+    const PAGE: usize = 1024;
+    let mut marked = BTreeSet::new();
+    loop {
+        let page = catalogue.damaged(marked.last().copied(), PAGE)?;
+        let ended = page.len() < PAGE;
+        marked.extend(page);
+        if ended {
+            return Ok(marked);
+        }
+    }
+}
+
+/// One run of the repair.
+struct Run<'r> {
+    mender: Mender,
+    job: &'r Job,
+    options: Options,
+    pace: Pace,
+    record: JobRecord,
+    report: Report,
+    now_ms: u64,
+}
+
+impl Run<'_> {
+    /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
+    async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
+        let began = Instant::now();
+        let mut noted = began;
+        let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
+        let mut stop: Option<CareError> = None;
+        self.job.update(|progress| progress.phase = "rebuilding");
+        loop {
+            while stop.is_none() && in_hand.len() < self.options.workers.max(1) && work.queue.waiting_count() > 0 {
+                if let Err(cancelled) = self.job.checkpoint().await {
+                    stop = Some(cancelled.into());
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(self.pace.wait_ms(milliseconds(began)))).await;
+                let Some(segment) = work.queue.next() else { break };
+                let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
+                in_hand.spawn(async move { (segment, mender.mend(segment, look, true).await) });
+            }
+            let Some(ended) = in_hand.join_next().await else { break };
+            let (segment, mended) = match ended {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            };
+            work.queue.apply(Event::Ended(segment));
+            match mended {
+                Ok(mended) => {
+                    self.pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(began));
+                    self.count(segment, mended, work);
+                }
+                Err(error) => stop = stop.or(Some(error.into())),
+            }
+            if noted.elapsed() >= NOTE_EVERY {
+                noted = Instant::now();
+                self.note(began)?;
+            }
+        }
+        self.note(began)?;
+        stop.map_or(Ok(()), Err)
+    }
+
+    fn count(&mut self, segment: SegmentId, mended: Mended, work: &mut Work) {
+        let report = &mut self.report;
+        report.segment_count += 1;
+        report.rebuilt_count += mended.rebuilt_count;
+        report.moved_count += mended.moved_count;
+        report.bytes_read += mended.bytes_read;
+        report.bytes_written += mended.bytes_written;
+        self.record.segment_count += 1;
+        self.record.bytes += mended.bytes_written;
+        self.record.finding_count += mended.rebuilt_count + mended.moved_count;
+        if let Some(why) = &mended.failure {
+            tracing::warn!(%segment, %why, "a segment could not be repaired");
+        }
+        self.job.update(|progress| {
+            progress.segments_done += 1;
+            progress.bytes_done += mended.bytes_written;
+            progress.bytes_read += mended.bytes_read;
+            progress.bytes_written += mended.bytes_written;
+            progress.failures += u64::from(mended.failure.is_some());
+        });
+        match mended.failure {
+            Some(why) => work.failed.insert(segment, why),
+            None => work.failed.remove(&segment),
+        };
+    }
+
+    fn note(&mut self, began: Instant) -> Result<(), CatalogueError> {
+        self.record.updated_ms = self.now_ms + milliseconds(began);
+        self.record.store(&*self.mender.catalogue, REPAIR)
+    }
+
+    fn end(mut self, work: &Work) -> Result<Report, CatalogueError> {
+        self.record.failure_count = work.failed.len() as u64;
+        self.record.ended_ms = Some(self.record.updated_ms);
+        self.record.store(&*self.mender.catalogue, REPAIR)?;
+        for (segment, why) in &work.failed {
+            // The same reason for another segment is the same reason.
+            let reason = why.replace(&segment.to_string(), "...");
+            *self.report.failures.entry(reason).or_default() += 1;
+        }
+        Ok(self.report)
+    }
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Drops lost nodes that nothing refers to any more; the names of those dropped.
+fn forget_lost_nodes(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Vec<String>, CatalogueError> {
+    let lost = roster.nodes.iter().filter(|(_, facts)| facts.record.state == NodeState::Lost);
+    let lost: Vec<NodeId> = lost.map(|(id, _)| *id).collect();
+    for node in &lost {
+        catalogue.forget_node(*node)?;
+    }
+    let left: BTreeSet<NodeId> = catalogue.nodes()?.into_iter().map(|(id, _)| id).collect();
+    Ok(lost.iter().filter(|id| !left.contains(id)).map(|id| roster.name(*id)).collect())
+}

@@ -1,0 +1,214 @@
+//! Scrub: reads every shard whole, tells what is not as the metadata says, and repairs it.
+//!
+//! It goes through the segments by age and notes how far it is, so that an interrupted scrub goes on where it stopped.
+
+use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::census::CareError;
+use crate::job::Job;
+use crate::mend::{Look, Mended, Mender};
+use crate::pace::Pace;
+use crate::record::{JobRecord, SCRUB};
+use crate::roster::Roster;
+use crate::standing::Standing;
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use weft_format::SegmentId;
+use weft_transfer::Transfer;
+
+/// Paths named with one finding.
+const PATHS_NAMED: usize = 3;
+
+/// How often a running scrub notes how far it is.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// How to scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// At most this many bytes per second, read and written together; `None`: as fast as it goes.
+    pub bytes_per_second: Option<u64>,
+    /// Repair what is found.
+    pub repair: bool,
+    /// Segments read at once.
+    pub workers: usize,
+}
+
+impl Default for Options {
+    /// As many at once as a repair.
+    fn default() -> Self {
+        Self { bytes_per_second: None, repair: true, workers: 4 }
+    }
+}
+
+/// One shard that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The segment, as text.
+    pub segment: String,
+    /// Which of its shards.
+    pub shard: u16,
+    /// The name of the node that should have it.
+    pub node: String,
+    /// What is the matter.
+    pub complaint: String,
+    /// Some of the files with bytes in the segment.
+    pub paths: Vec<String>,
+    /// Was it made whole?
+    pub repaired: bool,
+}
+
+/// How a scrub ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// When it began, milliseconds since the Unix epoch; earlier than this run if one was interrupted.
+    pub started_ms: u64,
+    /// Was an interrupted scrub continued?
+    pub resumed: bool,
+    /// Segments read in this run.
+    pub segment_count: u64,
+    /// Bytes read in this run and found to be what the metadata says.
+    pub bytes_verified: u64,
+    /// Shards found wanting in this run, silent ones not counted.
+    pub finding_count: u64,
+    /// Of these, shards made whole.
+    pub repaired_count: u64,
+    /// Shards on nodes that do not answer: nothing is known of them.
+    pub silent_shard_count: u64,
+    /// Reasons why segments could not be made whole, in the order in which they were met.
+    pub failures: Vec<String>,
+    /// Nodes that do not answer and were not given up: name, and what is the matter.
+    pub out_of_reach: Vec<(String, String)>,
+}
+
+/// Scrubs all segments, or those that an interrupted scrub left. `tell` hears of every finding when it is made.
+///
+/// # Errors
+/// The catalogue fails, or the job is cancelled; a later scrub goes on from there.
+pub async fn scrub(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    options: Options,
+    now_ms: u64,
+    mut tell: impl FnMut(&Finding),
+) -> Result<Report, CareError> {
+    transfer.fleet().refresh_space().await;
+    let roster = Arc::new(Roster::probe(&*catalogue, transfer).await?);
+    let mut record = JobRecord::resume(&*catalogue, SCRUB, now_ms)?;
+    let after = record.cursor.as_deref().and_then(|cursor| cursor.parse::<SegmentId>().ok());
+    let mut report = Report {
+        started_ms: record.started_ms,
+        resumed: after.is_some(),
+        out_of_reach: roster.out_of_reach(),
+        ..Report::default()
+    };
+    measure(&*catalogue, after, job)?;
+    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster };
+    let mut pace = Pace::new(options.bytes_per_second);
+    let began = Instant::now();
+    let mut noted = began;
+    let mut walk = Walk::new(&*catalogue, after);
+    let ended = loop {
+        if let Err(cancelled) = job.checkpoint().await {
+            break Err(cancelled.into());
+        }
+        // A group is read together and noted together: the cursor never passes a segment that was not read.
+        let group = walk.by_ref().take(options.workers.max(1)).collect::<Result<Vec<_>, _>>()?;
+        let Some((last, _)) = group.last() else { break Ok(()) };
+        let last = *last;
+        let mut in_hand = JoinSet::new();
+        for (segment, _) in group {
+            let mender = mender.clone();
+            let heal = options.repair;
+            in_hand.spawn(async move { (segment, mender.mend(segment, Look::Everything, heal).await) });
+        }
+        for (segment, mended) in in_hand.join_all().await {
+            let mended = mended?;
+            pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(began));
+            record.segment_count += 1;
+            record.bytes += mended.bytes_verified;
+            job.update(|progress| {
+                progress.segments_done += 1;
+                progress.bytes_done += mended.bytes_verified;
+                progress.bytes_read += mended.bytes_read;
+                progress.bytes_written += mended.bytes_written;
+                progress.failures += u64::from(mended.failure.is_some());
+            });
+            let findings = count(&*catalogue, segment, mended, options.repair, &mut report)?;
+            record.finding_count += findings.len() as u64;
+            record.failure_count += u64::from(findings.iter().any(|finding| !finding.repaired));
+            findings.iter().for_each(&mut tell);
+        }
+        record.cursor = Some(last.to_string());
+        if noted.elapsed() >= NOTE_EVERY {
+            noted = Instant::now();
+            record.updated_ms = now_ms + milliseconds(began);
+            record.store(&*catalogue, SCRUB)?;
+        }
+        tokio::time::sleep(Duration::from_millis(pace.wait_ms(milliseconds(began)))).await;
+    };
+    record.updated_ms = now_ms + milliseconds(began);
+    record.ended_ms = ended.is_ok().then_some(record.updated_ms);
+    record.store(&*catalogue, SCRUB)?;
+    ended.map(|()| report)
+}
+
+/// How much there is to read.
+fn measure(catalogue: &dyn Catalogue, after: Option<SegmentId>, job: &Job) -> Result<(), CatalogueError> {
+    let (mut segments, mut bytes) = (0, 0);
+    for entry in Walk::new(catalogue, after) {
+        let (_, record) = entry?;
+        segments += 1;
+        let stored = record.shards.iter().flatten().count() as u64;
+        bytes += stored * weft_format::shard::object_bytes(record.geometry.payload_bytes());
+    }
+    job.update(|progress| {
+        progress.phase = "reading";
+        progress.segments_total = segments;
+        progress.bytes_total = bytes;
+    });
+    Ok(())
+}
+
+/// Adds a segment to the report; what is to be told of it.
+fn count(
+    catalogue: &dyn Catalogue,
+    segment: SegmentId,
+    mended: Mended,
+    repair: bool,
+    report: &mut Report,
+) -> Result<Vec<Finding>, CatalogueError> {
+    report.segment_count += u64::from(!mended.gone);
+    report.bytes_verified += mended.bytes_verified;
+    let silent = |standing: &Standing| *standing == Standing::OutOfReach;
+    report.silent_shard_count += mended.found.iter().filter(|(_, _, standing)| silent(standing)).count() as u64;
+    let repaired = repair && mended.failure.is_none();
+    if let Some(failure) = mended.failure {
+        report.failures.push(failure);
+    }
+    let wrong: Vec<_> = mended.found.into_iter().filter(|(_, _, standing)| !silent(standing)).collect();
+    if wrong.is_empty() || mended.gone {
+        return Ok(Vec::new());
+    }
+    if !repaired {
+        catalogue.mark_damaged(segment)?;
+    }
+    let paths = catalogue.paths(segment, PATHS_NAMED)?;
+    let finding = |(index, node, standing): (weft_format::ShardIndex, String, Standing)| Finding {
+        segment: segment.to_string(),
+        shard: index.0,
+        node,
+        complaint: standing.complaint().unwrap_or_default(),
+        paths: paths.clone(),
+        repaired,
+    };
+    let findings: Vec<Finding> = wrong.into_iter().map(finding).collect();
+    report.finding_count += findings.len() as u64;
+    report.repaired_count += if repaired { findings.len() as u64 } else { 0 };
+    Ok(findings)
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,125 @@
+//! What is to be concluded of each shard of a segment. Pure: a record, the nodes and, where somebody looked, what was
+//! found, give one verdict per shard.
+//!
+//! The rule that matters: *unknown is not absent*. Only a positive answer, or somebody's word that a node is given up,
+//! makes a shard lost.
+
+use crate::roster::{Roster, blames_shard};
+use std::collections::BTreeSet;
+use weft_format::NodeId;
+use weft_format::records::{NodeState, SegmentRecord};
+use weft_transfer::ShardHealth;
+
+/// The verdict on one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// In its place, and sound as far as somebody looked.
+    Sound,
+    /// Sound, but it should be elsewhere.
+    Misplaced(Misplacement),
+    /// Its node cannot be asked. It may be as good as ever; it is not rebuilt, and does not count as there.
+    OutOfReach,
+    /// Gone or unusable: to be rebuilt.
+    Lost(Loss),
+}
+
+/// Why a shard should be elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Misplacement {
+    /// Its node is being emptied.
+    Draining,
+    /// Another shard of the segment is in the same failure domain.
+    SharedDomain(String),
+}
+
+/// How a shard was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It was never stored, or was given up.
+    NeverStored,
+    /// Its node was given up.
+    NodeLost,
+    /// Its node answers and does not have it.
+    Missing,
+    /// It is there and not what the record says; how.
+    Damaged(String),
+}
+
+impl Standing {
+    /// Can it be read, as far as is known?
+    pub fn is_there(&self) -> bool {
+        matches!(self, Self::Sound | Self::Misplaced(_))
+    }
+
+    /// What is the matter, as a clause; `None` for a sound shard.
+    pub fn complaint(&self) -> Option<String> {
+        Some(match self {
+            Self::Sound => return None,
+            Self::Misplaced(Misplacement::Draining) => "its node is being emptied".into(),
+            Self::Misplaced(Misplacement::SharedDomain(domain)) => {
+                format!("another shard of the segment is in the same failure domain, {domain}")
+            }
+            Self::OutOfReach => "its node does not answer".into(),
+            Self::Lost(Loss::NeverStored) => "it was never stored".into(),
+            Self::Lost(Loss::NodeLost) => "its node was given up".into(),
+            Self::Lost(Loss::Missing) => "it is missing".into(),
+            Self::Lost(Loss::Damaged(how)) => how.clone(),
+        })
+    }
+}
+
+/// The verdicts by shard index. `found`, by shard index, is what somebody who looked found at the place that `record`
+/// names; `None`, or no entry: nobody looked.
+pub fn standings(record: &SegmentRecord, roster: &Roster, found: &[Option<ShardHealth>]) -> Vec<Standing> {
+    let mut verdicts: Vec<Standing> = (record.shards.iter().enumerate())
+        .map(|(index, location)| match location {
+            None => Standing::Lost(Loss::NeverStored),
+            Some(location) => standing(location.node, roster, found.get(index).and_then(Option::as_ref)),
+        })
+        .collect();
+    mark_shared_domains(record, roster, &mut verdicts);
+    verdicts
+}
+
+fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Standing {
+    let Some(facts) = roster.nodes.get(&node).filter(|_| !roster.given_up(node)) else {
+        return Standing::Lost(Loss::NodeLost);
+    };
+    let there = match facts.record.state {
+        NodeState::Draining => Standing::Misplaced(Misplacement::Draining),
+        NodeState::Active | NodeState::Lost => Standing::Sound,
+    };
+    match found {
+        // What a node said a moment ago counts more than the probe of a moment before.
+        Some(ShardHealth::Sound) => there,
+        Some(ShardHealth::Missing) => Standing::Lost(Loss::Missing),
+        Some(ShardHealth::Damaged(how)) => Standing::Lost(Loss::Damaged(how.clone())),
+        Some(ShardHealth::Unknown(kind)) if facts.answers() && blames_shard(*kind) => {
+            Standing::Lost(Loss::Damaged("its node answers, and cannot read it".into()))
+        }
+        Some(ShardHealth::Unknown(_)) => Standing::OutOfReach,
+        None if facts.answers() => there,
+        None => Standing::OutOfReach,
+    }
+}
+
+/// Of several shards in one domain all but one are misplaced. One that is out of reach holds its domain too.
+fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [Standing]) {
+    let domain_of = |index: usize| -> Option<&str> {
+        let node = record.shards[index].as_ref()?.node;
+        roster.nodes.get(&node).map(|facts| facts.record.domain.as_str())
+    };
+    let silent = (0..verdicts.len()).filter(|index| verdicts[*index] == Standing::OutOfReach);
+    let mut taken: BTreeSet<&str> = silent.filter_map(domain_of).collect();
+    for (index, verdict) in verdicts.iter_mut().enumerate() {
+        if let (Standing::Sound, Some(domain)) = (&*verdict, domain_of(index))
+            && !taken.insert(domain)
+        {
+            *verdict = Standing::Misplaced(Misplacement::SharedDomain(domain.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "standing_tests.rs"]
+mod tests;
