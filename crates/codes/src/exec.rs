@@ -40,9 +40,7 @@ impl Compiled {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// Not as many inputs as the program has.
-    #[error(
-        "the program takes {expected} inputs but was given {given}; give it one per read of its plan"
-    )]
+    #[error("the program takes {expected} inputs but was given {given}; give it one per read of its plan")]
     InputCount {
         /// Inputs of the program.
         expected: usize,
@@ -50,9 +48,7 @@ pub enum RunError {
         given: usize,
     },
     /// Not as many outputs as the program has.
-    #[error(
-        "the program gives {expected} outputs but was offered {given} buffers; offer one per wanted symbol"
-    )]
+    #[error("the program gives {expected} outputs but was offered {given} buffers; offer one per wanted symbol")]
     OutputCount {
         /// Outputs of the program.
         expected: usize,
@@ -60,9 +56,7 @@ pub enum RunError {
         given: usize,
     },
     /// An input is longer or shorter than the first.
-    #[error(
-        "input {input} has {given} bytes but the first has {expected}; treat a short symbol as lost"
-    )]
+    #[error("input {input} has {given} bytes but the first has {expected}; treat a short symbol as lost")]
     InputLength {
         /// Index of the input.
         input: usize,
@@ -72,9 +66,7 @@ pub enum RunError {
         given: usize,
     },
     /// An output is longer or shorter than the inputs.
-    #[error(
-        "output {output} has {given} bytes but the symbols have {expected}; make its buffer as long as a symbol"
-    )]
+    #[error("output {output} has {given} bytes but the symbols have {expected}; make its buffer as long as a symbol")]
     OutputLength {
         /// Index of the output.
         output: usize,
@@ -97,12 +89,7 @@ impl Executor {
     pub fn new() -> Executor {
         let mut executors = Executor::all();
         let portable = executors.len() - 1;
-        executors.swap_remove(
-            executors[..portable]
-                .iter()
-                .position(Executor::is_right)
-                .unwrap_or(portable),
-        )
+        executors.swap_remove(executors[..portable].iter().position(Executor::is_right).unwrap_or(portable))
     }
 
     /// One executor for each set of kernels that this machine has, fastest first; the last is the portable one.
@@ -121,12 +108,7 @@ impl Executor {
     ///
     /// # Errors
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
-    pub fn run(
-        &self,
-        program: &Compiled,
-        inputs: &[&[u8]],
-        outputs: &mut [&mut [u8]],
-    ) -> Result<(), RunError> {
+    pub fn run(&self, program: &Compiled, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), RunError> {
         let symbol_bytes = check(&program.program, inputs, outputs)?;
         arch::run(self.isa, &program.steps, inputs, outputs, symbol_bytes);
         Ok(())
@@ -134,9 +116,7 @@ impl Executor {
 
     /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
     fn is_right(&self) -> bool {
-        let portable = Executor {
-            isa: arch::portable(),
-        };
+        let portable = Executor { isa: arch::portable() };
         lower::probes().all(|probe| portable.probe(&probe) == self.probe(&probe))
     }
 
@@ -144,14 +124,9 @@ impl Executor {
         // Two full steps of the widest kernel, then 7 * 8 + 5 bytes of rest.
         const PROBE_BYTES: usize = 2 * 256 + 3 * 64 + 61;
         let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
-        let Program {
-            input_count,
-            output_count,
-            ..
-        } = program.program;
-        let inputs: Vec<Vec<u8>> = (0..input_count)
-            .map(|symbol| (0..PROBE_BYTES).map(|at| byte(symbol, at)).collect())
-            .collect();
+        let Program { input_count, output_count, .. } = program.program;
+        let inputs: Vec<Vec<u8>> =
+            (0..input_count).map(|symbol| (0..PROBE_BYTES).map(|at| byte(symbol, at)).collect()).collect();
         let mut outputs = vec![vec![0; PROBE_BYTES]; output_count];
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let mut buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
@@ -175,16 +150,10 @@ pub fn executor() -> &'static Executor {
 /// The common length of all symbols.
 fn check(program: &Program, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
     if inputs.len() != program.input_count {
-        return Err(RunError::InputCount {
-            expected: program.input_count,
-            given: inputs.len(),
-        });
+        return Err(RunError::InputCount { expected: program.input_count, given: inputs.len() });
     }
     if outputs.len() != program.output_count {
-        return Err(RunError::OutputCount {
-            expected: program.output_count,
-            given: outputs.len(),
-        });
+        return Err(RunError::OutputCount { expected: program.output_count, given: outputs.len() });
     }
     let expected = match (inputs.first(), outputs.first()) {
         (Some(input), _) => input.len(),
@@ -192,22 +161,10 @@ fn check(program: &Program, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<u
         (None, None) => 0,
     };
     if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
-        return Err(RunError::InputLength {
-            input,
-            expected,
-            given: inputs[input].len(),
-        });
+        return Err(RunError::InputLength { input, expected, given: inputs[input].len() });
     }
     if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
-        return Err(RunError::OutputLength {
-            output,
-            expected,
-            given: outputs[output].len(),
-        });
+        return Err(RunError::OutputLength { output, expected, given: outputs[output].len() });
     }
     Ok(expected)
 }
-
-#[cfg(test)]
-#[path = "exec_tests.rs"]
-mod tests;

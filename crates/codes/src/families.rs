@@ -32,11 +32,5 @@ pub struct Family {
 /// All families, simplest first.
 #[must_use]
 pub fn families() -> &'static [Family] {
-    &[
-        replica::FAMILY,
-        raid5::FAMILY,
-        raid6::FAMILY,
-        rs::FAMILY,
-        rs_vandermonde::FAMILY,
-    ]
+    &[replica::FAMILY, raid5::FAMILY, raid6::FAMILY, rs::FAMILY, rs_vandermonde::FAMILY]
 }

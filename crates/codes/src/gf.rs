@@ -17,21 +17,13 @@ pub static MUL: [[u8; 256]; 256] = mul_table();
 /// The product of `a` and `b`.
 #[must_use]
 pub const fn mul(a: u8, b: u8) -> u8 {
-    if a == 0 || b == 0 {
-        0
-    } else {
-        EXP[LOG[a as usize] as usize + LOG[b as usize] as usize]
-    }
+    if a == 0 || b == 0 { 0 } else { EXP[LOG[a as usize] as usize + LOG[b as usize] as usize] }
 }
 
 /// The inverse of `a`; `None` for 0.
 #[must_use]
 pub const fn inverse(a: u8) -> Option<u8> {
-    if a == 0 {
-        None
-    } else {
-        Some(EXP[255 - LOG[a as usize] as usize])
-    }
+    if a == 0 { None } else { Some(EXP[255 - LOG[a as usize] as usize]) }
 }
 
 /// `a / b`; `None` where `b` is 0.

@@ -13,29 +13,15 @@ pub struct Matrix {
 
 impl Matrix {
     /// A matrix whose element at `(row, column)` is `element(row, column)`.
-    pub fn from_fn(
-        rows: usize,
-        columns: usize,
-        mut element: impl FnMut(usize, usize) -> u8,
-    ) -> Matrix {
-        let elements = (0..rows * columns)
-            .map(|i| element(i / columns, i % columns))
-            .collect();
-        Matrix {
-            columns,
-            rows,
-            elements,
-        }
+    pub fn from_fn(rows: usize, columns: usize, mut element: impl FnMut(usize, usize) -> u8) -> Matrix {
+        let elements = (0..rows * columns).map(|i| element(i / columns, i % columns)).collect();
+        Matrix { columns, rows, elements }
     }
 
     /// All zeros.
     #[must_use]
     pub fn zero(rows: usize, columns: usize) -> Matrix {
-        Matrix {
-            columns,
-            rows,
-            elements: vec![0; rows * columns],
-        }
+        Matrix { columns, rows, elements: vec![0; rows * columns] }
     }
 
     /// The identity.
@@ -48,46 +34,37 @@ impl Matrix {
     pub fn from_rows<R: AsRef<[u8]>>(columns: usize, rows: &[R]) -> Option<Matrix> {
         let fits = rows.iter().all(|row| row.as_ref().len() == columns);
         let elements = rows.iter().flat_map(|row| row.as_ref()).copied().collect();
-        fits.then_some(Matrix {
-            columns,
-            rows: rows.len(),
-            elements,
-        })
+        fits.then_some(Matrix { columns, rows: rows.len(), elements })
     }
 
     /// Rows of this matrix, in the given order; panics on an index past the last row.
     #[must_use]
     pub fn select_rows(&self, indices: &[usize]) -> Matrix {
-        let elements = indices
-            .iter()
-            .flat_map(|&index| self.row(index))
-            .copied()
-            .collect();
-        Matrix {
-            columns: self.columns,
-            rows: indices.len(),
-            elements,
-        }
+        let elements = indices.iter().flat_map(|&index| self.row(index)).copied().collect();
+        Matrix { columns: self.columns, rows: indices.len(), elements }
     }
 
     /// Columns of this matrix, in the given order; panics on an index past the last column.
     #[must_use]
     pub fn select_columns(&self, indices: &[usize]) -> Matrix {
-        Matrix::from_fn(self.rows, indices.len(), |row, column| {
-            self.at(row, indices[column])
-        })
+        Matrix::from_fn(self.rows, indices.len(), |row, column| self.at(row, indices[column]))
     }
 
     /// This matrix with the rows of `below` under it; panics unless both have equally many columns.
     #[must_use]
     pub fn stack(mut self, below: &Matrix) -> Matrix {
-        assert_eq!(
-            self.columns, below.columns,
-            "stacked matrices have equally many columns"
-        );
+        assert_eq!(self.columns, below.columns, "stacked matrices have equally many columns");
         self.rows += below.rows;
         self.elements.extend_from_slice(&below.elements);
         self
+    }
+
+    /// This matrix with the columns of `right` after its own; panics unless both have equally many rows.
+    #[must_use]
+    pub fn beside(&self, right: &Matrix) -> Matrix {
+        assert_eq!(self.rows, right.rows, "matrices side by side have equally many rows");
+        let elements = (0..self.rows).flat_map(|row| [self.row(row), right.row(row)].concat()).collect();
+        Matrix { columns: self.columns + right.columns, rows: self.rows, elements }
     }
 
     /// How many rows.
@@ -122,10 +99,7 @@ impl Matrix {
     /// `self * right`; panics unless `self` has as many columns as `right` has rows.
     #[must_use]
     pub fn multiply(&self, right: &Matrix) -> Matrix {
-        assert_eq!(
-            self.columns, right.rows,
-            "inner sizes of a product are equal"
-        );
+        assert_eq!(self.columns, right.rows, "inner sizes of a product are equal");
         let mut product = Matrix::zero(self.rows, right.columns);
         for row in 0..self.rows {
             for inner in 0..self.columns {
@@ -174,26 +148,15 @@ impl Matrix {
         if size != self.columns {
             return None;
         }
-        let beside = Matrix::from_fn(size, 2 * size, |row, column| {
-            if column < size {
-                self.at(row, column)
-            } else {
-                u8::from(column - size == row)
-            }
-        });
+        let beside = self.beside(&Matrix::identity(size));
         let (reduced, pivots) = beside.reduced();
         let right: Vec<usize> = (size..2 * size).collect();
-        pivots
-            .iter()
-            .copied()
-            .eq(0..size)
-            .then(|| reduced.select_columns(&right))
+        pivots.iter().copied().eq(0..size).then(|| reduced.select_columns(&right))
     }
 
     fn swap_rows(&mut self, a: usize, b: usize) {
         for column in 0..self.columns {
-            self.elements
-                .swap(a * self.columns + column, b * self.columns + column);
+            self.elements.swap(a * self.columns + column, b * self.columns + column);
         }
     }
 }
@@ -201,15 +164,8 @@ impl Matrix {
 /// `[1 1 1; 1 2 4]`, elements in decimal.
 impl fmt::Display for Matrix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rows: Vec<String> = (0..self.rows)
-            .map(|row| {
-                self.row(row)
-                    .iter()
-                    .map(u8::to_string)
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            })
-            .collect();
+        let rows: Vec<String> =
+            (0..self.rows).map(|row| self.row(row).iter().map(u8::to_string).collect::<Vec<_>>().join(" ")).collect();
         write!(f, "[{}]", rows.join("; "))
     }
 }

@@ -2,9 +2,8 @@ use super::*;
 use proptest::prelude::*;
 
 fn square(size: usize) -> impl Strategy<Value = Matrix> {
-    prop::collection::vec(any::<u8>(), size * size).prop_map(move |elements| {
-        Matrix::from_fn(size, size, |row, column| elements[row * size + column])
-    })
+    prop::collection::vec(any::<u8>(), size * size)
+        .prop_map(move |elements| Matrix::from_fn(size, size, |row, column| elements[row * size + column]))
 }
 
 proptest! {
@@ -26,10 +25,7 @@ proptest! {
 fn singular_and_oblong_matrices_have_no_inverse() {
     assert_eq!(Matrix::zero(3, 3).inverse(), None);
     assert_eq!(Matrix::zero(2, 3).inverse(), None);
-    assert_eq!(
-        Matrix::from_fn(2, 2, |_, column| column as u8 + 1).inverse(),
-        None
-    );
+    assert_eq!(Matrix::from_fn(2, 2, |_, column| column as u8 + 1).inverse(), None);
 }
 
 #[test]
@@ -42,10 +38,5 @@ fn rank_of_oblong_and_empty_matrices() {
 #[test]
 fn rows_of_unequal_length_are_refused() {
     assert_eq!(Matrix::from_rows(2, &[vec![1, 2], vec![3]]), None);
-    assert_eq!(
-        Matrix::from_rows(2, &[[1, 2], [3, 4]])
-            .map(|m| m.to_string())
-            .as_deref(),
-        Some("[1 2; 3 4]")
-    );
+    assert_eq!(Matrix::from_rows(2, &[[1, 2], [3, 4]]).map(|m| m.to_string()).as_deref(), Some("[1 2; 3 4]"));
 }

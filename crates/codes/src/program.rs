@@ -99,9 +99,7 @@ pub enum ProgramError {
         symbol_count: usize,
     },
     /// A symbol is read that nothing has written yet.
-    #[error(
-        "operation {op} reads symbol {symbol} before it is written; put the operation that writes it first"
-    )]
+    #[error("operation {op} reads symbol {symbol} before it is written; put the operation that writes it first")]
     ReadBeforeWritten {
         /// Index of the operation.
         op: usize,
@@ -109,9 +107,7 @@ pub enum ProgramError {
         symbol: SymbolId,
     },
     /// An input is written, or any symbol a second time.
-    #[error(
-        "operation {op} writes symbol {symbol}, which already holds something; write to a symbol of its own"
-    )]
+    #[error("operation {op} writes symbol {symbol}, which already holds something; write to a symbol of its own")]
     WrittenTwice {
         /// Index of the operation.
         op: usize,
@@ -149,23 +145,12 @@ impl Program {
         let input_count = matrix.columns();
         let ops = (0..matrix.rows())
             .map(|row| {
-                let from: Vec<SymbolId> = (0..input_count)
-                    .filter(|&input| matrix.at(row, input) != 0)
-                    .collect();
+                let from: Vec<SymbolId> = (0..input_count).filter(|&input| matrix.at(row, input) != 0).collect();
                 let coefficients = matrix.select_rows(&[row]).select_columns(&from);
-                Op::Dot {
-                    from,
-                    to: vec![input_count + row],
-                    coefficients,
-                }
+                Op::Dot { from, to: vec![input_count + row], coefficients }
             })
             .collect();
-        passes::optimise(Program {
-            input_count,
-            output_count: matrix.rows(),
-            temporary_count: 0,
-            ops,
-        })
+        passes::optimise(Program { input_count, output_count: matrix.rows(), temporary_count: 0, ops })
     }
 
     /// Inputs, outputs and temporaries together.
@@ -192,11 +177,7 @@ impl Program {
             let (sources, targets) = (op.sources(), op.targets());
             for &symbol in sources.iter().chain(targets) {
                 if symbol >= symbol_count {
-                    return Err(ProgramError::NoSuchSymbol {
-                        op: index,
-                        symbol,
-                        symbol_count,
-                    });
+                    return Err(ProgramError::NoSuchSymbol { op: index, symbol, symbol_count });
                 }
             }
             if let Op::Dot { coefficients, .. } = op
@@ -204,13 +185,7 @@ impl Program {
             {
                 let (rows, columns) = (coefficients.rows(), coefficients.columns());
                 let (targets, sources) = (targets.len(), sources.len());
-                return Err(ProgramError::WrongCoefficients {
-                    op: index,
-                    rows,
-                    columns,
-                    targets,
-                    sources,
-                });
+                return Err(ProgramError::WrongCoefficients { op: index, rows, columns, targets, sources });
             }
             if let Some(&symbol) = sources.iter().find(|&&symbol| !written[symbol]) {
                 return Err(ProgramError::ReadBeforeWritten { op: index, symbol });
@@ -222,9 +197,7 @@ impl Program {
             }
         }
         match self.outputs().find(|&symbol| !written[symbol]) {
-            Some(symbol) => Err(ProgramError::OutputNotWritten {
-                output: symbol - self.input_count,
-            }),
+            Some(symbol) => Err(ProgramError::OutputNotWritten { output: symbol - self.input_count }),
             None => Ok(()),
         }
     }
@@ -236,10 +209,7 @@ impl Program {
     pub fn to_matrix(&self) -> Result<Matrix, ProgramError> {
         self.verify()?;
         let inputs = Matrix::identity(self.input_count);
-        let mut values = inputs.stack(&Matrix::zero(
-            self.output_count + self.temporary_count,
-            self.input_count,
-        ));
+        let mut values = inputs.stack(&Matrix::zero(self.output_count + self.temporary_count, self.input_count));
         for op in &self.ops {
             let coefficients = op.coefficients();
             for (row, &target) in op.targets().iter().enumerate() {
@@ -263,11 +233,7 @@ impl Program {
     }
 
     fn names(&self, symbols: &[SymbolId], separator: &str) -> String {
-        symbols
-            .iter()
-            .map(|&symbol| self.name(symbol))
-            .collect::<Vec<_>>()
-            .join(separator)
+        symbols.iter().map(|&symbol| self.name(symbol)).collect::<Vec<_>>().join(separator)
     }
 }
 
@@ -283,20 +249,9 @@ impl fmt::Display for Program {
             match op {
                 Op::Copy { from, to } => writeln!(f, "{} = {}", self.name(*to), self.name(*from))?,
                 Op::Xor { from, to } if from.is_empty() => writeln!(f, "{} = 0", self.name(*to))?,
-                Op::Xor { from, to } => {
-                    writeln!(f, "{} = {}", self.name(*to), self.names(from, " + "))?
-                }
-                Op::Dot {
-                    from,
-                    to,
-                    coefficients,
-                } => {
-                    writeln!(
-                        f,
-                        "{} = {coefficients} * ({})",
-                        self.names(to, ", "),
-                        self.names(from, ", ")
-                    )?;
+                Op::Xor { from, to } => writeln!(f, "{} = {}", self.name(*to), self.names(from, " + "))?,
+                Op::Dot { from, to, coefficients } => {
+                    writeln!(f, "{} = {coefficients} * ({})", self.names(to, ", "), self.names(from, ", "))?;
                 }
             }
         }

@@ -45,32 +45,19 @@ pub fn run(program: &Program, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
 /// The price of the cheapest set of plain reads that determines what is wanted, by trying every set; `None` if no set does.
 /// Takes 2^(symbols offered) eliminations.
 #[must_use]
-pub fn cheapest_price(
-    shape: &Shape,
-    generator: &Matrix,
-    wanted: &Wanted,
-    have: &Offers,
-) -> Option<Price> {
+pub fn cheapest_price(shape: &Shape, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Option<Price> {
     let alpha = shape.alpha;
     let targets = match wanted {
         Wanted::Natives(natives) => Matrix::identity(shape.native_count).select_rows(natives),
         Wanted::Shards(shards) => {
-            let symbols: Vec<usize> = shards
-                .iter()
-                .flat_map(|s| s * alpha..(s + 1) * alpha)
-                .collect();
+            let symbols: Vec<usize> = shards.iter().flat_map(|s| s * alpha..(s + 1) * alpha).collect();
             generator.select_rows(&symbols)
         }
     };
-    let offered: Vec<usize> = (0..generator.rows())
-        .filter(|symbol| have.0[symbol / alpha].is_some())
-        .collect();
+    let offered: Vec<usize> = (0..generator.rows()).filter(|symbol| have.0[symbol / alpha].is_some()).collect();
     let mut cheapest = None;
     for set in 0u64..1 << offered.len() {
-        let symbols: Vec<usize> = (0..offered.len())
-            .filter(|i| set >> i & 1 == 1)
-            .map(|i| offered[i])
-            .collect();
+        let symbols: Vec<usize> = (0..offered.len()).filter(|i| set >> i & 1 == 1).map(|i| offered[i]).collect();
         let price = set_price(alpha, &symbols, have);
         if cheapest.is_none_or(|cheapest| price < cheapest) {
             let read = generator.select_rows(&symbols);
@@ -85,10 +72,7 @@ pub fn cheapest_price(
 fn set_price(alpha: usize, symbols: &[usize], have: &Offers) -> Price {
     let mut price = 0;
     for (shard, offer) in have.0.iter().enumerate() {
-        let symbol_count = symbols
-            .iter()
-            .filter(|&symbol| symbol / alpha == shard)
-            .count() as Price;
+        let symbol_count = symbols.iter().filter(|&symbol| symbol / alpha == shard).count() as Price;
         if let Some(offer) = offer
             && symbol_count > 0
         {

@@ -8,10 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// There is no colon.
-    #[error(
-        "{spec:?} is not a code; write family:parameters, e.g. rs:4+2 (families: {})",
-        known()
-    )]
+    #[error("{spec:?} is not a code; write family:parameters, e.g. rs:4+2 (families: {})", known())]
     NotASpec {
         /// What was given, shortened.
         spec: String,
@@ -50,35 +47,19 @@ pub enum SpecError {
 /// [`SpecError`], one sentence that names the mend.
 pub fn parse(spec: &str) -> Result<Arc<dyn Code>, SpecError> {
     let Some((name, parameters)) = spec.split_once(':') else {
-        return Err(SpecError::NotASpec {
-            spec: shortened(spec),
-        });
+        return Err(SpecError::NotASpec { spec: shortened(spec) });
     };
     let Some(family) = families().iter().find(|family| family.name == name) else {
-        return Err(SpecError::UnknownFamily {
-            family: shortened(name),
-        });
+        return Err(SpecError::UnknownFamily { family: shortened(name) });
     };
     (family.build)(parameters).map_err(|problem| match problem {
-        Problem::Syntax => SpecError::Syntax {
-            spec: shortened(spec),
-            syntax: family.syntax,
-            example: family.example,
-        },
-        Problem::Impossible(reason) => SpecError::Impossible {
-            spec: shortened(spec),
-            reason,
-            example: family.example,
-        },
+        Problem::Syntax => SpecError::Syntax { spec: shortened(spec), syntax: family.syntax, example: family.example },
+        Problem::Impossible(reason) => SpecError::Impossible { spec: shortened(spec), reason, example: family.example },
     })
 }
 
 fn known() -> String {
-    families()
-        .iter()
-        .map(|family| family.name)
-        .collect::<Vec<_>>()
-        .join(", ")
+    families().iter().map(|family| family.name).collect::<Vec<_>>().join(", ")
 }
 
 /// What was given may be anything, of any length; an error quotes its beginning.

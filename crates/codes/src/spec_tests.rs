@@ -1,1 +1,84 @@
+use super::*;
+use proptest::prelude::*;
 
+fn refusal(spec: &str) -> String {
+    match parse(spec) {
+        Ok(code) => panic!("{spec:?} is {}", code.spec()),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn every_family_has_an_example_that_is_canonical() {
+    for family in families() {
+        assert_eq!(parse(family.example).map(|code| code.spec().to_owned()), Ok(family.example.to_owned()));
+        assert!(family.example.starts_with(&format!("{}:", family.name)));
+        assert!(family.syntax.starts_with(&format!("{}:", family.name)));
+    }
+}
+
+#[test]
+fn shapes() {
+    for (spec, n, k, tolerance) in [
+        ("replica:3", 3, 1, 2),
+        ("raid5:5", 5, 4, 1),
+        ("raid6:6", 6, 4, 2),
+        ("rs:4+2", 6, 4, 2),
+        ("rs:255+1", 256, 255, 1),
+        ("rs:1+255", 256, 1, 255),
+        ("rs-vandermonde:21+4", 25, 21, 4),
+    ] {
+        let code = parse(spec).expect(spec);
+        let shape = code.shape();
+        assert_eq!((shape.n, shape.k, shape.tolerance), (n, k, tolerance), "{spec}");
+        assert_eq!((shape.alpha, shape.native_count), (1, k), "{spec}");
+    }
+}
+
+#[test]
+fn zeros_in_front_are_not_canonical() {
+    assert_eq!(parse("rs:04+002").map(|code| code.spec().to_owned()), Ok("rs:4+2".to_owned()));
+}
+
+#[test]
+fn the_impossible_is_refused_with_its_mend() {
+    for (spec, sentence) in [
+        ("rs:0+0", r#""rs:0+0" is impossible: at least 1 data shard is needed; choose e.g. rs:4+2"#),
+        ("rs:4+0", r#""rs:4+0" is impossible: at least 1 parity shard is needed; choose e.g. rs:4+2"#),
+        ("rs:300+2", r#""rs:300+2" is impossible: GF(2^8) allows 256 shards in all, not 302; choose e.g. rs:4+2"#),
+        ("rs:4", r#""rs:4" is not written as rs:data+parity; write e.g. rs:4+2"#),
+        ("rs:-4+2", r#""rs:-4+2" is not written as rs:data+parity; write e.g. rs:4+2"#),
+        ("rs:4+2+1", r#""rs:4+2+1" is not written as rs:data+parity; write e.g. rs:4+2"#),
+        ("raid5:2", r#""raid5:2" is impossible: RAID-5 has 3 to 256 shards, not 2; choose e.g. raid5:5"#),
+        ("raid6:3", r#""raid6:3" is impossible: RAID-6 has 4 to 256 shards, not 3; choose e.g. raid6:6"#),
+        ("replica:0", r#""replica:0" is impossible: there are 1 to 256 copies, not 0; choose e.g. replica:3"#),
+        (
+            "rs-vandermonde:22+4",
+            r#""rs-vandermonde:22+4" is impossible: with 4 parities this matrix is MDS only up to 21 data shards, rs:22+4 always is; choose e.g. rs-vandermonde:10+3"#,
+        ),
+        ("foo:1", r#""foo" is not a family of codes; choose one of replica, raid5, raid6, rs, rs-vandermonde"#),
+        (
+            "junk",
+            r#""junk" is not a code; write family:parameters, e.g. rs:4+2 (families: replica, raid5, raid6, rs, rs-vandermonde)"#,
+        ),
+    ] {
+        assert_eq!(refusal(spec), sentence);
+    }
+    assert!(refusal("rs:99999999999999999999999999+2").contains("no code has so many shards"));
+    assert!(refusal(&"x".repeat(1_000_000)).len() < 200);
+}
+
+proptest! {
+    #[test]
+    fn any_string_is_a_code_or_one_sentence(spec in "((replica|raid5|raid6|rs|rs-vandermonde):)?.{0,12}") {
+        if let Err(error) = parse(&spec) {
+            prop_assert!(!error.to_string().contains('\n'));
+        }
+    }
+
+    #[test]
+    fn a_canonical_spec_is_parsed_to_itself(k in 1usize..40, m in 1usize..40) {
+        let spec = format!("rs:{k}+{m}");
+        prop_assert_eq!(parse(&spec).map(|code| code.spec().to_owned()), Ok(spec));
+    }
+}

@@ -39,41 +39,22 @@ impl Step {
     /// `targets = coefficients * sources`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a source
     /// or another target, and on coefficients of another shape.
     pub(super) fn new(sources: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
-        assert!(
-            (1..=MOST_TARGETS).contains(&targets.len()),
-            "a step has 1 to {MOST_TARGETS} targets"
-        );
-        assert_eq!(
-            (coefficients.rows(), coefficients.columns()),
-            (targets.len(), sources.len()),
-            "coefficients fit"
-        );
+        assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
+        assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
         for (index, target) in targets.iter().enumerate() {
-            assert!(
-                !sources.contains(target) && !targets[..index].contains(target),
-                "targets are their own symbols"
-            );
+            assert!(!sources.contains(target) && !targets[..index].contains(target), "targets are their own symbols");
         }
-        let id = |&symbol: &SymbolId| {
-            u32::try_from(symbol).expect("programs have fewer than 2^32 symbols")
-        };
+        let id = |&symbol: &SymbolId| u32::try_from(symbol).expect("programs have fewer than 2^32 symbols");
         // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
         let columns = (0..sources.len()).rev();
-        let by_source: Vec<u8> = columns
-            .flat_map(|column| (0..targets.len()).map(move |row| coefficients.at(row, column)))
-            .collect();
+        let by_source: Vec<u8> =
+            columns.flat_map(|column| (0..targets.len()).map(move |row| coefficients.at(row, column))).collect();
         Step {
             sources: sources.iter().rev().map(id).collect(),
             targets: targets.iter().map(id).collect(),
-            affine: by_source
-                .iter()
-                .map(|&coefficient| AFFINE[coefficient as usize])
-                .collect(),
+            affine: by_source.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
             coefficients: by_source,
-            first_is_sum: coefficients
-                .row(0)
-                .iter()
-                .all(|&coefficient| coefficient == 1),
+            first_is_sum: coefficients.row(0).iter().all(|&coefficient| coefficient == 1),
         }
     }
 }
@@ -100,25 +81,11 @@ impl Steps {
     ) -> Steps {
         let symbol_count = input_count + output_count + temporary_count;
         for step in &steps {
-            assert!(
-                step.sources
-                    .iter()
-                    .all(|&source| (source as usize) < symbol_count),
-                "sources are in range"
-            );
+            assert!(step.sources.iter().all(|&source| (source as usize) < symbol_count), "sources are in range");
             let own = |&target: &u32| (input_count..symbol_count).contains(&(target as usize));
-            assert!(
-                step.targets.iter().all(own),
-                "targets are in range and no inputs"
-            );
+            assert!(step.targets.iter().all(own), "targets are in range and no inputs");
         }
-        Steps {
-            input_count,
-            output_count,
-            temporary_count,
-            steps,
-            slice_bytes,
-        }
+        Steps { input_count, output_count, temporary_count, steps, slice_bytes }
     }
 }
 
@@ -164,26 +131,10 @@ pub(super) fn portable() -> &'static Isa {
 }
 
 /// Runs the steps. `isa` is one of [`available`]. Panics unless counts fit and all symbols have `symbol_bytes` bytes.
-pub(super) fn run(
-    isa: &Isa,
-    steps: &Steps,
-    inputs: &[&[u8]],
-    outputs: &mut [&mut [u8]],
-    symbol_bytes: usize,
-) {
-    assert_eq!(
-        (inputs.len(), outputs.len()),
-        (steps.input_count, steps.output_count),
-        "counts fit"
-    );
-    assert!(
-        inputs.iter().all(|input| input.len() == symbol_bytes),
-        "inputs are equally long"
-    );
-    assert!(
-        outputs.iter().all(|output| output.len() == symbol_bytes),
-        "outputs are equally long"
-    );
+pub(super) fn run(isa: &Isa, steps: &Steps, inputs: &[&[u8]], outputs: &mut [&mut [u8]], symbol_bytes: usize) {
+    assert_eq!((inputs.len(), outputs.len()), (steps.input_count, steps.output_count), "counts fit");
+    assert!(inputs.iter().all(|input| input.len() == symbol_bytes), "inputs are equally long");
+    assert!(outputs.iter().all(|output| output.len() == symbol_bytes), "outputs are equally long");
 
     let symbol_count = steps.input_count + steps.output_count + steps.temporary_count;
     let mut on_stack = [ptr::null_mut(); STACK_SYMBOLS];
@@ -203,10 +154,7 @@ pub(super) fn run(
         *symbol = start;
     }
     if slice_bytes > 0 {
-        for (symbol, temporary) in scratch
-            .iter_mut()
-            .zip(temporaries.chunks_exact_mut(slice_bytes))
-        {
+        for (symbol, temporary) in scratch.iter_mut().zip(temporaries.chunks_exact_mut(slice_bytes)) {
             *symbol = temporary.as_mut_ptr();
         }
     }

@@ -22,25 +22,14 @@ pub(super) fn lower(program: &Program) -> Steps {
             (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
         }
     };
-    Steps::new(
-        program.input_count,
-        program.output_count,
-        program.temporary_count,
-        steps,
-        slice_bytes,
-    )
+    Steps::new(program.input_count, program.output_count, program.temporary_count, steps, slice_bytes)
 }
 
 /// One step per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones comes first, where kernels expect it.
 fn lower_op(op: &Op) -> Vec<Step> {
     let coefficients = op.coefficients();
     let mut rows: Vec<usize> = (0..coefficients.rows()).collect();
-    let is_sum = |row: usize| {
-        coefficients
-            .row(row)
-            .iter()
-            .all(|&coefficient| coefficient == 1)
-    };
+    let is_sum = |row: usize| coefficients.row(row).iter().all(|&coefficient| coefficient == 1);
     if let Some(sum) = rows.iter().position(|&row| is_sum(row)) {
         rows.swap(0, sum);
     }
@@ -61,23 +50,9 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
         // Odd, so that kernels that take sources in pairs have one left; 6 targets see 6 * 43 > 256 coefficients.
         let sources = 43;
         let coefficients = Matrix::from_fn(targets, sources, |row, column| {
-            if first_is_sum && row == 0 {
-                1
-            } else {
-                (row * sources + column) as u8
-            }
+            if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
         });
-        let op = Op::Dot {
-            from: (0..sources).collect(),
-            to: (sources..sources + targets).collect(),
-            coefficients,
-        };
-        Compiled::new(Program {
-            input_count: sources,
-            output_count: targets,
-            temporary_count: 0,
-            ops: vec![op],
-        })
-        .ok()
+        let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
+        Compiled::new(Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }).ok()
     })
 }

@@ -19,11 +19,7 @@ pub fn count(text: &str) -> Result<usize, Problem> {
     }
     // Digits that do not fit are a number, only far too large a one.
     let value = text.parse().unwrap_or(usize::MAX);
-    if value > 65_536 {
-        Err(Problem::Impossible("no code has so many shards".to_owned()))
-    } else {
-        Ok(value)
-    }
+    if value > 65_536 { Err(Problem::Impossible("no code has so many shards".to_owned())) } else { Ok(value) }
 }
 
 /// `k+m` as two counts.
@@ -40,9 +36,5 @@ pub fn data_and_parity(text: &str) -> Result<(usize, usize), Problem> {
 /// # Errors
 /// [`Problem::Impossible`].
 pub fn require(holds: bool, reason: impl FnOnce() -> String) -> Result<(), Problem> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Problem::Impossible(reason()))
-    }
+    if holds { Ok(()) } else { Err(Problem::Impossible(reason())) }
 }

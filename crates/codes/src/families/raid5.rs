@@ -21,12 +21,7 @@ const MOST_SHARDS: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let n = count(parameters)?;
-    require((3..=MOST_SHARDS).contains(&n), || {
-        format!("RAID-5 has 3 to {MOST_SHARDS} shards, not {n}")
-    })?;
+    require((3..=MOST_SHARDS).contains(&n), || format!("RAID-5 has 3 to {MOST_SHARDS} shards, not {n}"))?;
     let coding = Matrix::from_fn(1, n - 1, |_, _| 1);
-    Ok(Arc::new(LinearCode::systematic_mds(
-        format!("raid5:{n}"),
-        &coding,
-    )))
+    Ok(Arc::new(LinearCode::systematic_mds(format!("raid5:{n}"), &coding)))
 }

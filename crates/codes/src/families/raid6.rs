@@ -25,23 +25,12 @@ const MOST_SHARDS: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let n = count(parameters)?;
-    require((4..=MOST_SHARDS).contains(&n), || {
-        format!("RAID-6 has 4 to {MOST_SHARDS} shards, not {n}")
-    })?;
-    Ok(Arc::new(LinearCode::systematic_mds(
-        format!("raid6:{n}"),
-        &coding(n - 2),
-    )))
+    require((4..=MOST_SHARDS).contains(&n), || format!("RAID-6 has 4 to {MOST_SHARDS} shards, not {n}"))?;
+    Ok(Arc::new(LinearCode::systematic_mds(format!("raid6:{n}"), &coding(n - 2))))
 }
 
 /// P and Q over `k` data shards.
 #[must_use]
 pub fn coding(k: usize) -> Matrix {
-    Matrix::from_fn(2, k, |row, column| {
-        if row == 0 {
-            1
-        } else {
-            gf::power_of_two(column)
-        }
-    })
+    Matrix::from_fn(2, k, |row, column| if row == 0 { 1 } else { gf::power_of_two(column) })
 }

@@ -21,16 +21,7 @@ const MOST_COPIES: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let copies = count(parameters)?;
-    require((1..=MOST_COPIES).contains(&copies), || {
-        format!("there are 1 to {MOST_COPIES} copies, not {copies}")
-    })?;
+    require((1..=MOST_COPIES).contains(&copies), || format!("there are 1 to {MOST_COPIES} copies, not {copies}"))?;
     let generator = Matrix::from_fn(copies, 1, |_, _| 1);
-    Ok(Arc::new(LinearCode::new(
-        format!("replica:{copies}"),
-        1,
-        1,
-        copies - 1,
-        Vec::new(),
-        generator,
-    )))
+    Ok(Arc::new(LinearCode::new(format!("replica:{copies}"), 1, 1, copies - 1, Vec::new(), generator)))
 }

@@ -34,28 +34,21 @@ const MOST_SHARDS: usize = 256;
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (k, m) = data_and_parity(parameters)?;
     check_counts(k, m)?;
-    Ok(Arc::new(LinearCode::systematic_mds(
-        format!("rs:{k}+{m}"),
-        &normalised_cauchy(k, m),
-    )))
+    Ok(Arc::new(LinearCode::systematic_mds(format!("rs:{k}+{m}"), &normalised_cauchy(k, m))))
 }
 
 /// Refuses counts that no Reed-Solomon code over GF(2^8) has.
 pub(super) fn check_counts(k: usize, m: usize) -> Result<(), Problem> {
     require(k >= 1, || "at least 1 data shard is needed".to_owned())?;
     require(m >= 1, || "at least 1 parity shard is needed".to_owned())?;
-    require(k + m <= MOST_SHARDS, || {
-        format!("GF(2^8) allows {MOST_SHARDS} shards in all, not {}", k + m)
-    })
+    require(k + m <= MOST_SHARDS, || format!("GF(2^8) allows {MOST_SHARDS} shards in all, not {}", k + m))
 }
 
 /// The coding matrix of `rs:k+m`: `m` rows, `k` columns; needs `k + m <= 256`.
 #[must_use]
 pub fn normalised_cauchy(k: usize, m: usize) -> Matrix {
     let cauchy = isal_cauchy(k, m);
-    Matrix::from_fn(m, k, |row, column| {
-        gf::divide(cauchy.at(row, column), cauchy.at(0, column)).unwrap_or(0)
-    })
+    Matrix::from_fn(m, k, |row, column| gf::divide(cauchy.at(row, column), cauchy.at(0, column)).unwrap_or(0))
 }
 
 /// The coding rows of ISA-L's `gf_gen_cauchy1_matrix`: `1 / ((k + r) ^ j)`; needs `k + m <= 256`.
@@ -72,11 +65,6 @@ pub fn jerasure_cauchy(k: usize, m: usize) -> Matrix {
 
 /// The inverses of sums that are never zero, since rows and columns are numbered by distinct elements below 256.
 fn cauchy(m: usize, k: usize, sum: impl Fn(usize, usize) -> usize) -> Matrix {
-    assert!(
-        k + m <= MOST_SHARDS,
-        "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together"
-    );
-    Matrix::from_fn(m, k, |row, column| {
-        gf::inverse(sum(row, column) as u8).unwrap_or(0)
-    })
+    assert!(k + m <= MOST_SHARDS, "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together");
+    Matrix::from_fn(m, k, |row, column| gf::inverse(sum(row, column) as u8).unwrap_or(0))
 }

@@ -27,14 +27,9 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let most = most_data_shards(m);
     require(k <= most, || match most {
         0 => format!("with {m} parities this matrix is not known to be MDS, rs:{k}+{m} is"),
-        _ => format!(
-            "with {m} parities this matrix is MDS only up to {most} data shards, rs:{k}+{m} always is"
-        ),
+        _ => format!("with {m} parities this matrix is MDS only up to {most} data shards, rs:{k}+{m} always is"),
     })?;
-    Ok(Arc::new(LinearCode::systematic_mds(
-        format!("rs-vandermonde:{k}+{m}"),
-        &isal_vandermonde(k, m),
-    )))
+    Ok(Arc::new(LinearCode::systematic_mds(format!("rs-vandermonde:{k}+{m}"), &isal_vandermonde(k, m))))
 }
 
 /// The most data shards for which any `m` losses can be decoded.

@@ -20,11 +20,7 @@ struct Step {
 impl Span {
     /// The span of nothing, in a space of so many columns.
     pub(super) fn new(columns: usize) -> Span {
-        Span {
-            columns,
-            members: Vec::new(),
-            echelon: Vec::new(),
-        }
+        Span { columns, members: Vec::new(), echelon: Vec::new() }
     }
 
     /// Names of the rows taken in, in that order.
@@ -47,21 +43,14 @@ impl Span {
             gf::scale(&mut combination, inverse);
         }
         self.members.push(name);
-        self.echelon.push(Step {
-            pivot,
-            row: residual,
-            combination,
-        });
+        self.echelon.push(Step { pivot, row: residual, combination });
     }
 
     /// Coefficients over the members that give this row; `None` if it is not in the span.
     pub(super) fn express(&self, row: &[u8]) -> Option<Vec<u8>> {
         let (residual, mut combination) = self.reduce(row);
         combination.truncate(self.members.len());
-        residual
-            .iter()
-            .all(|&element| element == 0)
-            .then_some(combination)
+        residual.iter().all(|&element| element == 0).then_some(combination)
     }
 
     /// What is left of the row after subtracting a combination of members, and that combination.

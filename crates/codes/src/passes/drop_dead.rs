@@ -23,22 +23,12 @@ pub fn drop_dead(mut program: Program) -> Program {
 }
 
 fn live_part(op: Op, live: &[bool]) -> Option<Op> {
-    let rows: Vec<usize> = (0..op.targets().len())
-        .filter(|&row| live[op.targets()[row]])
-        .collect();
+    let rows: Vec<usize> = (0..op.targets().len()).filter(|&row| live[op.targets()[row]]).collect();
     match op {
         _ if rows.is_empty() => None,
-        Op::Dot {
-            from,
-            to,
-            coefficients,
-        } if rows.len() < to.len() => {
+        Op::Dot { from, to, coefficients } if rows.len() < to.len() => {
             let to = rows.iter().map(|&row| to[row]).collect();
-            Some(Op::Dot {
-                from,
-                to,
-                coefficients: coefficients.select_rows(&rows),
-            })
+            Some(Op::Dot { from, to, coefficients: coefficients.select_rows(&rows) })
         }
         op => Some(op),
     }

@@ -28,28 +28,15 @@ fn joinable(earlier: &Op, op: &Op) -> bool {
 
 fn join(earlier: &Op, op: &Op) -> Op {
     let from = earlier.sources().to_vec();
-    let to: Vec<SymbolId> = earlier
-        .targets()
-        .iter()
-        .chain(op.targets())
-        .copied()
-        .collect();
+    let to: Vec<SymbolId> = earlier.targets().iter().chain(op.targets()).copied().collect();
     let narrow = op.coefficients();
     let widened = Matrix::from_fn(narrow.rows(), from.len(), |row, column| {
         // A symbol may be named more than once; its coefficients add up, and go to its first place.
         if from[..column].contains(&from[column]) {
             return 0;
         }
-        let named = op
-            .sources()
-            .iter()
-            .enumerate()
-            .filter(|&(_, source)| *source == from[column]);
+        let named = op.sources().iter().enumerate().filter(|&(_, source)| *source == from[column]);
         named.fold(0, |sum, (index, _)| sum ^ narrow.at(row, index))
     });
-    Op::Dot {
-        from,
-        to,
-        coefficients: earlier.coefficients().stack(&widened),
-    }
+    Op::Dot { from, to, coefficients: earlier.coefficients().stack(&widened) }
 }

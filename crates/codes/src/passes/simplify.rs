@@ -7,21 +7,11 @@ use crate::program::{Op, Program};
 #[must_use]
 pub fn simplify(mut program: Program) -> Program {
     for op in &mut program.ops {
-        if let Op::Dot {
-            from,
-            to,
-            coefficients,
-        } = op
+        if let Op::Dot { from, to, coefficients } = op
             && let [to] = to[..]
-            && coefficients
-                .row(0)
-                .iter()
-                .all(|&coefficient| coefficient == 1)
+            && coefficients.row(0).iter().all(|&coefficient| coefficient == 1)
         {
-            *op = Op::Xor {
-                from: std::mem::take(from),
-                to,
-            };
+            *op = Op::Xor { from: std::mem::take(from), to };
         }
         if let Op::Xor { from, to } = op
             && let [from] = from[..]

@@ -4,11 +4,7 @@ use super::{Isa, Step, portable};
 use crate::gf::mul;
 use std::arch::x86_64::*;
 
-pub(super) const ISA: Isa = Isa {
-    name: "avx2",
-    is_available: || is_x86_feature_detected!("avx2"),
-    kernel,
-};
+pub(super) const ISA: Isa = Isa { name: "avx2", is_available: || is_x86_feature_detected!("avx2"), kernel };
 
 /// Bytes of a vector.
 const VECTOR_BYTES: usize = 32;
@@ -60,19 +56,11 @@ unsafe fn kernel(step: &Step, symbols: &[*mut u8], bytes: usize) {
 /// As [`super::Kernel`] says; `bytes` is a multiple of [`VECTOR_BYTES`], the step has `TARGETS` targets, and `SUM` only
 /// if the first is the plain sum.
 #[target_feature(enable = "avx2")]
-unsafe fn combine<const TARGETS: usize, const SUM: bool>(
-    step: &Step,
-    symbols: &[*mut u8],
-    bytes: usize,
-) {
+unsafe fn combine<const TARGETS: usize, const SUM: bool>(step: &Step, symbols: &[*mut u8], bytes: usize) {
     let low_nibble = _mm256_set1_epi8(0x0f);
     for at in (0..bytes).step_by(VECTOR_BYTES) {
         let mut sums = [_mm256_setzero_si256(); TARGETS];
-        for (source, coefficients) in step
-            .sources
-            .iter()
-            .zip(step.coefficients.chunks_exact(TARGETS))
-        {
+        for (source, coefficients) in step.sources.iter().zip(step.coefficients.chunks_exact(TARGETS)) {
             // SAFETY: ids are in range, and every source is valid for `bytes` bytes.
             let value = unsafe {
                 let start = symbols.get_unchecked(*source as usize).add(at);
@@ -88,9 +76,7 @@ unsafe fn combine<const TARGETS: usize, const SUM: bool>(
                 let products = NIBBLES[coefficients[target] as usize].as_ptr();
                 // SAFETY: a table has 16 products of each half.
                 let (of_low, of_high) = unsafe {
-                    let table = |start: *const u8| {
-                        _mm256_broadcastsi128_si256(_mm_loadu_si128(start.cast()))
-                    };
+                    let table = |start: *const u8| _mm256_broadcastsi128_si256(_mm_loadu_si128(start.cast()));
                     (table(products), table(products.add(16)))
                 };
                 *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(of_low, low));
@@ -100,9 +86,7 @@ unsafe fn combine<const TARGETS: usize, const SUM: bool>(
         for (target, &sum) in sums.iter().enumerate() {
             // SAFETY: ids are in range, and every target is valid for `bytes` bytes.
             unsafe {
-                let start = symbols
-                    .get_unchecked(*step.targets.get_unchecked(target) as usize)
-                    .add(at);
+                let start = symbols.get_unchecked(*step.targets.get_unchecked(target) as usize).add(at);
                 _mm256_storeu_si256(start.cast(), sum);
             }
         }

@@ -3,16 +3,10 @@
 use super::{Isa, Step};
 use std::arch::x86_64::*;
 
-pub(super) const ISA: Isa = Isa {
-    name: "avx512-gfni",
-    is_available,
-    kernel,
-};
+pub(super) const ISA: Isa = Isa { name: "avx512-gfni", is_available, kernel };
 
 fn is_available() -> bool {
-    is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("gfni")
+    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("gfni")
 }
 
 /// Bytes of a vector.
@@ -85,9 +79,7 @@ unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool
     // SAFETY: ids are in range, and every symbol is valid for the selected bytes.
     let load = |source: u32| -> [__m512i; VECTORS] {
         let start = unsafe { symbols.get_unchecked(source as usize).add(at) };
-        std::array::from_fn(|vector| unsafe {
-            _mm512_maskz_loadu_epi8(mask, start.add(vector * VECTOR_BYTES).cast())
-        })
+        std::array::from_fn(|vector| unsafe { _mm512_maskz_loadu_epi8(mask, start.add(vector * VECTOR_BYTES).cast()) })
     };
     let mut sums = [[_mm512_setzero_si512(); VECTORS]; TARGETS];
     let mut pairs = step.sources.chunks_exact(2);
@@ -97,17 +89,13 @@ unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool
         for (target, sum) in sums.iter_mut().enumerate() {
             if SUM && target == 0 {
                 for vector in 0..VECTORS {
-                    sum[vector] =
-                        _mm512_ternarylogic_epi64::<XOR3>(sum[vector], a[vector], b[vector]);
+                    sum[vector] = _mm512_ternarylogic_epi64::<XOR3>(sum[vector], a[vector], b[vector]);
                 }
                 continue;
             }
             // SAFETY: there is a matrix for each source and target.
             let (by_a, by_b) = unsafe { (*affine.add(target), *affine.add(TARGETS + target)) };
-            let (by_a, by_b) = (
-                _mm512_set1_epi64(by_a as i64),
-                _mm512_set1_epi64(by_b as i64),
-            );
+            let (by_a, by_b) = (_mm512_set1_epi64(by_a as i64), _mm512_set1_epi64(by_b as i64));
             for vector in 0..VECTORS {
                 let a = _mm512_gf2p8affine_epi64_epi8::<0>(a[vector], by_a);
                 let b = _mm512_gf2p8affine_epi64_epi8::<0>(b[vector], by_b);
@@ -136,9 +124,7 @@ unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool
         for (vector, &value) in sum.iter().enumerate() {
             // SAFETY: ids are in range, and every target is valid for the selected bytes.
             unsafe {
-                let start = symbols
-                    .get_unchecked(*step.targets.get_unchecked(target) as usize)
-                    .add(at);
+                let start = symbols.get_unchecked(*step.targets.get_unchecked(target) as usize).add(at);
                 _mm512_mask_storeu_epi8(start.add(vector * VECTOR_BYTES).cast(), mask, value);
             }
         }

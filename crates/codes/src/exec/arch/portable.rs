@@ -4,11 +4,7 @@ use super::{Isa, Step};
 use crate::gf::MUL;
 use std::slice;
 
-pub(super) const ISA: Isa = Isa {
-    name: "portable",
-    is_available: || true,
-    kernel,
-};
+pub(super) const ISA: Isa = Isa { name: "portable", is_available: || true, kernel };
 
 /// # Safety
 /// As [`super::Kernel`] says.
@@ -25,22 +21,17 @@ pub(super) unsafe fn kernel_from(step: &Step, symbols: &[*mut u8], start: usize,
     let bytes = end - start;
     for (row, &target) in step.targets.iter().enumerate() {
         // SAFETY: a target is valid for writing, and overlaps no source.
-        let target =
-            unsafe { slice::from_raw_parts_mut(symbols[target as usize].add(start), bytes) };
+        let target = unsafe { slice::from_raw_parts_mut(symbols[target as usize].add(start), bytes) };
         target.fill(0);
         for (column, &source) in step.sources.iter().enumerate() {
             // SAFETY: a source is valid for reading.
-            let source =
-                unsafe { slice::from_raw_parts(symbols[source as usize].add(start), bytes) };
+            let source = unsafe { slice::from_raw_parts(symbols[source as usize].add(start), bytes) };
             let coefficient = step.coefficients[column * step.targets.len() + row];
             if coefficient == 1 {
                 target.iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
             } else {
                 let products = &MUL[coefficient as usize];
-                target
-                    .iter_mut()
-                    .zip(source)
-                    .for_each(|(t, s)| *t ^= products[*s as usize]);
+                target.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
             }
         }
     }

@@ -1,0 +1,7 @@
+//! The crate through its public face.
+
+mod erasures;
+mod golden;
+mod plans;
+mod run;
+mod stripe;
