@@ -1,0 +1,126 @@
+//! A node that is not asked too much: calls at a time, and bytes a second.
+
+use crate::error::NodeError;
+use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+use weft_format::ShardKey;
+
+/// How much a node is asked at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls under way at one time; 0 counts as 1.
+    pub concurrent_calls: usize,
+    /// Shard bytes sent and received, together; `None`: as fast as it goes.
+    pub bytes_per_second: Option<NonZeroU64>,
+}
+
+/// A node within limits. Callers beyond them wait in the order they came.
+pub struct LimitNode {
+    node: Arc<dyn Node>,
+    calls: Semaphore,
+    rate: Option<Rate>,
+}
+
+/// What has been moved is paid for with time; who comes next waits until it is.
+struct Rate {
+    bytes_per_second: NonZeroU64,
+    paid_at: Mutex<Instant>,
+    queue: tokio::sync::Mutex<()>,
+}
+
+impl Rate {
+    async fn wait_until_paid(&self) {
+        let _turn = self.queue.lock().await;
+        let paid_at = *self.paid_at.lock();
+        tokio::time::sleep_until(paid_at).await;
+    }
+
+    fn charge(&self, bytes: usize) {
+        let seconds = bytes as f64 / self.bytes_per_second.get() as f64;
+        // A day is longer than any transfer takes and far from the clock's end.
+        let time = Duration::try_from_secs_f64(seconds).map_or(LONGEST_DEBT, |time| time.min(LONGEST_DEBT));
+        let mut paid_at = self.paid_at.lock();
+        *paid_at = (*paid_at).max(Instant::now()) + time;
+    }
+}
+
+const LONGEST_DEBT: Duration = Duration::from_secs(24 * 3600);
+
+impl LimitNode {
+    /// `node` within `limits`. Waits by tokio's clock.
+    pub fn new(node: Arc<dyn Node>, limits: Limits) -> Self {
+        let rate = limits.bytes_per_second.map(|bytes_per_second| Rate {
+            bytes_per_second,
+            paid_at: Mutex::new(Instant::now()),
+            queue: tokio::sync::Mutex::new(()),
+        });
+        let calls = Semaphore::new(limits.concurrent_calls.clamp(1, Semaphore::MAX_PERMITS));
+        Self { node, calls, rate }
+    }
+
+    async fn turn(&self) -> SemaphorePermit<'_> {
+        self.calls.acquire().await.expect("the semaphore is never closed")
+    }
+}
+
+#[async_trait]
+impl Node for LimitNode {
+    fn capability(&self) -> &Capability {
+        self.node.capability()
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        let _turn = self.turn().await;
+        if let Some(rate) = &self.rate {
+            rate.wait_until_paid().await;
+            rate.charge(parts.iter().map(Bytes::len).sum());
+        }
+        self.node.put(key, parts).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        let _turn = self.turn().await;
+        if let Some(rate) = &self.rate {
+            rate.wait_until_paid().await;
+        }
+        let bytes = self.node.get(key, range).await?;
+        // Only now is it known how many there are.
+        if let Some(rate) = &self.rate {
+            rate.charge(bytes.len());
+        }
+        Ok(bytes)
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        let _turn = self.turn().await;
+        self.node.stat(key).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        let _turn = self.turn().await;
+        self.node.list(after, limit).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        let _turn = self.turn().await;
+        self.node.remove(key).await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        let _turn = self.turn().await;
+        self.node.space().await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        let _turn = self.turn().await;
+        self.node.identity().await
+    }
+}

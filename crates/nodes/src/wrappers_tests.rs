@@ -1,0 +1,232 @@
+use super::fault::{Rates, seeded};
+use super::*;
+use crate::conformance::{check_all, key, shard};
+use crate::{MemoryNode, Node, NodeError, NodeErrorKind, NodeIdentity};
+use bytes::Bytes;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use weft_format::shard::{HEADER_BYTES, ShardIdentity, verify_object};
+use weft_format::{NodeId, VolumeId};
+
+const VOLUME: VolumeId = VolumeId(1);
+
+fn memory() -> Arc<dyn Node> {
+    Arc::new(MemoryNode::new("memory", NodeIdentity { volume: VOLUME, node: NodeId(2) }, 1 << 30))
+}
+
+const PATIENT: RetryPolicy = RetryPolicy { attempts: 4, first_delay_ms: 100, longest_delay_ms: 300 };
+
+fn faulty(script: impl FnMut(&fault::Call) -> Fault + Send + 'static) -> Arc<FaultNode> {
+    Arc::new(FaultNode::new(memory(), "faulty", Box::new(script)))
+}
+
+fn kind<T>(result: Result<T, NodeError>) -> Option<NodeErrorKind> {
+    result.err().map(|error| error.kind)
+}
+
+#[tokio::test]
+async fn each_wrapper_conforms() {
+    check_all(|| async { Arc::new(VerifyNode::new(memory(), "verified", VOLUME)) as Arc<dyn Node> }).await;
+    check_all(|| async { Arc::new(RetryNode::new(memory(), PATIENT, 1)) as Arc<dyn Node> }).await;
+    check_all(|| async { Arc::new(RecordNode::new(memory(), 10)) as Arc<dyn Node> }).await;
+    check_all(|| async { faulty(|_| Fault::None) as Arc<dyn Node> }).await;
+    let limits = Limits { concurrent_calls: 2, bytes_per_second: NonZeroU64::new(1 << 40) };
+    check_all(|| async { Arc::new(LimitNode::new(memory(), limits)) as Arc<dyn Node> }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_makes_a_node_that_fails_now_and_then_conform() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let patient = RetryPolicy { attempts: 50, ..PATIENT };
+        let rates = Rates { fail_per_mille: 300, ..Rates::default() };
+        check_all(|| async {
+            let mut script = seeded(seed, rates);
+            // Who removes again what may be removed already cannot tell whether it ever was there.
+            let faulty = faulty(move |call| match call.operation {
+                Operation::Remove => Fault::None,
+                _ => script(call),
+            });
+            Arc::new(RetryNode::new(faulty, patient, seed)) as Arc<dyn Node>
+        })
+        .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_is_bounded_and_only_for_what_may_pass() {
+    for (kind_of_failure, attempts) in [
+        (NodeErrorKind::Io, 4),
+        (NodeErrorKind::Unavailable, 4),
+        (NodeErrorKind::TimedOut, 4),
+        (NodeErrorKind::NotFound, 1),
+        (NodeErrorKind::Full, 1),
+        (NodeErrorKind::WrongNode, 1),
+        (NodeErrorKind::Corrupt, 1),
+    ] {
+        let faulty = faulty(move |_| Fault::Fail(kind_of_failure));
+        let recorded = Arc::new(RecordNode::new(faulty, 100));
+        let node = RetryNode::new(recorded.clone(), PATIENT, 7);
+        let start = Instant::now();
+        assert_eq!(kind(node.get(key(1, 0), 0..1).await), Some(kind_of_failure));
+        assert_eq!(recorded.take_calls().len(), attempts);
+        // 100 + 200 + 300 at most, half of it at least.
+        let waited = start.elapsed();
+        let expected = if attempts == 1 { 0..=0 } else { 300..=603 };
+        assert!(expected.contains(&waited.as_millis()), "{waited:?}");
+    }
+}
+
+#[test]
+fn retry_delays_are_capped_and_never_overflow() {
+    for (failures, random, expected_ms) in [(1, 0, 50), (1, 50, 100), (2, 0, 100), (3, 150, 300), (u32::MAX, 0, 150)] {
+        assert_eq!(PATIENT.delay(failures, random), Duration::from_millis(expected_ms));
+    }
+    let endless = RetryPolicy { attempts: 0, first_delay_ms: u64::MAX, longest_delay_ms: u64::MAX };
+    assert_eq!(endless.delay(9, u64::MAX).as_millis() >> 63, 1);
+}
+
+#[tokio::test]
+async fn a_remove_whose_answer_was_lost_is_a_remove() {
+    let faulty = faulty(|_| Fault::None);
+    let node = RetryNode::new(faulty.clone(), RetryPolicy { first_delay_ms: 0, ..PATIENT }, 1);
+    node.put(key(1, 0), &[shard(VOLUME, key(1, 0), 10, 1)]).await.unwrap();
+    let mut first = true;
+    faulty.set_script(Box::new(move |_| {
+        if std::mem::take(&mut first) { Fault::FailAfter(NodeErrorKind::Io) } else { Fault::None }
+    }));
+    node.remove(key(1, 0)).await.unwrap();
+    assert_eq!(kind(node.remove(key(1, 0)).await), Some(NodeErrorKind::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_keeps_the_rate() {
+    let limits = Limits { concurrent_calls: 10, bytes_per_second: NonZeroU64::new(1_000) };
+    let node = LimitNode::new(memory(), limits);
+    let start = Instant::now();
+    let bytes = Bytes::from(vec![0; 500]);
+    for index in 0..10 {
+        node.put(key(1, index), std::slice::from_ref(&bytes)).await.unwrap();
+    }
+    // The last of 10 waits for the 9 before it.
+    assert!((4_500..4_520).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    for index in 0..10 {
+        node.get(key(1, index), 0..u64::MAX).await.unwrap();
+    }
+    assert!((9_500..9_550).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_keeps_the_number_of_calls() {
+    let slow = faulty(|_| Fault::Delay(Duration::from_secs(1)));
+    let node = Arc::new(LimitNode::new(slow, Limits { concurrent_calls: 3, bytes_per_second: None }));
+    let start = Instant::now();
+    let calls: Vec<_> = (0..9)
+        .map(|_| {
+            let node = Arc::clone(&node);
+            tokio::spawn(async move { node.space().await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert!((3_000..3_010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn record_counts_and_remembers() {
+    let node = RecordNode::new(memory(), 2);
+    let bytes = Bytes::from(vec![1; 100]);
+    node.put(key(1, 0), &[bytes.clone(), bytes]).await.unwrap();
+    node.get(key(1, 0), 50..150).await.unwrap();
+    node.get(key(1, 1), 0..10).await.unwrap_err();
+    node.space().await.unwrap();
+    let expected = Counts { puts: 1, gets: 1, others: 1, failures: 1, bytes_read: 100, bytes_written: 200 };
+    assert_eq!(node.counts(), expected);
+    let calls = node.take_calls();
+    let failed = record::Call {
+        operation: Operation::Get,
+        key: Some(key(1, 1)),
+        range: Some(0..10),
+        bytes: 0,
+        failure: Some(NodeErrorKind::NotFound),
+    };
+    assert_eq!((calls.len(), &calls[0]), (2, &failed));
+    assert_eq!(node.take_calls(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn faults_do_what_they_say() {
+    let faulty = faulty(|_| Fault::None);
+    let (mine, other) = (key(1, 0), key(2, 0));
+    let bytes = shard(VOLUME, mine, 1_000, 1);
+    let other_bytes = shard(VOLUME, other, 1_000, 2);
+    faulty.put(mine, std::slice::from_ref(&bytes)).await.unwrap();
+    faulty.put(other, std::slice::from_ref(&other_bytes)).await.unwrap();
+    let set = |fault: Fault| faulty.set_script(Box::new(move |_| fault));
+
+    set(Fault::Short { bytes: 10 });
+    assert_eq!(faulty.get(mine, 0..100).await.unwrap(), bytes.slice(..90));
+    set(Fault::FlipBit { bit: 8 * 100 + 3 });
+    assert_eq!(faulty.get(mine, 0..100).await.unwrap()[0], bytes[0] ^ 8);
+    set(Fault::Other(other));
+    assert_eq!(faulty.get(mine, 0..u64::MAX).await.unwrap(), other_bytes);
+    set(Fault::Lie);
+    faulty.remove(mine).await.unwrap();
+    faulty.put(key(3, 0), &[Bytes::new()]).await.unwrap();
+    set(Fault::None);
+    assert_eq!(faulty.get(mine, 0..u64::MAX).await.unwrap(), bytes);
+    assert_eq!(kind(faulty.stat(key(3, 0)).await), Some(NodeErrorKind::NotFound));
+    set(Fault::FlipBit { bit: 0 });
+    faulty.put(key(4, 0), std::slice::from_ref(&bytes)).await.unwrap();
+    set(Fault::None);
+    assert_ne!(faulty.get(key(4, 0), 0..u64::MAX).await.unwrap(), bytes);
+    set(Fault::Silence);
+    tokio::time::timeout(Duration::from_secs(3600), faulty.space()).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn seeded_faults_are_the_same_again() {
+    let rates = Rates { fail_per_mille: 100, flip_per_mille: 100, short_per_mille: 100, lie_per_mille: 100 };
+    let faults = |seed| {
+        let mut script = seeded(seed, rates);
+        (0..1_000)
+            .map(|number| script(&fault::Call { number, operation: Operation::Get, key: None }))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(faults(5), faults(5));
+    assert_ne!(faults(5), faults(6));
+    let healthy = faults(5).into_iter().filter(|fault| *fault == Fault::None).count();
+    assert!((500..700).contains(&healthy), "{healthy} of 1000");
+}
+
+#[tokio::test]
+async fn verify_lets_nothing_bad_in_or_out() {
+    let faulty = faulty(|_| Fault::None);
+    let node = VerifyNode::new(faulty.clone(), "verified", VOLUME);
+    let (mine, other) = (key(1, 0), key(1, 1));
+    let bytes = shard(VOLUME, mine, 5_000, 1);
+    let corrupt = Some(NodeErrorKind::Corrupt);
+    assert_eq!(kind(node.put(other, std::slice::from_ref(&bytes)).await), corrupt, "under another name");
+    assert_eq!(kind(node.put(mine, &[bytes.slice(1..)]).await), corrupt, "not a shard");
+    let foreign = shard(VolumeId(9), mine, 5_000, 1);
+    assert_eq!(kind(node.put(mine, &[foreign]).await), corrupt, "of another volume");
+    node.put(mine, std::slice::from_ref(&bytes)).await.unwrap();
+    node.put(other, &[shard(VOLUME, other, 5_000, 1)]).await.unwrap();
+    for bit in 0..bytes.len() * 8 {
+        faulty.set_script(Box::new(move |_| Fault::FlipBit { bit }));
+        assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "bit {bit}");
+    }
+    for missing in 1..=bytes.len() {
+        faulty.set_script(Box::new(move |_| Fault::Short { bytes: missing }));
+        assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "{missing} bytes short");
+    }
+    faulty.set_script(Box::new(move |_| Fault::Other(other)));
+    assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "another shard's bytes");
+    assert_eq!(kind(node.get(mine, 0..HEADER_BYTES as u64).await), corrupt, "another shard's header");
+    faulty.set_script(Box::new(|_| Fault::None));
+    let whole = node.get(mine, 0..u64::MAX).await.unwrap();
+    verify_object(&ShardIdentity { volume: VOLUME, key: mine }, &whole).unwrap();
+}
