@@ -84,12 +84,13 @@ pub async fn collect(
     options: Options,
     now_ms: u64,
 ) -> Result<Report, CareError> {
-    let in_use = options.in_use || job_runs(&*catalogue, now_ms)?;
+    let repair_runs = job_runs(&*catalogue, now_ms)?;
+    let in_use = options.in_use || repair_runs;
     let grace_ms = if in_use { options.grace_ms.max(GRACE_MS) } else { options.grace_ms };
     let options = Options { grace_ms, ..options };
     let roster = Roster::probe(&*catalogue, transfer).await?;
     let trash = trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await?;
-    let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, now_ms).await?;
+    let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, repair_runs, now_ms).await?;
     let mut report = Report { grace_ms, trash, orphans, ..Report::default() };
     find_thin(&*catalogue, &mut report)?;
     Ok(report)

@@ -69,8 +69,6 @@ impl Mender {
     pub async fn mend(&self, segment: SegmentId, look: Look, heal: bool) -> Result<Mended, CatalogueError> {
         let mut mended = Mended::default();
         let mut before: Option<Inspected> = None;
-        // How many shards to rebuild at once; falls when there is no room for more.
-        let mut at_once = usize::MAX;
         let mut verified_again = false;
         let mut round = 0;
         loop {
@@ -85,7 +83,7 @@ impl Mender {
             if before.is_none() {
                 mended.found = self.complaints(&record, &verdicts);
             }
-            let (targets, moving) = targets(&verdicts, at_once);
+            let (targets, moving) = targets(&verdicts);
             if targets.is_empty() || !heal {
                 if look == Look::Everything && verdicts.iter().all(Standing::is_there) {
                     self.catalogue.clear_damaged(segment)?;
@@ -106,7 +104,7 @@ impl Mender {
                     match self.catalogue.replace_segment(segment, &record, &rebuilt.record) {
                         Ok(()) => {
                             let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
-                            *count += targets.len() as u64;
+                            *count += rebuilt.placed.len() as u64;
                             self.remove_replaced(segment, &record, &rebuilt, &verdicts).await;
                         }
                         // Somebody else was quicker: look at what there is now. What was stored here is an orphan.
@@ -114,7 +112,6 @@ impl Mender {
                         Err(error) => return Err(error),
                     }
                 }
-                Err(RebuildError::Placement { .. }) if targets.len() > 1 => at_once = targets.len() / 2,
                 // A survivor passes its checksums and is still not what it should be: find out which.
                 Err(RebuildError::Mismatch { .. }) if !verified_again => {
                     verified_again = true;
@@ -193,11 +190,11 @@ impl Mender {
 
 /// Which shards to rebuild in one step, and whether they are merely to be moved. What is lost comes first; sound shards
 /// move one by one, so that none is without its helpers.
-fn targets(verdicts: &[Standing], at_once: usize) -> (Vec<ShardIndex>, bool) {
+fn targets(verdicts: &[Standing]) -> (Vec<ShardIndex>, bool) {
     let which = |wanted: fn(&Standing) -> bool| {
         (0u16..).zip(verdicts).filter(move |(_, verdict)| wanted(verdict)).map(|(index, _)| ShardIndex(index))
     };
-    let lost: Vec<_> = which(|verdict| matches!(verdict, Standing::Lost(_))).take(at_once).collect();
+    let lost: Vec<_> = which(|verdict| matches!(verdict, Standing::Lost(_))).collect();
     if !lost.is_empty() {
         return (lost, false);
     }

@@ -245,6 +245,8 @@ impl Run<'_> {
         let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
         let mut stop: Option<CareError> = None;
         self.job.update(|progress| progress.phase = "rebuilding");
+        // Before the first shard is stored: the collector leaves a running repair's shards alone.
+        self.note(began)?;
         loop {
             while stop.is_none() && in_hand.len() < self.options.workers.max(1) && work.queue.waiting_count() > 0 {
                 if let Err(cancelled) = self.job.checkpoint().await {

@@ -53,6 +53,7 @@ pub(super) async fn remove(
     roster: &Roster,
     job: &Job,
     options: Options,
+    repair_runs: bool,
     now_ms: u64,
 ) -> Result<Orphans, CareError> {
     let mut orphans = Orphans::default();
@@ -68,7 +69,7 @@ pub(super) async fn remove(
             Err(error) => orphans.skipped_nodes.push((facts.record.name.clone(), error.to_string())),
             Ok(keys) => {
                 orphans.listed_count += keys.len() as u64;
-                let sweep = Sweep { catalogue, node: &*node, id: *id, job, options, now_ms };
+                let sweep = Sweep { catalogue, node: &*node, id: *id, job, options, repair_runs, now_ms };
                 let candidates = sweep.run(&keys, &before, &mut orphans).await?;
                 if !options.dry_run {
                     store(catalogue, *id, &candidates)?;
@@ -107,6 +108,8 @@ struct Sweep<'s> {
     id: NodeId,
     job: &'s Job,
     options: Options,
+    /// A repair may store a shard that an interrupted one stored before it, long ago, and commit it in a moment.
+    repair_runs: bool,
     now_ms: u64,
 }
 
@@ -117,7 +120,8 @@ impl Sweep<'_> {
         for key in keys {
             self.job.checkpoint().await?;
             // Read for each key when it is its turn, so after the node was listed: a record committed in between is seen.
-            if is_named(self.catalogue.segment(key.segment)?.as_ref(), self.id, *key) {
+            let record = self.catalogue.segment(key.segment)?;
+            if is_named(record.as_ref(), self.id, *key) {
                 continue;
             }
             let first_seen_ms = before.get(key).copied().unwrap_or(self.now_ms);
@@ -130,7 +134,9 @@ impl Sweep<'_> {
                     continue;
                 }
             };
-            if !is_ripe(*key, stat.modified_ms, first_seen_ms, self.options.grace_ms, self.now_ms) {
+            let may_be_a_repairs = self.repair_runs && record.is_some();
+            let ripe = is_ripe(*key, stat.modified_ms, first_seen_ms, self.options.grace_ms, self.now_ms);
+            if may_be_a_repairs || !ripe {
                 candidates.insert(*key, first_seen_ms);
                 orphans.young_count += 1;
                 continue;
@@ -149,6 +155,10 @@ impl Sweep<'_> {
             }
             orphans.removed_count += 1;
             orphans.removed_bytes += stat.bytes;
+            // Whoever committed it in this very moment, against all grace, must not be left believing that it is there.
+            if is_named(self.catalogue.segment(key.segment)?.as_ref(), self.id, *key) {
+                self.catalogue.mark_damaged(key.segment)?;
+            }
         }
         Ok(candidates)
     }

@@ -1,0 +1,392 @@
+//! Repair: nodes lost, silent, emptied; crashes at every step; races with deletes and other repairs.
+
+mod harness;
+
+use harness::{NOW_MS, World, key};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::Notify;
+use weft_care::catalogue::memory::MemoryCatalogue;
+use weft_care::{CareError, Catalogue, CatalogueError, Job, JobRecord, Trashed, collect, record, repair};
+use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::{NodeId, SegmentId};
+use weft_nodes::Node;
+use weft_nodes::wrappers::{Fault, FaultNode};
+
+fn lose(world: &World, nodes: &[u128]) {
+    for id in nodes {
+        world.change_node(NodeId(*id), |record| record.state = NodeState::Lost);
+    }
+}
+
+async fn collect_all(world: &World) -> collect::Report {
+    let options = collect::Options { grace_ms: 0, in_use: false, dry_run: false };
+    let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
+    report.expect("collected")
+}
+
+#[tokio::test]
+async fn two_lost_nodes_are_rebuilt_on_the_others_and_forgotten() {
+    let mut world = World::new(8);
+    for number in 0..12 {
+        world.write(number, if number % 2 == 0 { "rs:4+2" } else { "replica:3" }).await;
+    }
+    lose(&world, &[1, 2]);
+    let estimate = repair::estimate(&*world.catalogue, &world.transfer()).await.expect("estimated");
+    let report = world.repair(&world.transfer_without(&[NodeId(1), NodeId(2)])).await.expect("repaired");
+    assert!(report.census.is_whole(), "{report:?}");
+    assert_eq!(report.census.margin, Some(2));
+    assert_eq!(report.rebuilt_count, estimate.lost_shard_count);
+    assert_eq!(report.bytes_written, estimate.bytes_to_write);
+    assert_eq!(report.forgotten_nodes, ["n1", "n2"]);
+    assert!(world.named().iter().all(|(node, _)| node.0 > 2));
+    world.nodes.retain(|id, _| id.0 > 2);
+    world.assert_contents().await;
+    // Two others.
+    lose(&world, &[3, 4]);
+    world.add_node(11);
+    world.add_node(12);
+    assert!(world.repair(&world.transfer_without(&[NodeId(3), NodeId(4)])).await.expect("repaired").census.is_whole());
+    world.nodes.retain(|id, _| id.0 > 4);
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_silent_node_is_not_rebuilt_and_is_told_of() {
+    let mut world = World::new(8);
+    world.write(0, "rs:4+2").await;
+    let before = world.named();
+    let silent = before[0].0;
+    let report = world.repair(&world.transfer_without(&[silent])).await.expect("ended");
+    assert_eq!((report.rebuilt_count, report.census.silent_shard_count), (0, 1));
+    assert_eq!(report.census.margin, Some(1));
+    assert!(!report.census.is_whole());
+    assert_eq!(report.out_of_reach.len(), 1);
+    assert_eq!(world.named(), before);
+    // It was only away.
+    assert!(world.repair(&world.transfer()).await.expect("ended").census.is_whole());
+}
+
+#[tokio::test]
+async fn without_a_place_it_says_so_and_goes_on_when_there_is_one() {
+    let mut world = World::new(6);
+    for number in 0..3 {
+        world.write(number, "rs:4+2").await;
+    }
+    lose(&world, &[1, 2]);
+    let report = world.repair(&world.transfer()).await.expect("ended");
+    assert_eq!(report.failures.values().sum::<u64>(), 3, "{:?}", report.failures);
+    assert_eq!(report.failures.len(), 1, "one reason, told once: {:?}", report.failures);
+    assert_eq!((report.census.margin, report.census.degraded_count), (Some(0), 3));
+    // One new node for two lost ones: each segment is a shard better off.
+    world.add_node(7);
+    let report = world.repair(&world.transfer()).await.expect("ended");
+    assert_eq!((report.census.margin, report.rebuilt_count), (Some(1), 3));
+    world.add_node(8);
+    assert!(world.repair(&world.transfer()).await.expect("ended").census.is_whole());
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn lost_files_are_named() {
+    let mut world = World::new(6);
+    world.write(1, "raid5:6").await;
+    world.write(2, "rs:4+2").await;
+    lose(&world, &[1, 2]);
+    world.add_node(7);
+    world.add_node(8);
+    let report = world.repair(&world.transfer()).await.expect("ended");
+    assert_eq!(report.census.lost_count, 1);
+    assert_eq!(report.census.lost_paths, ["/f1".to_owned()].into());
+    assert_eq!((report.census.whole_count, report.census.margin), (1, Some(2)));
+}
+
+#[tokio::test]
+async fn a_node_being_emptied_gives_its_shards_to_others() {
+    let mut world = World::new(7);
+    for number in 0..4 {
+        world.write(number, "rs:4+2").await;
+    }
+    let drained = world.named()[0].0;
+    world.change_node(drained, |record| record.state = NodeState::Draining);
+    let report = world.repair(&world.transfer()).await.expect("repaired");
+    assert!(report.moved_count > 0 && report.rebuilt_count == 0);
+    assert!(world.named().iter().all(|(node, _)| *node != drained));
+    // The old shards wait for the collector: somebody may be reading them.
+    assert!(world.stored().await.iter().any(|(node, _)| *node == drained));
+    collect_all(&world).await;
+    assert_eq!(world.stored().await, world.named());
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_corrupt_survivor_is_not_laundered_and_is_repaired_too() {
+    let mut world = World::new(7);
+    let segment = world.write(0, "rs:4+2").await;
+    let record = world.record(segment);
+    lose(&world, &[key(&record, segment, 5).0.0]);
+    // The first survivor that a repair would read.
+    world
+        .spoil(key(&record, segment, 0), |mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            Some(bytes)
+        })
+        .await;
+    let report = world.repair(&world.transfer()).await.expect("repaired");
+    assert!(report.census.is_whole(), "{report:?}");
+    assert_eq!(report.rebuilt_count, 2);
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_marked_segment_is_read_whole_and_the_mark_goes_when_it_is_sound() {
+    let mut world = World::new(6);
+    let segment = world.write(0, "rs:4+2").await;
+    world
+        .spoil(key(&world.record(segment), segment, 3), |mut bytes| {
+            *bytes.last_mut().expect("bytes") ^= 0x80;
+            Some(bytes)
+        })
+        .await;
+    world.catalogue.mark_damaged(segment).expect("marked");
+    let options = repair::Options::default();
+    let job = Job::default();
+    let report =
+        repair::repair(world.catalogue.clone(), &world.transfer(), &job, options, NOW_MS).await.expect("ended");
+    assert_eq!(report.rebuilt_count, 1);
+    assert_eq!(world.catalogue.damaged(None, 10), Ok(vec![]));
+    assert_eq!(world.sound_count(segment).await, 6);
+}
+
+#[tokio::test]
+async fn a_cancelled_repair_is_resumed() {
+    let mut world = World::new(8);
+    for number in 0..6 {
+        world.write(number, "rs:4+2").await;
+    }
+    lose(&world, &[1, 2]);
+    let (job, transfer) = (Job::default(), world.transfer());
+    job.cancel();
+    let options = repair::Options::default();
+    let cancelled = repair::repair(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
+    assert!(matches!(cancelled, Err(CareError::Cancelled(_))), "{cancelled:?}");
+    let left = JobRecord::load(&*world.catalogue, record::REPAIR).expect("read").expect("a record");
+    assert_eq!(left.ended_ms, None);
+    let report = repair::repair(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS + 5000).await;
+    let report = report.expect("repaired");
+    assert_eq!(report.started_ms, NOW_MS, "it goes on with what began before");
+    assert!(report.census.is_whole());
+    let ended = JobRecord::load(&*world.catalogue, record::REPAIR).expect("read").expect("a record");
+    assert!(ended.ended_ms.is_some());
+}
+
+/// Counts steps, calls of nodes and changes of the catalogue alike; after the last one allowed the process is as good as
+/// dead.
+struct Fuse {
+    left: AtomicI64,
+    dead: Notify,
+}
+
+impl Fuse {
+    /// Is this step still made?
+    fn burn(&self) -> bool {
+        let alive = self.left.fetch_sub(1, Ordering::SeqCst) > 0;
+        if !alive {
+            self.dead.notify_one();
+        }
+        alive
+    }
+}
+
+/// A catalogue of which the fuse cuts the changes off: before they are made, or after.
+struct Mortal {
+    inner: Arc<MemoryCatalogue>,
+    fuse: Arc<Fuse>,
+    after: bool,
+}
+
+impl Mortal {
+    fn change(&self, change: impl Fn() -> Result<(), CatalogueError>) -> Result<(), CatalogueError> {
+        let alive = self.fuse.burn();
+        if alive || self.after {
+            change()?;
+        }
+        if alive { Ok(()) } else { Err(CatalogueError::Failed("dead".into())) }
+    }
+}
+
+impl Catalogue for Mortal {
+    fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
+        self.inner.nodes()
+    }
+    fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.forget_node(node))
+    }
+    fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
+        self.inner.segment(segment)
+    }
+    fn segments(
+        &self,
+        after: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
+        self.inner.segments(after, limit)
+    }
+    fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
+        self.inner.live_bytes(segment)
+    }
+    fn replace_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        new: &SegmentRecord,
+    ) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.replace_segment(segment, expected, new))
+    }
+    fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
+        self.inner.damaged(after, limit)
+    }
+    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.mark_damaged(segment))
+    }
+    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.clear_damaged(segment))
+    }
+    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
+        self.inner.trash(before_ms, after, limit)
+    }
+    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.drop_segment(segment, expected))
+    }
+    fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
+        self.inner.paths(segment, limit)
+    }
+    fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
+        self.inner.job(name)
+    }
+    fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.set_job(name, record))
+    }
+}
+
+/// One node lost, one shard rotten, one marked: every way into a repair.
+async fn wounded() -> World {
+    let mut world = World::new(8);
+    for number in 0..2 {
+        world.write(number, "rs:4+2").await;
+    }
+    let segment = *world.files.keys().next().expect("a segment");
+    let record = world.record(segment);
+    lose(&world, &[key(&record, segment, 1).0.0]);
+    world
+        .spoil(key(&record, segment, 4), |mut bytes| {
+            bytes[300] ^= 4;
+            Some(bytes)
+        })
+        .await;
+    world.catalogue.mark_damaged(segment).expect("marked");
+    world
+}
+
+#[tokio::test]
+async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
+    for after in [false, true] {
+        for steps in 0.. {
+            let world = wounded().await;
+            let mut before = Vec::new();
+            for segment in world.files.keys() {
+                before.push(world.sound_count(*segment).await);
+            }
+            let fuse = Arc::new(Fuse { left: AtomicI64::new(steps), dead: Notify::new() });
+            let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
+                let fuse = fuse.clone();
+                let script = move |_: &_| match (fuse.burn(), after) {
+                    (true, _) => Fault::None,
+                    (false, false) => Fault::Silence,
+                    (false, true) => Fault::FailAfter(weft_nodes::NodeErrorKind::Unavailable),
+                };
+                Arc::new(FaultNode::new(node, "mortal", Box::new(script)))
+            });
+            let catalogue = Arc::new(Mortal { inner: world.catalogue.clone(), fuse: fuse.clone(), after });
+            let options = repair::Options::default();
+            let job = Job::default();
+            let killed = tokio::select! {
+                biased;
+                () = fuse.dead.notified() => true,
+                ended = repair::repair(catalogue, &transfer, &job, options, NOW_MS) => ended.is_err(),
+            };
+            for (segment, before) in world.files.keys().zip(before) {
+                let now = world.sound_count(*segment).await;
+                assert!(now >= before, "after {steps} steps: {now} sound shards where there were {before}");
+            }
+            let report = world.repair(&world.transfer()).await.expect("repaired");
+            assert!(report.census.is_whole(), "after {steps} steps: {report:?}");
+            world.assert_contents().await;
+            // The killed repair counts as running for a minute.
+            let options = collect::Options { grace_ms: 0, in_use: false, dry_run: false };
+            let gc =
+                collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
+            assert!(gc.expect("collected").orphans.failures.is_empty());
+            let nodes: Vec<NodeId> = world.catalogue.nodes().expect("nodes").iter().map(|(id, _)| *id).collect();
+            let stored: Vec<_> = world.stored().await.into_iter().filter(|(node, _)| nodes.contains(node)).collect();
+            assert_eq!(stored, world.named(), "after {steps} steps and a collection");
+            if !killed {
+                assert!(steps > 20, "a repair of two segments has more steps than {steps}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_repairs_at_once_end_whole_and_place_nothing_twice() {
+    let mut world = World::new(9);
+    for number in 0..8 {
+        world.write(number, "rs:4+2").await;
+    }
+    lose(&world, &[1, 2]);
+    let (one, other) = (world.transfer(), world.transfer());
+    let (one, other) = tokio::join!(world.repair(&one), world.repair(&other));
+    assert!(one.expect("repaired").census.is_whole());
+    assert!(other.expect("repaired").census.is_whole());
+    for segment in world.files.keys() {
+        assert_eq!(world.sound_count(*segment).await, 6);
+    }
+    collect_all(&world).await;
+    world.nodes.retain(|id, _| id.0 > 2);
+    assert_eq!(world.stored().await, world.named());
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_segment_deleted_under_its_repair_stays_deleted() {
+    let mut world = World::new(8);
+    let segment = world.write(0, "rs:4+2").await;
+    let kept = world.write(1, "rs:4+2").await;
+    lose(&world, &[1, 2]);
+    // Its file is deleted, and the collector comes by, at the moment of the first put.
+    let catalogue = world.catalogue.clone();
+    let transfer = world.transfer_through(|_, node| {
+        let catalogue = catalogue.clone();
+        let script = move |call: &weft_nodes::wrappers::fault::Call| {
+            let of_it = call.key.is_some_and(|key| key.segment == segment);
+            if of_it && call.operation == weft_nodes::wrappers::Operation::Put {
+                catalogue.kill(segment, NOW_MS);
+                let record = catalogue.segment(segment).expect("read");
+                if let Some(record) = record {
+                    catalogue.drop_segment(segment, &record).expect("dropped");
+                }
+            }
+            Fault::None
+        };
+        Arc::new(FaultNode::new(node, "watched", Box::new(script)))
+    });
+    let report = world.repair(&transfer).await.expect("repaired");
+    assert!(report.census.is_whole() && report.failures.is_empty(), "{report:?}");
+    assert_eq!(world.catalogue.segment(segment), Ok(None));
+    assert_eq!(world.sound_count(kept).await, 6);
+    collect_all(&world).await;
+    world.nodes.retain(|id, _| id.0 > 2);
+    assert_eq!(world.stored().await, world.named(), "nothing of it is left behind");
+}
