@@ -1,1 +1,190 @@
+use super::*;
+use crate::geometry::Geometry;
+use crate::identity::NodeIdentity;
+use crate::ids::{Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};
+use crate::shard::Digest;
+use proptest::prelude::*;
 
+fn segment() -> SegmentRecord {
+    let location =
+        |generation| ShardLocation { node: NodeId(5), generation: Generation(generation), digest: Digest([9; 32]) };
+    SegmentRecord {
+        code: "rs:2+1".to_owned(),
+        geometry: Geometry::new(100_000, 2, 1, 1, 65_536).unwrap(),
+        generation: Generation(4),
+        shards: vec![Some(location(0)), None, Some(location(4))],
+    }
+}
+
+fn attributes() -> Attributes {
+    let time = Timestamp { seconds: 1, nanoseconds: 2 };
+    Attributes {
+        ino: Ino(7),
+        kind: Kind::Directory,
+        mode: 0o1777,
+        uid: 1,
+        gid: 2,
+        nlink: 3,
+        rdev: 4,
+        size: 5,
+        allocated_bytes: 6,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        btime: time,
+        policy: PolicyId(8),
+        parent: Ino::ROOT,
+    }
+}
+
+#[test]
+fn a_segment_names_its_shards() {
+    let segment = segment();
+    let id = SegmentId(1);
+    let key =
+        |generation, index| ShardKey { segment: id, generation: Generation(generation), index: ShardIndex(index) };
+    assert_eq!(segment.shard_key(id, ShardIndex(0)), Some(key(0, 0)));
+    assert_eq!(segment.shard_key(id, ShardIndex(1)), None);
+    assert_eq!(segment.shard_key(id, ShardIndex(2)), Some(key(4, 2)));
+    assert_eq!(segment.shard_key(id, ShardIndex(3)), None);
+}
+
+#[test]
+fn a_segment_that_cannot_be_is_refused() {
+    let changes: [(&str, fn(&mut SegmentRecord)); 7] = [
+        ("no code", |record| record.code.clear()),
+        ("code too long", |record| record.code = "x".repeat(97)),
+        ("no data", |record| record.geometry.data_bytes = 0),
+        ("unaligned", |record| record.geometry.alignment_bytes = 3),
+        ("no shards", |record| record.shards.clear()),
+        ("too many shards", |record| record.shards = vec![None; 65_536]),
+        ("a generation not given out", |record| record.generation = Generation(3)),
+    ];
+    for (what, change) in changes {
+        let mut record = segment();
+        change(&mut record);
+        let refused = SegmentRecord::decode(&record.encode());
+        assert!(matches!(refused, Err(RecordError::Damaged { .. })), "{what}: {refused:?}");
+    }
+}
+
+#[test]
+fn unknown_versions_are_refused() {
+    #[derive(Clone, PartialEq, prost::Message)]
+    struct Newer {
+        #[prost(uint32, tag = "1")]
+        version: u32,
+        /// Typed otherwise than in version 1: the version must be looked at first.
+        #[prost(uint64, tag = "2")]
+        number: u64,
+        #[prost(uint64, tag = "3")]
+        other: u64,
+    }
+    for version in [0, 2, u32::MAX] {
+        let bytes = Newer { version, number: 5, other: 6 }.encode_to_vec();
+        let refusals = [
+            SegmentRecord::decode(&bytes).unwrap_err(),
+            NodeRecord::decode(&bytes).unwrap_err(),
+            PolicyRecord::decode(&bytes).unwrap_err(),
+            VolumeRecord::decode(&bytes).unwrap_err(),
+            SessionRecord::decode(&bytes).unwrap_err(),
+        ];
+        for refusal in refusals {
+            assert!(
+                matches!(refusal, RecordError::UnknownVersion { version: found, newest: 1, .. } if found == version)
+            );
+        }
+    }
+    assert!(matches!(Attributes::decode(&[]), Err(RecordError::UnknownVersion { version: 0, .. })));
+    assert!(matches!(Attributes::decode(&[2; 104]), Err(RecordError::UnknownVersion { version: 2, .. })));
+}
+
+#[test]
+fn every_kind_has_a_byte_of_its_own() {
+    for byte in 0..=u8::MAX {
+        match Kind::from_byte(byte) {
+            Ok(kind) => assert_eq!(kind.to_byte(), byte),
+            Err(_) => assert!(!(1..=7).contains(&byte)),
+        }
+    }
+}
+
+#[test]
+fn attributes_that_cannot_be_are_refused() {
+    let good = attributes().encode();
+    assert_eq!(Attributes::decode(&good), Ok(attributes()));
+    for (offset, value) in [(1, 0), (1, 8), (3, 0x10), (91, 0x3c), (103, 0xff)] {
+        let mut bad = good;
+        bad[offset] = value;
+        assert!(matches!(Attributes::decode(&bad), Err(RecordError::Damaged { .. })), "byte {offset} = {value}");
+    }
+    for length in 1..104 {
+        assert!(matches!(Attributes::decode(&good[..length]), Err(RecordError::Damaged { .. })));
+    }
+    assert!(Attributes::decode(&[good.as_slice(), &[0]].concat()).is_err());
+}
+
+#[test]
+fn identities_that_cannot_be_are_refused() {
+    let identity = NodeIdentity { volume: VolumeId(1), node: NodeId(u128::MAX) };
+    assert_eq!(NodeIdentity::decode(identity.encode().as_bytes()), Ok(identity));
+    let id = "00000000000000000000000000000001";
+    for bad in [
+        String::new(),
+        "{}".to_owned(),
+        "[1]".to_owned(),
+        format!(r#"{{"weft_node_version":1,"volume":"{id}"}}"#),
+        format!(r#"{{"weft_node_version":1,"volume":"{id}","node":"1"}}"#),
+        format!(r#"{{"weft_node_version":1,"volume":"{id}","node":"{id}","more":1}}"#),
+        format!(r#"{{"weft_node_version":-1,"volume":"{id}","node":"{id}"}}"#),
+        format!("{}{}", identity.encode(), " ".repeat(4096)),
+    ] {
+        assert!(matches!(NodeIdentity::decode(bad.as_bytes()), Err(RecordError::Damaged { .. })), "{bad}");
+    }
+    let newer = format!(r#"{{"weft_node_version":2,"volume":"{id}","node":"{id}","more":1}}"#);
+    assert!(matches!(NodeIdentity::decode(newer.as_bytes()), Err(RecordError::UnknownVersion { version: 2, .. })));
+}
+
+fn any_location() -> impl Strategy<Value = Option<ShardLocation>> {
+    proptest::option::of((any::<u128>(), 0u32..=1000, any::<[u8; 32]>()).prop_map(|(node, generation, digest)| {
+        ShardLocation { node: NodeId(node), generation: Generation(generation), digest: Digest(digest) }
+    }))
+}
+
+proptest! {
+    #[test]
+    fn segments_round_trip(
+        code in "[!-~]{1,96}",
+        data_bytes in 1u64..=64 << 20,
+        shards in proptest::collection::vec(any_location(), 1..40),
+    ) {
+        let geometry = Geometry::new(data_bytes, 4, 2, 8, 65_536).unwrap();
+        let record = SegmentRecord { code, geometry, generation: Generation(1000), shards };
+        prop_assert_eq!(SegmentRecord::decode(&record.encode()), Ok(record));
+    }
+
+    #[test]
+    fn hostile_bytes_never_panic(mut bytes: Vec<u8>) {
+        for _ in 0..2 {
+            let _ = SegmentRecord::decode(&bytes);
+            let _ = NodeRecord::decode(&bytes);
+            let _ = PolicyRecord::decode(&bytes);
+            let _ = VolumeRecord::decode(&bytes);
+            let _ = SessionRecord::decode(&bytes);
+            let _ = Attributes::decode(&bytes);
+            let _ = NodeIdentity::decode(&bytes);
+            // The same behind a version that is believed.
+            bytes.splice(0..0, [8, 1]);
+        }
+    }
+
+    #[test]
+    fn damaged_segments_never_panic(offset: prop::sample::Index, byte: u8) {
+        let mut bytes = segment().encode();
+        let at = offset.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(record) = SegmentRecord::decode(&bytes) {
+            prop_assert!(record.geometry.validate().is_ok());
+        }
+    }
+}

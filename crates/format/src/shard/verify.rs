@@ -99,11 +99,13 @@ impl<'a> VerifiedFrames<'a> {
     /// # Errors
     /// [`ShardError::Outside`]: these frames do not hold them all.
     pub fn slices(&self, payload: Range<u64>) -> Result<impl Iterator<Item = &'a [u8]> + use<'a>, ShardError> {
-        if payload.start < self.held.start || payload.end > self.held.end || payload.start > payload.end {
+        let outside = payload.start < self.held.start || payload.end > self.held.end;
+        if payload.start > payload.end || (outside && !payload.is_empty()) {
             return Err(ShardError::Outside { asked: payload, held: self.held() });
         }
         let raw = self.raw;
-        let start = self.held.start;
+        // Nothing lies nowhere.
+        let start = if payload.is_empty() { payload.start } else { self.held.start };
         Ok(frame_pieces(payload.start - start..payload.end - start).map(move |(frame, within)| {
             let offset = frame * FRAME_BYTES;
             &raw[offset + within.start..offset + within.end]

@@ -1,0 +1,142 @@
+//! Golden bytes: what outlives the process is encoded as it always was, and what was always written is still read.
+//!
+//! The files in `golden/` are hex, 16 bytes a line. They never change; a new version of a format gets new files.
+
+use weft_format::geometry::Geometry;
+use weft_format::records::{
+    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, SessionRecord, ShardLocation, Timestamp,
+    VolumeRecord,
+};
+use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
+use weft_format::{
+    Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId,
+};
+
+const VOLUME: VolumeId = VolumeId(0x000102030405060708090a0b0c0d0e0f);
+const SEGMENT: SegmentId = SegmentId(0x0190a1b2c3d4f0f1f2f3f4f5f6f7f8f9);
+const NODE: NodeId = NodeId(0x101112131415161718191a1b1c1d1e1f);
+
+fn header() -> ShardHeader {
+    let key = ShardKey { segment: SEGMENT, generation: Generation(7), index: ShardIndex(5) };
+    let geometry = Geometry::new(21_000, 4, 1, 1, 4096).unwrap();
+    ShardHeader { identity: ShardIdentity { volume: VOLUME, key }, code: "rs:4+2".to_owned(), geometry }
+}
+
+/// Compares `bytes` with a golden file; the message has what to put there if it is a new one.
+fn expect_golden(name: &str, golden: &str, bytes: &[u8]) {
+    let line = |chunk: &[u8]| chunk.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + "\n";
+    let actual: String = bytes.chunks(16).map(line).collect();
+    assert!(actual == golden, "{name} is not as in golden/{name}.hex but:\n{actual}");
+}
+
+macro_rules! golden {
+    ($name:literal, $bytes:expr) => {
+        expect_golden($name, include_str!(concat!("golden/", $name, ".hex")), $bytes)
+    };
+}
+
+#[test]
+fn shard_header() {
+    let encoded = header().encode().unwrap();
+    golden!("shard_header_v1", &encoded);
+    assert_eq!(ShardHeader::decode(&encoded), Ok(header()));
+}
+
+#[test]
+fn small_shard() {
+    let mut builder = ShardBuilder::new(&header()).unwrap();
+    // 5250 bytes: a full frame and a short one.
+    let payload: Vec<u8> = (0..builder.payload_bytes()).map(|i| (i % 251) as u8).collect();
+    builder.write(0, &payload).unwrap();
+    let (object, digest) = builder.finish();
+    golden!("shard_v1", &object);
+    golden!("shard_digest_v1", &digest.0);
+    let verified = verify_object(&header().identity, &object).unwrap();
+    assert_eq!((verified.header, verified.digest), (header(), digest));
+}
+
+#[test]
+fn segment_record() {
+    let location = |generation, byte| {
+        Some(ShardLocation { node: NODE, generation: Generation(generation), digest: Digest([byte; 32]) })
+    };
+    let record = SegmentRecord {
+        code: "rs:1+2".to_owned(),
+        geometry: Geometry::new(10_000_000, 1, 1, 1, 65_536).unwrap(),
+        generation: Generation(2),
+        shards: vec![location(0, 0xaa), None, location(2, 0xbb)],
+    };
+    golden!("segment_record_v1", &record.encode());
+    assert_eq!(SegmentRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn node_record() {
+    let record = NodeRecord {
+        name: "disk1".to_owned(),
+        url: "file:///mnt/disk1".to_owned(),
+        state: NodeState::Draining,
+        domain: "host/rack".to_owned(),
+        weight: 1_863,
+    };
+    golden!("node_record_v1", &record.encode());
+    assert_eq!(NodeRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn policy_record() {
+    let record = PolicyRecord { code: "rs:4+2".to_owned(), write_margin: 1 };
+    golden!("policy_record_v1", &record.encode());
+    assert_eq!(PolicyRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn volume_record() {
+    let record = VolumeRecord { volume: VOLUME, created_ms: 1_763_683_200_000, default_policy: PolicyId(3) };
+    golden!("volume_record_v1", &record.encode());
+    assert_eq!(VolumeRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn session_record() {
+    let record = SessionRecord {
+        session: SessionId(0x202122232425262728292a2b2c2d2e2f),
+        host: "host".to_owned(),
+        process_id: 4242,
+        mountpoint: "/mnt/weft".to_owned(),
+        started_ms: 1_763_683_200_000,
+    };
+    golden!("session_record_v1", &record.encode());
+    assert_eq!(SessionRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn attributes() {
+    let time = |seconds| Timestamp { seconds, nanoseconds: 999_999_999 };
+    let attributes = Attributes {
+        ino: Ino(0x0102030405060708),
+        kind: Kind::File,
+        mode: 0o4755,
+        uid: 1000,
+        gid: 100,
+        nlink: 2,
+        rdev: 0x0801,
+        size: 10_000_000,
+        allocated_bytes: 9_998_336,
+        atime: time(1_763_683_200),
+        mtime: time(-1),
+        ctime: time(i64::MAX),
+        btime: time(0),
+        policy: PolicyId(3),
+        parent: Ino::ROOT,
+    };
+    golden!("attributes_v1", &attributes.encode());
+    assert_eq!(Attributes::decode(&attributes.encode()), Ok(attributes));
+}
+
+#[test]
+fn node_identity() {
+    let identity = NodeIdentity { volume: VOLUME, node: NODE };
+    assert_eq!(identity.encode(), include_str!("golden/node_identity_v1.json"));
+    assert_eq!(NodeIdentity::decode(identity.encode().as_bytes()), Ok(identity));
+}
