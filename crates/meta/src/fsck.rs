@@ -1,1 +1,180 @@
-//! The consistency check of a volume's metadata.
+//! The consistency check of a volume's metadata: reads every record of one snapshot, recomputes what can be recomputed,
+//! and says in one sentence each what does not fit.
+//!
+//! `snapshot -> survey.rs reads all tables -> findings, each with the writes that mend it -> repair applies those`
+//!
+//! Mending only rewrites what follows from other records: indices, counts, live bytes, marks. It never removes an inode,
+//! a segment or the last name of anything, and it mends nothing at all while a record cannot be read: what seems to be
+//! superfluous may be what the unreadable record needs.
+//!
+//! Memory: about 200 bytes for each inode and each segment.
+
+mod survey;
+
+use weft_format::records::Timestamp;
+use weft_format::{Ino, NodeId, PolicyId, SegmentId};
+
+use crate::MetaError;
+use crate::store::{Store, milliseconds};
+use survey::survey;
+
+/// One thing that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the sentence of each is its documentation")]
+pub enum Finding {
+    #[error("record {key} cannot be read ({detail}): restore the metadata from a copy")]
+    Unreadable { key: String, detail: String },
+    #[error("{key} is no key of this format: restore the metadata from a copy, or use the program that wrote it")]
+    UnknownKey { key: String },
+    #[error("record {key} is missing")]
+    Missing { key: String },
+    #[error("record {key} belongs to nothing")]
+    Stray { key: String },
+    #[error("the name {name} in directory {parent} leads to inode {ino}, which does not exist")]
+    DanglingName { parent: Ino, name: String, ino: Ino },
+    #[error("the name {name} is in inode {parent}, which is no directory")]
+    NameOutsideDirectory { parent: Ino, name: String },
+    #[error("the name {name} in directory {parent} says another kind than its inode {ino}")]
+    WrongKind { parent: Ino, name: String, ino: Ino },
+    #[error("the listing of directory {parent} has {name} in a wrong place")]
+    WrongListing { parent: Ino, name: String },
+    #[error("inode {ino} says it is inode {stored}")]
+    WrongNumber { ino: Ino, stored: Ino },
+    #[error("inode {ino} has {counted} links and says {stored}")]
+    WrongLinkCount { ino: Ino, stored: u32, counted: u32 },
+    #[error("inode {ino} has no name and says it has {stored} links")]
+    NoName { ino: Ino, stored: u32 },
+    #[error("directory {ino} has {names} names")]
+    ManyNames { ino: Ino, names: u32 },
+    #[error("directory {ino} is in directory {parent} and says {stored}")]
+    WrongParent { ino: Ino, stored: Ino, parent: Ino },
+    #[error("directory {ino} cannot be reached from the root")]
+    Unreachable { ino: Ino },
+    #[error("inode {ino} has policy {}, which does not exist", policy.0)]
+    UnknownPolicy { ino: Ino, policy: PolicyId },
+    #[error("inode {ino} has extents of {counted} bytes and says {stored}")]
+    WrongAllocatedBytes { ino: Ino, stored: u64, counted: u64 },
+    #[error("inode {ino} is no file and has file data")]
+    DataOfNoFile { ino: Ino },
+    #[error("file {ino} has two extents for the bytes before {end}")]
+    Overlap { ino: Ino, end: u64 },
+    #[error("file {ino} of {size} bytes has data up to {end}")]
+    DataBeyondEnd { ino: Ino, size: u64, end: u64 },
+    #[error("bytes {start} to {end} of file {ino} are in segment {segment}, which does not exist")]
+    LostSegment { ino: Ino, start: u64, end: u64, segment: SegmentId },
+    #[error("bytes {start} to {end} of file {ino} are beyond the end of segment {segment}")]
+    BeyondSegment { ino: Ino, start: u64, end: u64, segment: SegmentId },
+    #[error("files refer to {counted} bytes of segment {segment}, which says {stored}")]
+    WrongLiveBytes { segment: SegmentId, stored: u64, counted: u64 },
+    #[error("segment {segment} is in the trash and files refer to {counted} bytes of it")]
+    LiveInTrash { segment: SegmentId, counted: u64 },
+    #[error("no file refers to segment {segment}, which is not in the trash")]
+    DeadOutsideTrash { segment: SegmentId },
+    #[error("segment {segment} has a shard on node {node}, which the volume does not have")]
+    UnknownNode { segment: SegmentId, node: NodeId },
+    #[error("the volume has {inodes} inodes and {live_bytes} live bytes, and says otherwise")]
+    WrongUsage { inodes: u64, live_bytes: u64 },
+    #[error("{key} would give out {next}, and {used} is in use")]
+    CounterBehind { key: String, next: u64, used: u64 },
+}
+
+/// What became of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mend {
+    /// It cannot be recomputed from other records.
+    Impossible,
+    /// [`repair`] would.
+    Possible,
+    /// Done.
+    Done,
+}
+
+/// The outcome of a check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// All that does not fit; after a repair also what was mended.
+    pub findings: Vec<(Finding, Mend)>,
+    /// Inodes read.
+    pub inodes: u64,
+    /// Segments read.
+    pub segments: u64,
+}
+
+impl Report {
+    /// Does everything fit (again)?
+    pub fn is_clean(&self) -> bool {
+        self.findings.iter().all(|(_, mend)| *mend == Mend::Done)
+    }
+}
+
+type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+
+/// A finding and the writes that mend it.
+struct Found {
+    finding: Finding,
+    /// Empty: impossible.
+    writes: Writes,
+}
+
+/// Writes are applied about so many at a time.
+const STEP_WRITES: usize = 256;
+
+/// One mend can uncover the next (a name removed, then the link count); it never took more rounds.
+const ROUNDS: u32 = 4;
+
+/// Reads everything and changes nothing. Beside a working owner it sees what the owner flushed.
+///
+/// # Errors
+/// The engine's. Damage is a finding, not an error.
+pub fn check(store: &Store) -> Result<Report, MetaError> {
+    // Nothing is written: the time does not matter.
+    let (found, mut report) = survey(store, 0)?;
+    let mend = |writes: &Writes| if writes.is_empty() { Mend::Impossible } else { Mend::Possible };
+    report.findings = found.into_iter().map(|found| (found.finding, mend(&found.writes))).collect();
+    Ok(report)
+}
+
+/// Checks, mends what can be recomputed, and flushes. For the owner, right after opening and before anything else.
+///
+/// # Errors
+/// The engine's.
+pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
+    let mut done = Vec::new();
+    for _ in 0..ROUNDS {
+        let (found, mut report) = survey(store, milliseconds(now))?;
+        let unreadable =
+            |found: &Found| matches!(found.finding, Finding::Unreadable { .. } | Finding::UnknownKey { .. });
+        let may_mend = !found.iter().any(unreadable);
+        let (mendable, rest): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|found| may_mend && !found.writes.is_empty());
+        if mendable.is_empty() {
+            done.extend(rest.into_iter().map(|found| (found.finding, Mend::Impossible)));
+            report.findings = done;
+            store.flush()?;
+            return Ok(report);
+        }
+        apply(store, &mendable)?;
+        done.extend(mendable.into_iter().map(|found| (found.finding, Mend::Done)));
+    }
+    store.flush()?;
+    let mut report = check(store)?;
+    done.append(&mut report.findings);
+    report.findings = done;
+    Ok(report)
+}
+
+/// Applies mends, about [`STEP_WRITES`] writes at a time.
+fn apply(store: &Store, mends: &[Found]) -> Result<(), MetaError> {
+    let mut writes: Vec<&(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+    for found in mends {
+        writes.extend(&found.writes);
+        if writes.len() >= STEP_WRITES {
+            store.mend(&std::mem::take(&mut writes))?;
+        }
+    }
+    store.mend(&writes)
+}
+
+#[cfg(test)]
+#[path = "fsck_tests.rs"]
+mod tests;

@@ -1,0 +1,439 @@
+//! The whole store against a simple model of a POSIX tree, and what belongs to no part of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fixture::*;
+use super::*;
+use crate::engines::MemoryKv;
+use crate::kv::{Pair, Snapshot};
+use crate::types::{NewInode, RenameFlags};
+use weft_format::VolumeId;
+
+/// A tree as a textbook has it; errors are the names of `MetaError`'s variants.
+#[derive(Default)]
+struct Model {
+    nodes: BTreeMap<u64, Node>,
+}
+
+#[derive(Clone)]
+struct Node {
+    kind: Kind,
+    links: u32,
+    parent: u64,
+    children: BTreeMap<Vec<u8>, u64>,
+}
+
+type Outcome<T> = Result<T, &'static str>;
+
+impl Model {
+    fn new() -> Self {
+        let root = Node { kind: Kind::Directory, links: 2, parent: 1, children: BTreeMap::new() };
+        Model { nodes: BTreeMap::from([(1, root)]) }
+    }
+
+    fn directory(&self, ino: u64) -> Outcome<&Node> {
+        match self.nodes.get(&ino) {
+            None => Err("NotFound"),
+            Some(node) if node.kind != Kind::Directory => Err("NotDirectory"),
+            Some(node) => Ok(node),
+        }
+    }
+
+    fn child(&self, parent: u64, name: &[u8]) -> Outcome<Option<u64>> {
+        Ok(self.directory(parent)?.children.get(name).copied())
+    }
+
+    fn may_create(&self, parent: u64, name: &[u8]) -> Outcome<()> {
+        if self.directory(parent)?.links == 0 {
+            return Err("NotFound");
+        }
+        if self.child(parent, name)?.is_some() { Err("Exists") } else { Ok(()) }
+    }
+
+    fn is_directory(&self, ino: u64) -> bool {
+        self.nodes[&ino].kind == Kind::Directory
+    }
+
+    fn insert(&mut self, parent: u64, name: &[u8], ino: u64) {
+        if self.is_directory(ino) {
+            self.nodes.get_mut(&parent).unwrap().links += 1;
+            self.nodes.get_mut(&ino).unwrap().parent = parent;
+        }
+        self.nodes.get_mut(&parent).unwrap().children.insert(name.to_vec(), ino);
+    }
+
+    fn take(&mut self, parent: u64, name: &[u8]) -> u64 {
+        let ino = self.nodes.get_mut(&parent).unwrap().children.remove(name).unwrap();
+        if self.is_directory(ino) {
+            self.nodes.get_mut(&parent).unwrap().links -= 1;
+        }
+        ino
+    }
+
+    fn drop_link(&mut self, ino: u64) {
+        let is_directory = self.is_directory(ino);
+        let node = self.nodes.get_mut(&ino).unwrap();
+        node.links = if is_directory { 0 } else { node.links - 1 };
+    }
+
+    fn unlink(&mut self, parent: u64, name: &[u8]) -> Outcome<()> {
+        let ino = self.child(parent, name)?.ok_or("NotFound")?;
+        if self.is_directory(ino) {
+            return Err("IsDirectory");
+        }
+        self.take(parent, name);
+        self.drop_link(ino);
+        Ok(())
+    }
+
+    fn rmdir(&mut self, parent: u64, name: &[u8]) -> Outcome<()> {
+        let ino = self.child(parent, name)?.ok_or("NotFound")?;
+        if !self.is_directory(ino) {
+            return Err("NotDirectory");
+        }
+        if !self.nodes[&ino].children.is_empty() {
+            return Err("NotEmpty");
+        }
+        self.take(parent, name);
+        self.drop_link(ino);
+        Ok(())
+    }
+
+    fn link(&mut self, ino: u64, parent: u64, name: &[u8]) -> Outcome<()> {
+        if self.directory(parent)?.links == 0 {
+            return Err("NotFound");
+        }
+        let node = self.nodes.get(&ino).ok_or("NotFound")?;
+        if node.kind == Kind::Directory {
+            return Err("IsDirectory");
+        }
+        if node.links == 0 {
+            return Err("NotFound");
+        }
+        self.may_create(parent, name)?;
+        self.nodes.get_mut(&ino).unwrap().links += 1;
+        self.insert(parent, name, ino);
+        Ok(())
+    }
+
+    /// Is `ino` `of` or above it?
+    fn is_above(&self, ino: u64, mut of: u64) -> bool {
+        while of != ino && of != 1 {
+            of = self.nodes[&of].parent;
+        }
+        of == ino
+    }
+
+    fn rename(&mut self, old: (u64, &[u8]), new: (u64, &[u8]), flags: RenameFlags) -> Outcome<()> {
+        self.directory(old.0)?;
+        if old.0 != new.0 && self.directory(new.0)?.links == 0 {
+            return Err("NotFound");
+        }
+        let from = self.child(old.0, old.1)?.ok_or("NotFound")?;
+        let to = self.child(new.0, new.1)?;
+        if flags.no_replace && to.is_some() {
+            return Err("Exists");
+        }
+        if flags.exchange && to.is_none() {
+            return Err("NotFound");
+        }
+        if to == Some(from) {
+            return Ok(());
+        }
+        if self.is_directory(from) && self.is_above(from, new.0) {
+            return Err("Invalid");
+        }
+        if let Some(to) = to {
+            if flags.exchange {
+                if self.is_directory(to) && self.is_above(to, old.0) {
+                    return Err("Invalid");
+                }
+                self.take(old.0, old.1);
+                self.take(new.0, new.1);
+                self.insert(old.0, old.1, to);
+                self.insert(new.0, new.1, from);
+                return Ok(());
+            }
+            match (self.is_directory(from), self.is_directory(to)) {
+                (true, false) => return Err("NotDirectory"),
+                (false, true) => return Err("IsDirectory"),
+                (true, true) if !self.nodes[&to].children.is_empty() => return Err("NotEmpty"),
+                _ => {}
+            }
+            self.take(new.0, new.1);
+            self.drop_link(to);
+        }
+        self.take(old.0, old.1);
+        self.insert(new.0, new.1, from);
+        Ok(())
+    }
+
+    #[track_caller]
+    fn assert_same(&self, store: &Store, context: &str) {
+        for (ino, node) in &self.nodes {
+            let attributes = store.attributes(Ino(*ino)).unwrap();
+            assert_eq!((attributes.kind, attributes.nlink), (node.kind, node.links), "inode {ino}, {context}");
+            if node.kind == Kind::Directory {
+                assert_eq!(attributes.parent.0, node.parent, "parent of {ino}, {context}");
+                let listed = store.read_directory(Ino(*ino), 0, usize::MAX).unwrap();
+                assert!(listed.is_sorted_by_key(|entry| entry.cookie));
+                let listed: BTreeMap<_, _> =
+                    listed.into_iter().map(|entry| (entry.name, entry.attributes.ino.0)).collect();
+                assert_eq!(listed, node.children, "entries of {ino}, {context}");
+            }
+        }
+        let orphans: Vec<u64> = store.orphans(usize::MAX).unwrap().into_iter().map(|ino| ino.0).collect();
+        let expected: Vec<u64> = self.nodes.iter().filter(|(_, node)| node.links == 0).map(|(ino, _)| *ino).collect();
+        assert_eq!(orphans, expected, "{context}");
+        assert_eq!(store.statistics().unwrap().inodes, self.nodes.len() as u64, "{context}");
+    }
+}
+
+#[track_caller]
+fn assert_agree<T: std::fmt::Debug>(got: Result<T, MetaError>, expected: Outcome<()>, context: &str) {
+    let got = got.map(drop).map_err(|error| kind_of(&error));
+    assert_eq!(got, expected.map_err(str::to_string), "{context}");
+}
+
+/// Random operations on few names in few directories, so that every case of every operation comes often.
+fn run_against_model(seed: u64, operations: u32) {
+    let (store, _) = volume();
+    let mut model = Model::new();
+    let mut random = Random(seed);
+    let names: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+    for step in 0..operations {
+        let inos: Vec<u64> = model.nodes.keys().copied().collect();
+        // Mostly directories, and sometimes what is none, or is gone.
+        let directories: Vec<u64> = inos.iter().copied().filter(|ino| model.is_directory(*ino)).collect();
+        let place = |random: &mut Random| match random.below(12) {
+            0 => *random.pick(&inos),
+            1 => 4000,
+            _ => *random.pick(&directories),
+        };
+        let (parent, other) = (place(&mut random), place(&mut random));
+        let (name, new_name) = (*random.pick(&names), *random.pick(&names));
+        let now = at(i64::from(step) + 10);
+        let context = format!("seed {seed}, step {step}");
+        match random.below(10) {
+            0..=2 => {
+                let kind = *random.pick(&[Kind::File, Kind::Directory, Kind::Directory, Kind::Symlink, Kind::Fifo]);
+                let expected = model.may_create(parent, name);
+                let made = store.create(Ino(parent), name, &new_inode(kind), now);
+                if let (Ok(made), Ok(())) = (&made, &expected) {
+                    let links = if kind == Kind::Directory { 2 } else { 1 };
+                    model.nodes.insert(made.ino.0, Node { kind, links, parent, children: BTreeMap::new() });
+                    model.insert(parent, name, made.ino.0);
+                }
+                assert_agree(made, expected, &context);
+            }
+            3 => {
+                let ino = *random.pick(&inos);
+                let got = store.link(Ino(ino), Ino(parent), name, now);
+                assert_agree(got, model.link(ino, parent, name), &context);
+            }
+            4 => assert_agree(store.unlink(Ino(parent), name, now), model.unlink(parent, name), &context),
+            5 => assert_agree(store.rmdir(Ino(parent), name, now), model.rmdir(parent, name), &context),
+            6..=8 => {
+                let flags = match random.below(4) {
+                    0 => RenameFlags { no_replace: true, ..RenameFlags::default() },
+                    1 => RenameFlags { exchange: true, ..RenameFlags::default() },
+                    _ => RenameFlags::default(),
+                };
+                let got = store.rename(Ino(parent), name, Ino(other), new_name, flags, now);
+                assert_agree(got, model.rename((parent, name), (other, new_name), flags), &context);
+            }
+            _ => {
+                let orphans: Vec<u64> =
+                    model.nodes.iter().filter(|(_, node)| node.links == 0).map(|(ino, _)| *ino).collect();
+                for ino in orphans {
+                    assert!(store.reclaim(Ino(ino), now).unwrap().done);
+                    model.nodes.remove(&ino);
+                }
+            }
+        }
+        if step % 16 == 0 {
+            model.assert_same(&store, &context);
+        }
+        if step % 64 == 0 {
+            assert_clean(&store);
+        }
+    }
+    model.assert_same(&store, &format!("seed {seed}, at the end"));
+    assert_clean(&store);
+    for (ino, node) in &model.nodes {
+        let path = store.path_of(Ino(*ino)).unwrap();
+        match path {
+            Some(path) => {
+                let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
+                let found = parts.fold(1, |at, part| model.nodes[&at].children[part]);
+                assert_eq!(found, *ino, "seed {seed}: {}", path.escape_ascii());
+            }
+            None => assert_eq!(node.links, 0, "seed {seed}: inode {ino} has a path"),
+        }
+    }
+}
+
+#[test]
+fn agrees_with_the_model_of_a_tree() {
+    for seed in 1..=12 {
+        run_against_model(seed, 1500);
+    }
+}
+
+#[test]
+fn format_wants_an_empty_engine_and_open_a_volume() {
+    let kv = Arc::new(MemoryKv::new());
+    let refused = Store::open(kv.clone()).err().unwrap();
+    assert_eq!(kind_of(&refused), "Refused");
+    let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
+    Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
+    let again = Store::format(kv.clone(), &record, &default_policy(), at(1)).err().unwrap();
+    assert_eq!(kind_of(&again), "Refused");
+
+    let store = Store::open(kv.clone()).unwrap();
+    assert_eq!(*store.volume(), record);
+    let root = store.attributes(Ino::ROOT).unwrap();
+    assert_eq!((root.kind, root.mode, root.nlink, root.parent), (Kind::Directory, 0o755, 2, Ino::ROOT));
+    assert_eq!(store.policy(root.policy).unwrap(), default_policy());
+    assert_clean(&store);
+
+    // A version that does not exist yet.
+    let mut newer = record.encode();
+    newer[1] = 99;
+    let batch = Batch { checks: Vec::new(), writes: vec![(Key::Volume.encode(), Some(newer))] };
+    kv.commit(batch).unwrap();
+    let refused = Store::open(kv).err().unwrap();
+    assert!(refused.to_string().contains("version 99"), "{refused}");
+}
+
+#[test]
+fn numbers_are_reserved_in_blocks_and_never_given_out_twice() {
+    let (store, kv) = volume();
+    let first = make(&store, Ino::ROOT, "a", Kind::File);
+    let commits = kv.commits.load(std::sync::atomic::Ordering::Relaxed);
+    let second = make(&store, Ino::ROOT, "b", Kind::File);
+    assert_eq!(kv.commits.load(std::sync::atomic::Ordering::Relaxed), commits + 1);
+    assert_eq!(second.0, first.0 + 1);
+    let reopened = Store::open(kv).unwrap();
+    let third = make(&reopened, Ino::ROOT, "c", Kind::File);
+    assert_eq!(third.0, first.0 + NUMBER_BLOCK);
+    assert_clean(&reopened);
+}
+
+#[test]
+fn a_create_costs_three_reads_and_five_writes() {
+    let (store, kv) = volume();
+    make(&store, Ino::ROOT, "a", Kind::File);
+    make(&store, Ino::ROOT, "b", Kind::File);
+    assert_eq!(*kv.last.lock(), (3, 5));
+}
+
+#[test]
+fn times_and_modes_that_cannot_be_are_refused() {
+    let (store, _) = volume();
+    let never = Timestamp { seconds: 0, nanoseconds: 1_000_000_000 };
+    let made = store.create(Ino::ROOT, b"a", &new_inode(Kind::File), never);
+    assert_eq!(kind_of(&made.unwrap_err()), "Invalid");
+    let inode = NewInode { mode: 0o10000, ..new_inode(Kind::File) };
+    assert_eq!(kind_of(&store.create(Ino::ROOT, b"a", &inode, at(1)).unwrap_err()), "Invalid");
+    assert_clean(&store);
+}
+
+/// An engine in which somebody else always comes first.
+struct ContestedKv {
+    inner: MemoryKv,
+    conflicts: Mutex<u32>,
+}
+
+impl Kv for ContestedKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let mut conflicts = self.conflicts.lock();
+        if *conflicts > 0 {
+            *conflicts -= 1;
+            return Err(KvError::Conflict);
+        }
+        self.inner.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_conflict_is_tried_again_but_not_for_ever() {
+    let kv = Arc::new(ContestedKv { inner: MemoryKv::new(), conflicts: Mutex::new(0) });
+    let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
+    let store = Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
+    *kv.conflicts.lock() = ATTEMPTS - 1;
+    make(&store, Ino::ROOT, "a", Kind::File);
+    *kv.conflicts.lock() = ATTEMPTS;
+    let error = store.create(Ino::ROOT, b"b", &new_inode(Kind::File), at(1)).unwrap_err();
+    assert!(matches!(error, MetaError::Engine(KvError::Conflict)));
+    assert_clean(&store);
+}
+
+#[test]
+fn threads_create_in_one_directory() {
+    let (store, _) = volume();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..100 {
+                    make(store, Ino::ROOT, &format!("{thread}-{number}"), Kind::Directory);
+                }
+            });
+        }
+    });
+    assert_eq!(store.attributes(Ino::ROOT).unwrap().nlink, 402);
+    assert_eq!(store.read_directory(Ino::ROOT, 0, 1000).unwrap().len(), 400);
+    assert_clean(&store);
+}
+
+#[test]
+fn milliseconds_of_strange_times() {
+    assert_eq!(milliseconds(Timestamp { seconds: 2, nanoseconds: 3_999_999 }), 2003);
+    assert_eq!(milliseconds(at(-5)), 0);
+    assert_eq!(milliseconds(at(i64::MAX)), u64::MAX);
+}
+
+/// Damage anywhere is an answer, never a panic: every value of a small volume is emptied, cut short, lengthened and
+/// flipped.
+#[test]
+fn damaged_values_are_told_apart() {
+    let small = || {
+        let (store, kv) = volume();
+        let file = make(&store, Ino::ROOT, "file", Kind::File);
+        write(&store, file, 0, 100, 1);
+        (store, kv, file)
+    };
+    let all = |kv: &StrictKv| -> Vec<Pair> { kv.snapshot().unwrap().scan(&[], &[u8::MAX], usize::MAX).unwrap() };
+    for index in 0..all(&small().1).len() {
+        for damage in 0..4 {
+            let (store, kv, file) = small();
+            let (key, mut value) = all(&kv).swap_remove(index);
+            match damage {
+                0 => value.clear(),
+                1 => drop(value.pop()),
+                2 => value.push(1),
+                _ => value[0] ^= 0x80,
+            }
+            kv.commit(Batch { checks: Vec::new(), writes: vec![(key.clone(), Some(value))] }).unwrap();
+            let report = crate::fsck::check(&store).unwrap();
+            assert!(!report.findings.is_empty(), "{}, damage {damage}", crate::keys::printable(&key));
+            crate::fsck::repair(&store, at(1)).unwrap();
+            drop(store.lookup(Ino::ROOT, b"file"));
+            drop(store.read_directory(Ino::ROOT, 0, 10));
+            drop(store.extents(file, 0..1000));
+            drop(store.truncate(file, 50, at(1), at(1), None));
+            drop(store.unlink(Ino::ROOT, b"file", at(1)));
+            drop(store.reclaim(file, at(1)));
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the tests of this crate share: a small volume in memory, an engine that keeps the limits of the strictest one,
+//! random numbers from a printed seed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use weft_format::geometry::Geometry;
+use weft_format::records::{
+    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+};
+use weft_format::shard::Digest;
+use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, VolumeId};
+
+use super::Store;
+use crate::MetaError;
+use crate::engines::MemoryKv;
+use crate::fsck;
+use crate::kv::{Batch, Kv, KvError, Snapshot};
+use crate::types::{Extent, FileCommit, NewInode};
+
+/// A memory engine that refuses what some engines would (too many keys, too long values), and whose space can run out
+/// after a number of commits.
+pub(crate) struct StrictKv {
+    inner: MemoryKv,
+    commits_left: AtomicI64,
+    pub(crate) commits: AtomicU64,
+    /// Keys of the last batch: checks, writes.
+    pub(crate) last: parking_lot::Mutex<(usize, usize)>,
+}
+
+impl StrictKv {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(StrictKv {
+            inner: MemoryKv::new(),
+            commits_left: AtomicI64::new(i64::MAX),
+            commits: AtomicU64::new(0),
+            last: parking_lot::Mutex::new((0, 0)),
+        })
+    }
+
+    pub(crate) fn allow_commits(&self, count: i64) {
+        self.commits_left.store(count, Ordering::Relaxed);
+    }
+}
+
+impl Kv for StrictKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        assert!(batch.writes.len() <= 1000, "{} keys in a transaction", batch.writes.len());
+        let bytes: usize = batch.writes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        assert!(bytes <= 1 << 20, "{bytes} bytes in a transaction");
+        for (key, value) in &batch.writes {
+            let value_bytes = value.as_ref().map_or(0, Vec::len);
+            assert!(value_bytes <= 64 << 10, "{value_bytes} bytes under {}", crate::keys::printable(key));
+        }
+        if self.commits_left.fetch_sub(1, Ordering::Relaxed) <= 0 {
+            return Err(KvError::Full { store: "the test's".into() });
+        }
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        *self.last.lock() = (batch.checks.len(), batch.writes.len());
+        self.inner.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        self.inner.flush()
+    }
+}
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp { seconds, nanoseconds: 0 }
+}
+
+pub(crate) fn default_policy() -> PolicyRecord {
+    PolicyRecord { code: "rs:4+2".into(), write_margin: 1 }
+}
+
+pub(crate) fn node_id(number: u128) -> NodeId {
+    NodeId(number)
+}
+
+pub(crate) fn node_record(number: u128) -> NodeRecord {
+    NodeRecord {
+        name: format!("node-{number}"),
+        url: format!("file:///nodes/{number}"),
+        state: NodeState::Active,
+        domain: format!("host-{number}"),
+        weight: 1,
+    }
+}
+
+/// A new volume with nodes 1 to 6, and its engine.
+pub(crate) fn volume() -> (Store, Arc<StrictKv>) {
+    let kv = StrictKv::new();
+    let record = VolumeRecord { volume: VolumeId(7), created_ms: 1000, default_policy: PolicyId(0) };
+    let store = Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
+    for number in 1..=6 {
+        store.add_node(node_id(number), &node_record(number)).unwrap();
+    }
+    (store, kv)
+}
+
+pub(crate) fn segment_id(number: u128) -> SegmentId {
+    SegmentId::new(1, number)
+}
+
+/// A segment of so many bytes with a shard on each of nodes 1 to 6.
+pub(crate) fn segment_record(data_bytes: u64) -> SegmentRecord {
+    let location = |number| ShardLocation {
+        node: node_id(number),
+        generation: Generation(1),
+        digest: Digest([number as u8; 32]),
+    };
+    SegmentRecord {
+        code: "rs:4+2".into(),
+        geometry: Geometry { data_bytes, native_count: 4, alpha: 1, symbol_bytes: 4096, alignment_bytes: 64 },
+        generation: Generation(1),
+        shards: (1..=6).map(|number| Some(location(number))).collect(),
+    }
+}
+
+pub(crate) fn new_inode(kind: Kind) -> NewInode {
+    let symlink_target = if kind == Kind::Symlink { b"target".to_vec() } else { Vec::new() };
+    NewInode { kind, mode: 0o644, uid: 1000, gid: 100, rdev: 0, symlink_target }
+}
+
+pub(crate) fn make(store: &Store, parent: Ino, name: &str, kind: Kind) -> Ino {
+    store.create(parent, name.as_bytes(), &new_inode(kind), at(2)).unwrap().ino
+}
+
+pub(crate) fn extent(file_offset: u64, length: u64, segment: SegmentId, segment_offset: u64) -> Extent {
+    Extent { file_offset, length, segment, segment_offset }
+}
+
+/// A commit of extents that leaves the size at least `size`.
+pub(crate) fn file_commit(attributes: &Attributes, extents: Vec<Extent>) -> FileCommit {
+    let end = extents.last().map_or(0, Extent::end);
+    FileCommit {
+        ino: attributes.ino,
+        extents,
+        size: attributes.size.max(end),
+        mtime: at(3),
+        ctime: at(3),
+        mode: None,
+        journal: Vec::new(),
+        journal_drop: Vec::new(),
+    }
+}
+
+/// Writes `length` bytes at `offset` of a file, in one new segment of exactly these.
+pub(crate) fn write(store: &Store, ino: Ino, offset: u64, length: u64, segment: u128) {
+    let attributes = store.attributes(ino).unwrap();
+    let segment = segment_id(segment);
+    let commit = file_commit(&attributes, vec![extent(offset, length, segment, 0)]);
+    store.commit_files(&[(segment, segment_record(length))], &[commit], at(3)).unwrap();
+}
+
+#[track_caller]
+pub(crate) fn assert_clean(store: &Store) {
+    let report = fsck::check(store).unwrap();
+    let sentences: Vec<_> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
+    assert!(sentences.is_empty(), "{sentences:#?}");
+}
+
+/// The error's variant, for comparing with a model's.
+pub(crate) fn kind_of(error: &MetaError) -> String {
+    let debug = format!("{error:?}");
+    debug.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default().to_string()
+}
+
+/// SplitMix64: small, and good enough to choose operations.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub(crate) fn pick<'t, T>(&mut self, from: &'t [T]) -> &'t T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+}
