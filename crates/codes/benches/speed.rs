@@ -76,7 +76,7 @@ fn print_row(label: &str, speeds: &[f64]) {
 /// The best round's GB/s of data.
 fn best(stripe_bytes: usize, stripes: &mut [Stripe], mut work: impl FnMut(&[&[u8]], &mut [&mut [u8]])) -> f64 {
     let stripe_count = stripes.len();
-    let mut views: Vec<(Vec<&[u8]>, Vec<&mut [u8]>)> = stripes.iter_mut().map(Stripe::view).collect();
+    let mut views: Vec<_> = stripes.iter_mut().map(Stripe::view).collect();
     let mut round = |calls: usize| {
         let start = Instant::now();
         for call in 0..calls {

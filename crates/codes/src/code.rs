@@ -1,10 +1,11 @@
 //! The contract of a code: shape, offers, plan.
 //!
-//! Words: a stripe has `native_count` native symbols (its data) and `n * alpha` stored symbols; shard `i` stores symbols
-//! `i * alpha .. (i + 1) * alpha`, which together are its cell. All symbols of a stripe have the same length in bytes,
-//! a multiple of `symbol_alignment_bytes`.
+//! Words: a stripe has `native_count` native symbols (its data) and `n * alpha` stored symbols; shard `i` stores
+//! symbols `i * alpha .. (i + 1) * alpha`, which together are its cell. All symbols of a stripe have the same length in
+//! bytes, a multiple of `symbol_alignment_bytes`.
 
 use crate::program::Program;
+use std::fmt;
 
 /// What a stored symbol holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +73,23 @@ pub enum Wanted {
     Shards(Vec<usize>),
 }
 
+/// `native symbols [0, 3]` or `shards [5]`.
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wanted::Natives(natives) => write!(f, "native symbols {natives:?}"),
+            Wanted::Shards(shards) => write!(f, "shards {shards:?}"),
+        }
+    }
+}
+
 /// One symbol to be transferred: a linear combination of symbols of one shard, most often a single symbol times 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
     /// Shard index.
     pub shard: usize,
-    /// (sub-symbol within the shard `0..alpha`, coefficient in GF(2^8)). More than one term, or a coefficient other than
-    /// 1, needs a node that combines.
+    /// (sub-symbol within the shard `0..alpha`, coefficient in GF(2^8)). More than one term, or a coefficient other
+    /// than 1, needs a node that combines.
     pub terms: Vec<(usize, u8)>,
 }
 
@@ -143,29 +154,13 @@ pub enum PlanError {
         /// Shards of the code.
         n: usize,
     },
-    /// What can be read does not determine these native symbols.
-    #[error(
-        "{code}: native symbols {natives:?} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}"
-    )]
-    NativesUnrecoverable {
+    /// What can be read does not determine what is wanted.
+    #[error("{code}: {lost} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}")]
+    Unrecoverable {
         /// Spec of the code.
         code: String,
-        /// The wanted native symbols that cannot be had.
-        natives: Vec<usize>,
-        /// Shards that were offered.
-        readable: Vec<usize>,
-        /// Shards that were not.
-        missing: Vec<usize>,
-    },
-    /// What can be read does not determine these shards.
-    #[error(
-        "{code}: shards {shards:?} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}"
-    )]
-    ShardsUnrecoverable {
-        /// Spec of the code.
-        code: String,
-        /// The wanted shards that cannot be had.
-        shards: Vec<usize>,
+        /// The part of what is wanted that cannot be had.
+        lost: Wanted,
         /// Shards that were offered.
         readable: Vec<usize>,
         /// Shards that were not.

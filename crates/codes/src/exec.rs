@@ -1,9 +1,9 @@
 //! Runs programs over bytes.
 //!
-//! [`Compiled`] lowers a program once: every operation becomes steps of at most six targets that one kernel
-//! computes in one pass over the sources (`exec/lower.rs`). [`Executor`] picks the kernels of this machine once and
-//! proves them against the portable ones before first use. Several steps run slice by slice, so that what one step leaves
-//! in L1 the next one finds there. All unsafe code is in `exec/arch`.
+//! [`Compiled`] lowers a program once: every operation becomes steps of at most six targets that one kernel computes in
+//! one pass over the sources (`exec/lower.rs`). [`Executor`] picks the kernels of this machine once and proves them
+//! against the portable ones before first use. Several steps run slice by slice, so that what one step leaves in L1 the
+//! next one finds there. All unsafe code is in `exec/arch`.
 
 mod arch;
 mod lower;

@@ -30,8 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Start reading at `code.rs`, then `families/rs.rs`, then `linear.rs` (the generic engine, the oracle), then `exec.rs`.
-//! A new family is one file in `families/` and one line in `families.rs`.
+//! Start reading at `code.rs`, then `families/rs.rs`, then `linear.rs` (the generic engine, the oracle), then
+//! `exec.rs`. A new family is one file in `families/` and one line in `families.rs`.
 
 pub mod code;
 pub mod exec;

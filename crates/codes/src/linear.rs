@@ -8,13 +8,13 @@
 //! 1. read the wanted symbols themselves, where they are offered plainly: no algebra;
 //! 2. take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
 //!    basis), express the wanted rows, and drop what the expression does not use;
-//! 3. for codes that are not MDS, leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds
-//!    locality.
+//! 3. for codes that are not MDS, leave out one used shard at a time and try 2 again, as long as it gets cheaper: this
+//!    finds locality.
 //!
 //! For MDS codes with `alpha` = 1 the result is optimal: fewer than k symbols determine nothing but themselves, so
-//! either 1 is cheapest or the k cheapest shards are. In all other cases it is a good local optimum (the exact question is that of
-//! the lightest dual codeword, which is NP-hard), and a family that knows better overrides it. Where a node combines,
-//! it is asked for as few symbols as the rank of its share in the answer.
+//! either 1 is cheapest or the k cheapest shards are. In all other cases it is a good local optimum (the exact question
+//! is that of the lightest dual codeword, which is NP-hard), and a family that knows better overrides it. Where a node
+//! combines, it is asked for as few symbols as the rank of its share in the answer.
 
 mod question;
 mod span;
@@ -42,8 +42,9 @@ impl LinearCode {
         LinearCode::new(spec, k, 1, coding.rows(), Vec::new(), Matrix::identity(k).stack(coding))
     }
 
-    /// A code with `alpha` symbols per shard, `k` shards' worth of data, and this generator matrix (`n * alpha` rows, a column per native
-    /// symbol). The caller vouches for `tolerance` and `groups`. Panics unless the rows are a multiple of `alpha`.
+    /// A code with `alpha` symbols per shard, `k` shards' worth of data, and this generator matrix (`n * alpha` rows, a
+    /// column per native symbol). The caller vouches for `tolerance` and `groups`. Panics unless the rows are a
+    /// multiple of `alpha`.
     #[must_use]
     pub fn new(
         spec: String,
@@ -167,16 +168,16 @@ fn unrecoverable(code: &dyn Code, question: &Question<'_>, wanted: &Wanted, have
     let determined = question.determined();
     let alpha = code.shape().alpha;
     let (readable, missing) = (0..code.shape().n).partition(|&shard| have.0[shard].is_some());
-    let code = code.spec().to_owned();
-    match wanted {
+    let lost = match wanted {
         Wanted::Natives(natives) => {
-            let natives = natives.iter().zip(determined).filter(|(_, had)| !had).map(|(&native, _)| native).collect();
-            PlanError::NativesUnrecoverable { code, natives, readable, missing }
+            let lost = natives.iter().zip(determined).filter(|(_, had)| !had);
+            Wanted::Natives(lost.map(|(&native, _)| native).collect())
         }
         Wanted::Shards(shards) => {
             let whole = determined.chunks(alpha).map(|had| had.iter().all(|&had| had));
-            let shards = shards.iter().zip(whole).filter(|(_, had)| !had).map(|(&shard, _)| shard).collect();
-            PlanError::ShardsUnrecoverable { code, shards, readable, missing }
+            let lost = shards.iter().zip(whole).filter(|(_, had)| !had);
+            Wanted::Shards(lost.map(|(&shard, _)| shard).collect())
         }
-    }
+    };
+    PlanError::Unrecoverable { code: code.spec().to_owned(), lost, readable, missing }
 }

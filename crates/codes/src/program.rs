@@ -2,7 +2,8 @@
 //!
 //! A program is plain data: how many inputs, outputs and temporaries there are, and operations in order. Symbols are
 //! numbered: inputs first, then outputs, then temporaries. Every output and temporary is written exactly once, and
-//! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange ([`crate::passes`]).
+//! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange
+//! ([`crate::passes`]).
 
 use crate::gf;
 use crate::matrix::Matrix;

@@ -42,8 +42,8 @@ pub fn run(program: &Program, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     symbols[program.outputs()].to_vec()
 }
 
-/// The price of the cheapest set of plain reads that determines what is wanted, by trying every set; `None` if no set does.
-/// Takes 2^(symbols offered) eliminations.
+/// The price of the cheapest set of plain reads that determines what is wanted, by trying every set; `None` if no set
+/// does. Takes 2^(symbols offered) eliminations.
 #[must_use]
 pub fn cheapest_price(shape: &Shape, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Option<Price> {
     let alpha = shape.alpha;

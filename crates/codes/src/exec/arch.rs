@@ -1,9 +1,10 @@
 //! The kernels, and the one place where symbols are raw pointers. The only unsafe code of the crate is here and below.
 //!
 //! A kernel computes one [`Step`]: up to [`MOST_TARGETS`] targets, each a combination of the same sources, in one pass.
-//! What makes it sound is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they are run ([`run`]):
-//! ids are in range, inputs are never written, no step writes what it reads, and all symbols are equally long. A new
-//! instruction set is a file with one kernel and a line in [`ISAS`]; the self-test and the tests then compare it.
+//! What makes it sound is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they are run
+//! ([`run`]): ids are in range, inputs are never written, no step writes what it reads, and all symbols are equally
+//! long. A new instruction set is a file with one kernel and a line in [`ISAS`]; the self-test and the tests then
+//! compare it.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
@@ -36,8 +37,8 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// `targets = coefficients * sources`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a source
-    /// or another target, and on coefficients of another shape.
+    /// `targets = coefficients * sources`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a
+    /// source or another target, and on coefficients of another shape.
     pub(super) fn new(sources: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
@@ -70,8 +71,8 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Steps over symbols numbered as in a program, to be run in slices of so many bytes. Panics where a step writes an input or names a symbol
-    /// that is not there.
+    /// Steps over symbols numbered as in a program, to be run in slices of so many bytes. Panics where a step writes an
+    /// input or names a symbol that is not there.
     pub(super) fn new(
         input_count: usize,
         output_count: usize,
@@ -80,6 +81,7 @@ impl Steps {
         slice_bytes: usize,
     ) -> Steps {
         let symbol_count = input_count + output_count + temporary_count;
+        assert!(slice_bytes > 0, "slices move on");
         for step in &steps {
             assert!(step.sources.iter().all(|&source| (source as usize) < symbol_count), "sources are in range");
             let own = |&target: &u32| (input_count..symbol_count).contains(&(target as usize));
@@ -163,8 +165,9 @@ pub(super) fn run(isa: &Isa, steps: &Steps, inputs: &[&[u8]], outputs: &mut [&mu
     while left_bytes > 0 {
         let bytes = slice_bytes.min(left_bytes);
         for step in &steps.steps {
-            // SAFETY: `isa` is available. Inputs and outputs have `left_bytes` bytes left, temporaries `slice_bytes`; outputs and
-            // temporaries are borrowed mutably, so overlap nothing; steps write only these, and name symbols in range.
+            // SAFETY: `isa` is available. Inputs and outputs have `left_bytes` bytes left, temporaries `slice_bytes`;
+            // outputs and temporaries are borrowed mutably, so overlap nothing; steps write only these, and name
+            // symbols in range.
             unsafe { (isa.kernel)(step, symbols, bytes) };
         }
         left_bytes -= bytes;

@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
     syntax: "rs:data+parity",
     example: "rs:4+2",
     description: "Reed-Solomon, Cauchy matrix, first parity an XOR; any `parity` shards may be lost",
-    source: "Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995); ISA-L's gf_gen_cauchy1_matrix, columns normalised",
+    source: "Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995), as in ISA-L, columns normalised",
     build,
 };
 

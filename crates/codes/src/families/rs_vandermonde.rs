@@ -1,8 +1,8 @@
 //! Reed-Solomon with ISA-L's Vandermonde-like matrix, for reading and writing what ISA-L's users store.
 //!
-//! Parity row `r`, column `j` is 2^(r * j). The first row is the XOR of the data, the second the Q of RAID-6. Being systematic
-//! without elimination, the matrix is MDS only within the limits below (found by trying all square submatrices);
-//! others are refused, `rs:` has none.
+//! Parity row `r`, column `j` is 2^(r * j). The first row is the XOR of the data, the second the Q of RAID-6. Being
+//! systematic without elimination, the matrix is MDS only within the limits below (found by trying all square
+//! submatrices); others are refused, `rs:` has none.
 
 use super::parameters::{Problem, data_and_parity, require};
 use super::{Family, rs};

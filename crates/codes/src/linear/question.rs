@@ -133,8 +133,8 @@ impl<'a> Question<'a> {
         Some(if symbols.contains(&symbol) { 0 } else { offer.symbol_price.saturating_add(request_price) })
     }
 
-    /// The span of what is offered, taken cheapest shard first; at equal prices wanted symbols first, so that what is at
-    /// hand is not computed.
+    /// The span of what is offered, taken cheapest shard first; at equal prices wanted symbols first, so that what is
+    /// at hand is not computed.
     fn span(&self, left_out: &[usize]) -> Span {
         let alpha = self.shape.alpha;
         let is_wanted =

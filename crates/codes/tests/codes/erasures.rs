@@ -1,4 +1,5 @@
-//! Every erasure pattern of every code of up to 14 shards: decodable exactly when the rank says so, and to the right bytes.
+//! Every erasure pattern of every code of up to 14 shards: decodable exactly when the rank says so, and to the right
+//! bytes.
 
 use crate::stripe::{Stripe, offers_without, run};
 use weft_codes::{Matrix, PlanError, Wanted, linear};
@@ -29,7 +30,7 @@ fn survives_what_it_promises(spec: &str) {
                 stripe.natives,
                 "{spec} without {lost:?}"
             ),
-            Err(PlanError::NativesUnrecoverable { .. }) => {
+            Err(PlanError::Unrecoverable { .. }) => {
                 assert!(left.rank() < shape.native_count, "{spec} without {lost:?}")
             }
             Err(error) => panic!("{spec} without {lost:?}: {error}"),
@@ -41,7 +42,7 @@ fn survives_what_it_promises(spec: &str) {
                 let right: Vec<Vec<u8>> = lost_symbols.iter().map(|&symbol| stripe.stored[symbol].clone()).collect();
                 assert_eq!(repaired, right, "{spec} without {lost:?}");
             }
-            Err(PlanError::ShardsUnrecoverable { .. }) => {
+            Err(PlanError::Unrecoverable { .. }) => {
                 assert!(!determined(&generator.select_rows(&lost_symbols)), "{spec} without {lost:?}");
             }
             Err(error) => panic!("{spec} without {lost:?}: {error}"),

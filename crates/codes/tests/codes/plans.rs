@@ -77,15 +77,15 @@ proptest! {
                 is_sound(&*code, &wanted, &have, &plan);
                 prop_assert_eq!(Some(plan.price), cheapest);
             }
-            Err(PlanError::NativesUnrecoverable { .. } | PlanError::ShardsUnrecoverable { .. }) => {
+            Err(PlanError::Unrecoverable { .. }) => {
                 prop_assert_eq!(cheapest, None);
             }
             Err(error) => prop_assert!(false, "{}", error),
         }
     }
 
-    /// Any matrix at all, with one or two symbols per shard and with helpers that combine: sound, and never cheaper than
-    /// possible where none combines.
+    /// Any matrix at all, with one or two symbols per shard and with helpers that combine: sound, and never cheaper
+    /// than possible where none combines.
     #[test]
     fn plans_of_any_linear_code_are_sound(
         elements in prop::collection::vec(prop_oneof![Just(0), Just(1), any::<u8>()], 10 * 4),

@@ -31,21 +31,22 @@ const fn nibble_table() -> [[u8; 32]; 256] {
 /// As [`super::Kernel`] says.
 unsafe fn kernel(step: &Step, symbols: &[*mut u8], bytes: usize) {
     let whole_bytes = bytes - bytes % VECTOR_BYTES;
+    // Two vectors at a time share the loads of tables; with five and six targets the 16 registers hold but one.
     // SAFETY: the caller's promises are passed on; the rest begins after the whole vectors.
     unsafe {
         match (step.targets.len(), step.first_is_sum) {
-            (1, true) => combine::<1, true>(step, symbols, whole_bytes),
-            (2, true) => combine::<2, true>(step, symbols, whole_bytes),
-            (3, true) => combine::<3, true>(step, symbols, whole_bytes),
-            (4, true) => combine::<4, true>(step, symbols, whole_bytes),
-            (5, true) => combine::<5, true>(step, symbols, whole_bytes),
-            (6, true) => combine::<6, true>(step, symbols, whole_bytes),
-            (1, false) => combine::<1, false>(step, symbols, whole_bytes),
-            (2, false) => combine::<2, false>(step, symbols, whole_bytes),
-            (3, false) => combine::<3, false>(step, symbols, whole_bytes),
-            (4, false) => combine::<4, false>(step, symbols, whole_bytes),
-            (5, false) => combine::<5, false>(step, symbols, whole_bytes),
-            (6, false) => combine::<6, false>(step, symbols, whole_bytes),
+            (1, true) => combine::<1, 2, true>(step, symbols, whole_bytes),
+            (2, true) => combine::<2, 2, true>(step, symbols, whole_bytes),
+            (3, true) => combine::<3, 2, true>(step, symbols, whole_bytes),
+            (4, true) => combine::<4, 2, true>(step, symbols, whole_bytes),
+            (5, true) => combine::<5, 1, true>(step, symbols, whole_bytes),
+            (6, true) => combine::<6, 1, true>(step, symbols, whole_bytes),
+            (1, false) => combine::<1, 2, false>(step, symbols, whole_bytes),
+            (2, false) => combine::<2, 2, false>(step, symbols, whole_bytes),
+            (3, false) => combine::<3, 2, false>(step, symbols, whole_bytes),
+            (4, false) => combine::<4, 2, false>(step, symbols, whole_bytes),
+            (5, false) => combine::<5, 1, false>(step, symbols, whole_bytes),
+            (6, false) => combine::<6, 1, false>(step, symbols, whole_bytes),
             (targets, _) => unreachable!("Step::new admits at most six targets, not {targets}"),
         }
         portable::kernel_from(step, symbols, whole_bytes, bytes);
@@ -56,38 +57,71 @@ unsafe fn kernel(step: &Step, symbols: &[*mut u8], bytes: usize) {
 /// As [`super::Kernel`] says; `bytes` is a multiple of [`VECTOR_BYTES`], the step has `TARGETS` targets, and `SUM` only
 /// if the first is the plain sum.
 #[target_feature(enable = "avx2")]
-unsafe fn combine<const TARGETS: usize, const SUM: bool>(step: &Step, symbols: &[*mut u8], bytes: usize) {
+unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+    step: &Step,
+    symbols: &[*mut u8],
+    bytes: usize,
+) {
+    let mut at = 0;
+    // SAFETY: `at + VECTORS * VECTOR_BYTES <= bytes`, and then `at + VECTOR_BYTES <= bytes`.
+    unsafe {
+        while at + VECTORS * VECTOR_BYTES <= bytes {
+            combine_at::<TARGETS, VECTORS, SUM>(step, symbols, at);
+            at += VECTORS * VECTOR_BYTES;
+        }
+        while at < bytes {
+            combine_at::<TARGETS, 1, SUM>(step, symbols, at);
+            at += VECTOR_BYTES;
+        }
+    }
+}
+
+/// `VECTORS` vectors of all targets, from byte `at`.
+///
+/// # Safety
+/// As [`super::Kernel`] says, for these bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+    step: &Step,
+    symbols: &[*mut u8],
+    at: usize,
+) {
     let low_nibble = _mm256_set1_epi8(0x0f);
-    for at in (0..bytes).step_by(VECTOR_BYTES) {
-        let mut sums = [_mm256_setzero_si256(); TARGETS];
-        for (source, coefficients) in step.sources.iter().zip(step.coefficients.chunks_exact(TARGETS)) {
-            // SAFETY: ids are in range, and every source is valid for `bytes` bytes.
-            let value = unsafe {
-                let start = symbols.get_unchecked(*source as usize).add(at);
-                _mm256_loadu_si256(start.cast())
-            };
-            let low = _mm256_and_si256(value, low_nibble);
-            let high = _mm256_and_si256(_mm256_srli_epi64::<4>(value), low_nibble);
-            for (target, sum) in sums.iter_mut().enumerate() {
-                if SUM && target == 0 {
-                    *sum = _mm256_xor_si256(*sum, value);
-                    continue;
+    let mut sums = [[_mm256_setzero_si256(); VECTORS]; TARGETS];
+    for (source, coefficients) in step.sources.iter().zip(step.coefficients.chunks_exact(TARGETS)) {
+        // SAFETY: ids are in range, and every source is valid for these bytes.
+        let values: [__m256i; VECTORS] = std::array::from_fn(|vector| unsafe {
+            let start = symbols.get_unchecked(*source as usize).add(at + vector * VECTOR_BYTES);
+            _mm256_loadu_si256(start.cast())
+        });
+        for (target, sum) in sums.iter_mut().enumerate() {
+            if SUM && target == 0 {
+                for vector in 0..VECTORS {
+                    sum[vector] = _mm256_xor_si256(sum[vector], values[vector]);
                 }
-                let products = NIBBLES[coefficients[target] as usize].as_ptr();
-                // SAFETY: a table has 16 products of each half.
-                let (of_low, of_high) = unsafe {
-                    let table = |start: *const u8| _mm256_broadcastsi128_si256(_mm_loadu_si128(start.cast()));
-                    (table(products), table(products.add(16)))
-                };
-                *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(of_low, low));
-                *sum = _mm256_xor_si256(*sum, _mm256_shuffle_epi8(of_high, high));
+                continue;
+            }
+            let products = NIBBLES[coefficients[target] as usize].as_ptr();
+            // SAFETY: a table has 16 products of each half.
+            let (of_low, of_high) = unsafe {
+                let table = |start: *const u8| _mm256_broadcastsi128_si256(_mm_loadu_si128(start.cast()));
+                (table(products), table(products.add(16)))
+            };
+            for vector in 0..VECTORS {
+                let low = _mm256_and_si256(values[vector], low_nibble);
+                let high = _mm256_and_si256(_mm256_srli_epi64::<4>(values[vector]), low_nibble);
+                let product = _mm256_xor_si256(_mm256_shuffle_epi8(of_low, low), _mm256_shuffle_epi8(of_high, high));
+                sum[vector] = _mm256_xor_si256(sum[vector], product);
             }
         }
-        for (target, &sum) in sums.iter().enumerate() {
-            // SAFETY: ids are in range, and every target is valid for `bytes` bytes.
+    }
+    for (target, sum) in step.targets.iter().zip(&sums) {
+        for (vector, &value) in sum.iter().enumerate() {
+            // SAFETY: ids are in range, and every target is valid for these bytes.
             unsafe {
-                let start = symbols.get_unchecked(*step.targets.get_unchecked(target) as usize).add(at);
-                _mm256_storeu_si256(start.cast(), sum);
+                let start = symbols.get_unchecked(*target as usize).add(at + vector * VECTOR_BYTES);
+                _mm256_storeu_si256(start.cast(), value);
             }
         }
     }

@@ -47,19 +47,22 @@ unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
     symbols: &[*mut u8],
     bytes: usize,
 ) {
+    // SAFETY: the step has `TARGETS` targets, and ids are in range.
+    let targets: [*mut u8; TARGETS] =
+        std::array::from_fn(|target| unsafe { *symbols.get_unchecked(*step.targets.get_unchecked(target) as usize) });
     let mut at = 0;
     // SAFETY: `at + VECTORS * VECTOR_BYTES <= bytes`, `at + VECTOR_BYTES <= bytes`, and the mask covers what is left.
     unsafe {
         while at + VECTORS * VECTOR_BYTES <= bytes {
-            combine_at::<TARGETS, VECTORS, SUM>(step, symbols, at, !0);
+            combine_at::<TARGETS, VECTORS, SUM>(step, symbols, &targets, at, !0);
             at += VECTORS * VECTOR_BYTES;
         }
         while at + VECTOR_BYTES <= bytes {
-            combine_at::<TARGETS, 1, SUM>(step, symbols, at, !0);
+            combine_at::<TARGETS, 1, SUM>(step, symbols, &targets, at, !0);
             at += VECTOR_BYTES;
         }
         if at < bytes {
-            combine_at::<TARGETS, 1, SUM>(step, symbols, at, (1 << (bytes - at)) - 1);
+            combine_at::<TARGETS, 1, SUM>(step, symbols, &targets, at, (1 << (bytes - at)) - 1);
         }
     }
 }
@@ -73,6 +76,7 @@ unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
 unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
     step: &Step,
     symbols: &[*mut u8],
+    targets: &[*mut u8; TARGETS],
     at: usize,
     mask: u64,
 ) {
@@ -120,13 +124,10 @@ unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool
             }
         }
     }
-    for (target, sum) in sums.iter().enumerate() {
+    for (target, sum) in targets.iter().zip(&sums) {
         for (vector, &value) in sum.iter().enumerate() {
-            // SAFETY: ids are in range, and every target is valid for the selected bytes.
-            unsafe {
-                let start = symbols.get_unchecked(*step.targets.get_unchecked(target) as usize).add(at);
-                _mm512_mask_storeu_epi8(start.add(vector * VECTOR_BYTES).cast(), mask, value);
-            }
+            // SAFETY: every target is valid for the selected bytes.
+            unsafe { _mm512_mask_storeu_epi8(target.add(at + vector * VECTOR_BYTES).cast(), mask, value) };
         }
     }
 }
