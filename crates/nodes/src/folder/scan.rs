@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BinaryHeap;
 use std::ffi::CString;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
 
@@ -27,13 +27,14 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// The keys after one key, as one scan found them.
 pub(super) struct Scan {
-    root: Arc<Root>,
+    /// Weak: a listing that nobody goes on with must not keep the disk busy.
+    root: Weak<Root>,
     after: Option<ShardKey>,
     /// Ascending.
-    keys: Vec<ShardKey>,
+    pub(super) keys: Vec<ShardKey>,
     foreign: Vec<String>,
     /// Are there keys beyond the last?
-    more: bool,
+    pub(super) more: bool,
 }
 
 /// Up to `limit` keys after `after`.
@@ -48,13 +49,13 @@ pub(super) fn page(
     let continued = last.lock().take_if(|scan| {
         after.is_some()
             && scan.after == after
-            && Arc::ptr_eq(&scan.root, &root)
+            && scan.root.as_ptr() == Arc::as_ptr(&root)
             && (scan.keys.len() > limit || !scan.more)
     });
     let mut scan = match continued {
         Some(scan) => scan,
         None => {
-            let found = scan_all(Arc::clone(&root), after, KEYS_PER_SCAN.max(limit));
+            let found = scan_all(&root, after, KEYS_PER_SCAN.max(limit));
             found.map_err(|errno| match errno {
                 Errno::NOENT => place.absent_folder(&root),
                 errno => place.failure(errno, "listing it"),
@@ -76,7 +77,7 @@ pub(super) fn page(
     Ok(Page { keys, foreign, more })
 }
 
-fn scan_all(root: Arc<Root>, after: Option<ShardKey>, key_limit: usize) -> rustix::io::Result<Scan> {
+pub(super) fn scan_all(root: &Arc<Root>, after: Option<ShardKey>, key_limit: usize) -> rustix::io::Result<Scan> {
     // The largest is on top and leaves first.
     let mut smallest = BinaryHeap::new();
     let mut foreign = Vec::new();
@@ -126,7 +127,7 @@ fn scan_all(root: Arc<Root>, after: Option<ShardKey>, key_limit: usize) -> rusti
         }
     }
     foreign.sort_unstable();
-    Ok(Scan { root, after, keys: smallest.into_sorted_vec(), foreign, more })
+    Ok(Scan { root: Arc::downgrade(root), after, keys: smallest.into_sorted_vec(), foreign, more })
 }
 
 /// A put that a crash cut off leaves its file where there are no unnamed ones. Should the clock be wrong and the put be
