@@ -123,7 +123,9 @@ impl Store {
     pub fn open(kv: Arc<dyn Kv>) -> Result<Store, MetaError> {
         let found = kv.snapshot()?.get(&Key::Volume.encode())?;
         let Some(bytes) = found else {
-            return Err(MetaError::Refused("the metadata store holds no volume: format one, or name another store".into()));
+            return Err(MetaError::Refused(
+                "the metadata store holds no volume: format one, or name another store".into(),
+            ));
         };
         let volume = VolumeRecord::decode(&bytes).map_err(|error| match error {
             RecordError::UnknownVersion { .. } => MetaError::Refused(error.to_string()),

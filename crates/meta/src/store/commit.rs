@@ -58,7 +58,13 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Buries those from `*index` on that nothing came to refer to.
-    fn finish(&self, txn: &mut Txn<'_>, index: &mut usize, used: &BTreeSet<SegmentId>, now_ms: u64) -> Result<bool, MetaError> {
+    fn finish(
+        &self,
+        txn: &mut Txn<'_>,
+        index: &mut usize,
+        used: &BTreeSet<SegmentId>,
+        now_ms: u64,
+    ) -> Result<bool, MetaError> {
         for (segment, record) in self.records.iter().skip(*index) {
             if txn.is_full(0) {
                 return Ok(false);
@@ -281,7 +287,13 @@ fn place_all(
 }
 
 /// Lays `extent` from `from` on over what is there, together with its part before `from`, which lies there already.
-fn grow_extent(txn: &mut Txn<'_>, ino: Ino, extent: &Extent, from: u64, changes: &mut Changes) -> Result<u64, MetaError> {
+fn grow_extent(
+    txn: &mut Txn<'_>,
+    ino: Ino,
+    extent: &Extent,
+    from: u64,
+    changes: &mut Changes,
+) -> Result<u64, MetaError> {
     let reached = txn.cut_extents(ino, from..extent.end(), CUT_PAIRS, changes)?;
     match clip(extent, &(extent.file_offset..reached)) {
         Some(placed) => txn.place_extent(ino, &placed, changes),

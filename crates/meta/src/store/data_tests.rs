@@ -190,12 +190,8 @@ fn run_against_model(seed: u64, operations: u32) {
             _ => {
                 let start = random.below(MAX_BYTES);
                 let range = start..start + random.below(5000);
-                let expected: Vec<Extent> = store
-                    .extents(ino, 0..u64::MAX)
-                    .unwrap()
-                    .iter()
-                    .filter_map(|extent| clip(extent, &range))
-                    .collect();
+                let expected: Vec<Extent> =
+                    store.extents(ino, 0..u64::MAX).unwrap().iter().filter_map(|extent| clip(extent, &range)).collect();
                 assert_eq!(store.extents(ino, range).unwrap(), expected, "{context}");
             }
         }
@@ -298,7 +294,8 @@ fn large_commits_go_in_steps() {
         .enumerate()
         .map(|(i, ino)| {
             // Segments 91 to 100 stay unused.
-            let extents = (0..4).map(|j| extent(j * 20, 10, segment_id(1 + (i as u128 + u128::from(j)) % 90), i as u64 * 10));
+            let extents =
+                (0..4).map(|j| extent(j * 20, 10, segment_id(1 + (i as u128 + u128::from(j)) % 90), i as u64 * 10));
             let mut commit = file_commit(&store.attributes(*ino).unwrap(), extents.collect());
             commit.journal = (0..4).map(|page| JournalPage { page, ranges: vec![(0, vec![7; 70])] }).collect();
             commit.size = 3 * PAGE_BYTES + 70;

@@ -2,7 +2,7 @@
 //! random numbers from a printed seed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
@@ -15,6 +15,7 @@ use super::Store;
 use crate::MetaError;
 use crate::engines::MemoryKv;
 use crate::fsck;
+use crate::keys::{Key, Sharing};
 use crate::kv::{Batch, Kv, KvError, Snapshot};
 use crate::types::{Extent, FileCommit, NewInode};
 
@@ -23,6 +24,7 @@ use crate::types::{Extent, FileCommit, NewInode};
 pub(crate) struct StrictKv {
     inner: MemoryKv,
     commits_left: AtomicI64,
+    shared_only: AtomicBool,
     pub(crate) commits: AtomicU64,
     /// Keys of the last batch: checks, writes.
     pub(crate) last: parking_lot::Mutex<(usize, usize)>,
@@ -33,6 +35,7 @@ impl StrictKv {
         Arc::new(StrictKv {
             inner: MemoryKv::new(),
             commits_left: AtomicI64::new(i64::MAX),
+            shared_only: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             last: parking_lot::Mutex::new((0, 0)),
         })
@@ -40,6 +43,11 @@ impl StrictKv {
 
     pub(crate) fn allow_commits(&self, count: i64) {
         self.commits_left.store(count, Ordering::Relaxed);
+    }
+
+    /// From now on as for a process that is not the owner.
+    pub(crate) fn shared_only(&self) {
+        self.shared_only.store(true, Ordering::Relaxed);
     }
 }
 
@@ -55,6 +63,10 @@ impl Kv for StrictKv {
         for (key, value) in &batch.writes {
             let value_bytes = value.as_ref().map_or(0, Vec::len);
             assert!(value_bytes <= 64 << 10, "{value_bytes} bytes under {}", crate::keys::printable(key));
+        }
+        if self.shared_only.load(Ordering::Relaxed) {
+            let owners = batch.writes.iter().find(|(key, _)| Key::sharing(key) == Sharing::Owner);
+            assert!(owners.is_none(), "{owners:?} is the owner's");
         }
         if self.commits_left.fetch_sub(1, Ordering::Relaxed) <= 0 {
             return Err(KvError::Full { store: "the test's".into() });
@@ -108,11 +120,8 @@ pub(crate) fn segment_id(number: u128) -> SegmentId {
 
 /// A segment of so many bytes with a shard on each of nodes 1 to 6.
 pub(crate) fn segment_record(data_bytes: u64) -> SegmentRecord {
-    let location = |number| ShardLocation {
-        node: node_id(number),
-        generation: Generation(1),
-        digest: Digest([number as u8; 32]),
-    };
+    let location =
+        |number| ShardLocation { node: node_id(number), generation: Generation(1), digest: Digest([number as u8; 32]) };
     SegmentRecord {
         code: "rs:4+2".into(),
         geometry: Geometry { data_bytes, native_count: 4, alpha: 1, symbol_bytes: 4096, alignment_bytes: 64 },

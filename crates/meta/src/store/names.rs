@@ -6,9 +6,9 @@
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
+use super::Store;
 use super::txn::Txn;
 use super::values::{self, Dirent, damaged};
-use super::Store;
 use crate::MetaError;
 use crate::keys::{Counter, Key, Table, after, of_ino};
 use crate::types::{Entry, NewInode, UnlinkOutcome};
@@ -67,9 +67,10 @@ impl Txn<'_> {
         attributes.ctime = now;
         attributes.nlink = match attributes.kind {
             Kind::Directory => 0,
-            _ => attributes.nlink.checked_sub(1).ok_or_else(|| {
-                damaged(&Key::Inode(attributes.ino), "it has a name and a link count of 0")
-            })?,
+            _ => attributes
+                .nlink
+                .checked_sub(1)
+                .ok_or_else(|| damaged(&Key::Inode(attributes.ino), "it has a name and a link count of 0"))?,
         };
         self.put_inode(attributes);
         if attributes.nlink == 0 {
@@ -87,9 +88,10 @@ pub(super) fn add_subdirectory(parent: &mut Attributes) -> Result<(), MetaError>
 
 /// One subdirectory less in `parent`.
 pub(super) fn remove_subdirectory(parent: &mut Attributes) -> Result<(), MetaError> {
-    parent.nlink = parent.nlink.checked_sub(1).filter(|count| *count >= 2).ok_or_else(|| {
-        damaged(&Key::Inode(parent.ino), "its link count is lower than its subdirectories make it")
-    })?;
+    parent.nlink =
+        parent.nlink.checked_sub(1).filter(|count| *count >= 2).ok_or_else(|| {
+            damaged(&Key::Inode(parent.ino), "its link count is lower than its subdirectories make it")
+        })?;
     Ok(())
 }
 
@@ -270,7 +272,9 @@ impl Store {
                 }
                 let hint = of_ino(Table::Entry, attributes.parent);
                 let found = match txn.find_name(hint, attributes.ino)? {
-                    None if attributes.kind != Kind::Directory => txn.find_name(Table::Entry.range(), attributes.ino)?,
+                    None if attributes.kind != Kind::Directory => {
+                        txn.find_name(Table::Entry.range(), attributes.ino)?
+                    }
                     found => found,
                 };
                 let Some((parent, name)) = found else { return Ok(None) };

@@ -45,7 +45,9 @@ impl Store {
             let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
             if found != *expected {
                 let name = &found.name;
-                return Err(MetaError::Refused(format!("node {name} was changed by somebody else meanwhile: look again")));
+                return Err(MetaError::Refused(format!(
+                    "node {name} was changed by somebody else meanwhile: look again"
+                )));
             }
             txn.put_node(node, new)
         })

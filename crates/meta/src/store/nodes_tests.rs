@@ -1,0 +1,39 @@
+use super::super::fixture::*;
+use super::*;
+use weft_format::Ino;
+use weft_format::records::{Kind, NodeState};
+
+#[test]
+fn names_and_urls_are_unique() {
+    let (store, _) = volume();
+    assert_eq!(store.nodes().unwrap().len(), 6);
+    assert_eq!(kind_of(&store.add_node(node_id(1), &node_record(9)).unwrap_err()), "Exists");
+    let same_name = NodeRecord { name: "node-2".into(), ..node_record(9) };
+    let same_url = NodeRecord { url: "file:///nodes/2".into(), ..node_record(9) };
+    for record in [same_name, same_url] {
+        let refused = store.add_node(node_id(9), &record).unwrap_err();
+        assert!(refused.to_string().contains("node-2"), "{refused}");
+        assert_eq!(kind_of(&store.update_node(node_id(3), &node_record(3), &record).unwrap_err()), "Refused");
+    }
+    let draining = NodeRecord { state: NodeState::Draining, ..node_record(3) };
+    store.update_node(node_id(3), &node_record(3), &draining).unwrap();
+    assert_eq!(kind_of(&store.update_node(node_id(3), &node_record(3), &draining).unwrap_err()), "Refused");
+    assert_eq!(kind_of(&store.update_node(node_id(9), &draining, &draining).unwrap_err()), "NotFound");
+    assert_eq!(store.nodes().unwrap()[2], (node_id(3), draining));
+    assert_clean(&store);
+}
+
+#[test]
+fn a_node_that_is_referred_to_stays() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 10, 1);
+    assert!(!store.remove_node(node_id(1)).unwrap());
+    store.truncate(file, 0, at(2), at(2), None).unwrap();
+    assert!(!store.remove_node(node_id(1)).unwrap(), "its shard is not removed yet");
+    store.drop_segment(segment_id(1), &segment_record(10)).unwrap();
+    assert!(store.remove_node(node_id(1)).unwrap());
+    assert!(store.remove_node(node_id(1)).unwrap());
+    assert_eq!(store.nodes().unwrap().len(), 5);
+    assert_clean(&store);
+}

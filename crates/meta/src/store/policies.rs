@@ -42,7 +42,8 @@ impl Store {
             let policy = match policies.iter().find(|(_, known)| known == record) {
                 Some((policy, _)) => *policy,
                 None if policies.len() >= MAX_POLICIES => {
-                    let sentence = format!("the volume has {MAX_POLICIES} policies, and can have no more: use one of them");
+                    let sentence =
+                        format!("the volume has {MAX_POLICIES} policies, and can have no more: use one of them");
                     return Err(MetaError::Refused(sentence));
                 }
                 None => {

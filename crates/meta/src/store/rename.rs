@@ -6,10 +6,10 @@
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
+use super::Store;
 use super::names::{add_subdirectory, check_name, remove_subdirectory};
 use super::txn::Txn;
 use super::values::{Dirent, damaged};
-use super::Store;
 use crate::MetaError;
 use crate::keys::{Counter, Key};
 use crate::types::{NewInode, RenameFlags, RenameOutcome};
@@ -26,7 +26,8 @@ struct Directories {
 }
 
 impl Directories {
-    fn new(&mut self) -> &mut Attributes {
+    /// The new one.
+    fn target(&mut self) -> &mut Attributes {
         self.new.as_mut().unwrap_or(&mut self.old)
     }
 
@@ -129,7 +130,7 @@ impl Store {
                         (false, true) => return Err(MetaError::IsDirectory),
                         (true, true) if !txn.is_empty_directory(other.ino)? => return Err(MetaError::NotEmpty),
                         (true, true) => {
-                            remove_subdirectory(directories.new())?;
+                            remove_subdirectory(directories.target())?;
                             directories.move_subdirectory()?;
                         }
                         (false, false) => {}

@@ -253,7 +253,8 @@ impl Store {
         parse: impl Fn(Key<'_>, &[u8]) -> Option<Result<T, MetaError>>,
     ) -> Result<Vec<T>, MetaError> {
         self.view(|txn| {
-            let wrong = |key: &[u8]| MetaError::Damaged { key: printable(key), detail: "it is no key of its table".into() };
+            let wrong =
+                |key: &[u8]| MetaError::Damaged { key: printable(key), detail: "it is no key of its table".into() };
             let pairs = txn.scan(&range, limit)?;
             let parsed = pairs.iter().map(|(key, value)| {
                 Key::parse(key).and_then(|key| parse(key, value)).unwrap_or_else(|| Err(wrong(key)))

@@ -1,0 +1,141 @@
+use super::super::fixture::*;
+use super::*;
+use weft_format::Generation;
+use weft_format::records::Kind;
+
+#[test]
+fn a_segments_life() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    let segment = segment_id(1);
+    let record = segment_record(1000);
+    assert_eq!(store.segment(segment).unwrap(), Some(record.clone()));
+    assert_eq!((store.live_bytes(segment).unwrap(), store.files_of_segment(segment).unwrap()), (1000, vec![file]));
+    assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment]);
+    assert_eq!(kind_of(&store.drop_segment(segment, &record).unwrap_err()), "SegmentChanged");
+
+    // Overwritten: dead, in the trash, still known.
+    write(&store, file, 0, 1000, 2);
+    assert_eq!((store.live_bytes(segment).unwrap(), store.files_of_segment(segment).unwrap()), (0, vec![]));
+    assert_eq!(store.trash(3000, None, 10).unwrap(), []);
+    assert_eq!(store.trash(3001, None, 10).unwrap(), [(3000, segment)]);
+    assert_eq!(store.trash(3001, Some((3000, segment)), 10).unwrap(), []);
+    assert!(store.segment(segment).unwrap().is_some());
+    assert_clean(&store);
+
+    // A dead one is never used again.
+    let commit = file_commit(&store.attributes(file).unwrap(), vec![extent(0, 10, segment, 0)]);
+    let again = store.commit_files(&[], std::slice::from_ref(&commit), at(4));
+    assert_eq!(kind_of(&again.unwrap_err()), "SegmentChanged");
+    let again = store.commit_files(&[(segment, record.clone())], &[commit], at(4));
+    assert_eq!(kind_of(&again.unwrap_err()), "SegmentChanged");
+
+    assert_eq!(kind_of(&store.drop_segment(segment, &segment_record(5)).unwrap_err()), "SegmentChanged");
+    store.drop_segment(segment, &record).unwrap();
+    store.drop_segment(segment, &record).unwrap();
+    assert_eq!(store.segment(segment).unwrap(), None);
+    assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), []);
+    assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment_id(2)]);
+    assert_clean(&store);
+}
+
+#[test]
+fn replacing_keeps_the_indices() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    store.add_node(node_id(7), &node_record(7)).unwrap();
+    let (segment, old) = (segment_id(1), segment_record(1000));
+    let mut new = old.clone();
+    new.generation = Generation(2);
+    new.shards[0].as_mut().unwrap().node = node_id(7);
+    new.shards[1] = None;
+    store.replace_segment(segment, &old, &new).unwrap();
+    assert_eq!(kind_of(&store.replace_segment(segment, &old, &new).unwrap_err()), "SegmentChanged");
+    assert_eq!(kind_of(&store.replace_segment(segment_id(9), &old, &new).unwrap_err()), "SegmentChanged");
+    assert_eq!(store.segment(segment).unwrap(), Some(new.clone()));
+    let on = |number| store.segments_on_node(node_id(number), None, 10).unwrap().len();
+    assert_eq!([on(1), on(2), on(3), on(7)], [0, 0, 1, 1]);
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
+    store.clear_damaged(segment).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment], "a shard is still missing");
+    assert_clean(&store);
+    // Complete again: the mark stays until somebody has looked.
+    store.replace_segment(segment, &new, &old).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
+    store.clear_damaged(segment).unwrap();
+    store.clear_damaged(segment).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), []);
+    assert_clean(&store);
+}
+
+#[test]
+fn marks_of_damage() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    for number in 1..=3_u32 {
+        write(&store, file, u64::from(number) * 100, 50, u128::from(number));
+        store.mark_damaged(segment_id(u128::from(number))).unwrap();
+    }
+    store.mark_damaged(segment_id(99)).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment_id(1), segment_id(2), segment_id(3)]);
+    assert_eq!(store.damaged(Some(segment_id(1)), 1).unwrap(), [segment_id(2)]);
+    let mut short = segment_record(10);
+    short.shards[5] = None;
+    let commit = file_commit(&store.attributes(file).unwrap(), vec![extent(900, 10, segment_id(4), 0)]);
+    store.commit_files(&[(segment_id(4), short)], &[commit], at(1)).unwrap();
+    assert_eq!(store.damaged(Some(segment_id(3)), 10).unwrap(), [segment_id(4)]);
+    assert_clean(&store);
+}
+
+#[test]
+fn listings_go_page_by_page() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    for number in 1..=5_u32 {
+        write(&store, file, u64::from(number) * 100, 10 + u64::from(number), u128::from(number));
+    }
+    let ids = |segments: Vec<(SegmentId, SegmentRecord)>| segments.into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    assert_eq!(ids(store.segments(None, 2).unwrap()), [segment_id(1), segment_id(2)]);
+    assert_eq!(ids(store.segments(Some(segment_id(4)), 2).unwrap()), [segment_id(5)]);
+    assert_eq!(store.segments_by_live(Some(segment_id(3)), 9).unwrap(), [(segment_id(4), 14), (segment_id(5), 15)]);
+    assert_eq!(store.segments_on_node(node_id(1), Some(segment_id(4)), 9).unwrap(), [segment_id(5)]);
+    assert_eq!(store.segments_on_node(node_id(9), None, 9).unwrap(), []);
+}
+
+#[test]
+fn jobs_keep_their_state() {
+    let (store, _) = volume();
+    assert_eq!(store.job("scrub").unwrap(), None);
+    store.set_job("scrub", Some(b"half")).unwrap();
+    assert_eq!(store.job("scrub").unwrap(), Some(b"half".to_vec()));
+    assert_eq!(store.job("scru").unwrap(), None);
+    assert_eq!(kind_of(&store.set_job("big", Some(&vec![0; 65537])).unwrap_err()), "Invalid");
+    store.set_job("scrub", None).unwrap();
+    store.set_job("scrub", None).unwrap();
+    assert_eq!(store.job("scrub").unwrap(), None);
+    assert_clean(&store);
+}
+
+/// What care does beside an owner: an engine that would refuse it every table of the owner's.
+#[test]
+fn care_writes_shared_tables_only() {
+    let (store, kv) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    write(&store, file, 0, 1000, 2);
+    kv.shared_only();
+    let (segment, old) = (segment_id(1), segment_record(1000));
+    let mut new = old.clone();
+    new.shards[2] = None;
+    store.replace_segment(segment, &old, &new).unwrap();
+    store.mark_damaged(segment).unwrap();
+    store.clear_damaged(segment).unwrap();
+    store.drop_segment(segment, &new).unwrap();
+    store.set_job("x", Some(b"y")).unwrap();
+    store.add_node(node_id(8), &node_record(8)).unwrap();
+    store.update_node(node_id(8), &node_record(8), &node_record(9)).unwrap();
+    assert!(store.remove_node(node_id(8)).unwrap());
+    assert_clean(&store);
+}

@@ -1,0 +1,62 @@
+use super::super::fixture::*;
+use super::*;
+use weft_format::records::Kind;
+
+#[test]
+fn set_get_list_remove() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    let set = |name: &[u8], value: &[u8], mode| store.set_xattr(file, name, value, mode, at(7));
+    set(b"user.b", b"2", XattrMode::Any).unwrap();
+    set(b"user.a", b"", XattrMode::Create).unwrap();
+    assert_eq!(kind_of(&set(b"user.a", b"x", XattrMode::Create).unwrap_err()), "Exists");
+    assert_eq!(kind_of(&set(b"user.c", b"x", XattrMode::Replace).unwrap_err()), "NoAttribute");
+    set(b"user.b", b"3", XattrMode::Replace).unwrap();
+    assert_eq!(store.attributes(file).unwrap().ctime, at(7));
+    assert_eq!(store.get_xattr(file, b"user.b").unwrap(), b"3");
+    assert_eq!(store.get_xattr(file, b"user.a").unwrap(), b"");
+    assert_eq!(store.list_xattrs(file).unwrap(), [b"user.a".to_vec(), b"user.b".to_vec()]);
+    store.remove_xattr(file, b"user.b", at(8)).unwrap();
+    assert_eq!(kind_of(&store.remove_xattr(file, b"user.b", at(8)).unwrap_err()), "NoAttribute");
+    assert_eq!(kind_of(&store.get_xattr(file, b"user.b").unwrap_err()), "NoAttribute");
+    assert_eq!(store.attributes(file).unwrap().ctime, at(8));
+    assert_clean(&store);
+}
+
+#[test]
+fn limits() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    let set = |name: &[u8], bytes: usize| {
+        store.set_xattr(file, name, &vec![1; bytes], XattrMode::Any, at(1)).map_err(|error| kind_of(&error))
+    };
+    set(&[b'n'; 255], 65536).unwrap();
+    assert_eq!(set(&[b'n'; 256], 1).unwrap_err(), "NameTooLong");
+    assert_eq!(set(b"user.x", 65537).unwrap_err(), "AttributeTooLarge");
+    assert_eq!(set(b"", 1).unwrap_err(), "InvalidName");
+    assert_eq!(set(b"a\0", 1).unwrap_err(), "InvalidName");
+    for ino in [Ino(99)] {
+        assert_eq!(kind_of(&store.get_xattr(ino, b"user.x").unwrap_err()), "NotFound");
+        assert_eq!(kind_of(&store.list_xattrs(ino).unwrap_err()), "NotFound");
+        assert_eq!(kind_of(&store.remove_xattr(ino, b"user.x", at(1)).unwrap_err()), "NotFound");
+    }
+}
+
+#[test]
+fn many_are_listed_in_pages_and_reclaimed_in_steps() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    for i in 0..300 {
+        store.set_xattr(file, format!("user.{i:03}").as_bytes(), b"v", XattrMode::Any, at(1)).unwrap();
+    }
+    let names = store.list_xattrs(file).unwrap();
+    assert_eq!((names.len(), names.is_sorted()), (300, true));
+    store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
+    let mut steps = 1;
+    while !store.reclaim(file, at(2)).unwrap().done {
+        assert_clean(&store);
+        steps += 1;
+    }
+    assert_eq!(steps, 3);
+    assert_clean(&store);
+}
