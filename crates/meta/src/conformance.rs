@@ -98,7 +98,8 @@ fn reads(subject: &impl Subject) {
         kv.flush().unwrap();
     }
     kv.commit(Batch::default()).unwrap();
-    kv.commit(Batch { checks: vec![], writes: vec![(b"a".to_vec(), Some(b"x".to_vec())), (b"a".to_vec(), None)] }).unwrap();
+    kv.commit(Batch { checks: vec![], writes: vec![(b"a".to_vec(), Some(b"x".to_vec())), (b"a".to_vec(), None)] })
+        .unwrap();
     assert_eq!(get(&*kv, b"a"), None, "the last write of a key in a batch counts");
 }
 
@@ -197,7 +198,7 @@ fn snapshots_stand_still(subject: &impl Subject) {
 
 /// A writer keeps two distant keys equal in every batch; no snapshot may see them differ, whatever the engine is doing.
 fn snapshots_are_whole(subject: &impl Subject) {
-    const BATCHES: u32 = 2000;
+    const BATCHES: u32 = 500;
     let kv = subject.open();
     let kv = &*kv;
     let over = AtomicBool::new(false);
@@ -256,7 +257,7 @@ fn flush_keeps(subject: &impl Subject) {
 
 fn counters_are_exact(subject: &impl Subject) {
     const THREADS: u64 = 4;
-    const EACH: u64 = 200;
+    const EACH: u64 = 100;
     let kv = subject.open();
     let kv = &*kv;
     std::thread::scope(|scope| {

@@ -16,7 +16,13 @@ fn text_of_a_holder_is_stable_and_reads_back() {
 
 #[test]
 fn text_that_is_not_ours_names_nobody() {
-    for text in [&b""[..], b"process x\n", b"process 1\nhost h\n", b"\0\xff\n\n\n\n", b"process 99999999999\nhost h\nstarted 1\n"] {
+    for text in [
+        &b""[..],
+        b"process x\n",
+        b"process 1\nhost h\n",
+        b"\0\xff\n\n\n\n",
+        b"process 99999999999\nhost h\nstarted 1\n",
+    ] {
         assert_eq!(Holder::from_text(text), None, "{text:?}");
     }
 }

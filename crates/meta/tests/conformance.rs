@@ -78,11 +78,21 @@ fn sqlite_beside_an_owner() {
 /// What a sequence of operations does, on few keys so that they meet.
 #[derive(Clone, Debug)]
 enum Operation {
-    Commit { checks: Vec<(u8, Option<u8>)>, writes: Vec<(u8, Option<u8>)> },
+    Commit {
+        checks: Vec<(u8, Option<u8>)>,
+        writes: Vec<(u8, Option<u8>)>,
+    },
     /// The checks are made to hold.
-    CommitTrue { checked: Vec<u8>, writes: Vec<(u8, Option<u8>)> },
+    CommitTrue {
+        checked: Vec<u8>,
+        writes: Vec<(u8, Option<u8>)>,
+    },
     Get(u8),
-    Scan { start: u8, end: u8, limit: usize },
+    Scan {
+        start: u8,
+        end: u8,
+        limit: usize,
+    },
     Flush,
     Reopen,
 }

@@ -75,7 +75,10 @@ impl Memtable {
     /// Pending changes with `start <= key < end`, ascending, each key once. `start` must be less than `end`.
     pub fn range<'a>(&'a self, start: &'a [u8], end: &'a [u8]) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
         let layer = |changes: &'a Changes| {
-            changes.range::<_, [u8]>((Included(start), Excluded(end))).map(|(key, value)| (&**key, value.as_deref())).peekable()
+            changes
+                .range::<_, [u8]>((Included(start), Excluded(end)))
+                .map(|(key, value)| (&**key, value.as_deref()))
+                .peekable()
         };
         Overlay { upper: layer(&self.active), lower: layer(&self.frozen) }
     }

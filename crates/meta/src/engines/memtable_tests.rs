@@ -19,11 +19,7 @@ fn active_hides_frozen_and_removals_are_kept() {
     memtable.put(shared("b"), None);
     memtable.put(shared("c"), Some(shared("2")));
     let snapshot = memtable.clone();
-    let expected = vec![
-        ("a".into(), Some("1".into())),
-        ("b".into(), None),
-        ("c".into(), Some("2".into())),
-    ];
+    let expected = vec![("a".into(), Some("1".into())), ("b".into(), None), ("c".into(), Some("2".into()))];
     assert_eq!(all(&memtable), expected);
     assert_eq!(memtable.get(b"b"), Some(&None));
 

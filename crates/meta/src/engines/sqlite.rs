@@ -28,7 +28,8 @@
 //!   engine rather than overwrite), so a check for its absence stays true as well;
 //! * a set without a check holds in whatever order: others' changes count as having come before it;
 //! * everything else is decided under SQLite's own write lock. Meanwhile the keys of such a batch are *held*: commits
-//!   that touch one wait, and those that touch none are free, because their order does not matter.
+//!   that touch one wait, and those that touch none are free, because their order does not matter. (So two views may
+//!   disagree about which of two batches without a common key came first, if one of them was written through.)
 //!
 //! Others see, of the owner's, the flushed prefix: their checks of owner-only keys are answered by that prefix, after which
 //! their batch counts as having come.
@@ -113,10 +114,10 @@ struct State {
     /// Keys of batches that are being written through.
     held: HashSet<Vec<u8>>,
 
-    /// Transactions that failed, the last failure, and how many commits that one would have made durable.
+    /// Transactions that failed, and the last failure since one succeeded.
     failures: u64,
-    failure: Option<(Failure, u64)>,
-    /// The last transaction found no space.
+    failure: Option<Failure>,
+    /// Pending changes found no space.
     full: bool,
     /// The engine takes no more writes, because of this.
     stopped: Option<String>,
@@ -230,7 +231,3 @@ impl State {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "sqlite_tests.rs"]
-mod tests;

@@ -53,7 +53,9 @@ impl CheckpointHandle {
 
     /// Checkpoints on the writer's connection, between two transactions, if the log has grown long.
     pub fn help(&self, writer: &Connection) {
-        if self.behind.swap(false, Ordering::Relaxed) && let Err(error) = checkpoint(writer) {
+        if self.behind.swap(false, Ordering::Relaxed)
+            && let Err(error) = checkpoint(writer)
+        {
             tracing::warn!(%error, "a checkpoint failed; the log stays");
         }
     }

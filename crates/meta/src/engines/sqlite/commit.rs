@@ -43,7 +43,9 @@ impl Engine {
         if self.access == Access::Shared {
             if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !self.is_shared(key)) {
                 let key = key.escape_ascii();
-                return Err(self.failed(format!("only the volume's owner may change the key {key}; run it in the mount")));
+                return Err(
+                    self.failed(format!("only the volume's owner may change the key {key}; run it in the mount"))
+                );
             }
             return self.commit_through(batch);
         }
@@ -70,6 +72,9 @@ impl Engine {
                 if state.memtable.get(key).is_some_and(|change| change.as_deref() != expected.as_deref()) {
                     return Err(KvError::Conflict);
                 }
+            }
+            if batch.writes.is_empty() {
+                return Ok(());
             }
             state.claims.extend(claims.into_iter().map(Into::into));
             for (key, value) in batch.writes {
@@ -101,9 +106,10 @@ impl Engine {
             let failures = state.failures;
             while state.memtable.bytes() > MAX_PENDING_BYTES {
                 self.done.wait(&mut state);
-                match &state.failure {
-                    Some((failure, _)) if state.failures > failures => return Err(self.error(failure.clone())),
-                    _ => {}
+                if state.failures > failures
+                    && let Some(failure) = state.failure.clone()
+                {
+                    return Err(self.error(failure));
                 }
             }
             return Ok(None);
@@ -142,11 +148,10 @@ impl Engine {
             if state.durable >= target {
                 return Ok(());
             }
-            match &state.failure {
-                Some((failure, covered)) if state.failures > failures && *covered >= target => {
-                    return Err(self.error(failure.clone()));
-                }
-                _ => {}
+            if state.failures > failures
+                && let Some(failure) = state.failure.clone()
+            {
+                return Err(self.error(failure));
             }
             state.wanted = state.wanted.max(target);
             self.work.notify_one();

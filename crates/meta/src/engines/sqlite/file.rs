@@ -64,7 +64,9 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     }
     let draft = beside(&path, &format!("-new-{}", std::process::id()));
     let made = make(&draft).map_err(|error| sql_error(&path, error)).and_then(|()| publish(&draft, &path));
-    if made.is_err() && let Err(error) = std::fs::remove_file(&draft) {
+    if made.is_err()
+        && let Err(error) = std::fs::remove_file(&draft)
+    {
         tracing::debug!(draft = %draft.display(), %error, "nothing to remove");
     }
     made
@@ -141,7 +143,8 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
         .pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))
         .map_err(|error| sql_error(path, error))?;
     if mode != "wal" {
-        let detail = "its file system has no shared memory maps, which a write-ahead log needs; move it to a local disk";
+        let detail =
+            "its file system has no shared memory maps, which a write-ahead log needs; move it to a local disk";
         return Err(failed(path, detail).into());
     }
     Ok(connection)
@@ -173,18 +176,20 @@ fn open_flags() -> OpenFlags {
 }
 
 /// What a failure of SQLite means for what is pending.
-pub(super) fn classify(error: &rusqlite::Error) -> Failure {
-    match (error.sqlite_error_code(), error.sqlite_error().map(|error| error.extended_code)) {
-        (Some(ErrorCode::DiskFull), _) => Failure::Full,
-        // The index of the log cannot grow; the file has not been touched.
-        (_, Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)) => Failure::Full,
-        (Some(ErrorCode::DatabaseBusy), _) => {
-            Failure::Busy(format!("another process has it locked for more than {} s", BUSY_TIMEOUT.as_secs()))
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        match (error.sqlite_error_code(), error.sqlite_error().map(|error| error.extended_code)) {
+            (Some(ErrorCode::DiskFull), _) => Failure::Full,
+            // The index of the log cannot grow; the file has not been touched.
+            (_, Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE)) => Failure::Full,
+            (Some(ErrorCode::DatabaseBusy), _) => {
+                Failure::Busy(format!("another process has it locked for more than {} s", BUSY_TIMEOUT.as_secs()))
+            }
+            (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
+                Failure::Broken(format!("the file is damaged ({error}); restore it from a backup"))
+            }
+            _ => Failure::Broken(error.to_string()),
         }
-        (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
-            Failure::Broken(format!("the file is damaged ({error}); restore it from a backup"))
-        }
-        _ => Failure::Broken(error.to_string()),
     }
 }
 
@@ -192,7 +197,7 @@ fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
         return OpenError::NotOurs(path.to_path_buf());
     }
-    OpenError::Engine(match classify(&error) {
+    OpenError::Engine(match Failure::from(error) {
         Failure::Full => KvError::Full { store: path.display().to_string() },
         Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
         Failure::Conflict => KvError::Conflict,

@@ -1,9 +1,10 @@
 //! The writer thread: the only one that changes the file.
 
 use super::checkpoint::CheckpointHandle;
-use super::{Engine, Failure, State, file, view};
+use super::{Engine, Failure, State, view};
 use crate::engines::memtable::{Changes, Shared};
 use crate::kv::Batch;
+use parking_lot::MutexGuard;
 use rusqlite::Connection;
 use std::io;
 use std::sync::Arc;
@@ -51,7 +52,11 @@ fn due(state: &State) -> Due {
     }
 }
 
-pub(super) fn start(engine: Arc<Engine>, connection: Connection, checkpoints: CheckpointHandle) -> io::Result<JoinHandle<()>> {
+pub(super) fn start(
+    engine: Arc<Engine>,
+    connection: Connection,
+    checkpoints: CheckpointHandle,
+) -> io::Result<JoinHandle<()>> {
     let writer = Writer { engine, connection, checkpoints };
     std::thread::Builder::new().name("weft-meta-writer".into()).spawn(move || writer.run())
 }
@@ -62,16 +67,17 @@ struct Writer {
     checkpoints: CheckpointHandle,
 }
 
-type Outcome = Result<(), Failure>;
-
-/// One transaction's work.
-struct Work {
+/// Changes to be written, and keys that the file must not have.
+struct Pending {
     changes: Changes,
     claims: Vec<Shared>,
-    /// Commits that are durable after it.
+    /// Commits that are durable afterwards.
     covers: u64,
-    through: Vec<(u64, Batch)>,
 }
+
+/// Batches to be written through, with their tickets.
+type Through = Vec<(u64, Batch)>;
+type Outcome = Result<(), Failure>;
 
 impl Writer {
     fn run(self) {
@@ -112,52 +118,76 @@ impl Writer {
         }
     }
 
-    /// One transaction: everything committed so far, then the batches that are written through.
+    /// Everything committed so far; after it, in a transaction of their own, the batches that are written through. Their
+    /// keys are held by then and not pending any more, so no memtable hides what they change.
     fn write(&self) {
-        // The write lock first: from the freezing on, batches that are written through keep commits waiting.
-        let begun = self.begin();
-        let work = self.engine.freeze();
-        match begun.and_then(|()| self.transact(&work)) {
-            Ok(outcomes) => {
-                self.checkpoints.written(work.changes.len() + work.through.len());
-                self.engine.publish(work, outcomes);
+        let through = self.engine.hold();
+        let pending = !self.engine.state.lock().memtable.is_empty();
+        let written = if pending { self.write_pending() } else { Ok(()) };
+        if !through.is_empty() {
+            let outcomes = written.and_then(|()| self.write_through(&through));
+            self.engine.answer(through, outcomes);
+        }
+    }
+
+    fn write_pending(&self) -> Result<(), Failure> {
+        let written = self.transact(|| {
+            let pending = self.engine.freeze();
+            for key in &pending.claims {
+                if view::read(&self.connection, key)?.is_some() {
+                    let key = key.escape_ascii();
+                    let why = format!("two processes made the key {key}, whose id must be used once only");
+                    return Err(Failure::Broken(why));
+                }
+            }
+            for (key, value) in &pending.changes {
+                self.set(key, value.as_deref())?;
+            }
+            Ok(pending)
+        });
+        match written {
+            Ok(pending) => {
+                self.checkpoints.written(pending.changes.len());
+                self.engine.publish(pending);
+                Ok(())
             }
             Err(failure) => {
-                self.roll_back();
-                self.engine.give_up(work, failure);
+                self.engine.keep(failure.clone());
+                Err(failure)
             }
         }
     }
 
-    fn begin(&self) -> Result<(), Failure> {
-        if let Some(why) = &self.engine.state.lock().stopped {
-            return Err(Failure::Broken(why.clone()));
-        }
-        self.connection.execute_batch("BEGIN IMMEDIATE").map_err(|error| file::classify(&error))
-    }
-
-    /// Writes all of it or, on an error, nothing; answers which of the batches written through met a conflict.
-    fn transact(&self, work: &Work) -> Result<Vec<Outcome>, Failure> {
-        let sql = |error: rusqlite::Error| file::classify(&error);
-        for key in &work.claims {
-            if view::read(&self.connection, key).map_err(sql)?.is_some() {
-                let key = key.escape_ascii();
-                return Err(Failure::Broken(format!("two processes made the key {key}, whose id must be used once only")));
-            }
-        }
-        for (key, value) in &work.changes {
-            self.set(key, value.as_deref()).map_err(sql)?;
-        }
-        let mut outcomes = Vec::with_capacity(work.through.len());
-        for (_, batch) in &work.through {
-            let outcome = self.apply(batch).map_err(sql)?;
-            outcomes.push(outcome);
-        }
-        self.connection.execute_batch("COMMIT").map_err(sql)?;
+    fn write_through(&self, through: &Through) -> Result<Vec<Outcome>, Failure> {
+        let outcomes = self.transact(|| {
+            self.engine.shield();
+            through.iter().map(|(_, batch)| self.apply(batch)).collect()
+        })?;
+        self.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
         Ok(outcomes)
     }
 
-    fn apply(&self, batch: &Batch) -> rusqlite::Result<Outcome> {
+    /// A transaction of everything that `work` does or, if it or the transaction fails, of nothing.
+    fn transact<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        if let Some(why) = &self.engine.state.lock().stopped {
+            return Err(Failure::Broken(why.clone()));
+        }
+        let run = |sql| self.connection.execute_batch(sql).map_err(Failure::from);
+        // The write lock from the start: what is checked in here stays true.
+        let result = run("BEGIN IMMEDIATE").and_then(|()| work()).and_then(|done| run("COMMIT").map(|()| done));
+        // SQLite ends a transaction by itself after some failures. One that cannot be ended makes the next one fail, which
+        // stops the engine.
+        if result.is_err()
+            && !self.connection.is_autocommit()
+            && let Err(failure) = run("ROLLBACK")
+        {
+            tracing::warn!(store = %self.engine.path.display(), ?failure, "a failed transaction does not end");
+        }
+        result
+    }
+
+    /// The batch in the transaction, if its checks hold.
+    fn apply(&self, batch: &Batch) -> Result<Outcome, Failure> {
         for (key, expected) in &batch.checks {
             if view::read(&self.connection, key)?.as_deref() != expected.as_deref() {
                 return Ok(Err(Failure::Conflict));
@@ -179,103 +209,125 @@ impl Writer {
         };
         Ok(())
     }
-
-    /// SQLite ends a transaction by itself after some failures. A transaction that cannot be ended makes the next one fail,
-    /// which stops the engine.
-    fn roll_back(&self) {
-        if !self.connection.is_autocommit() && let Err(error) = self.connection.execute_batch("ROLLBACK") {
-            tracing::warn!(store = %self.engine.path.display(), %error, "a failed transaction does not end");
-        }
-    }
 }
 
 impl Engine {
-    /// Takes what is to be written. Afterwards every view has its read transaction, or begins it before it clones the
-    /// memtable.
-    fn freeze(&self) -> Work {
+    /// Takes the batches that are to be written through, and holds their keys.
+    fn hold(&self) -> Through {
         let mut state = self.state.lock();
-        state.writing = true;
-        state.waiting_since = None;
         let through = std::mem::take(&mut state.through);
-        if !through.is_empty() {
-            // The file will have changes that no memtable hides: no view of this epoch may use or leave them in the cache.
-            state.fill_epoch = state.epoch + 1;
-            for (_, batch) in &through {
-                let keys = batch.checks.iter().chain(&batch.writes).map(|(key, _)| key);
-                keys.clone().for_each(|key| self.cache.forget(key));
-                state.held.extend(keys.cloned());
-            }
+        for (_, batch) in &through {
+            state.held.extend(batch.checks.iter().chain(&batch.writes).map(|(key, _)| key.clone()));
         }
-        let work =
-            Work { changes: state.memtable.freeze(), claims: state.claims.clone(), covers: state.committed, through };
+        through
+    }
+
+    /// Takes the pending changes. Call it in the transaction.
+    fn freeze(&self) -> Pending {
+        let mut state = self.state.lock();
+        state.waiting_since = None;
+        let changes = state.memtable.freeze();
+        let pending = Pending { changes, claims: state.claims.clone(), covers: state.committed };
+        self.pin_views(state);
+        pending
+    }
+
+    /// Prepares for changes that no memtable hides: no view of this epoch may find or leave their keys in the cache. Call it
+    /// in the transaction.
+    fn shield(&self) {
+        let mut state = self.state.lock();
+        state.fill_epoch = state.epoch + 1;
+        state.held.iter().for_each(|key| self.cache.forget(key));
+        self.pin_views(state);
+    }
+
+    /// From here on every view has its read transaction, or begins it before it clones the memtable.
+    fn pin_views(&self, mut state: MutexGuard<'_, State>) {
+        state.writing = true;
         let unpinned: Vec<_> = state.unpinned.values().cloned().collect();
         drop(state);
         unpinned.iter().for_each(|pin| pin.begin(&self.readers));
-        work
     }
 
-    /// The file has it all.
-    fn publish(&self, work: Work, outcomes: Vec<Outcome>) {
+    /// The file has the pending changes.
+    fn publish(&self, pending: Pending) {
         let mut state = self.state.lock();
         let next_epoch = state.epoch + 1;
         state.fill_epoch = next_epoch;
-        state.durable = work.covers;
-        state.claims.drain(..work.claims.len());
+        state.durable = pending.covers;
+        state.claims.drain(..pending.claims.len());
         state.failure = None;
         state.full = false;
-        let applied: Vec<bool> = outcomes.iter().map(Result::is_ok).collect();
-        state.outcomes.extend(work.through.iter().map(|(ticket, _)| *ticket).zip(outcomes));
         drop(state);
         self.done.notify_all();
-
-        // Views of this epoch either have these changes in their memtable or must not see them; the next epoch's find them here.
-        for (key, value) in work.changes {
-            if self.is_cacheable(&key) {
-                self.cache.put(key, next_epoch, value);
-            }
+        // Views of this epoch have these changes in their memtable or must not see them; those of the next find them here.
+        for (key, value) in pending.changes {
+            self.remember(key, next_epoch, value);
         }
-        for (_, (_, batch)) in applied.into_iter().zip(work.through).filter(|(applied, _)| *applied) {
-            for (key, value) in batch.writes {
-                if self.is_cacheable(&key) {
-                    self.cache.put(key.into(), next_epoch, value.map(Into::into));
-                }
-            }
-        }
-
         let mut state = self.state.lock();
         state.epoch = next_epoch;
         state.memtable.forget_frozen();
+        state.writing = false;
+        drop(state);
+        self.done.notify_all();
+    }
+
+    /// The file has none of the pending changes, so they stay pending.
+    fn keep(&self, failure: Failure) {
+        let mut state = self.state.lock();
+        state.full = failure == Failure::Full;
+        state.waiting_since = Some(Instant::now());
+        state.wanted = state.durable;
+        self.fail(&mut state, failure);
+        drop(state);
+        self.done.notify_all();
+    }
+
+    /// The file has those of the batches that met no conflict or, after a failure, none.
+    fn answer(&self, through: Through, outcomes: Result<Vec<Outcome>, Failure>) {
+        let mut state = self.state.lock();
+        let outcomes = match outcomes {
+            Ok(outcomes) => {
+                state.epoch += 1;
+                state.fill_epoch = state.epoch;
+                outcomes
+            }
+            Err(failure) => {
+                self.fail(&mut state, failure.clone());
+                vec![Err(failure); through.len()]
+            }
+        };
+        for ((ticket, batch), outcome) in through.into_iter().zip(outcomes) {
+            if outcome.is_ok() {
+                for (key, value) in batch.writes {
+                    self.remember(key.into(), state.epoch, value.map(Into::into));
+                }
+            }
+            state.outcomes.insert(ticket, outcome);
+        }
         state.held.clear();
         state.writing = false;
         drop(state);
         self.done.notify_all();
     }
 
-    /// The file has nothing of it. Pending changes stay; batches written through are refused.
-    fn give_up(&self, work: Work, failure: Failure) {
-        let store = self.path.display();
-        let mut state = self.state.lock();
-        let is_news = state.failure.as_ref().is_none_or(|(last, _)| *last != failure);
-        if is_news {
-            tracing::warn!(%store, ?failure, "the metadata store could not write");
+    fn fail(&self, state: &mut State, failure: Failure) {
+        if state.failure.as_ref() != Some(&failure) {
+            tracing::warn!(store = %self.path.display(), ?failure, "the metadata store could not write");
         }
         if let Failure::Broken(why) = &failure {
             state.stopped.get_or_insert_with(|| why.clone());
         }
-        let pending = !state.memtable.is_empty();
-        state.full = failure == Failure::Full && pending;
-        state.waiting_since = pending.then(Instant::now);
-        if state.wanted <= work.covers {
-            state.wanted = state.durable;
-        }
         state.failures += 1;
-        state.outcomes.extend(work.through.iter().map(|(ticket, _)| (*ticket, Err(failure.clone()))));
-        state.failure = Some((failure, work.covers));
+        state.failure = Some(failure);
         state.fill_epoch = state.epoch;
-        state.held.clear();
         state.writing = false;
-        drop(state);
-        self.done.notify_all();
+    }
+
+    fn remember(&self, key: Shared, epoch: u64, value: Option<Shared>) {
+        if self.is_cacheable(&key) {
+            self.cache.put(key, epoch, value);
+        }
     }
 }
 
