@@ -121,7 +121,7 @@ impl Executor {
     }
 
     fn probe(&self, program: &Compiled) -> Option<Vec<Vec<u8>>> {
-        // Two full steps of the widest kernel, then 7 * 8 + 5 bytes of rest.
+        // Two full steps of the widest kernel, three single vectors, and a broken one.
         const PROBE_BYTES: usize = 2 * 256 + 3 * 64 + 61;
         let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
         let Program { input_count, output_count, .. } = program.program;
@@ -168,3 +168,7 @@ fn check(program: &Program, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<u
     }
     Ok(expected)
 }
+
+#[cfg(test)]
+#[path = "exec_tests.rs"]
+mod tests;

@@ -36,3 +36,16 @@ pub(super) unsafe fn kernel_from(step: &Step, symbols: &[*mut u8], start: usize,
         }
     }
 }
+
+/// # Safety
+/// As [`super::Kernel`] says.
+#[cfg(test)]
+pub(super) unsafe fn erring_kernel(step: &Step, symbols: &[*mut u8], bytes: usize) {
+    // SAFETY: the caller's promises are passed on; a broken vector has a last byte.
+    unsafe {
+        kernel(step, symbols, bytes);
+        if !bytes.is_multiple_of(32) {
+            *symbols[step.targets[0] as usize].add(bytes - 1) ^= 1;
+        }
+    }
+}
