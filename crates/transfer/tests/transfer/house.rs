@@ -1,0 +1,180 @@
+//! A volume for tests: nodes in memory, each counting its calls and failing by script, and the engine over them.
+
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
+use weft_nodes::wrappers::fault::Script;
+use weft_nodes::wrappers::{Fault, FaultNode, Operation, RecordNode};
+use weft_nodes::{MemoryNode, Node, NodeErrorKind, NodeIdentity};
+use weft_transfer::{Fleet, ReadError, ReadReport, Receipt, Settings, Transfer, WriteError, WriteRequest};
+
+pub const VOLUME: VolumeId = VolumeId(0x0011_2233);
+
+pub struct TestNode {
+    pub id: NodeId,
+    pub memory: Arc<MemoryNode>,
+    pub fault: Arc<FaultNode>,
+    pub record: Arc<RecordNode>,
+}
+
+pub struct House {
+    pub nodes: Vec<TestNode>,
+    pub fleet: Arc<Fleet>,
+    pub transfer: Transfer,
+}
+
+pub fn no_fault() -> Script {
+    Box::new(|_| Fault::None)
+}
+
+/// Every call of `operation` goes wrong like this.
+pub fn every(operation: Operation, fault: Fault) -> Script {
+    Box::new(move |call| if call.operation == operation { fault } else { Fault::None })
+}
+
+pub fn node_record(i: usize, state: NodeState) -> NodeRecord {
+    NodeRecord { name: format!("n{i}"), url: format!("memory:{i}"), state, domain: format!("d{i}"), weight: 1 }
+}
+
+impl House {
+    pub fn new(node_count: usize) -> Self {
+        Self::with_settings(node_count, Settings { cache_bytes: 0, ..Settings::default() })
+    }
+
+    pub fn with_settings(node_count: usize, settings: Settings) -> Self {
+        let node = |i: usize| {
+            let id = NodeId(100 + i as u128);
+            let memory = Arc::new(MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }, 1 << 40));
+            let fault = Arc::new(FaultNode::new(memory.clone(), format!("n{i}"), no_fault()));
+            let record = Arc::new(RecordNode::new(fault.clone(), 1000));
+            TestNode { id, memory, fault, record }
+        };
+        let nodes: Vec<TestNode> = (0..node_count).map(node).collect();
+        let member = |(i, node): (usize, &TestNode)| {
+            (node.id, node_record(i, NodeState::Active), node.record.clone() as Arc<dyn Node>)
+        };
+        let fleet = Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect()));
+        let runtime = tokio::runtime::Handle::current();
+        let transfer = Transfer::new(VOLUME, fleet.clone(), settings, runtime);
+        Self { nodes, fleet, transfer }
+    }
+
+    pub fn node(&self, id: NodeId) -> &TestNode {
+        self.nodes.iter().find(|node| node.id == id).expect("a record names nodes of its house")
+    }
+
+    /// The node that has the shard.
+    pub fn node_of(&self, record: &SegmentRecord, index: usize) -> &TestNode {
+        self.node(record.shards[index].as_ref().expect("the shard is placed").node)
+    }
+
+    /// The nodes of these shards answer that they have no such shard; all others are well.
+    pub fn lose(&self, record: &SegmentRecord, lost: &[usize]) {
+        self.heal();
+        for index in lost {
+            let script = every(Operation::Get, Fault::Fail(NodeErrorKind::NotFound));
+            self.node_of(record, *index).fault.set_script(script);
+        }
+    }
+
+    pub fn heal(&self) {
+        self.nodes.iter().for_each(|node| node.fault.set_script(no_fault()));
+    }
+
+    /// Bytes that all nodes have sent so far.
+    pub fn bytes_read(&self) -> u64 {
+        self.nodes.iter().map(|node| node.record.counts().bytes_read).sum()
+    }
+
+    /// All shards on all nodes.
+    pub async fn shards(&self) -> Vec<(NodeId, ShardKey)> {
+        let mut shards = Vec::new();
+        for node in &self.nodes {
+            let page = node.memory.list(None, usize::MAX).await.unwrap();
+            shards.extend(page.keys.into_iter().map(|key| (node.id, key)));
+        }
+        shards
+    }
+
+    pub async fn try_write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Result<Receipt, WriteError> {
+        let data = data.chunks(100_000).map(Bytes::copy_from_slice).collect();
+        self.transfer.write(WriteRequest { segment, code: code.into(), write_margin: 1, data }).await
+    }
+
+    pub async fn write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Arc<SegmentRecord> {
+        let receipt = self.try_write(segment, code, data).await.unwrap();
+        assert!(receipt.missing.is_empty());
+        Arc::new(receipt.record)
+    }
+
+    pub async fn read(
+        &self,
+        segment: SegmentId,
+        record: &Arc<SegmentRecord>,
+        range: Range<u64>,
+    ) -> Result<(Vec<u8>, ReadReport), ReadError> {
+        let mut out = vec![0xee; (range.end - range.start) as usize];
+        let report = self.transfer.read(segment, record, range, &mut out).await?;
+        Ok((out, report))
+    }
+
+    /// Reads the range and compares; what the read says of itself.
+    pub async fn read_same(
+        &self,
+        segment: SegmentId,
+        record: &Arc<SegmentRecord>,
+        range: Range<u64>,
+        data: &[u8],
+    ) -> ReadReport {
+        let (got, report) = self.read(segment, record, range.clone()).await.unwrap();
+        let expected = &data[range.start as usize..range.end as usize];
+        let first_wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+        assert_eq!(first_wrong, None, "range {range:?} of {} bytes of {}", data.len(), record.code);
+        report
+    }
+}
+
+pub fn key(segment: SegmentId, record: &SegmentRecord, index: usize) -> ShardKey {
+    record.shard_key(segment, ShardIndex(index as u16)).expect("the shard is placed")
+}
+
+pub fn segment(i: u64) -> SegmentId {
+    SegmentId::new(1_700_000_000_000, u128::from(i) + 1)
+}
+
+/// Bytes that differ everywhere, the same for the same seed.
+pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut bytes: Vec<u8> = std::iter::repeat_with(next).take(length.div_ceil(8)).flatten().collect();
+    bytes.truncate(length);
+    bytes
+}
+
+/// Ranges of a segment that have caused trouble to somebody: ends, frames, cells, stripes, batches.
+pub fn ranges(length: u64) -> Vec<Range<u64>> {
+    let edges = [0, 1, 4095, 4096, 65_536, 65_537, 262_143, 262_144, 4 << 20, length / 2, length.saturating_sub(1), length];
+    let mut ranges = vec![0..length];
+    for start in edges {
+        for span in [0, 1, 4096, 70_000, 300_000] {
+            let end = (start + span).min(length);
+            if start <= end && !ranges.contains(&(start..end)) {
+                ranges.push(start..end);
+            }
+        }
+    }
+    ranges
+}
+
+/// All subsets of `0..n` of at most `most` members.
+pub fn subsets(n: usize, most: usize) -> Vec<Vec<usize>> {
+    let members = |bits: u32| (0..n).filter(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
+    (0..1u32 << n).map(members).filter(|subset| subset.len() <= most).collect()
+}

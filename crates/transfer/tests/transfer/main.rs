@@ -1,0 +1,11 @@
+//! The engine through its public face, over nodes in memory and in folders that fail on purpose.
+
+mod cache;
+mod damage;
+mod folders;
+mod house;
+mod losses;
+mod rebuild;
+mod slow;
+mod verify;
+mod write;

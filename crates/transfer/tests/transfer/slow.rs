@@ -1,0 +1,119 @@
+//! Slow, silent and dead nodes. Time is paused: it advances by itself when everybody waits.
+
+use crate::house::{House, bytes, every, segment};
+use std::time::Duration;
+use tokio::time::Instant;
+use weft_nodes::NodeErrorKind;
+use weft_nodes::wrappers::{Fault, Operation};
+use weft_transfer::{ReadError, SuspectKind};
+
+const LENGTH: u64 = 1 << 20;
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_node_is_hedged_and_its_answer_not_waited_for() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 1);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    house.node_of(&record, 0).fault.set_script(every(Operation::Get, Fault::Delay(Duration::from_secs(5))));
+    let started = Instant::now();
+    let report = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(report.degraded);
+    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_node_that_is_needed_is_waited_for() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 2);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    house.lose(&record, &[4, 5]);
+    house.node_of(&record, 0).fault.set_script(every(Operation::Get, Fault::Delay(Duration::from_secs(5))));
+    let started = Instant::now();
+    let report = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(!report.degraded);
+    assert!(started.elapsed() >= Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_that_comes_before_the_alternates_is_used() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 3);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    house.node_of(&record, 0).fault.set_script(every(Operation::Get, Fault::Delay(Duration::from_millis(300))));
+    for parity in [4, 5] {
+        let script = every(Operation::Get, Fault::Delay(Duration::from_secs(9)));
+        house.node_of(&record, parity).fault.set_script(script);
+    }
+    let started = Instant::now();
+    let report = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(!report.degraded);
+    assert!(started.elapsed() < Duration::from_millis(400), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_of_too_many_ends_in_an_error_within_the_deadline() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 4);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    for index in [0, 1, 2] {
+        house.node_of(&record, index).fault.set_script(every(Operation::Get, Fault::Silence));
+    }
+    let started = Instant::now();
+    let error = house.read(segment(0), &record, 0..LENGTH).await.unwrap_err();
+    let ReadError::Unrecoverable { failures, .. } = &error else { panic!("{error}") };
+    assert!(!failures.0.is_empty());
+    let silent = SuspectKind::Unknown(NodeErrorKind::TimedOut);
+    assert!(failures.0.iter().all(|failure| failure.kind == silent), "unknown is not absent: {error}");
+    assert!(started.elapsed() < Duration::from_secs(25), "{:?}", started.elapsed());
+    house.heal();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_node_costs_time_twice_and_then_no_more() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 5);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    house.node_of(&record, 1).fault.set_script(every(Operation::Get, Fault::Silence));
+    let mut waited = Vec::new();
+    for _ in 0..10 {
+        let started = Instant::now();
+        let report = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+        assert!(report.degraded);
+        waited.push(started.elapsed().as_millis());
+    }
+    assert!(waited[0] > 0 && waited[1] > 0, "{waited:?}");
+    assert!(waited[2..].iter().all(|waited_ms| *waited_ms == 0), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspected_node_is_still_the_last_resort() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 6);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    for index in 0..6 {
+        house.fleet.report(house.node_of(&record, index).id, Err(NodeErrorKind::Unavailable));
+    }
+    let report = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(report.suspects.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusing_node_is_avoided_from_the_start_and_tried_again_later() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 7);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    let node = house.node_of(&record, 2);
+    node.fault.set_script(every(Operation::Get, Fault::Fail(NodeErrorKind::Unavailable)));
+    let first = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert_eq!(first.suspects.len(), 1);
+    let failures = node.record.counts().failures;
+    let second = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(second.suspects.is_empty() && second.degraded);
+    assert_eq!(node.record.counts().failures, failures, "not even asked");
+    house.heal();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let third = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(!third.degraded);
+}
