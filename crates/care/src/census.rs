@@ -67,7 +67,7 @@ pub struct Tally {
     /// The smallest number of further losses of nodes that every segment survives which can be read now, a silent node
     /// counted as lost; `None` where there is no such segment.
     pub margin: Option<usize>,
-    /// Bytes read and found to be what the metadata says.
+    /// Bytes read and checked against the metadata.
     pub bytes_verified: u64,
     /// By code.
     pub codes: BTreeMap<String, CodeTally>,

@@ -39,7 +39,7 @@ pub struct Mended {
     pub moved_count: u64,
     /// Bytes that nodes sent, for looking and for rebuilding.
     pub bytes_read: u64,
-    /// Bytes read and found to be what the metadata says.
+    /// Bytes read and checked against the metadata.
     pub bytes_verified: u64,
     /// Bytes stored.
     pub bytes_written: u64,

@@ -71,6 +71,15 @@ pub struct Estimate {
     pub out_of_reach: Vec<(String, String)>,
 }
 
+/// A reason that holds segments back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// What the first of them met with.
+    pub reason: String,
+    /// How many met with the like.
+    pub segment_count: u64,
+}
+
 /// How a repair ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -86,8 +95,8 @@ pub struct Report {
     pub bytes_read: u64,
     /// Bytes stored in this run.
     pub bytes_written: u64,
-    /// Reasons why segments could not be mended, and how many segments each holds back.
-    pub failures: BTreeMap<String, u64>,
+    /// Why segments could not be mended.
+    pub failures: Vec<Failure>,
     /// Lost nodes that no segment refers to any more and that were therefore dropped.
     pub forgotten_nodes: Vec<String>,
     /// Nodes that do not answer and were not given up: name, and what is the matter.
@@ -315,13 +324,20 @@ impl Run<'_> {
         self.record.failure_count = work.failed.len() as u64;
         self.record.ended_ms = Some(self.record.updated_ms);
         self.record.store(&*self.mender.catalogue, REPAIR)?;
-        for (segment, why) in &work.failed {
-            // The same reason for another segment is the same reason.
-            let reason = why.replace(&segment.to_string(), "...");
-            *self.report.failures.entry(reason).or_default() += 1;
-        }
+        self.report.failures = by_reason(&work.failed);
         Ok(self.report)
     }
+}
+
+/// Reasons that differ in nothing but the segment and in numbers are one.
+fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
+    let mut reasons: BTreeMap<String, Failure> = BTreeMap::new();
+    for (segment, why) in failed {
+        let alike = why.replace(&segment.to_string(), "").replace(|c: char| c.is_ascii_digit(), "");
+        let failure = Failure { reason: why.clone(), segment_count: 0 };
+        reasons.entry(alike).or_insert(failure).segment_count += 1;
+    }
+    reasons.into_values().collect()
 }
 
 fn milliseconds(since: Instant) -> u64 {

@@ -67,7 +67,7 @@ pub struct Report {
     pub resumed: bool,
     /// Segments read in this run.
     pub segment_count: u64,
-    /// Bytes read in this run and found to be what the metadata says.
+    /// Bytes read in this run and checked against the metadata.
     pub bytes_verified: u64,
     /// Shards found wanting in this run, silent ones not counted.
     pub finding_count: u64,

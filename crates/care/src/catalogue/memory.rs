@@ -25,6 +25,7 @@ struct State {
 struct Entry {
     record: SegmentRecord,
     paths: Vec<String>,
+    live_bytes: u64,
     /// Since when no file refers to it.
     dead_since_ms: Option<u64>,
 }
@@ -37,8 +38,16 @@ impl MemoryCatalogue {
 
     /// What a file's commit does: the segment becomes visible, as `path`'s.
     pub fn commit(&self, segment: SegmentId, record: SegmentRecord, path: &str) {
-        let entry = Entry { record, paths: vec![path.into()], dead_since_ms: None };
+        let live_bytes = record.geometry.data_bytes;
+        let entry = Entry { record, paths: vec![path.into()], live_bytes, dead_since_ms: None };
         self.state.lock().segments.insert(segment, entry);
+    }
+
+    /// What overwriting parts of its files does.
+    pub fn set_live_bytes(&self, segment: SegmentId, live_bytes: u64) {
+        if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
+            entry.live_bytes = live_bytes;
+        }
     }
 
     /// What deleting its files does: the segment goes to the trash.
@@ -89,7 +98,7 @@ impl Catalogue for MemoryCatalogue {
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
         let state = self.state.lock();
         let live = state.segments.get(&segment).filter(|entry| entry.dead_since_ms.is_none());
-        Ok(live.map_or(0, |entry| entry.record.geometry.data_bytes))
+        Ok(live.map_or(0, |entry| entry.live_bytes))
     }
 
     fn replace_segment(

@@ -42,16 +42,17 @@ impl World {
     pub fn add_node(&mut self, id: u128) {
         let id = NodeId(id);
         let name = format!("n{}", id.0);
-        let record = NodeRecord {
-            name: name.clone(),
-            url: format!("memory:{name}"),
-            state: NodeState::Active,
-            domain: name.clone(),
-            weight: 1,
-        };
-        self.catalogue.set_node(id, record);
+        self.add_node_again(id);
         let identity = NodeIdentity { volume: VOLUME, node: id };
         self.nodes.insert(id, Arc::new(MemoryNode::new(name, identity, 1 << 40).with_clock(|| NOW_MS)));
+    }
+
+    /// Takes a node that was forgotten, with what it holds, into the volume again.
+    pub fn add_node_again(&self, id: NodeId) {
+        let name = format!("n{}", id.0);
+        let url = format!("memory:{name}");
+        let record = NodeRecord { name: name.clone(), url, state: NodeState::Active, domain: name, weight: 1 };
+        self.catalogue.set_node(id, record);
     }
 
     /// Changes what metadata says of a node.

@@ -1,0 +1,238 @@
+//! Collecting: what is dead goes, what may be needed stays, and an error is no proof of anything.
+
+mod harness;
+
+use harness::{NOW_MS, World, key};
+use std::sync::Arc;
+use weft_care::collect::{GRACE_MS, Options, Report, collect};
+use weft_care::{Catalogue, Job};
+use weft_format::NodeId;
+use weft_format::records::NodeState;
+use weft_nodes::wrappers::fault::Call;
+use weft_nodes::wrappers::{Fault, FaultNode, Operation};
+use weft_nodes::{Node, NodeErrorKind};
+use weft_transfer::Transfer;
+
+const NO_GRACE: Options = Options { grace_ms: 0, in_use: false, dry_run: false };
+const GRACE: Options = Options { grace_ms: GRACE_MS, in_use: false, dry_run: false };
+
+async fn run_over(world: &World, transfer: &Transfer, options: Options, now_ms: u64) -> Report {
+    collect(world.catalogue.clone(), transfer, &Job::default(), options, now_ms).await.expect("collected")
+}
+
+async fn run(world: &World, options: Options, now_ms: u64) -> Report {
+    run_over(world, &world.transfer(), options, now_ms).await
+}
+
+/// All nodes, of which the one fails when it is asked for `operation`.
+fn failing(world: &World, node: NodeId, operation: Operation, kind: NodeErrorKind, after_calls: usize) -> Transfer {
+    world.transfer_through(|id, inner: Arc<dyn Node>| {
+        if id != node {
+            return inner;
+        }
+        let mut calls = 0;
+        let script = move |call: &Call| {
+            calls += usize::from(call.operation == operation);
+            if call.operation == operation && calls > after_calls { Fault::Fail(kind) } else { Fault::None }
+        };
+        Arc::new(FaultNode::new(inner, "failing", Box::new(script)))
+    })
+}
+
+#[tokio::test]
+async fn dead_segments_go_after_their_grace_time() {
+    let mut world = World::new(6);
+    let dead = world.write(0, "rs:4+2").await;
+    world.write(1, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    let early = run(&world, GRACE, NOW_MS + GRACE_MS - 1).await;
+    assert_eq!((early.trash.segment_count, early.trash.young_count), (0, 1));
+    assert_eq!(world.stored().await, world.named());
+    let dry = run(&world, Options { dry_run: true, ..GRACE }, NOW_MS + GRACE_MS).await;
+    assert_eq!(dry.trash.segment_count, 1);
+    assert_eq!(world.stored().await.len(), 12, "a dry run removes nothing");
+    let ripe = run(&world, GRACE, NOW_MS + GRACE_MS).await;
+    assert_eq!((ripe.trash.segment_count, ripe.trash.kept_count), (1, 0));
+    assert!(ripe.trash.bytes > 0);
+    assert_eq!(world.catalogue.segment(dead), Ok(None));
+    assert_eq!(world.stored().await, world.named());
+    assert_eq!(world.stored().await.len(), 6);
+    world.files.remove(&dead);
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_dead_segment_waits_for_a_silent_node_and_not_for_a_lost_one() {
+    let mut world = World::new(6);
+    let dead = world.write(0, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    let away = NodeId(3);
+    let report = run_over(&world, &world.transfer_without(&[away]), NO_GRACE, NOW_MS).await;
+    assert_eq!((report.trash.segment_count, report.trash.kept_count), (0, 1));
+    assert!(world.catalogue.segment(dead).expect("read").is_some(), "the record stays as long as a shard may");
+    // The node comes back: the rest goes.
+    assert_eq!(run(&world, NO_GRACE, NOW_MS).await.trash.segment_count, 1);
+    assert_eq!(world.stored().await, []);
+
+    let dead = world.write(1, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    world.change_node(away, |record| record.state = NodeState::Lost);
+    let report = run_over(&world, &world.transfer_without(&[away]), NO_GRACE, NOW_MS).await;
+    assert_eq!((report.trash.segment_count, report.trash.kept_count), (1, 0));
+    assert_eq!(world.catalogue.segment(dead), Ok(None));
+}
+
+#[tokio::test]
+async fn a_slow_writer_loses_nothing() {
+    let mut world = World::new(6);
+    let data = vec![7; 50_000];
+    let (segment, record) = world.put(0, "rs:4+2", &data).await;
+    // The writer is between its last shard and its commit, for almost the whole grace time.
+    for now_ms in [NOW_MS, NOW_MS + GRACE_MS / 2, NOW_MS + GRACE_MS - 1] {
+        let report = run(&world, GRACE, now_ms).await;
+        assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 6));
+    }
+    world.catalogue.commit(segment, record, "/slow");
+    world.files.insert(segment, data);
+    let report = run(&world, GRACE, NOW_MS + 10 * GRACE_MS).await;
+    assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 0));
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn while_a_mount_writes_no_grace_is_no_option() {
+    let world = World::new(6);
+    world.put(0, "rs:4+2", &[1; 1000]).await;
+    let report = run(&world, Options { in_use: true, ..NO_GRACE }, NOW_MS).await;
+    assert_eq!((report.grace_ms, report.orphans.removed_count, report.orphans.young_count), (GRACE_MS, 0, 6));
+}
+
+#[tokio::test]
+async fn what_a_dead_writer_left_goes_at_the_second_sight() {
+    let world = World::new(6);
+    world.put(0, "rs:4+2", &[1; 1000]).await;
+    // Old enough by every clock, but never seen before: perhaps the clocks are wrong.
+    let late_ms = NOW_MS + 100 * GRACE_MS;
+    let first = run(&world, GRACE, late_ms).await;
+    assert_eq!((first.orphans.removed_count, first.orphans.young_count), (0, 6));
+    let too_soon = run(&world, GRACE, late_ms + GRACE_MS - 1).await;
+    assert_eq!(too_soon.orphans.removed_count, 0);
+    let back = run(&world, GRACE, NOW_MS - 1).await;
+    assert_eq!(back.orphans.removed_count, 0, "a clock that jumps back removes nothing");
+    let second = run(&world, GRACE, late_ms + GRACE_MS).await;
+    assert_eq!((second.orphans.removed_count, second.orphans.young_count), (6, 0));
+    assert!(second.orphans.removed_bytes > 0);
+    assert_eq!(world.stored().await, []);
+}
+
+#[tokio::test]
+async fn without_grace_one_run_is_enough() {
+    let mut world = World::new(6);
+    let kept = world.write(1, "rs:4+2").await;
+    world.put(0, "rs:4+2", &[1; 1000]).await;
+    let dry = run(&world, Options { dry_run: true, ..NO_GRACE }, NOW_MS).await;
+    assert_eq!((dry.orphans.removed_count, world.stored().await.len()), (6, 12));
+    assert_eq!(run(&world, NO_GRACE, NOW_MS).await.orphans.removed_count, 6);
+    assert_eq!(world.stored().await, world.named());
+    assert_eq!(world.sound_count(kept).await, 6);
+}
+
+#[tokio::test]
+async fn a_listing_error_removes_nothing_from_that_node() {
+    let mut world = World::new(6);
+    world.write(1, "rs:4+2").await;
+    world.put(0, "rs:4+2", &[1; 1000]).await;
+    let node = NodeId(2);
+    for kind in [NodeErrorKind::Io, NodeErrorKind::Unavailable, NodeErrorKind::Denied, NodeErrorKind::WrongNode] {
+        let report = run_over(&world, &failing(&world, node, Operation::List, kind, 0), NO_GRACE, NOW_MS).await;
+        assert_eq!(report.orphans.skipped_nodes.len(), 1, "{kind:?}");
+        assert_eq!(world.nodes[&node].list(None, 100).await.expect("listed").keys.len(), 2, "{kind:?}");
+    }
+    run(&world, NO_GRACE, NOW_MS).await;
+    assert_eq!(world.stored().await, world.named());
+}
+
+#[tokio::test]
+async fn an_error_in_the_middle_of_a_listing_removes_nothing_either() {
+    let world = World::new(3);
+    // More than one page of the listing.
+    let node = NodeId(1);
+    for number in 0..1500u128 {
+        let segment = weft_format::SegmentId::new(NOW_MS, number);
+        let key = weft_format::ShardKey {
+            segment,
+            generation: weft_format::Generation(0),
+            index: weft_format::ShardIndex(0),
+        };
+        world.nodes[&node].put(key, &[bytes::Bytes::from_static(b"x")]).await.expect("put");
+    }
+    let transfer = failing(&world, node, Operation::List, NodeErrorKind::Io, 1);
+    let report = run_over(&world, &transfer, NO_GRACE, NOW_MS).await;
+    assert_eq!((report.orphans.removed_count, report.orphans.skipped_nodes.len()), (0, 1));
+    assert_eq!(world.stored().await.len(), 1500);
+    let report = run(&world, GRACE, NOW_MS).await;
+    assert_eq!(report.orphans.young_count, 1500);
+    assert_eq!(run(&world, GRACE, NOW_MS + GRACE_MS).await.orphans.removed_count, 1500);
+}
+
+#[tokio::test]
+async fn a_shard_that_cannot_be_removed_is_told_and_tried_again() {
+    let world = World::new(6);
+    world.put(0, "rs:4+2", &[1; 1000]).await;
+    let transfer = failing(&world, NodeId(2), Operation::Remove, NodeErrorKind::Denied, 0);
+    let report = run_over(&world, &transfer, NO_GRACE, NOW_MS).await;
+    assert_eq!((report.orphans.removed_count, report.orphans.failures.len()), (5, 1));
+    assert_eq!(run(&world, NO_GRACE, NOW_MS).await.orphans.removed_count, 1);
+    assert_eq!(world.stored().await, []);
+}
+
+#[tokio::test]
+async fn a_node_that_returns_is_cleaned_of_what_was_rebuilt_meanwhile() {
+    let mut world = World::new(7);
+    let segment = world.write(0, "rs:4+2").await;
+    let old = key(&world.record(segment), segment, 0);
+    world.change_node(old.0, |record| record.state = NodeState::Lost);
+    world.add_node(8);
+    assert!(world.repair(&world.transfer_without(&[old.0])).await.expect("repaired").census.is_whole());
+    world.add_node_again(old.0);
+    assert!(world.stored().await.contains(&old), "its old shard came back with it");
+    let report = run(&world, NO_GRACE, NOW_MS).await;
+    assert_eq!(report.orphans.removed_count, 1);
+    assert_eq!(world.stored().await, world.named());
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn during_a_repair_shards_of_known_segments_are_left_alone() {
+    let mut world = World::new(7);
+    let segment = world.write(0, "rs:4+2").await;
+    let lost = key(&world.record(segment), segment, 0);
+    world.change_node(lost.0, |record| record.state = NodeState::Lost);
+    // A repair stored its shard, was killed long ago, and is started again.
+    let rebuilt = world.transfer().rebuild(segment, &world.record(segment), &[lost.1.index]).await.expect("rebuilt");
+    let late_ms = NOW_MS + 10 * GRACE_MS;
+    run(&world, GRACE, late_ms).await;
+    let note = format!(
+        r#"{{"version":1,"started_ms":{late_ms},"updated_ms":{late_ms},"ended_ms":null,"cursor":null,"segment_count":0,"bytes":0,"finding_count":0,"failure_count":0}}"#
+    );
+    world.catalogue.set_job(weft_care::record::REPAIR, Some(note.as_bytes())).expect("noted");
+    let report = run(&world, GRACE, late_ms + 59_000).await;
+    assert_eq!(report.orphans.removed_count, 0);
+    world.catalogue.replace_segment(segment, &world.record(segment), &rebuilt.record).expect("committed");
+    assert_eq!(world.sound_count(segment).await, 6);
+}
+
+#[tokio::test]
+async fn thin_segments_are_told() {
+    let mut world = World::new(6);
+    let thin = world.write(0, "rs:4+2").await;
+    let half = world.write(1, "rs:4+2").await;
+    world.write(2, "rs:4+2").await;
+    let data_bytes = |segment| world.record(segment).geometry.data_bytes;
+    world.catalogue.set_live_bytes(thin, 10);
+    world.catalogue.set_live_bytes(half, data_bytes(half).div_ceil(2));
+    let report = run(&world, GRACE, NOW_MS).await;
+    assert_eq!(report.thin_count, 1);
+    assert_eq!(report.thin[0].segment, thin.to_string());
+    assert_eq!(report.thin_dead_bytes, data_bytes(thin) - 10);
+}
