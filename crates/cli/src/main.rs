@@ -1,3 +1,32 @@
-//! The `weft` command.
+//! The `weft` command: settings, the composition root, and one file per command.
+//!
+//! What it never does: decide anything about files, codes or nodes; commands ask the crates below and say what came out.
+//!
+//! The loop: `arguments -> commands::run -> one sentence on stderr and a status other than 0, or nothing more`.
+//!
+//! Start reading at `commands.rs`; `compose.rs` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
 
-fn main() {}
+mod commands;
+mod compose;
+mod daemon;
+mod render;
+mod tree;
+
+use clap::Parser;
+use std::process::ExitCode;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let arguments = commands::Arguments::parse();
+    // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
+    let filter = EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.log_level()));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match commands::run(arguments.command) {
+        Ok(code) => code,
+        Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weft: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -23,19 +23,25 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The kernel has no FUSE, or this machine does not give it to us.
-    #[error("this machine has no FUSE ({detail}): load it with `modprobe fuse`, or use `weft put` and `weft get`, which need none")]
+    #[error(
+        "this machine has no FUSE ({detail}): load it with `modprobe fuse`, or use `weft put` and `weft get`, which need none"
+    )]
     NoFuse {
         /// What the system says.
         detail: String,
     },
     /// The device is there, but not for this user.
-    #[error("/dev/fuse cannot be opened by this user: ask root for `chmod 666 /dev/fuse`, or use `weft put` and `weft get`, which need no mount")]
+    #[error(
+        "/dev/fuse cannot be opened by this user: ask root for `chmod 666 /dev/fuse`, or use `weft put` and `weft get`, which need no mount"
+    )]
     DeviceDenied,
     /// Unprivileged users mount through a helper.
     #[error("fusermount3 was not found, and only root can mount without it: install the package fuse3")]
     NoHelper,
     /// Other users may be let in only if root allows it.
-    #[error("letting other users in is not allowed here: add `user_allow_other` to /etc/fuse.conf, or mount without --allow-other")]
+    #[error(
+        "letting other users in is not allowed here: add `user_allow_other` to /etc/fuse.conf, or mount without --allow-other"
+    )]
     AllowOtherDenied,
     /// No such directory.
     #[error("the mount point {} does not exist: create it with `mkdir -p`", .0.display())]
@@ -81,4 +87,11 @@ pub enum MountError {
         /// What the system says.
         detail: String,
     },
+}
+
+impl MountError {
+    /// Is it that this machine or user has no FUSE, so that only ways without a mount are left?
+    pub fn is_no_fuse(&self) -> bool {
+        matches!(self, Self::NoFuse { .. } | Self::DeviceDenied | Self::NoHelper)
+    }
 }

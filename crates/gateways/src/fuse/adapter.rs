@@ -5,9 +5,9 @@
 
 use super::translate;
 use fuser::{
-    CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
+    OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -65,6 +65,12 @@ type Answer<T> = Result<T, Errno>;
 
 fn caller(request: &Request) -> Caller {
     Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+}
+
+/// The kernel says with each truncation whether the caller may keep set-user-id and set-group-id bits (has CAP_FSETID),
+/// but fuser 0.18 does not pass it on. Root has it, others have not.
+fn may_keep_suid(request: &Request) -> bool {
+    request.uid() == 0
 }
 
 fn ino(ino: INodeNo) -> Ino {
@@ -147,17 +153,25 @@ impl Adapter {
         Ok(attributes)
     }
 
+    /// Who may not keep a file's set-user-id and set-group-id bits also loses them by opening to truncate. fuser does not
+    /// pass on the kernel's flag for that either ([`may_keep_suid`]).
+    fn open_file(&self, request: &Request, node: Ino, flags: i32) -> Result<(Handle, FopenFlags), VfsError> {
+        if flags & libc::O_TRUNC != 0 && !may_keep_suid(request) {
+            let cut = AttributeChange { size: Some(0), clear_suid: true, ..AttributeChange::default() };
+            self.volume.set_attributes(node, &cut)?;
+        }
+        Ok((self.volume.open(node, flags)?, translate::open_reply(flags)))
+    }
+
     /// Feeds `add` with entries after `after_cookie` until it is full (it says so by `true`) or the directory ends.
     fn list(
         &self,
         directory: INodeNo,
-        handle: FileHandle,
         mut after_cookie: u64,
         mut add: impl FnMut(&DirectoryEntry) -> bool,
     ) -> Result<(), VfsError> {
         loop {
-            let entries =
-                self.volume.read_directory(ino(directory), Handle(handle.0), after_cookie, ENTRIES_PER_CALL)?;
+            let entries = self.volume.read_directory(ino(directory), after_cookie, ENTRIES_PER_CALL)?;
             for entry in &entries {
                 if add(entry) {
                     return Ok(());
@@ -211,7 +225,7 @@ impl fuser::Filesystem for Adapter {
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         ctime: Option<SystemTime>,
-        handle: Option<FileHandle>,
+        _handle: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
@@ -227,12 +241,9 @@ impl fuser::Filesystem for Adapter {
                 atime: atime.map(translate::set_time),
                 mtime: mtime.map(translate::set_time),
                 ctime: ctime.map(translate::timestamp),
-                // fuser does not pass on the kernel's flag for it, which says: whoever may not keep the bits.
-                clear_suid: size.is_some() && request.uid() != 0,
+                clear_suid: size.is_some() && !may_keep_suid(request),
             };
-            let handle = handle.map(|handle| Handle(handle.0));
-            let answer = self.volume.set_attributes(&caller(request), ino(node), handle, &change);
-            reply.give(answer.map_err(refused("setattr")));
+            reply.give(self.volume.set_attributes(ino(node), &change).map_err(refused("setattr")));
         });
     }
 
@@ -270,16 +281,16 @@ impl fuser::Filesystem for Adapter {
         });
     }
 
-    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         survive("unlink", || {
-            let answer = self.volume.unlink(&caller(request), ino(parent), name.as_bytes());
+            let answer = self.volume.unlink(ino(parent), name.as_bytes());
             reply.give(answer.map_err(refused("unlink")));
         });
     }
 
-    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         survive("rmdir", || {
-            let answer = self.volume.remove_directory(&caller(request), ino(parent), name.as_bytes());
+            let answer = self.volume.remove_directory(ino(parent), name.as_bytes());
             reply.give(answer.map_err(refused("rmdir")));
         });
     }
@@ -294,7 +305,7 @@ impl fuser::Filesystem for Adapter {
 
     fn rename(
         &self,
-        request: &Request,
+        _request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -305,7 +316,7 @@ impl fuser::Filesystem for Adapter {
         survive("rename", || {
             let Some(flags) = translate::rename_flags(flags) else { return reply.error(Errno::EINVAL) };
             let (from, to) = (name.as_bytes(), new_name.as_bytes());
-            let answer = self.volume.rename(&caller(request), ino(parent), from, ino(new_parent), to, flags);
+            let answer = self.volume.rename(ino(parent), from, ino(new_parent), to, flags);
             reply.give(answer.map_err(refused("rename")));
         });
     }
@@ -342,8 +353,7 @@ impl fuser::Filesystem for Adapter {
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         survive("open", || {
-            let opened = self.volume.open(&caller(request), ino(node), flags.0);
-            let answer = opened.map(|handle| (handle, translate::open_reply(flags.0)));
+            let answer = self.open_file(request, ino(node), flags.0);
             reply.give(answer.map_err(refused("open")));
         });
     }
@@ -351,7 +361,7 @@ impl fuser::Filesystem for Adapter {
     fn read(
         &self,
         _request: &Request,
-        node: INodeNo,
+        _node: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
@@ -359,7 +369,7 @@ impl fuser::Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        survive("read", || match self.volume.read(ino(node), Handle(handle.0), offset, size) {
+        survive("read", || match self.volume.read(Handle(handle.0), offset, size) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(refused("read")(error)),
         });
@@ -367,8 +377,8 @@ impl fuser::Filesystem for Adapter {
 
     fn write(
         &self,
-        request: &Request,
-        node: INodeNo,
+        _request: &Request,
+        _node: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
@@ -379,22 +389,21 @@ impl fuser::Filesystem for Adapter {
     ) {
         survive("write", || {
             let clear_suid = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-            let handle = Handle(handle.0);
-            let answer = self.volume.write(&caller(request), ino(node), handle, offset, data, clear_suid);
+            let answer = self.volume.write(Handle(handle.0), offset, data, clear_suid);
             reply.give(answer.map_err(refused("write")));
         });
     }
 
-    fn flush(&self, _request: &Request, node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
         survive("flush", || {
-            reply.give(self.volume.flush(ino(node), Handle(handle.0)).map_err(refused("flush")));
+            reply.give(self.volume.flush(Handle(handle.0)).map_err(refused("flush")));
         });
     }
 
     fn release(
         &self,
         _request: &Request,
-        node: INodeNo,
+        _node: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
@@ -402,28 +411,21 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         survive("release", || {
-            self.volume.release(ino(node), Handle(handle.0));
+            self.volume.release(Handle(handle.0));
             reply.ok();
         });
     }
 
-    fn fsync(&self, _request: &Request, node: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    fn fsync(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
         survive("fsync", || {
-            let answer = self.volume.fsync(ino(node), Handle(handle.0), data_only);
+            let answer = self.volume.fsync(Handle(handle.0));
             reply.give(answer.map_err(refused("fsync")));
         });
     }
 
-    fn opendir(&self, _request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        survive("opendir", || {
-            let answer = self.volume.open_directory(ino(node)).map(|handle| (handle, FopenFlags::empty()));
-            reply.give(answer.map_err(refused("opendir")));
-        });
-    }
-
-    fn readdir(&self, _request: &Request, node: INodeNo, handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         survive("readdir", || {
-            let listed = self.list(node, handle, offset, |entry| {
+            let listed = self.list(node, offset, |entry| {
                 let kind = translate::file_type(entry.attributes.kind);
                 reply.add(INodeNo(entry.attributes.ino.0), entry.cookie, kind, OsStr::from_bytes(&entry.name))
             });
@@ -438,12 +440,12 @@ impl fuser::Filesystem for Adapter {
         &self,
         _request: &Request,
         node: INodeNo,
-        handle: FileHandle,
+        _handle: FileHandle,
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
         survive("readdirplus", || {
-            let listed = self.list(node, handle, offset, |entry| {
+            let listed = self.list(node, offset, |entry| {
                 let attributes = translate::file_attr(&entry.attributes);
                 let name = OsStr::from_bytes(&entry.name);
                 let full = reply.add(attributes.ino, entry.cookie, name, &KEEP, &attributes, GENERATION);
@@ -460,22 +462,8 @@ impl fuser::Filesystem for Adapter {
         });
     }
 
-    fn releasedir(
-        &self,
-        _request: &Request,
-        _node: INodeNo,
-        handle: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        survive("releasedir", || {
-            self.volume.release_directory(Handle(handle.0));
-            reply.ok();
-        });
-    }
-
     fn fsyncdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
-        survive("fsyncdir", || reply.give(self.volume.fsync_directory(ino(node)).map_err(refused("fsyncdir"))));
+        survive("fsyncdir", || reply.give(self.volume.sync_directory(ino(node)).map_err(refused("fsyncdir"))));
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
@@ -496,7 +484,7 @@ impl fuser::Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        request: &Request,
+        _request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -506,7 +494,7 @@ impl fuser::Filesystem for Adapter {
     ) {
         survive("setxattr", || {
             let Some(mode) = translate::xattr_mode(flags) else { return reply.error(Errno::EINVAL) };
-            let answer = self.volume.set_xattr(&caller(request), ino(node), name.as_bytes(), value, mode);
+            let answer = self.volume.set_xattr(ino(node), name.as_bytes(), value, mode);
             reply.give(answer.map_err(refused("setxattr")));
         });
     }
@@ -527,9 +515,9 @@ impl fuser::Filesystem for Adapter {
         });
     }
 
-    fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    fn removexattr(&self, _request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         survive("removexattr", || {
-            let answer = self.volume.remove_xattr(&caller(request), ino(node), name.as_bytes());
+            let answer = self.volume.remove_xattr(ino(node), name.as_bytes());
             reply.give(answer.map_err(refused("removexattr")));
         });
     }
@@ -537,7 +525,7 @@ impl fuser::Filesystem for Adapter {
     fn fallocate(
         &self,
         _request: &Request,
-        node: INodeNo,
+        _node: INodeNo,
         handle: FileHandle,
         offset: u64,
         length: u64,
@@ -545,7 +533,7 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         survive("fallocate", || {
-            let answer = self.volume.allocate(ino(node), Handle(handle.0), offset, length, mode);
+            let answer = self.volume.allocate(Handle(handle.0), offset, length, mode);
             reply.give(answer.map_err(refused("fallocate")));
         });
     }
@@ -553,14 +541,16 @@ impl fuser::Filesystem for Adapter {
     fn lseek(
         &self,
         _request: &Request,
-        node: INodeNo,
+        _node: INodeNo,
         handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
     ) {
         survive("lseek", || {
-            let answer = self.volume.seek(ino(node), Handle(handle.0), offset, whence);
+            // The kernel refuses negative offsets itself.
+            let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
+            let answer = self.volume.seek(Handle(handle.0), offset, whence);
             reply.give(answer.map_err(refused("lseek")));
         });
     }

@@ -49,10 +49,8 @@ impl Mounted {
 /// # Errors
 /// Missing, not a directory, not empty, already mounted, or a dead mount of something else.
 pub fn check_mountpoint(mountpoint: &Path, source: &Path) -> Result<(), MountError> {
-    let inaccessible = |error: std::io::Error| MountError::Inaccessible {
-        path: mountpoint.to_path_buf(),
-        detail: error.to_string(),
-    };
+    let inaccessible =
+        |error: std::io::Error| MountError::Inaccessible { path: mountpoint.to_path_buf(), detail: error.to_string() };
     if let Some(mount) = mounts::at(mountpoint).map_err(inaccessible)? {
         let dead = mount.is_dead();
         if !dead {
@@ -84,7 +82,8 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
     check_mountpoint(&settings.mountpoint, &settings.source)?;
     let mountpoint = mounts::absolute(&settings.mountpoint);
     let config = config(settings);
-    let session = Session::new(Adapter { volume }, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
+    let session =
+        Session::new(Adapter { volume }, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
     let session = std::thread::Builder::new()
         .name("fuse".into())
         .spawn(move || session.run())

@@ -115,8 +115,9 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
 
 /// `None`: a flag that renameat2(2) does not have.
 pub(super) fn rename_flags(flags: fuser::RenameFlags) -> Option<RenameFlags> {
-    let known =
-        fuser::RenameFlags::RENAME_NOREPLACE | fuser::RenameFlags::RENAME_EXCHANGE | fuser::RenameFlags::RENAME_WHITEOUT;
+    let known = fuser::RenameFlags::RENAME_NOREPLACE
+        | fuser::RenameFlags::RENAME_EXCHANGE
+        | fuser::RenameFlags::RENAME_WHITEOUT;
     known.contains(flags).then(|| RenameFlags {
         no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
         exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),

@@ -2,7 +2,9 @@ use super::*;
 
 #[test]
 fn a_time_goes_to_the_kernel_and_back() {
-    for (seconds, nanoseconds) in [(0, 0), (0, 1), (1_700_000_000, 999_999_999), (-1, 0), (-2, 800_000_000), (1 << 40, 7)] {
+    for (seconds, nanoseconds) in
+        [(0, 0), (0, 1), (1_700_000_000, 999_999_999), (-1, 0), (-2, 800_000_000), (1 << 40, 7)]
+    {
         let time = Timestamp { seconds, nanoseconds };
         let shown = system_time(time);
         let offset = match shown.duration_since(UNIX_EPOCH) {

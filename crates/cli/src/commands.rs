@@ -1,0 +1,94 @@
+//! The commands, one file each.
+
+mod bench;
+mod codes;
+mod format;
+mod get;
+mod ls;
+mod mount;
+mod node;
+mod policy;
+mod put;
+mod quickstart;
+mod rm;
+mod umount;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// An erasure-coded file system over any folders: losing some of them costs nothing.
+///
+/// META is the path of a volume's metadata file. `weft quickstart ./try` shows everything at once.
+#[derive(Debug, Parser)]
+#[command(name = "weft", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a volume over new folders, mount it, and say what to try
+    Quickstart(quickstart::Arguments),
+    /// Make a new volume
+    Format(format::Arguments),
+    /// Add, list, replace or remove the nodes of a volume
+    #[command(subcommand)]
+    Node(node::Arguments),
+    /// Mount a volume at a directory
+    Mount(mount::Arguments),
+    /// Unmount, and wait until everything is on the nodes
+    Umount(umount::Arguments),
+    /// Copy files into a volume, mounted or not
+    Put(put::Arguments),
+    /// Copy files out of a volume, mounted or not
+    Get(get::Arguments),
+    /// List a directory of a volume
+    Ls(ls::Arguments),
+    /// Remove files from a volume
+    Rm(rm::Arguments),
+    /// Say or choose how what is written to a directory is protected
+    #[command(subcommand)]
+    Policy(policy::Arguments),
+    /// Erasure codes: which there are, what they can lose, whether that is true
+    #[command(subcommand)]
+    Codes(codes::Arguments),
+    /// Measure any directory: creates, small files, sequential and random
+    Bench(bench::Arguments),
+}
+
+impl Command {
+    /// What is logged unless WEFT_LOG says otherwise: a mount tells its story, other commands only troubles.
+    pub fn log_level(&self) -> &'static str {
+        match self {
+            Command::Mount(_) => "info",
+            _ => "warn",
+        }
+    }
+}
+
+/// Runs the command; an error ends as one sentence.
+pub fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Quickstart(arguments) => quickstart::run(&arguments),
+        Command::Format(arguments) => format::run(&arguments),
+        Command::Node(arguments) => node::run(&arguments),
+        Command::Mount(arguments) => mount::run(&arguments),
+        Command::Umount(arguments) => umount::run(&arguments),
+        Command::Put(arguments) => put::run(&arguments),
+        Command::Get(arguments) => get::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Rm(arguments) => rm::run(&arguments),
+        Command::Policy(arguments) => policy::run(&arguments),
+        Command::Codes(arguments) => return codes::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `weft ls ... | head` is no failure.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let is_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe))
+}

@@ -1,0 +1,125 @@
+//! `weft mount META DIR`: in the foreground until interrupted or unmounted, or in the background with `-d`.
+
+use crate::compose::{self, Opened};
+use crate::daemon::{self, Outcome};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use weft_format::Ino;
+use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
+use weft_meta::Access;
+
+/// After a signal, programs that still have files open get this long to close them; then their files fail.
+const GRACE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Metadata file of the volume
+    meta: PathBuf,
+    /// An empty directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Return when it is mounted; `weft umount DIR` ends it
+    #[arg(short = 'd', long, visible_alias = "daemon")]
+    background: bool,
+    /// Let other users in, as far as the files' permissions allow (always so for root)
+    #[arg(long)]
+    allow_other: bool,
+    /// The child that `--background` starts
+    #[arg(long, hide = true, conflicts_with = "background")]
+    detached: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let meta = fuse::mounts::absolute(&arguments.meta);
+    let directory = &arguments.directory;
+    if arguments.background {
+        match background(&meta, directory, arguments.allow_other)? {
+            Outcome::Ready => {}
+            Outcome::Failed(sentence) | Outcome::NoFuse(sentence) => bail!(sentence),
+        }
+        println!("{} is mounted at {}", arguments.meta.display(), directory.display());
+        return Ok(());
+    }
+    if !arguments.detached {
+        let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other)?;
+        println!("{} is mounted at {}: Ctrl-C unmounts", arguments.meta.display(), directory.display());
+        return serve(opened, mounted, &mountpoint);
+    }
+    daemon::detach()?;
+    match mount(&meta, directory, arguments.allow_other) {
+        Ok((opened, mounted, mountpoint)) => {
+            daemon::report(&Outcome::Ready)?;
+            serve(opened, mounted, &mountpoint)
+        }
+        Err(error) => {
+            let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
+            let sentence = format!("{error:#}");
+            daemon::report(&if no_fuse { Outcome::NoFuse(sentence) } else { Outcome::Failed(sentence) })
+        }
+    }
+}
+
+/// Mounts in a process of its own.
+pub fn background(meta: &Path, directory: &Path, allow_other: bool) -> Result<Outcome> {
+    let meta = fuse::mounts::absolute(meta);
+    let directory = std::path::absolute(directory).context("the current directory is gone")?;
+    let flags = if allow_other { vec!["--allow-other".into()] } else { Vec::new() };
+    daemon::start(&meta, &directory, &flags)
+}
+
+fn mount(meta: &Path, directory: &Path, allow_other: bool) -> Result<(Opened, Mounted, PathBuf)> {
+    fuse::check_mountpoint(directory, meta)?;
+    check_volume(meta)?;
+    let mountpoint = fuse::mounts::absolute(directory);
+    let opened = Opened::open(meta, Some(&mountpoint))?;
+    let settings = MountSettings {
+        mountpoint: mountpoint.clone(),
+        source: meta.to_path_buf(),
+        allow_other: allow_other || rustix::process::geteuid().is_root(),
+    };
+    let mounted = fuse::mount(Arc::clone(&opened.volume), &settings)?;
+    tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
+    Ok((opened, mounted, mountpoint))
+}
+
+/// A volume that cannot be written is better refused than mounted.
+fn check_volume(meta: &Path) -> Result<()> {
+    let store = weft_vfs::open::open_store(meta, Access::Shared, None)?;
+    let policy = store.policy(store.attributes(Ino::ROOT)?.policy)?;
+    compose::require_nodes(meta, &store, &policy.code)
+}
+
+/// Until it is unmounted or a signal says so; then everything is written.
+fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path) -> Result<()> {
+    let signals = compose::runtime()?;
+    signals.block_on(async {
+        let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            _ = &mut ended => return anyhow::Ok(()),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("a signal asks for the end: unmounting");
+        // Lazily: the name is free at once, and who has files open is not cut off before the grace is over.
+        match tokio::task::block_in_place(|| fuse::unmount(mountpoint, Detach::Lazy)) {
+            Ok(()) | Err(MountError::NotMounted(_)) => {}
+            Err(error) => tracing::error!("{error}"),
+        }
+        if tokio::time::timeout(GRACE, ended).await.is_err() {
+            tracing::warn!("programs still have files open; they will get errors");
+        }
+        Ok(())
+    })?;
+    let outcome = opened.close();
+    match &outcome {
+        Ok(()) => tracing::info!("unmounted, everything is written"),
+        Err(error) => tracing::error!("{error:#}"),
+    }
+    // The session may still wait for programs that have files open.
+    signals.shutdown_background();
+    outcome
+}

@@ -1,0 +1,264 @@
+//! `weft node add|list|replace|remove META`: where a volume keeps its shards.
+
+use crate::compose;
+use crate::render;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, NodeState};
+use weft_meta::Store;
+use weft_nodes::{NodeIdentity, NodeUrl, Space};
+
+/// Segments are counted up to this many for a sentence.
+const COUNT_LIMIT: usize = 1000;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Arguments {
+    /// Make an empty folder a node of the volume
+    Add {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Its name, unique in the volume
+        name: String,
+        /// An empty folder, or one to be made; best on a disk of its own
+        #[arg(value_name = "FOLDER|URL")]
+        place: String,
+        /// Nodes of one domain fail together, and a file never has two shards in one; by default each node is its own
+        #[arg(long)]
+        domain: Option<String>,
+        /// Share of the data that it takes beside others; by default its size in GiB
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        weight: Option<u64>,
+    },
+    /// List the nodes, with their room
+    #[command(visible_alias = "ls")]
+    List {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Give up what a node's folder held and go on with an empty one; `weft repair` rebuilds the shards
+    Replace {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+        /// An empty folder, or one to be made
+        #[arg(value_name = "FOLDER|URL")]
+        place: String,
+    },
+    /// Forget a node that holds no shards
+    #[command(visible_alias = "rm")]
+    Remove {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+    },
+}
+
+/// One line of the list.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    id: String,
+    url: String,
+    state: &'static str,
+    domain: String,
+    weight: u64,
+    /// Missing where the node does not answer.
+    total_bytes: Option<u64>,
+    free_bytes: Option<u64>,
+    /// Why the node does not answer.
+    error: Option<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match arguments {
+        Arguments::Add { meta, name, place, domain, weight } => {
+            add(meta, name, place, domain.as_deref(), *weight)?;
+            println!("Added node {name}");
+            Ok(())
+        }
+        Arguments::List { meta, json } => list(meta, *json),
+        Arguments::Replace { meta, name, place } => replace(meta, name, place),
+        Arguments::Remove { meta, name } => remove(meta, name),
+    }
+}
+
+/// Makes a folder a node, and says so in metadata.
+pub fn add(meta: &Path, name: &str, place: &str, domain: Option<&str>, weight: Option<u64>) -> Result<()> {
+    check_name(name)?;
+    let url: NodeUrl = place.parse()?;
+    let store = compose::open_shared(meta)?;
+    if store.nodes()?.iter().any(|(_, node)| node.name == name) {
+        bail!("there is a node named {name} already: choose another name, or `weft node replace`");
+    }
+    let (node, space) = create(&store, name, &url)?;
+    let record = NodeRecord {
+        name: name.to_owned(),
+        url: url.to_string(),
+        state: NodeState::Active,
+        domain: domain.unwrap_or(name).to_owned(),
+        weight: weight.unwrap_or_else(|| default_weight(space)),
+    };
+    store.add_node(node, &record)?;
+    Ok(store.flush()?)
+}
+
+/// Names appear in tables, sentences and commands.
+fn check_name(name: &str) -> Result<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(allowed) || name.starts_with('-') {
+        bail!("`{name}` is no name for a node: use up to 64 letters, digits, `-`, `_` and `.`");
+    }
+    Ok(())
+}
+
+/// Writes the identity of a new node of this volume into an empty folder.
+fn create(store: &Store, name: &str, url: &NodeUrl) -> Result<(NodeId, Space)> {
+    let id = NodeId(rand::random());
+    let identity = NodeIdentity { volume: store.volume().volume, node: id };
+    let space = compose::runtime()?.block_on(async {
+        let node = weft_nodes::create(url, name, identity).await?;
+        node.space().await
+    })?;
+    Ok((id, space))
+}
+
+fn default_weight(space: Space) -> u64 {
+    (space.total_bytes >> 30).max(1)
+}
+
+fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> {
+    let nodes = store.nodes()?;
+    let known = nodes.iter().map(|(_, node)| node.name.as_str()).collect::<Vec<_>>().join(", ");
+    let found = nodes.into_iter().find(|(_, node)| node.name == name);
+    found.with_context(|| format!("{} has no node {name}: it has {known}", meta.display()))
+}
+
+fn list(meta: &Path, json: bool) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let members = weft_vfs::open::open_members(&store)?;
+    let mut lines = compose::runtime()?.block_on(async {
+        let mut lines = Vec::new();
+        for (id, record, node) in members {
+            let space = node.space().await;
+            lines.push(Line {
+                name: record.name,
+                id: id.to_string(),
+                url: record.url,
+                state: state_name(record.state),
+                domain: record.domain,
+                weight: record.weight,
+                total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
+                free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
+                error: space.err().map(|error| error.detail),
+            });
+        }
+        lines
+    });
+    lines.sort_by(|a, b| a.name.cmp(&b.name));
+    if json {
+        println!("{}", serde_json::to_string_pretty(&lines)?);
+        return Ok(());
+    }
+    let header = ["NAME", "STATE", "FREE", "OF", "DOMAIN", "WEIGHT", "WHERE"].map(str::to_owned).to_vec();
+    let bytes = |count: Option<u64>| count.map_or("-".to_owned(), render::bytes);
+    let row = |line: &Line| {
+        let state = if line.error.is_some() { format!("{}, away", line.state) } else { line.state.to_owned() };
+        let room = (bytes(line.free_bytes), bytes(line.total_bytes));
+        vec![line.name.clone(), state, room.0, room.1, line.domain.clone(), line.weight.to_string(), line.url.clone()]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
+    print!("{}", render::table(&rows, &[2, 3, 5]));
+    for line in lines {
+        if let Some(error) = line.error {
+            println!("{}: {error}", line.name);
+        }
+    }
+    Ok(())
+}
+
+fn state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Active => "active",
+        NodeState::Draining => "draining",
+        NodeState::Lost => "lost",
+    }
+}
+
+/// The old id stays, marked lost and under another name, until repair has rebuilt what it held; the new one has the name.
+fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
+    let url: NodeUrl = place.parse()?;
+    let store = compose::open_shared(meta)?;
+    let (old_id, old) = find(&store, meta, name)?;
+    let (id, space) = create(&store, name, &url)?;
+    let short_id = &old_id.to_string()[..8];
+    let lost = NodeRecord {
+        name: format!("{name}.lost-{short_id}"),
+        // No two nodes share a place; what was in this one is gone.
+        url: if old.url == url.to_string() { format!("{}%23lost-{short_id}", old.url) } else { old.url.clone() },
+        state: NodeState::Lost,
+        ..old.clone()
+    };
+    let new = NodeRecord {
+        name: name.to_owned(),
+        url: url.to_string(),
+        state: NodeState::Active,
+        domain: old.domain.clone(),
+        weight: default_weight(space),
+    };
+    store.update_node(old_id, &old, &lost)?;
+    store.add_node(id, &new)?;
+    let empty = store.remove_node(old_id)?;
+    store.flush()?;
+    println!("Node {name} is at {url} now");
+    if !empty {
+        println!("What it held is rebuilt by: weft repair {}", meta.display());
+    }
+    Ok(())
+}
+
+fn remove(meta: &Path, name: &str) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let (id, record) = find(&store, meta, name)?;
+    let segments = store.segments_on_node(id, None, COUNT_LIMIT)?.len();
+    if segments > 0 {
+        let many = if segments == COUNT_LIMIT { format!("{segments} or more") } else { segments.to_string() };
+        let meta = meta.display();
+        if record.state == NodeState::Lost {
+            bail!("node {name} is lost and {many} segments are not rebuilt yet: run `weft repair {meta}`");
+        }
+        bail!(
+            "node {name} holds shards of {many} segments: give it a new folder with `weft node replace {meta} {name} FOLDER`, then run `weft repair {meta}`"
+        );
+    }
+    if record.state == NodeState::Active {
+        keep_enough(&store, meta, name)?;
+    }
+    if !store.remove_node(id)? {
+        bail!("something was written to node {name} just now: try again");
+    }
+    store.flush()?;
+    println!("Removed node {name}; its folder {} can be deleted", record.url);
+    Ok(())
+}
+
+/// Refuses to go below what a policy in use needs.
+fn keep_enough(store: &Store, meta: &Path, name: &str) -> Result<()> {
+    let left = compose::active_nodes(&store.nodes()?).saturating_sub(1);
+    for (_, policy) in store.policies()? {
+        let needed = compose::code(&policy.code)?.shape().n;
+        if left < needed {
+            let (meta, code) = (meta.display(), policy.code);
+            bail!(
+                "without node {name} {left} are left and {code} needs {needed}: add another first with `weft node add {meta} NAME FOLDER`"
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! `weft put META SRC... /DST`: files into a volume.
+
+use crate::compose;
+use crate::tree::{self, FolderTree, Tree};
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::{Path, PathBuf};
+use weft_format::records::Kind;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Metadata file of the volume
+    meta: PathBuf,
+    /// Files and directories to copy; `-` is standard input
+    #[arg(required = true, value_name = "SRC")]
+    sources: Vec<PathBuf>,
+    /// Path in the volume: a directory that is there, or the new name of a single SRC
+    #[arg(value_name = "/DST")]
+    destination: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let destination = tree::volume_path(&arguments.destination)?;
+    let volume = tree::open(&arguments.meta)?;
+    let spec = volume.policy(Path::new("/"))?;
+    compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
+    let progress = progress_bar();
+    let copied = put(&*volume, &arguments.sources, &destination, &progress);
+    progress.finish_and_clear();
+    // What was copied before a failure stays, and is made durable.
+    volume.close()?;
+    copied
+}
+
+fn put(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &ProgressBar) -> Result<()> {
+    let here = FolderTree::whole();
+    let into = volume.entry(destination)?.is_some_and(|entry| entry.kind == Kind::Directory);
+    if sources.len() > 1 && !into {
+        bail!("{} is no directory of the volume: several files need one", destination.display());
+    }
+    for source in sources {
+        if source == Path::new("-") {
+            if into {
+                bail!("standard input has no name: write {}/NAME as the destination", destination.display());
+            }
+            tree::copy_bytes(&mut std::io::stdin().lock(), volume, destination, progress)?;
+            continue;
+        }
+        let source = std::path::absolute(source).context("the current directory is gone")?;
+        // As cp does: a link that is named itself is followed.
+        let source = source.canonicalize().with_context(|| source.display().to_string())?;
+        let target = match source.file_name() {
+            Some(name) if into => destination.join(name),
+            _ => destination.to_path_buf(),
+        };
+        tree::copy(&here, &source, volume, &target, progress)?;
+    }
+    Ok(())
+}
+
+/// Bytes, rate and the file under way; shown only on a terminal.
+pub fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{spinner} {binary_bytes}  {binary_bytes_per_sec}  {wide_msg}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+}

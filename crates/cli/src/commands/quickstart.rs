@@ -1,0 +1,133 @@
+//! `weft quickstart DIR`: everything at once, so that a newcomer has something to play with.
+
+use super::{format, mount, node};
+use crate::compose;
+use crate::daemon::Outcome;
+use anyhow::{Context, Result, bail};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use weft_format::Ino;
+use weft_gateways::fuse::mounts;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Directory to make
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// How files are protected; decides how many folders are made
+    #[arg(long, value_name = "CODE", default_value = "rs:4+2")]
+    policy: String,
+}
+
+/// Where the parts of a quickstart lie.
+struct Layout {
+    meta: PathBuf,
+    nodes: PathBuf,
+    mountpoint: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let directory = &arguments.directory;
+    let layout =
+        Layout { meta: directory.join("meta.db"), nodes: directory.join("nodes"), mountpoint: directory.join("mnt") };
+    let is_new = !layout.meta.exists();
+    // Before anything is made.
+    compose::code(&arguments.policy)?;
+    if is_new {
+        make(&layout.nodes)?;
+        format::format(&layout.meta, &arguments.policy)?;
+    }
+    let (spec, tolerance, count) = add_nodes(&layout)?;
+    if is_new {
+        println!(
+            "Made {}: the {count} folders in {} are one volume now, and any {tolerance} of them may be lost ({spec}).",
+            directory.display(),
+            layout.nodes.display()
+        );
+    } else {
+        println!("{} is there already, with policy {spec}.", directory.display());
+    }
+    mount_it(&layout, tolerance)
+}
+
+fn make(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| format!("{} cannot be made", directory.display()))
+}
+
+/// Adds the nodes that are not there yet: all of them, or what an interrupted start has left out.
+fn add_nodes(layout: &Layout) -> Result<(String, usize, usize)> {
+    let store = compose::open_shared(&layout.meta)?;
+    let code = compose::code(&store.policy(store.attributes(Ino::ROOT)?.policy)?.code)?;
+    let shape = code.shape();
+    let there: HashSet<String> = store.nodes()?.into_iter().map(|(_, node)| node.name).collect();
+    if there.len() < shape.n {
+        make(&layout.nodes)?;
+        for name in (1..=shape.n).map(|number| number.to_string()).filter(|name| !there.contains(name)) {
+            let folder = layout.nodes.join(&name);
+            let Some(folder) = folder.to_str() else { bail!("{} is not UTF-8: choose another name", folder.display()) };
+            node::add(&layout.meta, &name, folder, None, None)?;
+        }
+    }
+    Ok((code.spec().to_owned(), shape.tolerance, shape.n))
+}
+
+fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
+    let (meta, mountpoint) = (&layout.meta, &layout.mountpoint);
+    let weft = program();
+    let mounted = mounts::of_volume(meta)?.into_iter().find(|mount| !mount.is_dead());
+    if let Some(mount) = mounted {
+        println!("It is mounted at {}.", mount.mountpoint.display());
+        return Ok(());
+    }
+    // A dead mount is a directory already, but cannot be looked at.
+    if mounts::at(mountpoint)?.is_none() {
+        make(mountpoint)?;
+    }
+    match mount::background(meta, mountpoint, false)? {
+        Outcome::Failed(sentence) => bail!(sentence),
+        Outcome::NoFuse(sentence) => {
+            println!("It cannot be mounted: {sentence}.");
+            println!("\nWithout a mount:");
+            print_commands(&[
+                (format!("{weft} put {} SOME-FOLDER /", meta.display()), "copy something in"),
+                (format!("{weft} ls -l {}", meta.display()), "see what is in it"),
+                (format!("{weft} get {} /SOME-FOLDER COPY", meta.display()), "copy it out again"),
+                (format!("{weft} status {}", meta.display()), "what is lost, what can still be lost"),
+            ]);
+            return Ok(());
+        }
+        Outcome::Ready => {}
+    }
+    println!("It is mounted at {}: use it like any directory.\n\nTry:", mountpoint.display());
+    let (meta, mnt) = (meta.display(), mountpoint.display());
+    let lost: Vec<String> = (2..).step_by(2).take(tolerance.min(2)).map(|number: usize| number.to_string()).collect();
+    let folder = |name: &String| layout.nodes.join(name).display().to_string();
+    let mut commands = vec![(format!("cp -r SOME-FOLDER {mnt}/"), "copy something in")];
+    if !lost.is_empty() {
+        let folders: Vec<String> = lost.iter().map(folder).collect();
+        commands.push((format!("rm -rf {}", folders.join(" ")), "lose as many folders as you may"));
+        commands.push((format!("diff -r SOME-FOLDER {mnt}/SOME-FOLDER"), "everything is still there"));
+    }
+    commands.push((format!("{weft} status {meta}"), "what is lost, what can still be lost"));
+    for name in &lost {
+        commands.push((format!("{weft} node replace {meta} {name} {}", folder(name)), "an empty folder in its place"));
+    }
+    commands.push((format!("{weft} repair {meta}"), "rebuild what was lost"));
+    commands.push((format!("{weft} umount {mnt}"), "end the mount; quickstart again mounts again"));
+    print_commands(&commands);
+    Ok(())
+}
+
+/// This program as the user can call it again: by the path it was called by, where that was a path.
+fn program() -> String {
+    let called = std::env::args().next().unwrap_or_default();
+    if called.contains('/') { called } else { "weft".into() }
+}
+
+fn print_commands(commands: &[(String, &str)]) {
+    let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
+    for (command, what) in commands {
+        println!("  {command:<width$}  # {what}");
+    }
+}

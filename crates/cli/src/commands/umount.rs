@@ -1,0 +1,84 @@
+//! `weft umount DIR`: unmounts, and waits until the process behind the mount has written everything and ended.
+
+use anyhow::{Result, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weft_gateways::fuse::{self, Detach, MountError, mounts::Mount};
+use weft_meta::owner::current_owner;
+
+/// A process that writes longer than this is worth a line.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What a hung process gets after its mount was taken away by force.
+const FORCE_PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Where the volume is mounted
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Unmount now though files are open; the mount's process ends when the last is closed
+    #[arg(short, long)]
+    lazy: bool,
+    /// Give up requests under way: for a mount that hangs
+    #[arg(short, long, conflicts_with = "lazy")]
+    force: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let Some(mount) = fuse::mounts::at(&arguments.directory)? else {
+        bail!(MountError::NotMounted(arguments.directory.clone()));
+    };
+    if !mount.is_ours() {
+        let (directory, kind) = (mount.mountpoint.display(), &mount.kind);
+        bail!("{directory} is a mount of another file system ({kind}): unmount it with `umount {directory}`");
+    }
+    // Before unmounting: afterwards the number might be another process's.
+    let process = process_of(&mount);
+    let detach = match (arguments.force, arguments.lazy) {
+        (true, _) => Detach::Force,
+        (_, true) => Detach::Lazy,
+        _ => Detach::WhenUnused,
+    };
+    fuse::unmount(&mount.mountpoint, detach)?;
+    let Some((pid, process)) = process else { return Ok(()) };
+    if arguments.lazy {
+        return Ok(());
+    }
+    if arguments.force {
+        if !has_ended(&process, Some(FORCE_PATIENCE))? {
+            bail!("process {pid} goes on: end it with `kill -9 {pid}` (what was fsynced is safe)");
+        }
+        return Ok(());
+    }
+    if !has_ended(&process, Some(PATIENCE))? {
+        eprintln!("unmounted; process {pid} is still writing to the nodes, waiting for it");
+        has_ended(&process, None)?;
+    }
+    Ok(())
+}
+
+/// The process that serves the mount, if it lives.
+fn process_of(mount: &Mount) -> Option<(u32, OwnedFd)> {
+    let holder = current_owner(Path::new(&mount.source)).ok()??;
+    if holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
+        return None;
+    }
+    let pid = Pid::from_raw(i32::try_from(holder.process).ok()?)?;
+    Some((holder.process, pidfd_open(pid, PidfdFlags::empty()).ok()?))
+}
+
+/// Waits for the end of a process; without a limit it always comes.
+fn has_ended(process: &OwnedFd, limit: Option<Duration>) -> Result<bool> {
+    let limit = limit.map(|limit| Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 });
+    loop {
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], limit.as_ref()) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

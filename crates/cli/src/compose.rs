@@ -1,0 +1,68 @@
+//! The composition root: from the path of META to a volume that works.
+
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use weft_codes::Code;
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, NodeState};
+use weft_meta::{Access, Store};
+use weft_vfs::{Settings, Volume};
+
+/// A volume open in this process, as its only owner.
+pub struct Opened {
+    pub volume: Arc<Volume>,
+    /// Runs transfers as long as the volume lives.
+    _runtime: Runtime,
+}
+
+impl Opened {
+    /// Opens it. `mountpoint` is what others are told who find it in use.
+    pub fn open(meta: &Path, mountpoint: Option<&Path>) -> Result<Self> {
+        let runtime = runtime()?;
+        let (settings, transfer) = (Settings::default(), weft_transfer::Settings::default());
+        let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, runtime.handle())?;
+        Ok(Self { volume, _runtime: runtime })
+    }
+
+    /// Ends it; what was written is durable.
+    pub fn close(self) -> Result<()> {
+        self.volume.shut_down().context("not everything could be written")
+    }
+}
+
+/// The threads on which transfers run.
+pub fn runtime() -> Result<Runtime> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("transfer").build();
+    runtime.context("no threads can be started")
+}
+
+/// The metadata beside whoever has the volume mounted.
+pub fn open_shared(meta: &Path) -> Result<Store> {
+    Ok(weft_vfs::open::open_store(meta, Access::Shared, None)?)
+}
+
+/// The code that a spec string names.
+pub fn code(spec: &str) -> Result<Arc<dyn Code>> {
+    Ok(weft_codes::parse(spec)?)
+}
+
+/// Nodes that take new shards.
+pub fn active_nodes(nodes: &[(NodeId, NodeRecord)]) -> usize {
+    nodes.iter().filter(|(_, node)| node.state == NodeState::Active).count()
+}
+
+/// Refuses a volume with fewer nodes than its root directory's code has shards: nothing could be written.
+pub fn require_nodes(meta: &Path, store: &Store, spec: &str) -> Result<()> {
+    let needed = code(spec)?.shape().n;
+    let there = active_nodes(&store.nodes()?);
+    if there >= needed {
+        return Ok(());
+    }
+    let missing = needed - there;
+    let (meta, nodes) = (meta.display(), if there == 1 { "node" } else { "nodes" });
+    bail!(
+        "{spec} needs {needed} nodes and {meta} has {there} {nodes}: add {missing} more with `weft node add {meta} NAME FOLDER`"
+    )
+}

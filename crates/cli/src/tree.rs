@@ -1,0 +1,110 @@
+//! A tree of files that commands walk: a folder of this machine, or a volume without a mount.
+//!
+//! A volume that is mounted is walked through its mount, since it can have only one owner; so `put` copies from a folder
+//! to a folder or to a volume, `get` the other way, and both are [`copy`].
+
+mod copy;
+mod folder;
+mod volume;
+
+pub use copy::{copy, copy_bytes};
+pub use folder::FolderTree;
+
+use crate::compose::Opened;
+use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::{Component, Path, PathBuf};
+use volume::VolumeTree;
+use weft_format::records::{Kind, Timestamp};
+use weft_meta::owner::current_owner;
+
+/// What a tree knows of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub kind: Kind,
+    /// Permission bits, setuid, setgid, sticky.
+    pub mode: u16,
+    pub uid: u32,
+    pub gid: u32,
+    pub nlink: u32,
+    pub size: u64,
+    pub modified: Timestamp,
+}
+
+/// A file being written. Dropped without [`Sink::finish`], it keeps what was written so far.
+pub trait Sink: Write {
+    /// Everything written is in the file.
+    fn finish(self: Box<Self>) -> Result<()>;
+}
+
+/// A tree of files. Paths are absolute; symbolic links are never followed.
+pub trait Tree {
+    /// What is at a path; `None`: nothing.
+    fn entry(&self, path: &Path) -> Result<Option<Entry>>;
+    /// The entries of a directory by name, sorted.
+    fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>>;
+    /// A symbolic link's target.
+    fn read_link(&self, path: &Path) -> Result<PathBuf>;
+    /// A file's bytes.
+    fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>>;
+    /// Makes a file, or empties the one that is there.
+    fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>>;
+    /// Makes a directory.
+    fn make_directory(&self, path: &Path) -> Result<()>;
+    /// Makes a symbolic link.
+    fn make_link(&self, path: &Path, target: &Path) -> Result<()>;
+    /// Makes a pipe, a socket or a device like `entry`; refused where it cannot be.
+    fn make_special(&self, path: &Path, entry: &Entry) -> Result<()>;
+    /// Gives it the mode (but for links) and modification time of `entry`.
+    fn set(&self, path: &Path, entry: &Entry) -> Result<()>;
+    /// Removes a file or an empty directory.
+    fn remove(&self, path: &Path, kind: Kind) -> Result<()>;
+    /// The code by which what is made in a directory is kept.
+    fn policy(&self, directory: &Path) -> Result<String>;
+    /// Chooses it.
+    fn set_policy(&self, directory: &Path, spec: &str) -> Result<()>;
+    /// Ends the walk: everything changed is durable.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// The tree of the volume of `meta`: through its mount if it has one on this machine, else directly.
+pub fn open(meta: &Path) -> Result<Box<dyn Tree>> {
+    let holder = current_owner(meta).ok().flatten();
+    match holder.and_then(|holder| holder.mountpoint) {
+        Some(mountpoint) if weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()) => {
+            Ok(Box::new(FolderTree::at(mountpoint)))
+        }
+        // Where somebody else holds it without a mount, opening says who.
+        _ => Ok(Box::new(VolumeTree::new(Opened::open(meta, None)?))),
+    }
+}
+
+/// A path in a volume as commands take it: absolute, `dir` meaning `/dir`.
+pub fn volume_path(text: &Path) -> Result<PathBuf> {
+    let mut path = PathBuf::from("/");
+    for component in text.components() {
+        match component {
+            Component::RootDir | Component::CurDir => {}
+            Component::Normal(name) => path.push(name),
+            _ => bail!("{}: `..` has no meaning in a path of a volume: write the path without it", text.display()),
+        }
+    }
+    Ok(path)
+}
+
+/// What is at a path that must be there.
+pub fn require(tree: &dyn Tree, path: &Path) -> Result<Entry> {
+    let entry = tree.entry(path)?;
+    entry.with_context(|| format!("{}: no such file or directory", path.display()))
+}
+
+/// Removes it and everything below.
+pub fn remove_all(tree: &dyn Tree, path: &Path, kind: Kind) -> Result<()> {
+    if kind == Kind::Directory {
+        for (name, entry) in tree.list(path)? {
+            remove_all(tree, &path.join(name), entry.kind)?;
+        }
+    }
+    tree.remove(path, kind)
+}

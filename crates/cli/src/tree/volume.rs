@@ -1,0 +1,239 @@
+//! A volume as a tree, without a mount.
+
+use super::{Entry, Sink, Tree};
+use crate::compose::Opened;
+use anyhow::{Context, Result, bail};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind};
+use weft_meta::XattrMode;
+use weft_vfs::{AttributeChange, Caller, Handle, POLICY_XATTR, SetTime, VfsError, Volume};
+
+/// What new files get until their mode is set.
+const NEW_FILE_MODE: u16 = 0o600;
+const NEW_DIRECTORY_MODE: u16 = 0o700;
+
+/// Directory entries asked for at once.
+const LIST_COUNT: usize = 1024;
+
+/// The files of a volume that this process owns.
+pub struct VolumeTree {
+    opened: Opened,
+    caller: Caller,
+}
+
+impl VolumeTree {
+    pub fn new(opened: Opened) -> Self {
+        let caller = Caller {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            pid: std::process::id(),
+        };
+        Self { opened, caller }
+    }
+
+    fn volume(&self) -> &Volume {
+        &self.opened.volume
+    }
+
+    /// What a path names. References are given back at once: nobody else removes anything meanwhile.
+    fn find(&self, path: &Path) -> Result<Option<Attributes>> {
+        let mut found = self.volume().attributes(Ino::ROOT)?;
+        for name in path.strip_prefix("/").unwrap_or(path) {
+            found = match self.volume().lookup(found.ino, name.as_bytes()) {
+                Ok(attributes) => attributes,
+                Err(error) if error.errno() == libc::ENOENT => return Ok(None),
+                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+            };
+            self.volume().forget(found.ino, 1);
+        }
+        Ok(Some(found))
+    }
+
+    fn require(&self, path: &Path) -> Result<Attributes> {
+        self.find(path)?.with_context(|| format!("{}: no such file or directory", path.display()))
+    }
+
+    /// The directory that a path's last name is in, and that name.
+    fn parent<'a>(&self, path: &'a Path) -> Result<(Ino, &'a OsStr)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            bail!("the root directory is always there: name something in it");
+        };
+        Ok((self.require(parent)?.ino, name))
+    }
+
+    fn make(&self, path: &Path, kind: Kind, mode: u16) -> Result<Ino> {
+        let (parent, name) = self.parent(path)?;
+        let made = self.volume().make_node(&self.caller, parent, name.as_bytes(), kind, mode, 0);
+        let made = made.with_context(|| path.display().to_string())?;
+        self.volume().forget(made.ino, 1);
+        Ok(made.ino)
+    }
+}
+
+impl Tree for VolumeTree {
+    fn entry(&self, path: &Path) -> Result<Option<Entry>> {
+        Ok(self.find(path)?.as_ref().map(entry))
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>> {
+        let ino = self.require(directory)?.ino;
+        let mut entries = Vec::new();
+        let mut after = 0;
+        loop {
+            let page = self.volume().read_directory(ino, after, LIST_COUNT);
+            let page = page.with_context(|| directory.display().to_string())?;
+            let Some(last) = page.last() else { break };
+            after = last.cookie;
+            let named = page.into_iter().map(|child| (OsString::from_vec(child.name), entry(&child.attributes)));
+            entries.extend(named.filter(|(name, _)| name != "." && name != ".."));
+        }
+        entries.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(entries)
+    }
+
+    fn read_link(&self, path: &Path) -> Result<PathBuf> {
+        let target = self.volume().readlink(self.require(path)?.ino);
+        Ok(OsString::from_vec(target.with_context(|| path.display().to_string())?).into())
+    }
+
+    fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
+        let handle = self.volume().open(self.require(path)?.ino, libc::O_RDONLY);
+        let handle = handle.with_context(|| path.display().to_string())?;
+        Ok(Box::new(Stream::new(&self.opened.volume, handle, path)))
+    }
+
+    fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
+        let ino = match self.find(path)? {
+            Some(found) => found.ino,
+            None => self.make(path, Kind::File, NEW_FILE_MODE)?,
+        };
+        let handle = self.volume().open(ino, libc::O_WRONLY | libc::O_TRUNC);
+        let handle = handle.with_context(|| path.display().to_string())?;
+        Ok(Box::new(Stream::new(&self.opened.volume, handle, path)))
+    }
+
+    fn make_directory(&self, path: &Path) -> Result<()> {
+        self.make(path, Kind::Directory, NEW_DIRECTORY_MODE).map(drop)
+    }
+
+    fn make_link(&self, path: &Path, target: &Path) -> Result<()> {
+        let (parent, name) = self.parent(path)?;
+        let target = target.as_os_str().as_bytes();
+        let made = self.volume().symlink(&self.caller, parent, name.as_bytes(), target);
+        self.volume().forget(made.with_context(|| path.display().to_string())?.ino, 1);
+        Ok(())
+    }
+
+    fn make_special(&self, path: &Path, entry: &Entry) -> Result<()> {
+        if entry.kind != Kind::Fifo {
+            bail!("{}: devices and sockets are not copied: leave them out", path.display());
+        }
+        self.make(path, entry.kind, entry.mode).map(drop)
+    }
+
+    fn set(&self, path: &Path, entry: &Entry) -> Result<()> {
+        let change = AttributeChange {
+            mode: (entry.kind != Kind::Symlink).then_some(entry.mode),
+            mtime: Some(SetTime::To(entry.modified)),
+            ..AttributeChange::default()
+        };
+        let set = self.volume().set_attributes(self.require(path)?.ino, &change);
+        set.map(drop).with_context(|| path.display().to_string())
+    }
+
+    fn remove(&self, path: &Path, kind: Kind) -> Result<()> {
+        let (parent, name) = self.parent(path)?;
+        let removed = match kind {
+            Kind::Directory => self.volume().remove_directory(parent, name.as_bytes()),
+            _ => self.volume().unlink(parent, name.as_bytes()),
+        };
+        removed.with_context(|| path.display().to_string())
+    }
+
+    fn policy(&self, directory: &Path) -> Result<String> {
+        let spec = self.volume().get_xattr(self.require(directory)?.ino, POLICY_XATTR);
+        Ok(String::from_utf8(spec.with_context(|| directory.display().to_string())?)?)
+    }
+
+    fn set_policy(&self, directory: &Path, spec: &str) -> Result<()> {
+        let ino = self.require(directory)?.ino;
+        let set = self.volume().set_xattr(ino, POLICY_XATTR, spec.as_bytes(), XattrMode::Any);
+        set.with_context(|| directory.display().to_string())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.opened.close()
+    }
+}
+
+/// A file of a volume, read or written from its beginning.
+struct Stream {
+    volume: Arc<Volume>,
+    handle: Handle,
+    offset: u64,
+    path: PathBuf,
+}
+
+impl Stream {
+    fn new(volume: &Arc<Volume>, handle: Handle, path: &Path) -> Self {
+        Self { volume: Arc::clone(volume), handle, offset: 0, path: path.to_path_buf() }
+    }
+
+    /// The volume's sentence and the file it is about.
+    fn fault(&self, error: &VfsError) -> io::Error {
+        io::Error::other(format!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.volume.release(self.handle);
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+        let bytes = self.volume.read(self.handle, self.offset, most).map_err(|error| self.fault(&error))?;
+        buffer[..bytes.len()].copy_from_slice(&bytes);
+        self.offset += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.volume.write(self.handle, self.offset, bytes, false);
+        let written = written.map_err(|error| self.fault(&error))?;
+        self.offset += u64::from(written);
+        Ok(written as usize)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Stream {
+    fn finish(self: Box<Self>) -> Result<()> {
+        // Durable when the tree is closed; a failure of these very bytes is told now.
+        self.volume.flush(self.handle).map_err(|error| self.fault(&error).into())
+    }
+}
+
+fn entry(attributes: &Attributes) -> Entry {
+    Entry {
+        kind: attributes.kind,
+        mode: attributes.mode,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        nlink: attributes.nlink,
+        size: attributes.size,
+        modified: attributes.mtime,
+    }
+}

@@ -1,0 +1,114 @@
+//! What goes wrong before anything is done: each case one sentence with its mend, and nothing lost.
+
+mod sandbox;
+
+use sandbox::Sandbox;
+use std::fs;
+
+#[track_caller]
+fn refused(sandbox: &Sandbox, arguments: &[&str], parts: &[&str]) {
+    let sentence = sandbox.weft(arguments).sentence();
+    for part in parts {
+        assert!(sentence.contains(part), "`{sentence}` does not say `{part}`");
+    }
+}
+
+#[test]
+fn codes_that_are_none() {
+    let sandbox = Sandbox::empty();
+    for spec in ["rs:0+0", "rs:300+2", "raid5:2", "rs:4", "nonsense:1", "", "rs:4+-2"] {
+        refused(&sandbox, &["format", "--policy", spec, "meta.db"], &[]);
+        refused(&sandbox, &["codes", "show", spec], &[]);
+    }
+    refused(&sandbox, &["format", "--policy", "nonsense:1", "meta.db"], &["nonsense", "rs"]);
+    assert!(!fs::exists(sandbox.path("meta.db")).expect("looked"));
+}
+
+#[test]
+fn metadata_that_is_missing_not_ours_or_damaged() {
+    let sandbox = Sandbox::empty();
+    let mnt = sandbox.mnt();
+    fs::write(sandbox.path("text"), "a letter to grandmother").expect("written");
+    fs::write(sandbox.path("empty"), "").expect("written");
+    for meta in ["missing.db", "text", "empty", "mnt"] {
+        for command in [
+            vec!["mount", "-d", meta, &mnt],
+            vec!["ls", meta],
+            vec!["node", "list", meta],
+            vec!["node", "add", meta, "a", "somewhere"],
+            vec!["put", meta, "text", "/"],
+            vec!["policy", "get", meta],
+        ] {
+            refused(&sandbox, &command, &[meta]);
+        }
+    }
+    assert_eq!(fs::read(sandbox.path("text")).expect("still there"), b"a letter to grandmother");
+    refused(&sandbox, &["format", "text"], &["text"]);
+    assert!(!fs::exists(sandbox.path("somewhere")).expect("looked"));
+}
+
+#[test]
+fn volumes_and_nodes_that_are_there_already() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    refused(&sandbox, &["format", "meta.db"], &["meta.db"]);
+    refused(&sandbox, &["node", "add", "meta.db", "1", "other"], &["1", "another name"]);
+    refused(&sandbox, &["node", "add", "meta.db", "seven", "node1"], &["node1"]);
+    refused(&sandbox, &["node", "add", "meta.db", "a b", "other"], &["a b"]);
+    refused(&sandbox, &["node", "add", "meta.db", "seven", "ftp://host/x"], &["ftp"]);
+    refused(&sandbox, &["node", "add", "meta.db", "seven", "no/such/parent"], &["no/such"]);
+    refused(&sandbox, &["node", "replace", "meta.db", "eight", "other"], &["eight", "1, 2, 3"]);
+    refused(&sandbox, &["node", "remove", "meta.db", "eight"], &["eight"]);
+    refused(&sandbox, &["node", "remove", "meta.db", "1"], &["rs:4+2 needs 6", "weft node add"]);
+    sandbox.weft(["format", "second.db"]).ok();
+    refused(&sandbox, &["node", "add", "second.db", "1", "node1"], &["node1", "volume"]);
+    assert_eq!(sandbox.weft(["node", "list", "meta.db"]).ok().lines().count(), 7);
+}
+
+#[test]
+fn too_few_nodes() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "meta.db"]).ok();
+    fs::write(sandbox.path("file"), "x").expect("written");
+    sandbox.weft(["node", "add", "meta.db", "1", "node1"]).ok();
+    let mend = ["rs:4+2 needs 6 nodes", "has 1 node", "add 5 more", "weft node add"];
+    refused(&sandbox, &["mount", "-d", "meta.db", "mnt"], &mend);
+    refused(&sandbox, &["mount", "meta.db", "mnt"], &mend);
+    refused(&sandbox, &["put", "meta.db", "file", "/"], &mend);
+    refused(&sandbox, &["policy", "set", "meta.db", "/", "replica:3"], &["replica:3 needs 3 nodes"]);
+}
+
+#[test]
+fn mount_points_that_are_not_fit() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let mnt = sandbox.mnt();
+    refused(&sandbox, &["mount", "-d", "meta.db", "nowhere"], &["nowhere", "mkdir"]);
+    refused(&sandbox, &["mount", "-d", "meta.db", "meta.db"], &["meta.db", "not a directory"]);
+    refused(&sandbox, &["mount", "-d", "meta.db", "node1"], &["node1", "not empty"]);
+    refused(&sandbox, &["mount", "-d", "meta.db", "mnt"], &["mnt", "already mounted"]);
+    fs::create_dir(sandbox.path("second")).expect("made");
+    refused(&sandbox, &["mount", "-d", "meta.db", "second"], &["in use", &mnt, "weft umount"]);
+    refused(&sandbox, &["umount", "second"], &["second", "not a mount"]);
+    refused(&sandbox, &["umount", "nowhere"], &["nowhere", "not a mount"]);
+    refused(&sandbox, &["umount", "/proc"], &["/proc", "another file system"]);
+    fs::write(sandbox.file("kept"), "kept").expect("written");
+    let open = fs::File::open(sandbox.file("kept")).expect("opened");
+    refused(&sandbox, &["umount", "mnt"], &["in use", "--lazy"]);
+    drop(open);
+    assert_eq!(fs::read(sandbox.file("kept")).expect("still mounted"), b"kept");
+    sandbox.umount();
+}
+
+#[test]
+fn paths_in_the_volume_that_are_not_there() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    refused(&sandbox, &["ls", "meta.db", "/nothing"], &["/nothing"]);
+    refused(&sandbox, &["get", "meta.db", "/nothing", "out"], &["/nothing"]);
+    refused(&sandbox, &["rm", "meta.db", "/nothing"], &["/nothing"]);
+    refused(&sandbox, &["rm", "-r", "meta.db", "/"], &["root"]);
+    refused(&sandbox, &["put", "meta.db", "nothing", "/"], &["nothing"]);
+    refused(&sandbox, &["put", "meta.db", "meta.db", "/a/b"], &["/a"]);
+    refused(&sandbox, &["ls", "meta.db", "/../x"], &[".."]);
+    refused(&sandbox, &["policy", "set", "meta.db", "/nothing", "rs:4+2"], &["/nothing"]);
+    refused(&sandbox, &["policy", "set", "meta.db", "/", "rs:40+2"], &["needs 42 nodes"]);
+    assert!(!fs::exists(sandbox.path("out")).expect("looked"));
+}

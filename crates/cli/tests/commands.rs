@@ -1,0 +1,142 @@
+//! Commands that work on a volume, mounted or not.
+
+mod sandbox;
+
+use sandbox::Sandbox;
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Stdio;
+
+/// Puts, lists, gets and removes; the same whether mounted or not.
+fn round_trip(sandbox: &Sandbox) {
+    let source = sandbox.path("source");
+    fs::create_dir_all(format!("{source}/sub")).expect("made");
+    let bytes: Vec<u8> = (0..2_500_000u32).map(|i| (i % 239) as u8).collect();
+    fs::write(format!("{source}/large"), &bytes).expect("written");
+    fs::write(format!("{source}/sub/tool"), "#!/bin/sh\n").expect("written");
+    fs::set_permissions(format!("{source}/sub/tool"), Permissions::from_mode(0o750)).expect("set");
+    std::os::unix::fs::symlink("sub/tool", format!("{source}/link")).expect("linked");
+
+    sandbox.weft(["put", "meta.db", "source", "/"]).ok();
+    assert_eq!(sandbox.weft(["ls", "meta.db"]).ok(), "source\n");
+    assert_eq!(sandbox.weft(["ls", "meta.db", "/source"]).ok(), "large\nlink\nsub\n");
+    let long = sandbox.weft(["ls", "-l", "meta.db", "/source/sub"]).ok();
+    assert!(long.starts_with("-rwxr-x---") && long.contains(" 10 "), "{long}");
+    let json = sandbox.weft(["ls", "--json", "meta.db", "/source"]).ok();
+    assert!(json.contains("\"size\": 2500000") && json.contains("\"kind\": \"symlink\""), "{json}");
+
+    sandbox.weft(["get", "meta.db", "/source", "copy"]).ok();
+    let at = |folder: &str, name: &str| sandbox.path(&format!("{folder}/{name}"));
+    assert_eq!(fs::read(at("copy", "large")).expect("read"), bytes);
+    assert_eq!(fs::read_link(at("copy", "link")).expect("a link").to_str(), Some("sub/tool"));
+    let (old, new) = (fs::metadata(at("source", "sub/tool")), fs::metadata(at("copy", "sub/tool")));
+    let (old, new) = (old.expect("there"), new.expect("there"));
+    assert_eq!((old.mode(), old.mtime(), old.mtime_nsec()), (new.mode(), new.mtime(), new.mtime_nsec()));
+    fs::remove_dir_all(sandbox.path("copy")).expect("removed");
+
+    let mut put = sandbox.command(["put", "meta.db", "-", "/stdin"]).stdin(Stdio::piped()).spawn().expect("weft runs");
+    put.stdin.take().expect("piped").write_all(b"from a pipe").expect("written");
+    assert!(put.wait().expect("it ends").success());
+    assert_eq!(sandbox.weft(["get", "meta.db", "/stdin", "-"]).ok(), "from a pipe");
+
+    assert!(sandbox.weft(["rm", "meta.db", "/source"]).sentence().contains("-r"));
+    sandbox.weft(["rm", "-r", "meta.db", "/source", "/stdin"]).ok();
+    assert_eq!(sandbox.weft(["ls", "meta.db"]).ok(), "");
+}
+
+fn policies(sandbox: &Sandbox) {
+    sandbox.weft(["put", "meta.db", "node1/weft-node.json", "/before"]).ok();
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db"]).ok(), "rs:4+2\n");
+    sandbox.weft(["policy", "set", "meta.db", "/", "replica:3"]).ok();
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/"]).ok(), "replica:3\n");
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/before"]).ok(), "rs:4+2\n");
+    let json = sandbox.weft(["policy", "get", "--json", "meta.db"]).ok();
+    assert!(json.contains("\"tolerance\": 2") && json.contains("\"nodes\": 3"), "{json}");
+    assert!(sandbox.weft(["policy", "set", "meta.db", "/before", "rs:4+2"]).sentence().contains("no directory"));
+    sandbox.weft(["policy", "set", "meta.db", "/", "rs:4+2"]).ok();
+    sandbox.weft(["rm", "meta.db", "/before"]).ok();
+}
+
+#[test]
+fn files_go_in_and_out_without_a_mount() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    round_trip(&sandbox);
+    policies(&sandbox);
+}
+
+#[test]
+fn files_go_in_and_out_beside_a_mount() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    round_trip(&sandbox);
+    policies(&sandbox);
+    sandbox.umount();
+}
+
+#[test]
+fn nodes_are_listed_replaced_and_removed() {
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    let list = sandbox.weft(["node", "list", "meta.db"]).ok();
+    assert_eq!(list.lines().count(), 7);
+    assert!(list.lines().skip(1).all(|line| line.contains("active")), "{list}");
+    fs::write(sandbox.path("file"), "x").expect("written");
+    for number in 0..8 {
+        // Enough segments that every node has a shard.
+        sandbox.weft(["put", "meta.db", "file", &format!("/{number}")]).ok();
+    }
+
+    fs::remove_dir_all(sandbox.path("node3")).expect("lost");
+    let list = sandbox.weft(["node", "list", "meta.db"]).ok();
+    assert!(list.contains("active, away"), "{list}");
+    let said = sandbox.weft(["node", "replace", "meta.db", "3", "node3"]).ok();
+    assert!(said.contains("weft repair"), "{said}");
+    let list = sandbox.weft(["node", "list", "meta.db"]).ok();
+    assert!(list.contains("3.lost-") && list.lines().count() == 8, "{list}");
+    let sentence = sandbox.weft(["node", "remove", "meta.db", "1"]).sentence();
+    assert!(sentence.contains("holds shards") && sentence.contains("weft node replace"), "{sentence}");
+    // The new one has nothing yet, and three of the six are enough.
+    sandbox.weft(["node", "remove", "meta.db", "3"]).ok();
+    assert_eq!(sandbox.weft(["get", "meta.db", "/0", "-"]).ok(), "x");
+    let json = sandbox.weft(["node", "list", "--json", "meta.db"]).ok();
+    assert!(json.contains("\"state\": \"lost\""), "{json}");
+}
+
+#[test]
+fn quickstart_makes_mounts_and_mounts_again() {
+    let sandbox = Sandbox::empty();
+    let mnt = sandbox.path("try/mnt");
+    let said = sandbox.weft(["quickstart", "try"]).ok();
+    for part in ["try/mnt", "any 2 of them", "cp -r", "rm -rf try/nodes/2 try/nodes/4", "node replace", "repair", "umount"] {
+        assert!(said.contains(part), "{said}");
+    }
+    fs::write(format!("{mnt}/file"), "kept").expect("written");
+    let said = sandbox.weft(["quickstart", "try"]).ok();
+    assert!(said.contains("already") && said.contains("mounted at"), "{said}");
+    sandbox.weft(["umount", "try/mnt"]).ok();
+    sandbox.weft(["quickstart", "try"]).ok();
+    assert_eq!(fs::read(format!("{mnt}/file")).expect("read"), b"kept");
+    sandbox.weft(["umount", "try/mnt"]).ok();
+}
+
+#[test]
+fn codes_are_listed_shown_and_checked() {
+    let sandbox = Sandbox::empty();
+    let list = sandbox.weft(["codes", "list"]).ok();
+    for family in ["replica", "raid5", "raid6", "rs"] {
+        assert!(list.contains(family), "{list}");
+    }
+    assert!(sandbox.weft(["codes", "list", "--json"]).ok().contains("\"name\": \"rs\""));
+    let shown = sandbox.weft(["codes", "show", "rs:4+2"]).ok();
+    assert!(shown.contains("needs 6 nodes") && shown.contains("1.50 bytes"), "{shown}");
+    assert!(sandbox.weft(["codes", "show", "--json", "raid6:6"]).ok().contains("\"tolerance\": 2"));
+    let checked = sandbox.weft(["codes", "check", "rs:4+2"]).ok();
+    assert!(checked.contains("2 lost: 15 of 15") && checked.contains("keeps its promise"), "{checked}");
+}
+
+#[test]
+fn any_directory_is_measured() {
+    let sandbox = Sandbox::empty();
+    let said = sandbox.weft(["bench", "--size-mib", "1", "--files", "10", "mnt"]).ok();
+    assert!(said.contains("fsync") && said.contains("MiB/s"), "{said}");
+    assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none(), "nothing is left");
+}

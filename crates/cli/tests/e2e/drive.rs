@@ -1,0 +1,127 @@
+//! One volume over folders, and the process that has it mounted.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+pub struct Drive {
+    folder: tempfile::TempDir,
+    mount: Option<Child>,
+}
+
+impl Drive {
+    /// A formatted volume with `node_count` nodes named `n1`, `n2`, ...
+    pub fn new(code: &str, node_count: usize) -> Drive {
+        let drive = Drive { folder: tempfile::tempdir().expect("a temporary folder"), mount: None };
+        std::fs::create_dir(drive.mountpoint()).expect("a mount point");
+        drive.weft(&["format", &drive.meta(), "--policy", code]);
+        for i in 1..=node_count {
+            drive.weft(&["node", "add", &drive.meta(), &format!("n{i}"), &drive.node(i).display().to_string()]);
+        }
+        drive
+    }
+
+    pub fn meta(&self) -> String {
+        self.folder.path().join("meta.db").display().to_string()
+    }
+
+    pub fn mountpoint(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    /// The folder of node `i`, as it was added first.
+    pub fn node(&self, i: usize) -> PathBuf {
+        self.folder.path().join(format!("nodes/{i}"))
+    }
+
+    pub fn elsewhere(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Mounts in a child process and waits until it says so.
+    pub fn mount(&mut self) {
+        assert!(self.mount.is_none(), "it is mounted");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_weft"))
+            .args(["mount", &self.meta()])
+            .arg(self.mountpoint())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("weft starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
+        self.mount = Some(child);
+        assert!(line.contains("is mounted at"), "the mount says `{line}`");
+    }
+
+    /// `kill -9` of the mount's process.
+    pub fn kill(&mut self) {
+        let mut child = self.mount.take().expect("it is mounted");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+
+    pub fn umount(&mut self) {
+        let mut child = self.mount.take().expect("it is mounted");
+        self.weft(&["umount", &self.mountpoint().display().to_string()]);
+        assert!(child.wait().expect("it ends").success(), "the mount ends well");
+    }
+
+    /// Empties the kernel's caches of the mount, so that the next read asks the nodes.
+    pub fn remount(&mut self) {
+        self.umount();
+        self.mount();
+    }
+
+    /// Runs `weft`, which must succeed; returns what it printed.
+    pub fn weft(&self, arguments: &[&str]) -> String {
+        let output = self.try_weft(arguments);
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "weft {arguments:?}: {}: {text}", output.status);
+        text
+    }
+
+    pub fn try_weft(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_weft")).args(arguments).output().expect("weft starts")
+    }
+
+    /// The first line of `weft status`.
+    pub fn verdict(&self) -> String {
+        let output = self.try_weft(&["status", &self.meta()]);
+        String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_string()
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.mount.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        // A killed mount leaves its entry behind; without one this says so and changes nothing.
+        let _ = Command::new("umount").arg("-l").arg(self.mountpoint()).stderr(Stdio::null()).status();
+    }
+}
+
+/// Bytes that depend on the file and the offset only, so that any part can be checked without keeping it.
+pub fn pattern(file: u64, offset: u64, length: usize) -> Vec<u8> {
+    (offset..offset + length as u64)
+        .map(|at| {
+            let word = (at / 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.wrapping_mul(0xd1b5_4a32_d192_ed03);
+            (word.rotate_left((at % 8 * 8) as u32) >> 17) as u8 | 1
+        })
+        .collect()
+}
+
+/// All regular files below `folder`.
+pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,8 @@
+//! The whole thing, as a user has it: the real program, real mounts, real kills, real folders taken away.
+//!
+//! `WEFT_KILL_ROUNDS` and `WEFT_SEED` make the kill test longer or repeat one run of it.
+
+mod damage;
+mod drive;
+mod kill;
+mod loss;

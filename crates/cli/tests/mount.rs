@@ -1,0 +1,309 @@
+//! A real mount, used through system calls.
+
+mod sandbox;
+
+use rustix::fs::{AtFlags, CWD, FallocateFlags, FlockOperation, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use sandbox::Sandbox;
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Somebody without rights.
+const NOBODY: u32 = 65534;
+
+fn open(path: &Path) -> File {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).expect("opened")
+}
+
+#[test]
+fn what_is_written_is_there_after_mounting_again() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    fs::create_dir(sandbox.file("dir")).expect("made");
+    fs::write(sandbox.file("dir/large"), &bytes).expect("written");
+    fs::write(sandbox.file("small"), "small").expect("written");
+    std::os::unix::fs::symlink("dir/large", sandbox.file("link")).expect("linked");
+    let process = sandbox.mount_process();
+    sandbox.umount();
+    assert!(!fs::exists(format!("/proc/{process}")).expect("looked"), "umount has waited for the process");
+    assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none());
+    sandbox.mount();
+    assert_eq!(fs::read(sandbox.file("link")).expect("read"), bytes);
+    assert_eq!(fs::read(sandbox.file("small")).expect("read"), b"small");
+    sandbox.umount();
+}
+
+#[test]
+fn names_links_and_renames() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let (a, b, dir) = (sandbox.file("a"), sandbox.file("b"), sandbox.file("dir"));
+    fs::write(&a, "a").expect("written");
+    fs::write(&b, "b").expect("written");
+    fs::create_dir(&dir).expect("made");
+
+    let swap = |flags| rustix::fs::renameat_with(CWD, &a, CWD, &b, flags);
+    assert_eq!(swap(RenameFlags::NOREPLACE), Err(Errno::EXIST));
+    swap(RenameFlags::EXCHANGE).expect("swapped");
+    assert_eq!(fs::read(&a).expect("read"), b"b");
+    fs::rename(&a, &b).expect("replaced");
+    assert_eq!(fs::read(&b).expect("read"), b"b");
+    assert!(!a.exists());
+
+    fs::hard_link(&b, dir.join("c")).expect("linked");
+    assert_eq!(fs::metadata(&b).expect("there").nlink(), 2);
+    assert_eq!(fs::metadata(&b).expect("there").ino(), fs::metadata(dir.join("c")).expect("there").ino());
+    fs::remove_file(&b).expect("removed");
+    assert_eq!(fs::metadata(dir.join("c")).expect("there").nlink(), 1);
+    assert_eq!(fs::remove_dir(&dir).expect_err("full").raw_os_error(), Some(libc::ENOTEMPTY));
+
+    let long = "n".repeat(255);
+    fs::write(sandbox.file(&long), "").expect("255 bytes are a name");
+    let error = fs::write(sandbox.file(&"n".repeat(256)), "").expect_err("256 are none");
+    assert_eq!(error.raw_os_error(), Some(libc::ENAMETOOLONG));
+    // Asked for once, absent; then made: the kernel does not go on remembering that it was absent.
+    assert!(!sandbox.file("late").exists());
+    fs::write(sandbox.file("late"), "").expect("written");
+    assert!(sandbox.file("late").exists());
+    sandbox.umount();
+}
+
+#[test]
+fn a_directory_is_listed_whole_while_it_changes() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let stay: BTreeSet<String> = (0..500).map(|i| format!("stay{i:03}")).collect();
+    for (name, i) in stay.iter().zip(0..) {
+        fs::write(sandbox.file(name), "").expect("written");
+        fs::write(sandbox.file(&format!("go{i:03}")), "").expect("written");
+    }
+    let mut seen = BTreeSet::new();
+    for (entry, i) in fs::read_dir(sandbox.mnt()).expect("opened").zip(0..) {
+        let name = entry.expect("listed").file_name().into_string().expect("UTF-8");
+        assert!(seen.insert(name), "nothing comes twice");
+        if i % 2 == 0 {
+            let _ = fs::remove_file(sandbox.file(&format!("go{:03}", i / 2)));
+            fs::write(sandbox.file(&format!("new{i:03}")), "").expect("written");
+        }
+    }
+    assert!(stay.is_subset(&seen), "what stays is listed");
+    sandbox.umount();
+}
+
+#[test]
+fn bytes_at_any_offset_holes_and_cuts() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("sparse");
+    let file = open(&path);
+    let far = 5 << 30;
+    file.write_all_at(b"far", far).expect("written beyond 4 GiB");
+    assert_eq!(file.metadata().expect("there").len(), far + 3);
+    assert!(file.metadata().expect("there").blocks() * 512 < 1 << 20, "a hole takes no room");
+    let seek = |from| rustix::fs::seek(&file, from);
+    assert_eq!(seek(SeekFrom::Hole(0)), Ok(0));
+    let data = seek(SeekFrom::Data(0)).expect("there is data");
+    assert!(data <= far && far - data < 1 << 20);
+    assert_eq!(seek(SeekFrom::Data(far + 3)), Err(Errno::NXIO));
+
+    file.set_len(0).expect("cut");
+    file.write_all_at(&[7; 20_000], 0).expect("written");
+    rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 5_000, 10_000).expect("punched");
+    rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 30_000).expect("allocated");
+    file.set_len(25_000).expect("cut");
+    let mut expected = vec![7; 20_000];
+    expected[5_000..15_000].fill(0);
+    expected.resize(25_000, 0);
+    assert_eq!(fs::read(&path).expect("read"), expected);
+
+    // Cut and grown again: what was cut off does not come back.
+    file.set_len(100).expect("cut");
+    file.set_len(200).expect("grown");
+    assert_eq!(fs::read(&path).expect("read"), [vec![7; 100], vec![0; 100]].concat());
+
+    let mut append = OpenOptions::new().append(true).open(&path).expect("opened");
+    append.write_all(b"end").expect("appended");
+    append.sync_all().expect("durable");
+    assert_eq!(fs::metadata(&path).expect("there").len(), 203);
+    sandbox.umount();
+    sandbox.mount();
+    assert_eq!(&fs::read(&path).expect("read")[200..], b"end");
+    sandbox.umount();
+}
+
+#[test]
+fn direct_and_cached_writes_see_each_other() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("direct");
+    let cached = open(&path);
+    cached.write_all_at(&[1; 8192], 0).expect("written");
+    let direct = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(&path).expect("opened");
+    direct.write_all_at(&[2; 4096], 4096).expect("written");
+    let mut seen = [0; 8192];
+    cached.read_exact_at(&mut seen, 0).expect("read");
+    assert_eq!(seen[..], [[1; 4096], [2; 4096]].concat());
+    cached.write_all_at(&[3; 4096], 0).expect("written");
+    direct.read_exact_at(&mut seen, 0).expect("read");
+    assert_eq!(seen[..], [[3; 4096], [2; 4096]].concat());
+    drop((cached, direct));
+    sandbox.umount();
+}
+
+#[test]
+fn a_file_without_a_name_lives_until_it_is_closed() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("gone");
+    fs::write(&path, "still here").expect("written");
+    let mut file = open(&path);
+    fs::remove_file(&path).expect("removed");
+    file.seek(std::io::SeekFrom::End(0)).expect("moved");
+    file.write_all(b", and longer").expect("written");
+    file.rewind().expect("moved");
+    let mut text = String::new();
+    file.read_to_string(&mut text).expect("read");
+    assert_eq!(text, "still here, and longer");
+    assert_eq!(file.metadata().expect("there").nlink(), 0);
+    drop(file);
+    sandbox.umount();
+}
+
+#[test]
+fn modes_times_attributes_and_locks() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("file");
+    fs::write(&path, "x").expect("written");
+
+    for (tv_sec, tv_nsec) in [(1_700_000_000, 123_456_789), (-2, 800_000_000), (0, 1)] {
+        let time = Timespec { tv_sec, tv_nsec };
+        let times = Timestamps { last_access: time, last_modification: time };
+        rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).expect("set");
+        let found = fs::metadata(&path).expect("there");
+        assert_eq!((found.mtime(), found.mtime_nsec()), (tv_sec, tv_nsec));
+        assert_eq!((found.atime(), found.atime_nsec()), (tv_sec, tv_nsec));
+    }
+
+    rustix::fs::setxattr(&path, "user.colour", b"blue", XattrFlags::CREATE).expect("set");
+    assert_eq!(rustix::fs::setxattr(&path, "user.colour", b"red", XattrFlags::CREATE), Err(Errno::EXIST));
+    let mut value = [0; 16];
+    assert_eq!(rustix::fs::getxattr(&path, "user.colour", &mut value[..]), Ok(4));
+    assert_eq!(&value[..4], b"blue");
+    assert_eq!(rustix::fs::getxattr(&path, "user.colour", &mut value[..2]), Err(Errno::RANGE));
+    assert_eq!(rustix::fs::getxattr(&path, "user.none", &mut value[..]), Err(Errno::NODATA));
+    assert_eq!(rustix::fs::getxattr(&path, "system.posix_acl_access", &mut value[..]), Err(Errno::OPNOTSUPP));
+    let mut names = [0; 64];
+    assert_eq!(rustix::fs::listxattr(&path, &mut names[..]), Ok(12));
+    assert_eq!(&names[..12], b"user.colour\0");
+    rustix::fs::removexattr(&path, "user.colour").expect("removed");
+
+    let (one, two) = (open(&path), open(&path));
+    rustix::fs::flock(&one, FlockOperation::NonBlockingLockExclusive).expect("locked");
+    assert_eq!(rustix::fs::flock(&two, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK));
+    drop((one, two));
+
+    rustix::fs::mknodat(CWD, sandbox.file("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).expect("made");
+    let room = rustix::fs::statvfs(sandbox.mnt()).expect("asked");
+    assert!(room.f_blocks > 0 && room.f_bavail <= room.f_blocks && room.f_namemax == 255);
+    sandbox.umount();
+}
+
+/// Runs a shell as somebody without rights.
+fn as_nobody(script: &str, path: &Path) -> bool {
+    let status = Command::new("sh").args(["-c", script, "sh"]).arg(path).uid(NOBODY).gid(NOBODY).status();
+    status.expect("sh runs").success()
+}
+
+#[test]
+fn the_kernel_checks_permissions_and_suid_bits_do_not_survive_others() {
+    assert!(rustix::process::geteuid().is_root(), "this test needs root: it becomes somebody else");
+    let sandbox = Sandbox::mounted("rs:4+2");
+    // The test's own folder lets nobody through.
+    for folder in [sandbox.path(""), sandbox.mnt()] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("opened up");
+    }
+    let path = sandbox.file("file");
+    let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o7777;
+    let reset = |bits| {
+        fs::write(&path, "some text").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(bits)).expect("set");
+    };
+
+    reset(0o600);
+    assert!(!as_nobody("cat \"$1\" 2>/dev/null", &path));
+    assert!(!as_nobody("echo x >> \"$1\"", &path));
+
+    for script in ["echo x >> \"$1\"", "echo x > \"$1\"", "truncate -s 3 \"$1\""] {
+        reset(0o6777);
+        assert!(as_nobody(script, &path), "{script}");
+        assert_eq!(mode(&path), 0o777, "after {script}");
+    }
+    reset(0o6777);
+    fs::write(&path, "by root").expect("written");
+    assert_eq!(mode(&path), 0o6777, "root may keep them");
+    rustix::fs::chown(&path, Some(rustix::fs::Uid::from_raw(NOBODY)), None).expect("given away");
+    assert_eq!(mode(&path), 0o777, "after chown");
+
+    // A set-group-id directory hands its group on.
+    fs::DirBuilder::new().mode(0o755).create(sandbox.file("shared")).expect("made");
+    rustix::fs::chown(sandbox.file("shared"), None, Some(rustix::fs::Gid::from_raw(NOBODY))).expect("given");
+    fs::set_permissions(sandbox.file("shared"), Permissions::from_mode(0o2755)).expect("set");
+    fs::write(sandbox.file("shared/file"), "").expect("written");
+    assert_eq!(fs::metadata(sandbox.file("shared/file")).expect("there").gid(), NOBODY);
+    sandbox.umount();
+}
+
+#[test]
+fn a_dead_mount_is_told_and_mended() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let mut file = File::create(sandbox.file("synced")).expect("made");
+    file.write_all(b"safe").expect("written");
+    file.sync_all().expect("durable");
+    drop(file);
+    let kill = |sandbox: &Sandbox| {
+        let pid = rustix::process::Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+        // The kernel answers at once, or after the process's last request.
+        while fs::metadata(sandbox.file("synced")).is_ok() {}
+    };
+    kill(&sandbox);
+    let error = fs::metadata(sandbox.file("synced")).expect_err("dead");
+    assert!(matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED)), "{error}");
+    // Another volume does not clear it away.
+    sandbox.weft(["format", "--policy", "replica:2", "other.db"]).ok();
+    let sentence = sandbox.weft(["mount", "-d", "other.db", &sandbox.mnt()]).sentence();
+    assert!(sentence.contains("dead") && sentence.contains("weft umount"), "{sentence}");
+    // The volume itself does.
+    sandbox.mount();
+    assert_eq!(fs::read(sandbox.file("synced")).expect("read"), b"safe");
+    kill(&sandbox);
+    sandbox.umount();
+    assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none());
+}
+
+#[test]
+fn a_signal_ends_a_mount_cleanly() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    fs::write(sandbox.file("file"), "not synced").expect("written");
+    let pid = rustix::process::Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
+    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("there");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let mut poll = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut poll, None).expect("it ends");
+    sandbox.mount();
+    assert_eq!(fs::read(sandbox.file("file")).expect("read"), b"not synced");
+    sandbox.umount();
+}
+
+#[test]
+fn nodes_may_be_lost_while_the_mount_goes_on() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let bytes: Vec<u8> = (0..9_000_000u32).map(|i| (i % 241) as u8).collect();
+    fs::write(sandbox.file("file"), &bytes).expect("written");
+    sandbox.umount();
+    sandbox.mount();
+    fs::remove_dir_all(sandbox.path("node2")).expect("lost");
+    fs::remove_dir_all(sandbox.path("node5")).expect("lost");
+    assert_eq!(fs::read(sandbox.file("file")).expect("read"), bytes);
+    sandbox.umount();
+}

@@ -1,0 +1,131 @@
+//! A folder for one test, with the volume in it and the `weft` program to drive it.
+
+// Each test program uses its part of this.
+#![allow(dead_code)]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// Removed, unmounted first, when dropped.
+pub struct Sandbox {
+    root: TempDir,
+}
+
+/// What the program said.
+pub struct Said {
+    pub success: bool,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Sandbox {
+    /// An empty folder, in memory where this machine has that: node folders sync every shard.
+    pub fn empty() -> Self {
+        let memory = Path::new("/dev/shm");
+        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        let root = tempfile::Builder::new().prefix("weft-test-").tempdir_in(parent).expect("a folder for the test");
+        std::fs::create_dir(root.path().join("mnt")).expect("a mount point");
+        Self { root }
+    }
+
+    /// With a volume of six nodes, not mounted.
+    pub fn with_volume(policy: &str) -> Self {
+        let sandbox = Self::empty();
+        sandbox.weft(["format", "--policy", policy, sandbox.meta()]).ok();
+        for number in 1..=6 {
+            let name = number.to_string();
+            sandbox.weft(["node", "add", sandbox.meta(), &name, &sandbox.path(&format!("node{number}"))]).ok();
+        }
+        sandbox
+    }
+
+    /// With a mounted volume of six nodes.
+    pub fn mounted(policy: &str) -> Self {
+        let sandbox = Self::with_volume(policy);
+        sandbox.mount();
+        sandbox
+    }
+
+    pub fn mount(&self) {
+        assert!(Path::new("/dev/fuse").exists(), "this test needs /dev/fuse: load the kernel module (modprobe fuse)");
+        self.weft(["mount", "-d", self.meta(), &self.mnt()]).ok();
+    }
+
+    pub fn umount(&self) {
+        self.weft(["umount", &self.mnt()]).ok();
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.root.path().join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    /// The metadata file.
+    pub fn meta(&self) -> &'static str {
+        // Commands run in the sandbox's folder.
+        "meta.db"
+    }
+
+    /// The mount point.
+    pub fn mnt(&self) -> String {
+        self.path("mnt")
+    }
+
+    /// A path below the mount point.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.path().join("mnt").join(name)
+    }
+
+    pub fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(arguments).current_dir(self.root.path());
+        command
+    }
+
+    pub fn weft<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Said {
+        self.command(arguments).output().expect("weft runs").into()
+    }
+
+    /// The process that serves the mount.
+    pub fn mount_process(&self) -> u32 {
+        let text = std::fs::read_to_string(self.path("meta.db-owner")).expect("an owner file");
+        let line = text.lines().find_map(|line| line.strip_prefix("process ")).expect("its process");
+        line.parse().expect("a number")
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // Whatever state a failed test has left; nothing to do where nothing is mounted.
+        for mountpoint in ["mnt", "try/mnt"] {
+            let _ = self.command(["umount", "--force", mountpoint]).output();
+        }
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Self { success: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+}
+
+impl Said {
+    /// It worked; gives what it printed.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert!(self.success, "weft failed: {}", self.stderr);
+        self.stdout
+    }
+
+    /// It failed with one sentence; gives that.
+    #[track_caller]
+    pub fn sentence(self) -> String {
+        assert!(!self.success, "weft did not fail, it said: {}", self.stdout);
+        let sentence = self.stderr.strip_prefix("weft: ").expect("a sentence by weft");
+        let sentence = sentence.strip_suffix('\n').expect("a whole line");
+        assert!(!sentence.contains('\n'), "more than one line: {sentence}");
+        sentence.to_owned()
+    }
+}
