@@ -320,10 +320,8 @@ impl WriteBack {
     fn note_committed(&self, state: &mut FileState, segment: SegmentId, commit: &FileCommit) {
         state.committed_size = commit.size;
         state.forget_extents();
-        for page in &commit.journal_drop {
-            state.journal_pages.remove(page);
-        }
-        self.journal_bytes.fetch_sub(commit.journal_drop.len() as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        let dropped = commit.journal_drop.iter().filter(|&page| state.journal_pages.remove(page)).count();
+        self.journal_bytes.fetch_sub(dropped as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
         if state.buffer.held_bytes() == state.buffer.held_of(segment) {
             state.unsaved = false;
         }
@@ -353,7 +351,7 @@ impl WriteBack {
             }
             self.wait_settled(file, &mut state)?;
             // More may have been written while waiting.
-            if self.fits_journal(&state) {
+            if state.buffer.unjournaled_bytes() == 0 || self.fits_journal(&state) {
                 break;
             }
         }
@@ -576,7 +574,10 @@ fn journal_after(
     for extent in extents {
         let first = (extent.file_offset / JOURNAL_PAGE_BYTES).max(next);
         let last = (extent.file_offset + extent.length - 1) / JOURNAL_PAGE_BYTES;
-        for &page in held.range(first..=last.max(first)) {
+        if first > last {
+            continue;
+        }
+        for &page in held.range(first..=last) {
             match buffer.journal_page(page, true) {
                 Some(rest) => keep.push(rest),
                 None => drop.push(page),
