@@ -11,10 +11,13 @@
 
 mod survey;
 
+use std::collections::BTreeSet;
+
 use weft_format::records::Timestamp;
 use weft_format::{Ino, NodeId, PolicyId, SegmentId};
 
 use crate::MetaError;
+use crate::kv::{Batch, KvError};
 use crate::store::{Store, milliseconds};
 use survey::survey;
 
@@ -114,6 +117,8 @@ struct Found {
     finding: Finding,
     /// Empty: impossible.
     writes: Writes,
+    /// What each of the keys had.
+    seen: Vec<Option<Vec<u8>>>,
 }
 
 /// Writes are applied about so many at a time.
@@ -134,7 +139,8 @@ pub fn check(store: &Store) -> Result<Report, MetaError> {
     Ok(report)
 }
 
-/// Checks, mends what can be recomputed, and flushes. For the owner, right after opening and before anything else.
+/// Checks, mends what can be recomputed, and flushes. For the owner, right after opening and before it does anything
+/// else; others may work beside it.
 ///
 /// # Errors
 /// The engine's.
@@ -153,7 +159,9 @@ pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
             store.flush()?;
             return Ok(report);
         }
-        apply(store, &mendable)?;
+        if !apply(store, &mendable)? {
+            continue;
+        }
         done.extend(mendable.into_iter().map(|found| (found.finding, Mend::Done)));
     }
     store.flush()?;
@@ -163,16 +171,29 @@ pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
     Ok(report)
 }
 
-/// Applies mends, about [`STEP_WRITES`] writes at a time.
-fn apply(store: &Store, mends: &[Found]) -> Result<(), MetaError> {
-    let mut writes: Vec<&(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+/// Applies mends, about [`STEP_WRITES`] writes at a time, each if its key still has what was seen. False if one had not:
+/// another process works on the volume.
+fn apply(store: &Store, mends: &[Found]) -> Result<bool, MetaError> {
+    let commit = |batch| match store.mend(batch) {
+        Err(MetaError::Engine(KvError::Conflict)) => Ok(false),
+        other => other.map(|()| true),
+    };
+    let mut batch = Batch::default();
+    let mut all = true;
+    // Two findings may have one mend.
+    let mut written = BTreeSet::new();
     for found in mends {
-        writes.extend(&found.writes);
-        if writes.len() >= STEP_WRITES {
-            store.mend(&std::mem::take(&mut writes))?;
+        for ((key, value), seen) in found.writes.iter().zip(&found.seen) {
+            if written.insert(key) {
+                batch.checks.push((key.clone(), seen.clone()));
+                batch.writes.push((key.clone(), value.clone()));
+            }
+        }
+        if batch.writes.len() >= STEP_WRITES {
+            all &= commit(std::mem::take(&mut batch))?;
         }
     }
-    store.mend(&writes)
+    Ok(commit(batch)? && all)
 }
 
 #[cfg(test)]

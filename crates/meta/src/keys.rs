@@ -29,8 +29,8 @@
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the extent
 //! that covers it, or the next one.
 //!
-//! [`Key::sharing`] tells what several processes write (segment, on-node, damaged, trash, dead, node, roster, job) from
-//! what only the owner of the volume writes (all else); [`SHARED`] says the same to an engine.
+//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node, roster,
+//! job); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,16 +39,7 @@ use weft_format::{Ino, NodeId, PolicyId, SegmentId};
 
 use crate::kv::SharedPrefix;
 
-/// Who writes a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
-    /// Only the process that holds the volume with [`crate::Access::Owner`].
-    Owner,
-    /// Any process that holds the volume, at the same time as others.
-    Shared,
-}
-
-/// The tables. The number is the first byte of every key and lives as long as the format.
+/// The tables. The number is the first byte of every key and lives as long as the format; shared ones are from 32 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the table at the top of the module says what each holds")]
@@ -104,11 +95,6 @@ impl Table {
         Table::Dead,
     ];
 
-    /// Who writes it. Shared tables have the numbers from 32 on.
-    pub fn sharing(self) -> Sharing {
-        if (self as u8) < Table::Segment as u8 { Sharing::Owner } else { Sharing::Shared }
-    }
-
     /// All keys of the table.
     pub fn range(self) -> Range<Vec<u8>> {
         within(vec![self as u8])
@@ -119,7 +105,7 @@ impl Table {
     }
 }
 
-/// The shared tables as an engine needs to know them. Segment ids are given out once.
+/// The tables that other processes than the owner write too. Segment ids are given out once.
 pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Segment as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::OnNode as u8], fresh_ids: true },
@@ -254,12 +240,6 @@ impl<'a> Key<'a> {
             Table::Dead => Key::Dead(take_segment(rest)?),
         };
         rest.is_empty().then_some(key)
-    }
-
-    /// Who writes the table that an engine's key belongs to; [`Sharing::Shared`], the careful answer, for bytes that are
-    /// no key of this format.
-    pub fn sharing(bytes: &[u8]) -> Sharing {
-        bytes.first().and_then(|tag| Table::of(*tag)).map_or(Sharing::Shared, Table::sharing)
     }
 }
 

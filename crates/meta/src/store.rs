@@ -6,10 +6,10 @@
 //! was read, again on a new snapshot.
 //!
 //! * The lock makes the owner's operations run one after another. They only touch memory (an engine's commit is
-//!   write-behind), so a finer lock would buy little; what waits, waits in [`Store::flush`], outside of it.
-//! * Scans are not checked key by key. What must not change under a scan is guarded by a key that the operation also
-//!   reads and that every change of the scanned keys also reads: the directory's inode for its entries, the file's inode
-//!   for its extents and journal pages.
+//!   write-behind), so a finer lock would buy little; what waits, waits in [`Store::flush`], outside of it. Operations
+//!   that write shared tables only may wait for the disk, and so do without it.
+//! * Reads by key are checked at commit; scans are not. What the owner scans (names, extents) nobody else changes, and
+//!   the lock keeps it still; what is scanned of the node table is guarded by the roster's count.
 //! * Durable only after [`Store::flush`], in commit order.
 //!
 //! Where to read on: `txn.rs` and `values.rs`, then `names.rs` and `rename.rs` (the tree), `mapping.rs` (extents under
@@ -35,8 +35,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
-use weft_format::{Ino, PolicyId};
 
 use crate::MetaError;
 use crate::keys::{Counter, Key};
@@ -157,9 +157,20 @@ impl Store {
         operation(&mut Txn::reading(&*snapshot))
     }
 
-    /// Runs `operation` until it commits on an unchanged snapshot.
-    fn transact<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+    /// Runs an operation of the owner, one at a time.
+    fn transact<T>(&self, operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         let _alone = self.transaction.lock();
+        self.attempt(operation)
+    }
+
+    /// Runs an operation that writes shared tables only. It excludes nobody: it may wait for the disk, and what it
+    /// decides on is checked when it commits, in this process as in others.
+    fn transact_shared<T>(&self, operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        self.attempt(operation)
+    }
+
+    /// Runs `operation` until it commits on an unchanged snapshot.
+    fn attempt<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         for _ in 0..ATTEMPTS {
             let (answer, batch) = {
                 let snapshot = self.kv.snapshot()?;
@@ -208,16 +219,10 @@ impl Store {
         &*self.kv
     }
 
-    /// What the consistency check found out. It is the owner's, before anything else runs, so nothing is checked again.
-    pub(crate) fn mend(&self, writes: &[&(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), MetaError> {
+    /// Applies what the consistency check worked out.
+    pub(crate) fn mend(&self, batch: Batch) -> Result<(), MetaError> {
         let _alone = self.transaction.lock();
-        let writes = writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
-        self.commit_batch(Batch { checks: Vec::new(), writes })
-    }
-
-    /// The volume's default policy.
-    pub fn default_policy(&self) -> PolicyId {
-        self.volume.default_policy
+        self.commit_batch(batch)
     }
 }
 

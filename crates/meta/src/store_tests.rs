@@ -8,7 +8,7 @@ use super::*;
 use crate::engines::MemoryKv;
 use crate::kv::{Pair, Snapshot};
 use crate::types::{NewInode, RenameFlags};
-use weft_format::VolumeId;
+use weft_format::{PolicyId, VolumeId};
 
 /// A tree as a textbook has it; errors are the names of `MetaError`'s variants.
 #[derive(Default)]

@@ -88,6 +88,11 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Trash, Survey::trash)?;
     survey.each(Table::Dead, Survey::dead)?;
     survey.totals()?;
+    for found in &mut survey.found {
+        for (key, _) in &found.writes {
+            found.seen.push(snapshot.get(key)?);
+        }
+    }
     let report =
         Report { findings: Vec::new(), inodes: survey.inodes.len() as u64, segments: survey.segments.len() as u64 };
     Ok((survey.found, report))
@@ -107,7 +112,7 @@ fn remove(key: Key<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
 
 impl Survey<'_> {
     fn report(&mut self, finding: Finding, writes: Writes) {
-        self.found.push(Found { finding, writes });
+        self.found.push(Found { finding, writes, seen: Vec::new() });
     }
 
     fn stray(&mut self, key: Key<'_>) {

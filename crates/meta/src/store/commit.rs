@@ -83,7 +83,7 @@ impl<'a> NewSegments<'a> {
     }
 }
 
-/// How far a commit has come: counts of what is done.
+/// How far a commit has come: counts of what is done. A compaction counts its moves as extents.
 #[derive(Clone, Default)]
 struct Cursor {
     files: usize,

@@ -15,7 +15,7 @@ use super::Store;
 use crate::MetaError;
 use crate::engines::MemoryKv;
 use crate::fsck;
-use crate::keys::{Key, Sharing};
+use crate::keys::SHARED;
 use crate::kv::{Batch, Kv, KvError, Snapshot};
 use crate::types::{Extent, FileCommit, NewInode};
 
@@ -65,8 +65,10 @@ impl Kv for StrictKv {
             assert!(value_bytes <= 64 << 10, "{value_bytes} bytes under {}", crate::keys::printable(key));
         }
         if self.shared_only.load(Ordering::Relaxed) {
-            let owners = batch.writes.iter().find(|(key, _)| Key::sharing(key) == Sharing::Owner);
-            assert!(owners.is_none(), "{owners:?} is the owner's");
+            for (key, _) in &batch.writes {
+                let is_shared = SHARED.iter().any(|shared| key.starts_with(shared.prefix));
+                assert!(is_shared, "{} is the owner's", crate::keys::printable(key));
+            }
         }
         if self.commits_left.fetch_sub(1, Ordering::Relaxed) <= 0 {
             return Err(KvError::Full { store: "the test's".into() });

@@ -26,7 +26,7 @@ impl Store {
     /// # Errors
     /// `Exists` (the id), `Refused` (the name or URL is another node's).
     pub fn add_node(&self, node: NodeId, record: &NodeRecord) -> Result<(), MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             if txn.get(Key::Node(node))?.is_some() {
                 return Err(MetaError::Exists);
             }
@@ -39,7 +39,7 @@ impl Store {
     /// # Errors
     /// `Refused` (the record is not `expected` any more; the name or URL is another node's), `NotFound`.
     pub fn update_node(&self, node: NodeId, expected: &NodeRecord, new: &NodeRecord) -> Result<(), MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             let key = Key::Node(node);
             let bytes = txn.get(key)?.ok_or(MetaError::NotFound)?;
             let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
@@ -54,12 +54,12 @@ impl Store {
     }
 
     /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
-    /// not there is forgotten.
+    /// not there is forgotten. Have it draining first, so that no segment comes to refer to it at the same moment.
     ///
     /// # Errors
     /// Those of the engine, and damage.
     pub fn remove_node(&self, node: NodeId) -> Result<bool, MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             if !txn.scan(&on_node(node), 1)?.is_empty() {
                 return Ok(false);
             }

@@ -9,7 +9,7 @@ fn equal_policies_have_one_id() {
     let file = make(&store, Ino::ROOT, "file", Kind::File);
     let other = PolicyRecord { code: "rs:2+1".into(), write_margin: 1 };
     let id = store.set_policy(directory, &other, at(5)).unwrap();
-    assert_ne!(id, store.default_policy());
+    assert_ne!(id, store.volume().default_policy);
     assert_eq!(store.set_policy(directory, &other, at(5)).unwrap(), id);
     assert_eq!(store.policy(id).unwrap(), other);
     assert_eq!(store.policies().unwrap(), [(PolicyId(0), default_policy()), (id, other.clone())]);

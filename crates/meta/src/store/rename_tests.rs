@@ -81,7 +81,7 @@ fn try_case(source: Thing, target: Thing, flags: RenameFlags, across: bool) {
     let inodes_before = store.statistics().unwrap().inodes;
     let context = format!("{source:?} to {target:?}, {flags:?}, across {across}");
     let got = store.rename(left, b"from", right, b"to", flags, at(9));
-    let outcome = got.as_ref().map(drop).map_err(|error| kind_of(error));
+    let outcome = got.as_ref().map(drop).map_err(kind_of);
     assert_eq!(outcome, expected(source, target, flags).map_err(str::to_string), "{context}");
     let find = |parent, name: &[u8]| store.lookup(parent, name).ok().map(|attributes| attributes.ino);
     let after = (find(left, b"from"), find(right, b"to"));

@@ -94,7 +94,7 @@ impl Store {
         expected: &SegmentRecord,
         new: &SegmentRecord,
     ) -> Result<(), MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             if txn.segment(segment)?.as_ref() != Some(expected) {
                 return Err(MetaError::SegmentChanged(segment));
             }
@@ -112,7 +112,7 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn mark_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             if txn.segment(segment)?.is_some() {
                 txn.put(Key::Damaged(segment), values::mark());
             }
@@ -125,7 +125,7 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn clear_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             let misses_one = txn.segment(segment)?.is_some_and(|record| record.shards.iter().any(Option::is_none));
             if !misses_one && txn.get(Key::Damaged(segment))?.is_some() {
                 txn.remove(Key::Damaged(segment));
@@ -198,7 +198,7 @@ impl Store {
         if !self.files_of_segment(segment)?.is_empty() {
             return Err(MetaError::SegmentChanged(segment));
         }
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             let key = Key::Dead(segment);
             let died_ms = txn.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?;
             let (Some(record), Some(died_ms), None) = (txn.segment(segment)?, died_ms, txn.live(segment)?) else {
@@ -237,7 +237,7 @@ impl Store {
         if state.is_some_and(|state| state.len() > MAX_JOB_BYTES) {
             return Err(MetaError::Invalid { what: "a job's state has at most 64 KiB" });
         }
-        self.transact(|txn| {
+        self.transact_shared(|txn| {
             match state {
                 Some(state) => txn.put(Key::Job(name.as_bytes()), state.to_vec()),
                 None => txn.remove(Key::Job(name.as_bytes())),

@@ -1,0 +1,110 @@
+//! The store in a SQLite file, opened by an owner and, as another process would, beside it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weft_format::geometry::Geometry;
+use weft_format::records::{
+    Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+};
+use weft_format::shard::Digest;
+use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, VolumeId};
+use weft_meta::engines::SqliteKv;
+use weft_meta::{Access, Extent, FileCommit, NewInode, Store, fsck, keys};
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp { seconds, nanoseconds: 0 }
+}
+
+fn open(path: &Path, access: Access) -> Arc<SqliteKv> {
+    Arc::new(SqliteKv::open(path, access, keys::SHARED, None).unwrap())
+}
+
+fn node(number: u128) -> NodeRecord {
+    NodeRecord {
+        name: format!("node-{number}"),
+        url: format!("file:///nodes/{number}"),
+        state: NodeState::Active,
+        domain: format!("host-{number}"),
+        weight: 1,
+    }
+}
+
+fn segment(nodes: [u128; 3], generation: u32) -> SegmentRecord {
+    let generation = Generation(generation);
+    let location = |number| ShardLocation { node: NodeId(number), generation, digest: Digest([1; 32]) };
+    SegmentRecord {
+        code: "rs:2+1".into(),
+        geometry: Geometry { data_bytes: 8192, native_count: 2, alpha: 1, symbol_bytes: 4096, alignment_bytes: 64 },
+        generation,
+        shards: nodes.into_iter().map(|number| Some(location(number))).collect(),
+    }
+}
+
+fn write(store: &Store, ino: Ino, segment_id: SegmentId, now: Timestamp) {
+    let extent = Extent { file_offset: 0, length: 8192, segment: segment_id, segment_offset: 0 };
+    let commit = FileCommit {
+        ino,
+        extents: vec![extent],
+        size: 8192,
+        mtime: now,
+        ctime: now,
+        mode: None,
+        journal: Vec::new(),
+        journal_drop: Vec::new(),
+    };
+    store.commit_files(&[(segment_id, segment([1, 2, 3], 1))], &[commit], now).unwrap();
+}
+
+#[test]
+fn care_works_beside_a_mount() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.weft");
+    SqliteKv::create(&path).unwrap();
+    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
+    let policy = PolicyRecord { code: "rs:2+1".into(), write_margin: 1 };
+    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1)).unwrap();
+    let care = Store::open(open(&path, Access::Shared)).unwrap();
+    for number in 1..=3 {
+        mount.add_node(NodeId(number), &node(number)).unwrap();
+    }
+    care.add_node(NodeId(4), &node(4)).unwrap();
+    assert_eq!(mount.nodes().unwrap(), care.nodes().unwrap());
+
+    let file = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
+    let file = mount.create(Ino::ROOT, b"file", &file, at(2)).unwrap().ino;
+    let (first, second) = (SegmentId::new(1, 1), SegmentId::new(1, 2));
+    write(&mount, file, first, at(3));
+    mount.flush().unwrap();
+    assert_eq!(care.lookup(Ino::ROOT, b"file").unwrap(), mount.attributes(file).unwrap());
+    assert_eq!(care.files_of_segment(first).unwrap(), [file]);
+    assert_eq!(care.path_of(file).unwrap().unwrap(), b"/file");
+
+    // A repair moves a shard to another node: the mount sees it, with changes of its own not flushed.
+    let (old, new) = (segment([1, 2, 3], 1), segment([4, 2, 3], 2));
+    mount.truncate(file, 4096, at(4), at(4), None).unwrap();
+    care.replace_segment(first, &old, &new).unwrap();
+    assert_eq!(mount.segment(first).unwrap(), Some(new.clone()));
+    assert!(matches!(mount.replace_segment(first, &old, &new), Err(weft_meta::MetaError::SegmentChanged(_))));
+    mount.mark_damaged(first).unwrap();
+    assert_eq!(care.damaged(None, 10).unwrap(), [first]);
+
+    // Overwritten: once that is flushed the dead segment can be forgotten.
+    write(&mount, file, second, at(5));
+    mount.flush().unwrap();
+    assert_eq!(care.trash(u64::MAX, None, 10).unwrap(), [(5000, first)]);
+    care.drop_segment(first, &new).unwrap();
+    assert_eq!(mount.segment(first).unwrap(), None);
+    assert!(care.remove_node(NodeId(4)).unwrap());
+
+    // What is the owner's is refused to others, and nothing breaks.
+    assert!(care.unlink(Ino::ROOT, b"file", at(6)).is_err());
+    for store in [&mount, &care] {
+        let report = fsck::check(store).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
+    drop((mount, care));
+    let again = Store::open(open(&path, Access::Owner)).unwrap();
+    assert_eq!(again.extents(file, 0..u64::MAX).unwrap().len(), 1);
+    assert!(fsck::repair(&again, at(9)).unwrap().is_clean());
+}
