@@ -51,7 +51,8 @@ fn a_segment_names_its_shards() {
 
 #[test]
 fn a_segment_that_cannot_be_is_refused() {
-    let changes: [(&str, fn(&mut SegmentRecord)); 7] = [
+    type Change = fn(&mut SegmentRecord);
+    let changes: [(&str, Change); 7] = [
         ("no code", |record| record.code.clear()),
         ("code too long", |record| record.code = "x".repeat(97)),
         ("no data", |record| record.geometry.data_bytes = 0),

@@ -229,7 +229,8 @@ fn resealed(change: impl FnOnce(&mut [u8; HEADER_BYTES])) -> [u8; HEADER_BYTES] 
 fn headers_that_cannot_be_are_refused() {
     let newer = resealed(|bytes| bytes[8] = 2);
     assert_eq!(ShardHeader::decode(&newer), Err(ShardError::UnknownVersion { version: 2, newest: 1 }));
-    let changes: [(&str, fn(&mut [u8; HEADER_BYTES])); 7] = [
+    type Change = fn(&mut [u8; HEADER_BYTES]);
+    let changes: [(&str, Change); 7] = [
         ("magic", |bytes| bytes[0] = b'w'),
         ("reserved", |bytes| bytes[200] = 1),
         ("bytes after the code", |bytes| bytes[100] = 1),

@@ -292,7 +292,7 @@ async fn a_read_only_disk_is_denied_and_still_read() {
     let node = FolderNode::create(&disk.path.join("node"), "node", IDENTITY).unwrap();
     let bytes = put(&node, key(1, 0)).await;
     disk.remount(MountFlags::RDONLY);
-    assert_eq!(kind(node.put(key(1, 1), &[bytes.clone()]).await), NodeErrorKind::Denied);
+    assert_eq!(kind(node.put(key(1, 1), std::slice::from_ref(&bytes)).await), NodeErrorKind::Denied);
     assert_eq!(kind(node.remove(key(1, 0)).await), NodeErrorKind::Denied);
     assert_eq!(get(&node, key(1, 0)).await.unwrap(), bytes);
     disk.remount(MountFlags::empty());
