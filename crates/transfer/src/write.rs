@@ -22,8 +22,9 @@ pub struct WriteRequest {
     pub segment: SegmentId,
     /// Spec of the code, e.g. `rs:4+2`.
     pub code: String,
-    /// How many shards beyond those that always suffice to decode (k, for codes that waste nothing) must be durable. At least
-    /// one is asked unless the code has none to spare, and at most all.
+    /// How many shards beyond those that always suffice to decode (k, for codes that waste nothing) must be durable. With 0
+    /// one more is asked for all the same, and done without only when every node that could take it has failed: so writes
+    /// go on while as many nodes are away as the code can lose.
     pub write_margin: u16,
     /// The data, in pieces of any length; 1 byte to `MAX_SEGMENT_BYTES` in all.
     pub data: Vec<Bytes>,

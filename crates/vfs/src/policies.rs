@@ -14,9 +14,10 @@ const SHARD_BYTES: u64 = 2 << 20;
 const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// A write is acknowledged with one shard more than the data need: losing a node right after it loses nothing, and one
-/// node that is away does not stop writers. The shards still missing are in repair's queue.
-const WRITE_MARGIN: u16 = 1;
+/// Transfer asks for one shard more than the data need, so that losing a node right after a write loses nothing; a margin
+/// of 0 lets it go on without when no more nodes answer: writers do not stop while as many nodes are away as the code can
+/// lose. The missing shards are in repair's queue, and status says what is left to lose.
+const WRITE_MARGIN: u16 = 0;
 
 /// The policy that a spec string such as `rs:4+2` stands for.
 ///

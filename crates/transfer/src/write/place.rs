@@ -35,7 +35,7 @@ pub(super) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
         // A volume that has room for the code when all is well goes on writing while some of it is away: the shards without
         // a place are recorded as missing. One that never had is refused.
         Err(error) if domain_count(&view) >= n => {
-            let placeable = (split.quorum..n).rev().find_map(|count| request.choose(&view, count).ok());
+            let placeable = (split.least..n).rev().find_map(|count| request.choose(&view, count).ok());
             placeable.ok_or(refused(error))?
         }
         Err(error) => return Err(refused(error)),

@@ -89,13 +89,13 @@ pub(super) async fn put(
         }
     }
     let laggards = attempts.take(|_| true);
-    if durable >= split.quorum {
+    if durable >= split.least {
         leave_behind(inner, laggards);
         return Ok(stored);
     }
     let written = stored.iter().enumerate().filter_map(|(index, node)| Some((split.key(index), (*node)?)));
     withdraw(inner, written.collect()).await;
-    Err(WriteError::Quorum { segment: split.segment, durable, needed: split.quorum, failures })
+    Err(WriteError::Quorum { segment: split.segment, durable, needed: split.least, failures })
 }
 
 async fn until(moment: Option<Instant>) {

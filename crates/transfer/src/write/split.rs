@@ -17,8 +17,10 @@ pub(crate) struct Split {
     pub(crate) segment: SegmentId,
     pub(crate) code: Arc<LoadedCode>,
     pub(crate) geometry: Geometry,
-    /// Shards that must be durable before the write is acknowledged.
+    /// With this many durable shards the write is acknowledged, whatever the others do.
     pub(crate) quorum: usize,
+    /// With this many it is, too, once every node that could take another has failed.
+    pub(crate) least: usize,
     pub(crate) data: Vec<Bytes>,
 }
 
@@ -46,27 +48,27 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
         CELL_BYTES_TARGET,
     );
     let geometry = geometry.map_err(|error| WriteError::Size { segment, detail: error.to_string() })?;
-    let quorum = quorum(shape.n, shape.tolerance, usize::from(write_margin));
-    Ok(Split { segment, code, geometry, quorum, data })
+    let margin = usize::from(write_margin);
+    let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
+    let least = with_margin(shape.n, shape.tolerance, margin);
+    Ok(Split { segment, code, geometry, quorum, least, data })
 }
 
-/// Any `n - tolerance` shards decode; one more at least, so that an acknowledged write survives a loss; never more than n.
-fn quorum(n: usize, tolerance: usize, margin: usize) -> usize {
-    (n - tolerance).saturating_add(margin.max(1)).min(n)
+/// Any `n - tolerance` shards decode; `margin` more, but never more than n.
+fn with_margin(n: usize, tolerance: usize, margin: usize) -> usize {
+    (n - tolerance).saturating_add(margin).min(n)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::quorum;
+    use super::with_margin;
 
     #[test]
-    fn a_quorum_is_what_decodes_and_one_more_where_there_is_one() {
-        assert_eq!(quorum(6, 2, 0), 5);
-        assert_eq!(quorum(6, 2, 1), 5);
-        assert_eq!(quorum(6, 2, 2), 6);
-        assert_eq!(quorum(6, 2, 9), 6);
-        assert_eq!(quorum(3, 2, 1), 2);
-        assert_eq!(quorum(5, 1, 0), 5);
-        assert_eq!(quorum(4, 0, 0), 4);
+    fn a_margin_is_on_top_of_what_decodes_and_never_beyond_n() {
+        assert_eq!(with_margin(6, 2, 0), 4);
+        assert_eq!(with_margin(6, 2, 1), 5);
+        assert_eq!(with_margin(6, 2, 9), 6);
+        assert_eq!(with_margin(3, 2, 1), 2);
+        assert_eq!(with_margin(4, 0, 1), 4);
     }
 }

@@ -63,14 +63,31 @@ async fn without_alternates_a_quorum_is_enough_and_the_rest_is_missing() {
 }
 
 #[tokio::test]
-async fn below_the_quorum_the_write_fails_and_nothing_is_left() {
+async fn with_as_many_nodes_away_as_the_code_can_lose_writes_go_on_unless_a_margin_is_asked() {
     let house = House::new(6);
     for i in [1, 3] {
         house.nodes[i].fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
     }
+    let data = bytes(1000, 1);
+    let mut request =
+        WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: 1, data: vec![data.clone().into()] };
+    let refused = house.transfer.write(request.clone()).await;
+    assert!(matches!(refused, Err(WriteError::Quorum { durable: 4, needed: 5, .. })));
+    request.write_margin = 0;
+    let receipt = house.transfer.write(request).await.unwrap();
+    assert_eq!(receipt.missing.len(), 2);
+    house.read_same(segment(0), &Arc::new(receipt.record), 0..1000, &data).await;
+}
+
+#[tokio::test]
+async fn below_what_decodes_the_write_fails_and_nothing_is_left() {
+    let house = House::new(6);
+    for i in [1, 3, 5] {
+        house.nodes[i].fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
+    }
     let error = house.try_write(segment(0), "rs:4+2", &bytes(400_000, 4)).await.unwrap_err();
     let WriteError::Quorum { durable, needed, failures, .. } = &error else { panic!("{error}") };
-    assert_eq!((*durable, *needed, failures.0.len()), (4, 5, 2));
+    assert_eq!((*durable, *needed, failures.0.len()), (3, 4, 3));
     assert!(house.shards().await.is_empty());
 }
 
