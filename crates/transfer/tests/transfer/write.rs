@@ -87,7 +87,7 @@ async fn below_what_decodes_the_write_fails_and_nothing_is_left() {
     }
     let error = house.try_write(segment(0), "rs:4+2", &bytes(400_000, 4)).await.unwrap_err();
     let WriteError::Quorum { durable, needed, failures, .. } = &error else { panic!("{error}") };
-    assert_eq!((*durable, *needed, failures.0.len()), (3, 4, 3));
+    assert_eq!((*durable, *needed, failures.0.len()), (3, 5, 3));
     assert!(house.shards().await.is_empty());
 }
 
