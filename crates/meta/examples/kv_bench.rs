@@ -43,7 +43,7 @@ fn main() {
     drop(kv);
     let kv = open(&path);
     println!("{count} names in all");
-    report("first lookups, spread over all, 1 thread", 1, |turn| {
+    report("lookups after opening, over all, 1 thread", 1, |turn| {
         let number = turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) % count;
         kv.snapshot().expect("snapshot").get(&dirent(number, "f")).expect("get").expect("the name");
     });

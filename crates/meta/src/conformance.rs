@@ -13,9 +13,12 @@ pub trait Subject {
     fn keeps(&self) -> bool;
 }
 
+/// What it looks at, and the look.
+type Check<S> = (&'static str, fn(&S));
+
 /// Runs the whole suite; `fresh` answers a new, empty store each time.
 pub fn all<S: Subject>(fresh: impl Fn() -> S) {
-    let checks: [(&str, fn(&S)); 9] = [
+    let checks: [Check<S>; 9] = [
         ("reads", reads),
         ("scans", scans),
         ("empty and large", empty_and_large),

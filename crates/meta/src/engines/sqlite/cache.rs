@@ -6,6 +6,8 @@ use quick_cache::sync::Cache;
 
 /// Some 200,000 inodes or names; the kernel and the volume cache the hottest above it.
 const CAPACITY_BYTES: u64 = 64 << 20;
+/// How many entries that is, about: the cache remembers so many keys that it has dropped, to keep those that come back.
+const ENTRIES: usize = 250_000;
 /// Key, value and entry headers, rounded up.
 const ENTRY_BYTES: usize = 128;
 
@@ -29,8 +31,7 @@ pub(super) struct ValueCache(Cache<Shared, Entry, ByBytes>);
 
 impl ValueCache {
     pub fn new() -> Self {
-        // The estimate of entries only sizes the first tables.
-        Self(Cache::with_weighter(10_000, CAPACITY_BYTES, ByBytes))
+        Self(Cache::with_weighter(ENTRIES, CAPACITY_BYTES, ByBytes))
     }
 
     /// What the file has of `key` in `epoch`, if it is known.

@@ -7,7 +7,7 @@ use super::file;
 use rusqlite::Connection;
 use std::cell::Cell;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -61,7 +61,7 @@ impl CheckpointHandle {
     }
 }
 
-fn run(path: &PathBuf, calls: &Receiver<()>, behind: &AtomicBool) {
+fn run(path: &Path, calls: &Receiver<()>, behind: &AtomicBool) {
     let store = path.display();
     let mut connection = None;
     let mut alarm_bytes = ALARM_BYTES;
