@@ -9,6 +9,8 @@ use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 use weft_meta::{MetaError, NewInode, RenameFlags, SetAttributes, XattrMode};
 
+/// As on every Unix; the kernel lets FUSE file systems have longer ones.
+const NAME_BYTES_MAX: usize = 255;
 const SET_USER_ID: u16 = 0o4000;
 const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
@@ -24,8 +26,11 @@ impl Volume {
     /// Finds a name; takes one reference on what it names.
     ///
     /// # Errors
-    /// No such name; `parent` is no directory.
+    /// No such name; a name too long to be one; `parent` is no directory.
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes, VfsError> {
+        if name.len() > NAME_BYTES_MAX {
+            return Err(MetaError::NameTooLong { bytes: name.len() }.into());
+        }
         let attributes = self.store.lookup(parent, name)?;
         self.reference(attributes.ino);
         Ok(self.newest(attributes))
@@ -348,7 +353,7 @@ impl Volume {
             blocks_available: blocks(free),
             files: inodes + files_free,
             files_free,
-            name_bytes_max: 255,
+            name_bytes_max: NAME_BYTES_MAX as u32,
         })
     }
 }

@@ -14,6 +14,7 @@ impl Drive {
     pub fn new(code: &str, node_count: usize) -> Drive {
         let drive = Drive { folder: tempfile::tempdir().expect("a temporary folder"), mount: None };
         std::fs::create_dir(drive.mountpoint()).expect("a mount point");
+        std::fs::create_dir(drive.folder.path().join("nodes")).expect("a place for nodes");
         drive.weft(&["format", &drive.meta(), "--policy", code]);
         for i in 1..=node_count {
             drive.weft(&["node", "add", &drive.meta(), &format!("n{i}"), &drive.node(i).display().to_string()]);
