@@ -15,8 +15,8 @@ use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
 
-/// Paths of degraded files kept for show. Those of lost files are kept all: their owner must know each.
-const DEGRADED_PATHS: usize = 10_000;
+/// Paths of degraded files kept for show: finding a path reads directories. Those of lost files are kept all: their owner must know each.
+const DEGRADED_PATHS: usize = 1000;
 
 /// Segments looked at together: hides the nodes' latencies.
 const TOGETHER: usize = 8;
@@ -75,7 +75,7 @@ pub struct Tally {
     pub lost_paths: BTreeSet<String>,
     /// Files with bytes in segments that are out of reach.
     pub out_of_reach_paths: BTreeSet<String>,
-    /// Files with bytes in degraded segments; at most some thousands.
+    /// Files with bytes in degraded segments; at most a thousand.
     pub degraded_paths: BTreeSet<String>,
 }
 

@@ -3,14 +3,20 @@
 mod bench;
 mod codes;
 mod format;
+mod fsck;
+mod gc;
 mod get;
+mod info;
 mod ls;
 mod mount;
 mod node;
 mod policy;
 mod put;
 mod quickstart;
+mod repair;
 mod rm;
+mod scrub;
+mod status;
 mod umount;
 
 use clap::{Parser, Subcommand};
@@ -51,6 +57,12 @@ pub enum Command {
     /// Say or choose how what is written to a directory is protected
     #[command(subcommand)]
     Policy(policy::Arguments),
+    Status(status::Arguments),
+    Info(info::Arguments),
+    Repair(repair::Arguments),
+    Scrub(scrub::Arguments),
+    Fsck(fsck::Arguments),
+    Gc(gc::Arguments),
     /// Erasure codes: which there are, what they can lose, whether that is true
     #[command(subcommand)]
     Codes(codes::Arguments),
@@ -81,6 +93,12 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Rm(arguments) => rm::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
+        Command::Status(arguments) => return status::run(&arguments),
+        Command::Info(arguments) => return info::run(&arguments),
+        Command::Repair(arguments) => return repair::run(&arguments),
+        Command::Scrub(arguments) => return scrub::run(&arguments),
+        Command::Fsck(arguments) => return fsck::run(&arguments),
+        Command::Gc(arguments) => return gc::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     }?;

@@ -6,6 +6,8 @@
 //!
 //! Start reading at `commands.rs`; `compose.rs` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
 
+mod care;
+mod catalogue;
 mod commands;
 mod compose;
 mod daemon;

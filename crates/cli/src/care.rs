@@ -1,0 +1,272 @@
+//! What `status`, `info`, `repair`, `scrub` and `gc` share: a volume opened beside whoever has it mounted, and a job that
+//! is watched while it runs.
+
+use crate::catalogue::StoreCatalogue;
+use crate::compose;
+use crate::render;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::runtime::Runtime;
+use weft_care::{CareError, Job, Progress, Tally};
+use weft_format::NodeId;
+use weft_meta::Store;
+use weft_meta::owner::{Holder, current_owner};
+use weft_transfer::Transfer;
+
+/// Status when some file survives fewer losses than it should.
+pub const DEGRADED: u8 = 2;
+/// Status when some file cannot be read.
+pub const UNREADABLE: u8 = 3;
+
+/// How often progress is drawn on a terminal, and told elsewhere.
+const DRAW_EVERY: Duration = Duration::from_millis(200);
+const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// A volume opened for caring.
+pub struct Keeper {
+    pub store: Arc<Store>,
+    pub catalogue: Arc<StoreCatalogue>,
+    pub transfer: Transfer,
+    pub runtime: Runtime,
+}
+
+impl Keeper {
+    pub fn open(meta: &Path) -> Result<Self> {
+        Self::over(compose::open_shared(meta)?, BTreeSet::new())
+    }
+
+    /// `assumed_lost` nodes are taken for lost whatever their records say.
+    pub fn over(store: Store, assumed_lost: BTreeSet<NodeId>) -> Result<Self> {
+        let runtime = compose::runtime()?;
+        let store = Arc::new(store);
+        let transfer = weft_vfs::open::open_transfer(&store, weft_transfer::Settings::default(), runtime.handle())?;
+        let catalogue = Arc::new(StoreCatalogue::new(store.clone(), assumed_lost));
+        Ok(Self { store, catalogue, transfer, runtime })
+    }
+
+    /// Runs a job to its end and shows how far it is. Ctrl-C ends it after the segments in hand, a second one at once.
+    pub fn watch<T>(
+        &self,
+        job: &Job,
+        bar: &ProgressBar,
+        work: impl Future<Output = Result<T, CareError>>,
+    ) -> Result<T> {
+        let ended = self.runtime.block_on(async {
+            tokio::pin!(work);
+            let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
+            let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+            let mut interrupted = false;
+            loop {
+                tokio::select! {
+                    ended = &mut work => break ended,
+                    _ = tick.tick() => draw(bar, &job.progress()),
+                    signal = tokio::signal::ctrl_c() => {
+                        // Nothing is lost by an end at once either: the job is resumed just the same.
+                        if interrupted || signal.is_err() {
+                            std::process::exit(130);
+                        }
+                        interrupted = true;
+                        job.cancel();
+                    }
+                }
+            }
+        });
+        bar.finish_and_clear();
+        Ok(ended?)
+    }
+}
+
+fn draw(bar: &ProgressBar, progress: &Progress) {
+    let line = progress_line(progress);
+    if bar.is_hidden() {
+        eprintln!("{line}");
+        return;
+    }
+    let (done, total) = match progress.bytes_total {
+        0 => (progress.segments_done, progress.segments_total),
+        _ => (progress.bytes_done, progress.bytes_total),
+    };
+    bar.set_length(total.max(done).max(1));
+    bar.set_position(done);
+    bar.set_message(line);
+}
+
+/// `rebuilding: 12 of 40 segments, 1.2 GiB of 4.0 GiB, 85.0 MiB/s, 33 s left, read 4.8 GiB, written 1.2 GiB`
+pub fn progress_line(progress: &Progress) -> String {
+    let mut parts = vec![format!("{} of {} segments", progress.segments_done, progress.segments_total)];
+    if progress.bytes_total > 0 {
+        let (done, total) = (render::bytes(progress.bytes_done), render::bytes(progress.bytes_total));
+        parts.push(format!("{done} of {total}"));
+        parts.push(format!("{}/s", render::bytes(progress.bytes_per_second())));
+    }
+    if let Some(left_ms) = progress.left_ms() {
+        parts.push(format!("{} left", duration(left_ms)));
+    }
+    if progress.bytes_read + progress.bytes_written > 0 {
+        parts.push(format!("read {}", render::bytes(progress.bytes_read)));
+        parts.push(format!("written {}", render::bytes(progress.bytes_written)));
+    }
+    if progress.failures > 0 {
+        parts.push(format!("{} failed", progress.failures));
+    }
+    format!("{}: {}", progress.phase, parts.join(", "))
+}
+
+/// A bar on standard error; hidden, so that lines are written instead, where that is no terminal.
+pub fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {percent:>3}%\n{msg}");
+    ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// The number of further losses that every file survives, as a sentence: the first line of `weft status`.
+pub fn survival(tally: &Tally) -> String {
+    let of_the_others = |margin| match margin {
+        None => String::new(),
+        Some(margin) => format!("; every other file survives {}", losses(margin)),
+    };
+    if tally.lost_count > 0 {
+        let files = count(tally.lost_paths.len() as u64, "file");
+        let verb = if tally.lost_paths.len() == 1 { "is" } else { "are" };
+        return format!("{files} {verb} LOST in part or whole{}", of_the_others(tally.margin));
+    }
+    if tally.out_of_reach_count > 0 {
+        let files = count(tally.out_of_reach_paths.len() as u64, "file");
+        return format!("{files} cannot be read until nodes answer again{}", of_the_others(tally.margin));
+    }
+    match tally.margin {
+        None => "there are no stored files yet".into(),
+        Some(margin) => format!("every file survives {}", losses(margin)),
+    }
+}
+
+fn losses(margin: usize) -> String {
+    match margin {
+        0 => "as things are, and not the loss of any 1 more node".into(),
+        1 => "the loss of any 1 more node".into(),
+        more => format!("the loss of any {more} more nodes"),
+    }
+}
+
+/// The status that goes with a count.
+pub fn exit_code(tally: &Tally) -> ExitCode {
+    if tally.lost_count + tally.out_of_reach_count > 0 {
+        ExitCode::from(UNREADABLE)
+    } else if !tally.is_whole() {
+        ExitCode::from(DEGRADED)
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// What is wrong according to a count, a line each.
+pub fn troubles(tally: &Tally) -> Vec<String> {
+    const PATHS_SHOWN: usize = 5;
+    let mut lines = Vec::new();
+    let mut say = |segment_count: u64, what: &str, paths: &BTreeSet<String>, shown: usize| {
+        if segment_count > 0 {
+            lines.push(format!(
+                "{} {what}, of {}:",
+                count(segment_count, "segment"),
+                count(paths.len() as u64, "file")
+            ));
+            lines.extend(paths.iter().take(shown).map(|path| format!("  {path}")));
+            if paths.len() > shown {
+                lines.push(format!("  ... and {} more", paths.len() - shown));
+            }
+        }
+    };
+    // Of what is lost every name is told.
+    say(tally.lost_count, "LOST", &tally.lost_paths, usize::MAX);
+    say(tally.out_of_reach_count, "out of reach", &tally.out_of_reach_paths, PATHS_SHOWN);
+    say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
+    lines
+}
+
+/// Why nodes that are silent are not rebuilt, and what to do; a line each.
+pub fn silent_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
+    let meta = meta.display();
+    let line = |(name, why): &(String, String)| {
+        format!(
+            "{why}; its shards are not taken for lost. If they are: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
+        )
+    };
+    nodes.iter().map(line).collect()
+}
+
+/// Who has the volume now. Where that cannot be told it counts as in use.
+pub fn owner(meta: &Path) -> Owner {
+    match current_owner(meta) {
+        Ok(None) => Owner::Nobody,
+        Ok(Some(holder)) => Owner::Somebody(holder),
+        Err(_) => Owner::Unknown,
+    }
+}
+
+/// Who has a volume.
+pub enum Owner {
+    Nobody,
+    Somebody(Holder),
+    Unknown,
+}
+
+/// `1 file`, `2 files`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `850 ms`, `42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
+pub fn duration(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+/// A length of time as users write it: `30s`, `10m`, `2h`, `1d`; a bare number is seconds. In milliseconds.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
+    let (number, unit_ms) =
+        split_unit(text, &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)])
+            .unwrap_or((text, 1000));
+    let value: Option<u64> = number.parse().ok();
+    let ms = value.and_then(|value| value.checked_mul(unit_ms));
+    ms.ok_or_else(|| format!("`{text}` is no length of time: write it as in 30s, 10m, 2h or 1d"))
+}
+
+/// Bytes per second as users write them: `10M`, `500K`, `1G` (powers of 1024); a bare number is bytes.
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let units = [("K", 1u64 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
+    let (number, unit) = split_unit(text, &units).unwrap_or((text, 1));
+    let value: Option<u64> = number.parse().ok().filter(|value| *value > 0);
+    let rate = value.and_then(|value| value.checked_mul(unit));
+    rate.ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 500K or 1G"))
+}
+
+fn split_unit<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(&'t str, u64)> {
+    units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+}
+
+/// Milliseconds since the Unix epoch.
+pub fn now_ms() -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970: set it")?;
+    Ok(u64::try_from(now.as_millis())?)
+}
+
+/// `2026-11-20 12:57:03 UTC`.
+pub fn moment(ms: u64) -> String {
+    let seconds = i64::try_from(ms / 1000).unwrap_or(i64::MAX);
+    format!("{} UTC", render::time(weft_format::records::Timestamp { seconds, nanoseconds: 0 }))
+}
+
+#[cfg(test)]
+#[path = "care_tests.rs"]
+mod tests;

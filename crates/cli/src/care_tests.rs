@@ -1,0 +1,65 @@
+use super::*;
+
+#[test]
+fn lengths_of_time() {
+    for (text, ms) in
+        [("0", 0), ("7", 7000), ("30s", 30_000), ("10m", 600_000), ("2h", 7_200_000), ("1d", 86_400_000), ("5ms", 5)]
+    {
+        assert_eq!(parse_duration(text), Ok(ms), "{text}");
+    }
+    for text in ["", "m", "-1s", "1w", "1.5h", "99999999999999999999", "9999999999999999d", " 1s"] {
+        assert!(parse_duration(text).is_err_and(|error| error.contains("length of time")), "{text}");
+    }
+}
+
+#[test]
+fn rates() {
+    for (text, rate) in [("1", 1), ("500K", 512_000), ("10M", 10 << 20), ("1G", 1 << 30)] {
+        assert_eq!(parse_rate(text), Ok(rate), "{text}");
+    }
+    for text in ["", "0", "0M", "M", "-1", "1X", "99999999T"] {
+        assert!(parse_rate(text).is_err_and(|error| error.contains("is no rate")), "{text}");
+    }
+}
+
+#[test]
+fn durations_read_well() {
+    let shown = [5, 1500, 61_000, 7_500_000, 90_000_000].map(duration);
+    assert_eq!(shown, ["5 ms", "1 s", "1 min 1 s", "2 h 5 min", "1 d 1 h"]);
+}
+
+#[test]
+fn the_first_line_of_status() {
+    let tally = Tally { segment_count: 4, whole_count: 4, margin: Some(2), ..Tally::default() };
+    assert_eq!(survival(&tally), "every file survives the loss of any 2 more nodes");
+    let tally = Tally { margin: Some(1), ..tally };
+    assert_eq!(survival(&tally), "every file survives the loss of any 1 more node");
+    let lost_paths = ["/a".to_owned(), "/b".to_owned(), "/c".to_owned()].into();
+    let lost = Tally { lost_count: 2, lost_paths, ..tally.clone() };
+    assert_eq!(
+        survival(&lost),
+        "3 files are LOST in part or whole; every other file survives the loss of any 1 more node"
+    );
+    let away = Tally { out_of_reach_count: 1, out_of_reach_paths: ["/a".to_owned()].into(), margin: None, ..tally };
+    assert_eq!(survival(&away), "1 file cannot be read until nodes answer again");
+    assert_eq!(survival(&Tally::default()), "there are no stored files yet");
+}
+
+#[test]
+fn progress_reads_as_one_line() {
+    let progress = Progress {
+        phase: "rebuilding",
+        segments_done: 12,
+        segments_total: 40,
+        bytes_done: 1 << 20,
+        bytes_total: 4 << 20,
+        bytes_read: 4 << 20,
+        bytes_written: 1 << 20,
+        worked_ms: 1000,
+        ..Progress::default()
+    };
+    assert_eq!(
+        progress_line(&progress),
+        "rebuilding: 12 of 40 segments, 1.0 MiB of 4.0 MiB, 1.0 MiB/s, 3 s left, read 4.0 MiB, written 1.0 MiB"
+    );
+}

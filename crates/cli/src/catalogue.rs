@@ -1,0 +1,116 @@
+//! The catalogue of segments as care sees it, kept in a volume's metadata.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use weft_care::{Catalogue, CatalogueError, Trashed};
+use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::{NodeId, SegmentId};
+use weft_meta::{MetaError, Store};
+
+/// A store opened for looking and caring.
+pub struct StoreCatalogue {
+    store: Arc<Store>,
+    /// Nodes that are taken for lost whatever their records say; for asking what would be.
+    assumed_lost: BTreeSet<NodeId>,
+}
+
+impl StoreCatalogue {
+    pub fn new(store: Arc<Store>, assumed_lost: BTreeSet<NodeId>) -> Self {
+        Self { store, assumed_lost }
+    }
+
+    /// Makes a change durable: what care removes next may be all that the old record named.
+    fn durable<T>(&self, changed: Result<T, MetaError>) -> Result<T, CatalogueError> {
+        let value = changed.map_err(failed)?;
+        self.store.flush().map_err(failed)?;
+        Ok(value)
+    }
+}
+
+fn failed(error: MetaError) -> CatalogueError {
+    match error {
+        MetaError::SegmentChanged(segment) => CatalogueError::Changed(segment),
+        other => CatalogueError::Failed(other.to_string()),
+    }
+}
+
+impl Catalogue for StoreCatalogue {
+    fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
+        let mut nodes = self.store.nodes().map_err(failed)?;
+        for (_, record) in nodes.iter_mut().filter(|(id, _)| self.assumed_lost.contains(id)) {
+            record.state = NodeState::Lost;
+        }
+        Ok(nodes)
+    }
+
+    fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        self.durable(self.store.remove_node(node)).map(drop)
+    }
+
+    fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
+        self.store.segment(segment).map_err(failed)
+    }
+
+    fn segments(
+        &self,
+        after: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
+        self.store.segments(after, limit).map_err(failed)
+    }
+
+    fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
+        self.store.live_bytes(segment).map_err(failed)
+    }
+
+    fn replace_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        new: &SegmentRecord,
+    ) -> Result<(), CatalogueError> {
+        self.durable(self.store.replace_segment(segment, expected, new))
+    }
+
+    fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
+        self.store.damaged(after, limit).map_err(failed)
+    }
+
+    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.durable(self.store.mark_damaged(segment))
+    }
+
+    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.store.clear_damaged(segment).map_err(failed)
+    }
+
+    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
+        let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
+        let entries = self.store.trash(before_ms, after, limit).map_err(failed)?;
+        Ok(entries.into_iter().map(|(since_ms, segment)| Trashed { since_ms, segment }).collect())
+    }
+
+    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+        self.durable(self.store.drop_segment(segment, expected))
+    }
+
+    fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let files = self.store.files_of_segment(segment).map_err(failed)?;
+        let path = |ino| match self.store.path_of(ino)? {
+            Some(path) => Ok(String::from_utf8_lossy(&path).into_owned()),
+            None => Ok(format!("(inode {ino}, deleted and still open)")),
+        };
+        files.into_iter().take(limit).map(path).collect::<Result<_, _>>().map_err(failed)
+    }
+
+    fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
+        self.store.job(name).map_err(failed)
+    }
+
+    fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
+        self.durable(self.store.set_job(name, record))
+    }
+}

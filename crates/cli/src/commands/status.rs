@@ -1,0 +1,202 @@
+//! `weft status META`: how safe everything is.
+
+use crate::care::{self, Keeper, Owner, count};
+use crate::render;
+use anyhow::Result;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_care::record::{REPAIR, SCRUB};
+use weft_care::{Catalogue, JobRecord, NodeFacts, Reach, Roster, Tally};
+use weft_format::records::NodeState;
+
+/// Trash entries counted.
+const COUNT_LIMIT: usize = 100_000;
+
+/// How safe everything is: how many more nodes may go, what is degraded, which nodes answer
+///
+/// Status: 0 when everything is whole, 2 when some file survives fewer losses than it should, 3 when some file cannot be
+/// read, 1 when that could not be found out.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Metadata file of the volume
+    meta: PathBuf,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Status {
+    /// Further losses of nodes that every file survives; missing where some file cannot be read, or there is none.
+    survives_losses: Option<usize>,
+    summary: String,
+    volume: String,
+    in_use_by: Option<String>,
+    inode_count: u64,
+    live_bytes: u64,
+    nodes: Vec<Node>,
+    tally: Tally,
+    marked_count: usize,
+    trash_count: usize,
+    last_repair: Option<JobRecord>,
+    last_scrub: Option<JobRecord>,
+}
+
+#[derive(Serialize)]
+struct Node {
+    name: String,
+    url: String,
+    state: &'static str,
+    domain: String,
+    answers: bool,
+    total_bytes: Option<u64>,
+    free_bytes: Option<u64>,
+    trouble: Option<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let keeper = Keeper::open(&arguments.meta)?;
+    let roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
+    let tally = weft_care::glance(&*keeper.catalogue, &roster)?;
+    let statistics = keeper.store.statistics()?;
+    let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;
+    let status = Status {
+        survives_losses: tally.margin.filter(|_| all_can_be_read),
+        summary: care::survival(&tally),
+        volume: keeper.store.volume().volume.to_string(),
+        in_use_by: match care::owner(&arguments.meta) {
+            Owner::Nobody => None,
+            Owner::Somebody(holder) => Some(holder.to_string()),
+            Owner::Unknown => Some("somebody who does not say who it is".into()),
+        },
+        inode_count: statistics.inodes,
+        live_bytes: statistics.live_bytes,
+        nodes: nodes(&roster),
+        marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
+        trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
+        last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
+        last_scrub: JobRecord::load(&*keeper.catalogue, SCRUB)?,
+        tally,
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&status)?);
+    } else {
+        print!("{}", text(arguments, &status, &roster));
+    }
+    Ok(care::exit_code(&status.tally))
+}
+
+fn nodes(roster: &Roster) -> Vec<Node> {
+    let node = |facts: &NodeFacts| {
+        let (space, trouble) = match &facts.reach {
+            Reach::Answers(space) => (Some(space), None),
+            Reach::OutOfReach(why) => (None, Some(why.clone())),
+        };
+        Node {
+            name: facts.record.name.clone(),
+            url: facts.record.url.clone(),
+            state: match facts.record.state {
+                NodeState::Active => "active",
+                NodeState::Draining => "draining",
+                NodeState::Lost => "lost",
+            },
+            domain: facts.record.domain.clone(),
+            answers: facts.answers(),
+            total_bytes: space.map(|space| space.total_bytes),
+            free_bytes: space.map(|space| space.free_bytes),
+            trouble,
+        }
+    };
+    let mut nodes: Vec<Node> = roster.nodes.values().map(node).collect();
+    nodes.sort_by(|a, b| a.name.cmp(&b.name));
+    nodes
+}
+
+fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
+    let meta = arguments.meta.display();
+    let tally = &status.tally;
+    let mut text = format!("{}\n\n", status.summary);
+    text += &format!("volume {meta}, {}", count(status.inode_count, "inode"));
+    text += &format!(", {} in use", render::bytes(status.live_bytes));
+    if let Some(who) = &status.in_use_by {
+        text += &format!("; open by {who}: what it wrote in the last second may not be counted");
+    }
+    text += "\n\n";
+    text += &node_table(&status.nodes);
+    text += "\n";
+    text += &code_table(tally);
+    let mut notes = care::troubles(tally);
+    if tally.lost_shard_count + tally.misplaced_shard_count > 0 {
+        let lost = count(tally.lost_shard_count, "shard");
+        let misplaced = count(tally.misplaced_shard_count, "shard");
+        notes.push(format!("{lost} lost, {misplaced} to be moved: weft repair {meta}"));
+    }
+    if status.marked_count > 0 {
+        notes.push(format!("{} marked as damaged: weft repair {meta}", count(status.marked_count as u64, "segment")));
+    }
+    if tally.silent_shard_count > 0 {
+        notes.push(format!("{} on nodes that do not answer:", count(tally.silent_shard_count, "shard")));
+    }
+    notes.extend(care::silent_nodes(&arguments.meta, &roster.out_of_reach()));
+    if status.trash_count > 0 {
+        notes.push(format!("{} dead: weft gc {meta}", count(status.trash_count as u64, "segment")));
+    }
+    for (name, record) in [("repair", &status.last_repair), ("scrub", &status.last_scrub)] {
+        notes.extend(record.as_ref().map(|record| job_line(name, record)));
+    }
+    if !notes.is_empty() {
+        text += "\n";
+    }
+    for note in notes {
+        text += &note;
+        text += "\n";
+    }
+    text
+}
+
+fn node_table(nodes: &[Node]) -> String {
+    let bytes = |bytes: Option<u64>| bytes.map_or("-".into(), render::bytes);
+    let header = ["NODE", "STATE", "USED", "FREE", "WHERE"].map(str::to_owned).to_vec();
+    let row = |node: &Node| {
+        let state = if node.answers { node.state.to_owned() } else { format!("{}, AWAY", node.state) };
+        let used = node.total_bytes.zip(node.free_bytes).map(|(total, free)| total.saturating_sub(free));
+        vec![node.name.clone(), state, bytes(used), bytes(node.free_bytes), node.url.clone()]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(nodes.iter().map(row)).collect();
+    render::table(&rows, &[2, 3])
+}
+
+fn code_table(tally: &Tally) -> String {
+    let header = ["CODE", "SEGMENTS", "DATA", "STORED", "DEGRADED"].map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(header)
+        .chain(tally.codes.iter().map(|(code, of_code)| {
+            vec![
+                code.clone(),
+                of_code.segment_count.to_string(),
+                render::bytes(of_code.data_bytes),
+                render::bytes(of_code.stored_bytes),
+                of_code.degraded_count.to_string(),
+            ]
+        }))
+        .collect();
+    render::table(&rows, &[1, 2, 3, 4])
+}
+
+fn job_line(name: &str, record: &JobRecord) -> String {
+    let done = format!("{}, {}", count(record.segment_count, "segment"), render::bytes(record.bytes));
+    let found = count(record.finding_count, "shard");
+    match record.ended_ms {
+        Some(ended_ms) => {
+            let left = match record.failure_count {
+                0 => "none left".to_owned(),
+                failures => format!("{} left", count(failures, "segment")),
+            };
+            format!("last {name}: ended {}, {done}, {found} found wanting, {left}", care::moment(ended_ms))
+        }
+        None => format!(
+            "{name} under way or interrupted: {done} by {}; start it again to go on",
+            care::moment(record.updated_ms)
+        ),
+    }
+}
