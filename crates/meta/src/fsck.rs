@@ -3,9 +3,9 @@
 //!
 //! `snapshot -> survey.rs reads all tables -> findings, each with the writes that mend it -> repair applies those`
 //!
-//! Mending only rewrites what follows from other records: indices, counts, live bytes, marks. It never removes an inode,
-//! a segment or the last name of anything, and it mends nothing at all while a record cannot be read: what seems to be
-//! superfluous may be what the unreadable record needs.
+//! Mending only rewrites what follows from other records: indices, counts, live bytes, marks. It never removes an
+//! inode, a segment or the last name of anything, and it mends nothing at all while a record cannot be read: what seems
+//! to be superfluous may be what the unreadable record needs.
 //!
 //! Memory: about 200 bytes for each inode and each segment.
 
@@ -171,8 +171,8 @@ pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
     Ok(report)
 }
 
-/// Applies mends, about [`STEP_WRITES`] writes at a time, each if its key still has what was seen. False if one had not:
-/// another process works on the volume.
+/// Applies mends, about [`STEP_WRITES`] writes at a time, each if its key still has what was seen. False if one had
+/// not: another process works on the volume.
 fn apply(store: &Store, mends: &[Found]) -> Result<bool, MetaError> {
     let commit = |batch| match store.mend(batch) {
         Err(MetaError::Engine(KvError::Conflict)) => Ok(false),

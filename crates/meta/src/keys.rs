@@ -26,11 +26,11 @@
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
 //!
-//! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the extent
-//! that covers it, or the next one.
+//! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
+//! extent that covers it, or the next one.
 //!
-//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node, roster,
-//! job); all others are the owner's alone.
+//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
+//! roster, job); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;

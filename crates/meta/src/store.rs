@@ -1,9 +1,9 @@
 //! File-system logic over the engine: every operation is one transaction, or, where it may touch more keys than one
 //! transaction should, a row of transactions with a consistent state after each.
 //!
-//! How an operation runs: take the process's transaction lock, take a snapshot, run the closure (its reads become checks,
-//! its writes wait in memory and are seen by its own later reads), commit; where another process changed something that
-//! was read, again on a new snapshot.
+//! How an operation runs: take the process's transaction lock, take a snapshot, run the closure (its reads become
+//! checks, its writes wait in memory and are seen by its own later reads), commit; where another process changed
+//! something that was read, again on a new snapshot.
 //!
 //! * The lock makes the owner's operations run one after another. They only touch memory (an engine's commit is
 //!   write-behind), so a finer lock would buy little; what waits, waits in [`Store::flush`], outside of it. Operations

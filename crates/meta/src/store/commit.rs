@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use weft_format::records::{Attributes, Kind, SegmentRecord, Timestamp};
-use weft_format::{Ino, SegmentId};
+use weft_format::SegmentId;
 
 use super::mapping::{CUT_PAIRS, Changes, clip};
 use super::txn::Txn;
@@ -101,12 +101,12 @@ impl Store {
     /// times, mode and journal. Atomic for ordinary sizes; beyond some hundreds of extents or segments in several
     /// transactions, each of which leaves everything consistent. May be repeated as it is after an error.
     ///
-    /// A file that is gone is skipped; a new segment that nothing comes to refer to goes to the trash at once. An extent
-    /// may also refer to an older segment that is still alive.
+    /// A file that is gone is skipped; a new segment that nothing comes to refer to goes to the trash at once. An
+    /// extent may also refer to an older segment that is still alive.
     ///
     /// # Errors
-    /// `Invalid`, `TooLarge`, `IsDirectory` (nothing is applied); `SegmentChanged` (an extent refers to a segment that is
-    /// neither new nor alive).
+    /// `Invalid`, `TooLarge` (nothing is applied); `IsDirectory`; `SegmentChanged` (an extent refers to a segment that
+    /// is neither new nor alive).
     pub fn commit_files(
         &self,
         segments: &[(SegmentId, SegmentRecord)],
@@ -131,8 +131,8 @@ impl Store {
         }
     }
 
-    /// Lets files refer to copies of their bytes in new segments. Every byte that still lies where it was copied from is
-    /// moved, every other stays where it is. Returns how many bytes were moved. Pass all moves into a new segment at
+    /// Lets files refer to copies of their bytes in new segments. Every byte that still lies where it was copied from
+    /// is moved, every other stays where it is. Returns how many bytes were moved. Pass all moves into a new segment at
     /// once: one that nothing comes to refer to goes to the trash.
     ///
     /// # Errors
@@ -276,29 +276,13 @@ fn place_all(
         segments.require(txn, extent.segment)?;
         cursor.used.insert(extent.segment);
         // Where it lies over many old extents it grows from transaction to transaction.
-        let from = cursor.placed_to.max(extent.file_offset);
-        cursor.placed_to = grow_extent(txn, file.ino, &extent, from, changes)?;
+        cursor.placed_to = txn.place_extent(file.ino, &extent, changes)?;
         attributes.size = attributes.size.max(cursor.placed_to);
         if cursor.placed_to == extent.end() {
             cursor.extents += 1;
         }
     }
     Ok(true)
-}
-
-/// Lays `extent` from `from` on over what is there, together with its part before `from`, which lies there already.
-fn grow_extent(
-    txn: &mut Txn<'_>,
-    ino: Ino,
-    extent: &Extent,
-    from: u64,
-    changes: &mut Changes,
-) -> Result<u64, MetaError> {
-    let reached = txn.cut_extents(ino, from..extent.end(), CUT_PAIRS, changes)?;
-    match clip(extent, &(extent.file_offset..reached)) {
-        Some(placed) => txn.place_extent(ino, &placed, changes),
-        None => Ok(reached),
-    }
 }
 
 fn journal_all(

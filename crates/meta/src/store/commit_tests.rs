@@ -2,6 +2,7 @@
 
 use super::super::fixture::*;
 use super::*;
+use weft_format::Ino;
 
 fn file() -> (Store, Ino, FileCommit) {
     let (store, _) = volume();

@@ -67,9 +67,9 @@ impl Store {
         })
     }
 
-    /// Sets a file's size (and, with `mode`, clears suid and sgid). Growing leaves a hole. Shrinking removes the extents
-    /// and journaled bytes beyond, the last ones first: a crash in between leaves the file longer than asked, and right
-    /// up to there. `ctime` also says when segments died.
+    /// Sets a file's size (and, with `mode`, clears suid and sgid). Growing leaves a hole. Shrinking removes the
+    /// extents and journaled bytes beyond, the last ones first: a crash in between leaves the file longer than asked,
+    /// and right up to there. `ctime` also says when segments died.
     ///
     /// # Errors
     /// `NotFound`, `IsDirectory`, `Invalid`, `TooLarge`.
@@ -129,8 +129,8 @@ impl Store {
         })
     }
 
-    /// Makes a hole: removes extents and journaled bytes in `range`. The size stays. Large holes are made from the front
-    /// in several transactions. `ctime` also says when segments died.
+    /// Makes a hole: removes extents and journaled bytes in `range`. The size stays. Large holes are made from the
+    /// front in several transactions. `ctime` also says when segments died.
     ///
     /// # Errors
     /// `NotFound`, `IsDirectory`, `Invalid`.

@@ -165,14 +165,27 @@ fn run_against_model(seed: u64, operations: u32) {
                         }
                     }
                 }
-                let hole = random.below(MAX_BYTES)..MAX_BYTES;
-                let hole = hole.start..hole.start + random.below(4000);
-                store.punch(ino, hole.clone(), now, now).unwrap();
+                let start = random.below(MAX_BYTES);
+                let changed = start..start + 1 + random.below(4000);
+                let over = (random.below(2) == 0).then(|| segment_id(2_000_000 + u128::from(step)));
                 let (bytes, journal) = files.get_mut(&ino).unwrap();
-                for (_, byte) in bytes.iter_mut().enumerate().filter(|(i, _)| hole.contains(&(*i as u64))) {
-                    *byte = None;
+                match over {
+                    Some(over) => {
+                        let length = changed.end - changed.start;
+                        write(&store, ino, changed.start, length, 2_000_000 + u128::from(step));
+                        bytes.resize(bytes.len().max(changed.end as usize), None);
+                        for offset in changed.clone() {
+                            bytes[offset as usize] = Some((over, offset - changed.start));
+                        }
+                    }
+                    None => {
+                        store.punch(ino, changed.clone(), now, now).unwrap();
+                        for (_, byte) in bytes.iter_mut().enumerate().filter(|(i, _)| changed.contains(&(*i as u64))) {
+                            *byte = None;
+                        }
+                        journal.retain(|offset, _| !changed.contains(offset));
+                    }
                 }
-                journal.retain(|offset, _| !hole.contains(offset));
                 let mut moved = 0;
                 for step in &moves {
                     let (bytes, _) = files.get_mut(&step.ino).unwrap();
@@ -309,6 +322,23 @@ fn large_commits_go_in_steps() {
     assert_eq!(store.journal(None, usize::MAX).unwrap().len(), 2000);
     let page = store.journal(Some((inos[3], 1)), 2).unwrap();
     assert_eq!(page.iter().map(|(ino, page)| (*ino, page.page)).collect::<Vec<_>>(), [(inos[3], 2), (inos[3], 3)]);
+}
+
+/// A new segment that is overwritten by the very commit that brings it, and used again later in it.
+#[test]
+fn a_new_segment_does_not_die_halfway() {
+    let (store, _) = volume();
+    let inos: Vec<Ino> = (0..400).map(|i| make(&store, Ino::ROOT, &format!("{i}"), Kind::File)).collect();
+    let commit =
+        |ino: Ino, number| file_commit(&store.attributes(ino).unwrap(), vec![extent(0, 10, segment_id(number), 0)]);
+    let mut files = vec![commit(inos[0], 1), commit(inos[0], 2)];
+    files.extend(inos[1..].iter().map(|ino| commit(*ino, 3)));
+    files.push(commit(inos[1], 1));
+    let segments: Vec<_> = (1..=3).map(|number| (segment_id(number), segment_record(10))).collect();
+    store.commit_files(&segments, &files, at(5)).unwrap();
+    assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), []);
+    assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 10);
+    assert_clean(&store);
 }
 
 #[test]

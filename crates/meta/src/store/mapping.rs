@@ -1,10 +1,10 @@
 //! How a file's extents and journal pages change under cuts and writes, and what that means for its segments: pieces of
 //! transactions that `commit.rs`, `data.rs` and `reclaim.rs` put together.
 //!
-//! Invariants, for every committed state: extents of a file do not overlap; `live/<segment>` is the sum of the lengths of
-//! the extents that refer to the segment and is there exactly while that is above 0, afterwards `trash/<when>/<segment>`
-//! and `dead/<segment>` are there instead, and it never lives again; `used-by` names at least every file with an extent in the segment; `allocated_bytes` of an inode is
-//! the sum of its extents' lengths.
+//! Invariants, for every committed state: extents of a file do not overlap; `live/<segment>` is the sum of the lengths
+//! of the extents that refer to the segment and is there exactly while that is above 0, afterwards
+//! `trash/<when>/<segment>` and `dead/<segment>` are there instead, and it never lives again; `used-by` names at least
+//! every file with an extent in the segment; `allocated_bytes` of an inode is the sum of its extents' lengths.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -177,8 +177,8 @@ impl Txn<'_> {
         Ok(range.end)
     }
 
-    /// Forgets that `ino` uses the segments it lost bytes of in this transaction, where it is easily seen. Call once for
-    /// each file, before [`Self::settle`].
+    /// Forgets that `ino` uses the segments it lost bytes of in this transaction, where it is easily seen. Call once
+    /// for each file, before [`Self::settle`].
     pub(super) fn forget_users(&mut self, ino: Ino, changes: &mut Changes) -> Result<(), MetaError> {
         let left = std::mem::take(&mut changes.left);
         if left.is_empty() {

@@ -115,8 +115,8 @@ impl Store {
         self.view(|txn| txn.inode(ino))
     }
 
-    /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent. Three
-    /// reads and five writes, and a symbolic link's target.
+    /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent.
+    /// Three reads and five writes, and a symbolic link's target.
     ///
     /// # Errors
     /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`
@@ -148,8 +148,8 @@ impl Store {
     /// Gives an inode one more name.
     ///
     /// # Errors
-    /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`, `NameTooLong`,
-    /// `InvalidName`, `TooManyLinks`.
+    /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`,
+    /// `NameTooLong`, `InvalidName`, `TooManyLinks`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], now: Timestamp) -> Result<Attributes, MetaError> {
         check_name(name)?;
         let cookie = self.allocate(Counter::Cookie)?;

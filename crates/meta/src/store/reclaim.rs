@@ -42,8 +42,8 @@ impl Store {
         })
     }
 
-    /// Removes an orphan, or a bounded part of what it has: call again until it is done. Nothing that still has a name is
-    /// touched; an inode that is gone is done.
+    /// Removes an orphan, or a bounded part of what it has: call again until it is done. Nothing that still has a name
+    /// is touched; an inode that is gone is done.
     ///
     /// # Errors
     /// `Invalid` (it has a name).

@@ -59,9 +59,10 @@ impl Directories {
 }
 
 impl Store {
-    /// Moves `name` in `parent` to `new_name` in `new_parent`, as renameat2(2) does: two names of one inode stay as they
-    /// are; a directory replaces an empty directory only, anything else replaces what is no directory; a replaced inode
-    /// loses a link as in [`Store::unlink`]; `exchange` swaps any two names; `whiteout` leaves a character device 0:0.
+    /// Moves `name` in `parent` to `new_name` in `new_parent`, as renameat2(2) does: two names of one inode stay as
+    /// they are; a directory replaces an empty directory only, anything else replaces what is no directory; a replaced
+    /// inode loses a link as in [`Store::unlink`]; `exchange` swaps any two names; `whiteout` leaves a character device
+    /// 0:0.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `IsDirectory`, `NotEmpty`, `Exists` (`no_replace`), `Invalid` (a directory into its

@@ -1,5 +1,5 @@
-//! Segments, for those who care for them: repair, collection, status. All of it may be called beside an owner, and writes
-//! only tables that are shared.
+//! Segments, for those who care for them: repair, collection, status. All of it may be called beside an owner, and
+//! writes only tables that are shared.
 
 use std::ops::Range;
 
@@ -106,8 +106,8 @@ impl Store {
         })
     }
 
-    /// Notes that something about a segment's shards is not as it should be, until a repair has looked at it. One that is
-    /// gone needs no mark.
+    /// Notes that something about a segment's shards is not as it should be, until a repair has looked at it. One that
+    /// is gone needs no mark.
     ///
     /// # Errors
     /// Those of the engine, and damage.

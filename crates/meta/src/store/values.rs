@@ -1,7 +1,7 @@
 //! The values of the tables whose records belong to this crate alone: a version byte, then big-endian numbers.
 //!
-//! Symbolic link targets, extended attributes and job states are the caller's bytes as they are; inodes, segments, nodes,
-//! policies and the volume are `weft_format::records`.
+//! Symbolic link targets, extended attributes and job states are the caller's bytes as they are; inodes, segments,
+//! nodes, policies and the volume are `weft_format::records`.
 
 use weft_format::records::Kind;
 use weft_format::{Ino, SegmentId};
