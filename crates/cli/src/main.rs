@@ -15,6 +15,7 @@ mod render;
 mod tree;
 
 use clap::Parser;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use tracing_subscriber::EnvFilter;
 
@@ -22,7 +23,8 @@ fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
     // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
     let filter = EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.log_level()));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colour = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
     match commands::run(arguments.command) {
         Ok(code) => code,
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,

@@ -135,7 +135,9 @@ fn default_weight(space: Space) -> u64 {
 
 fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> {
     let nodes = store.nodes()?;
-    let known = nodes.iter().map(|(_, node)| node.name.as_str()).collect::<Vec<_>>().join(", ");
+    let mut known: Vec<String> = nodes.iter().map(|(_, node)| node.name.clone()).collect();
+    known.sort();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     let found = nodes.into_iter().find(|(_, node)| node.name == name);
     found.with_context(|| format!("{} has no node {name}: it has {known}", meta.display()))
 }
@@ -156,7 +158,8 @@ fn list(meta: &Path, json: bool) -> Result<()> {
                 weight: record.weight,
                 total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
                 free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
-                error: space.err().map(|error| error.detail),
+                // Nothing is expected of one that was given up.
+                error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| error.detail),
             });
         }
         lines
