@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use weft_format::records::{Attributes, Kind, SegmentRecord, Timestamp};
 use weft_format::SegmentId;
+use weft_format::records::{Attributes, Kind, SegmentRecord, Timestamp};
 
 use super::mapping::{CUT_PAIRS, Changes, clip};
 use super::txn::Txn;
