@@ -6,7 +6,8 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
@@ -44,15 +45,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     if !arguments.detached {
+        let signals = Signals::catch()?;
         let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other)?;
         println!("{} is mounted at {}: Ctrl-C unmounts", arguments.meta.display(), directory.display());
-        return serve(opened, mounted, &mountpoint);
+        return serve(opened, mounted, &mountpoint, signals);
     }
     daemon::detach()?;
+    let signals = Signals::catch()?;
     match mount(&meta, directory, arguments.allow_other) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
-            serve(opened, mounted, &mountpoint)
+            serve(opened, mounted, &mountpoint, signals)
         }
         Err(error) => {
             let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
@@ -92,34 +95,49 @@ fn check_volume(meta: &Path) -> Result<()> {
     compose::require_nodes(meta, &store, &policy.code)
 }
 
+/// SIGTERM and SIGINT, caught from before the mount is in service.
+struct Signals {
+    runtime: Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self> {
+        let runtime = compose::runtime()?;
+        let entered = runtime.enter();
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        drop(entered);
+        Ok(Self { runtime, terminate, interrupt })
+    }
+}
+
 /// Until it is unmounted or a signal says so; then everything is written.
-fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path) -> Result<()> {
-    let signals = compose::runtime()?;
-    signals.block_on(async {
+fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals) -> Result<()> {
+    let Signals { runtime, mut terminate, mut interrupt } = signals;
+    runtime.block_on(async {
         let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
-            _ = &mut ended => return anyhow::Ok(()),
+            _ = &mut ended => return,
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
         tracing::info!("a signal asks for the end: unmounting");
         // Lazily: the name is free at once, and who has files open is not cut off before the grace is over.
-        match tokio::task::block_in_place(|| fuse::unmount(mountpoint, Detach::Lazy)) {
+        match fuse::unmount(mountpoint, Detach::Lazy) {
             Ok(()) | Err(MountError::NotMounted(_)) => {}
             Err(error) => tracing::error!("{error}"),
         }
         if tokio::time::timeout(GRACE, ended).await.is_err() {
             tracing::warn!("programs still have files open; they will get errors");
         }
-        Ok(())
-    })?;
+    });
     let outcome = opened.close();
     match &outcome {
         Ok(()) => tracing::info!("unmounted, everything is written"),
         Err(error) => tracing::error!("{error:#}"),
     }
     // The session may still wait for programs that have files open.
-    signals.shutdown_background();
+    runtime.shutdown_background();
     outcome
 }

@@ -6,11 +6,17 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
+
+/// One test of a program at a time: what one starts holds, until it has become `weft`, copies of descriptors that another
+/// has open, and a mount with open files cannot be unmounted.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Removed, unmounted first, when dropped.
 pub struct Sandbox {
     root: TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// What the program said.
@@ -23,11 +29,12 @@ pub struct Said {
 impl Sandbox {
     /// An empty folder, in memory where this machine has that: node folders sync every shard.
     pub fn empty() -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = Path::new("/dev/shm");
         let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
         let root = tempfile::Builder::new().prefix("weft-test-").tempdir_in(parent).expect("a folder for the test");
         std::fs::create_dir(root.path().join("mnt")).expect("a mount point");
-        Self { root }
+        Self { root, _alone: alone }
     }
 
     /// With a volume of six nodes, not mounted.
