@@ -6,6 +6,19 @@
 //!
 //! Start reading at `commands.rs`; `compose.rs` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
 
+// Where the reader of our output has gone (`weft node list META | head -1`), other programs are ended by SIGPIPE. Rust
+// ignores that signal and std's macros panic; these end the program as quietly.
+macro_rules! print {
+    ($($text:tt)*) => { crate::render::say(format_args!($($text)*)) };
+}
+macro_rules! println {
+    () => { print!("\n") };
+    ($($text:tt)*) => {{
+        print!($($text)*);
+        print!("\n");
+    }};
+}
+
 mod care;
 mod catalogue;
 mod commands;

@@ -1,6 +1,18 @@
-//! Numbers and times as people read them.
+//! Numbers and times as people read them, and saying them.
 
+use std::io::Write;
 use weft_format::records::Timestamp;
+
+/// Writes to standard output. What cannot be written has no reader, and ends the command.
+pub fn say(text: std::fmt::Arguments<'_>) {
+    if let Err(error) = std::io::stdout().write_fmt(text) {
+        let gone = error.kind() == std::io::ErrorKind::BrokenPipe;
+        if !gone {
+            eprintln!("weft: the output cannot be written: {error}");
+        }
+        std::process::exit(i32::from(!gone));
+    }
+}
 
 /// `1.5 GiB`; below 1 KiB, whole bytes.
 pub fn bytes(count: u64) -> String {

@@ -3,6 +3,7 @@
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
 use anyhow::{Context, Result, bail};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.detached {
         let signals = Signals::catch()?;
         let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other)?;
-        println!("{} is mounted at {}: Ctrl-C unmounts", arguments.meta.display(), directory.display());
+        // A mount goes on though nobody reads this.
+        let _ = writeln!(
+            std::io::stdout(),
+            "{} is mounted at {}: Ctrl-C unmounts",
+            arguments.meta.display(),
+            directory.display()
+        );
         return serve(opened, mounted, &mountpoint, signals);
     }
     daemon::detach()?;
