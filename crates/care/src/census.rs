@@ -6,10 +6,12 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::job::{Cancelled, Job};
 use crate::margin::Margins;
 use crate::mend::{Look, by_shard};
+use crate::pace::{Pace, milliseconds};
 use crate::roster::Roster;
 use crate::standing::{Standing, standings};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 use weft_format::records::SegmentRecord;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
@@ -188,14 +190,17 @@ pub(crate) async fn census(
     transfer: &Transfer,
     roster: &Roster,
     look: Look,
+    mut pace: Pace,
     job: &Job,
 ) -> Result<Counted, CareError> {
     let (mut counted, mut margins) = (Counted::default(), Margins::default());
     job.update(|progress| progress.phase = "counting");
     let mut walk = Walk::new(catalogue, None);
+    let began = Instant::now();
     loop {
         job.checkpoint().await?;
-        let group = walk.by_ref().take(TOGETHER).collect::<Result<Vec<_>, _>>()?;
+        tokio::time::sleep(Duration::from_millis(pace.wait_ms(milliseconds(began)))).await;
+        let group = walk.by_ref().take(pace.at_once(TOGETHER)).collect::<Result<Vec<_>, _>>()?;
         if group.is_empty() {
             return Ok(counted);
         }
@@ -215,6 +220,7 @@ pub(crate) async fn census(
         }
         for (segment, record, health) in looks.join_all().await {
             counted.tally.bytes_verified += health.bytes_verified;
+            pace.charge(health.bytes_verified, milliseconds(began));
             let verdicts = standings(&record, roster, &by_shard(health));
             let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
             let wanting = verdicts.iter().any(|verdict| matches!(verdict, Standing::Lost(_) | Standing::Misplaced(_)));

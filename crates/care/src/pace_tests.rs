@@ -6,7 +6,9 @@ fn no_limit_never_waits() {
         let mut pace = Pace::new(limit);
         pace.charge(u64::MAX, 0);
         assert_eq!(pace.wait_ms(0), 0);
+        assert_eq!((pace.at_once(4), pace.at_once(0)), (4, 1));
     }
+    assert_eq!(Pace::new(Some(1)).at_once(4), 1);
 }
 
 #[test]

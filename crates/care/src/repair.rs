@@ -8,7 +8,7 @@ use crate::census::{CareError, Tally, census};
 use crate::job::Job;
 use crate::margin::Margins;
 use crate::mend::{Look, Mended, Mender};
-use crate::pace::Pace;
+use crate::pace::{Pace, milliseconds};
 use crate::queue::{Event, Queue};
 use crate::record::{JobRecord, REPAIR};
 use crate::roster::Roster;
@@ -143,7 +143,7 @@ pub async fn repair(
     let census = loop {
         run.drain(&mut work).await?;
         tried.extend(work.failed.keys().copied());
-        let counted = census(&*catalogue, transfer, &roster, look, job).await?;
+        let counted = census(&*catalogue, transfer, &roster, look, run.pace, job).await?;
         work.round += 1;
         for (segment, margin) in counted.wanting {
             if !tried.contains(&segment) {
@@ -257,7 +257,10 @@ impl Run<'_> {
         // Before the first shard is stored: the collector leaves a running repair's shards alone.
         self.note(began)?;
         loop {
-            while stop.is_none() && in_hand.len() < self.options.workers.max(1) && work.queue.waiting_count() > 0 {
+            while stop.is_none()
+                && in_hand.len() < self.pace.at_once(self.options.workers)
+                && work.queue.waiting_count() > 0
+            {
                 if let Err(cancelled) = self.job.checkpoint().await {
                     stop = Some(cancelled.into());
                     break;
@@ -338,10 +341,6 @@ fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
         reasons.entry(alike).or_insert(failure).segment_count += 1;
     }
     reasons.into_values().collect()
-}
-
-fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Drops lost nodes that nothing refers to any more; the names of those dropped.

@@ -91,12 +91,14 @@ impl Roster {
     /// Names of nodes that do not answer and were not given up, with what is the matter.
     pub fn out_of_reach(&self) -> Vec<(String, String)> {
         let silent = self.nodes.values().filter(|facts| facts.record.state != NodeState::Lost);
-        silent
+        let mut names: Vec<(String, String)> = silent
             .filter_map(|facts| match &facts.reach {
                 Reach::Answers(_) => None,
                 Reach::OutOfReach(why) => Some((facts.record.name.clone(), why.clone())),
             })
-            .collect()
+            .collect();
+        names.sort();
+        names
     }
 }
 

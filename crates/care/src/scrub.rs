@@ -6,7 +6,7 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
 use crate::job::Job;
 use crate::mend::{Look, Mended, Mender};
-use crate::pace::Pace;
+use crate::pace::{Pace, milliseconds};
 use crate::record::{JobRecord, SCRUB};
 use crate::roster::Roster;
 use crate::standing::Standing;
@@ -114,7 +114,7 @@ pub async fn scrub(
             break Err(cancelled.into());
         }
         // A group is read together and noted together: the cursor never passes a segment that was not read.
-        let group = walk.by_ref().take(options.workers.max(1)).collect::<Result<Vec<_>, _>>()?;
+        let group = walk.by_ref().take(pace.at_once(options.workers)).collect::<Result<Vec<_>, _>>()?;
         let Some((last, _)) = group.last() else { break Ok(()) };
         let last = *last;
         let mut in_hand = JoinSet::new();
@@ -207,8 +207,4 @@ fn count(
     report.finding_count += findings.len() as u64;
     report.repaired_count += if repaired { findings.len() as u64 } else { 0 };
     Ok(findings)
-}
-
-fn milliseconds(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -193,7 +193,7 @@ pub fn silent_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
     let meta = meta.display();
     let line = |(name, why): &(String, String)| {
         format!(
-            "{why}; its shards are not taken for lost. If they are: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
+            "{why}; its shards are not taken for lost. If it is gone for good: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
         )
     };
     nodes.iter().map(line).collect()
