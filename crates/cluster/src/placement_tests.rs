@@ -127,8 +127,7 @@ fn never_two_shards_in_one_domain() {
     let view = view(domains.iter().enumerate().map(|(i, domain)| (domain.as_str(), 1 + (i as u64 * 7) % 9)));
     for i in 0..5_000 {
         let placement = place(&view, &request(i, 6)).unwrap();
-        let used: BTreeSet<&str> =
-            placement.nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
+        let used: BTreeSet<&str> = placement.nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
         assert_eq!(used.len(), 6);
         // The first alternates are in the two domains that are free, one node each; all others follow.
         let first: BTreeSet<&str> =
@@ -170,10 +169,7 @@ fn too_few_nodes_are_an_error_that_names_the_numbers_and_the_reasons() {
 #[test]
 fn too_few_domains_are_refused_unless_sharing_is_allowed() {
     let view = view([("a", 1), ("a", 1), ("b", 1), ("b", 1), ("c", 1), ("c", 1)]);
-    assert_eq!(
-        place(&view, &request(0, 4)),
-        Err(PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3 })
-    );
+    assert_eq!(place(&view, &request(0, 4)), Err(PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3 }));
     let shared = PlacementRequest { allow_shared_domains: true, ..request(0, 4) };
     let placement = place(&view, &shared).unwrap();
     let used: BTreeSet<&str> = placement.nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
@@ -196,8 +192,7 @@ fn an_emptier_node_takes_more() {
 #[test]
 fn placements_are_the_same_on_every_machine_and_in_every_version() {
     let view = lone(&[1, 2, 3, 4, 5, 6, 7, 8]);
-    let golden: [[u128; 6]; 4] =
-        [[1, 3, 5, 2, 6, 8], [3, 5, 7, 4, 6, 8], [6, 8, 4, 1, 7, 5], [4, 7, 3, 6, 5, 8]];
+    let golden: [[u128; 6]; 4] = [[1, 3, 5, 2, 6, 8], [3, 5, 7, 4, 6, 8], [6, 8, 4, 1, 7, 5], [4, 7, 3, 6, 5, 8]];
     for (i, nodes) in golden.iter().enumerate() {
         let placement = place(&view, &request(i as u64, 6)).unwrap();
         assert_eq!(placement.nodes, nodes.map(NodeId), "segment {i}");

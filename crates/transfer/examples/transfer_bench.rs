@@ -33,7 +33,8 @@ fn measure(root: &Path) -> Result<(), Failure> {
     let mut members = Vec::new();
     for i in 0..6 {
         let id = NodeId(i);
-        let node = FolderNode::create(&root.join(i.to_string()), &format!("n{i}"), NodeIdentity { volume: VOLUME, node: id })?;
+        let node =
+            FolderNode::create(&root.join(i.to_string()), &format!("n{i}"), NodeIdentity { volume: VOLUME, node: id })?;
         let record = NodeRecord {
             name: format!("n{i}"),
             url: String::new(),
@@ -112,7 +113,8 @@ fn measure(root: &Path) -> Result<(), Failure> {
             let place = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let which = (place % SEGMENT_COUNT) as usize;
             let key = records[which].shard_key(id(which), ShardIndex(0)).ok_or("every shard is placed")?;
-            let node = transfer.fleet().get(records[which].shards[0].as_ref().ok_or("placed")?.node).ok_or("a member")?;
+            let node =
+                transfer.fleet().get(records[which].shards[0].as_ref().ok_or("placed")?.node).ok_or("a member")?;
             let at = 256 + (place >> 20) % 1024 * 4104;
             handle.block_on(node.get(key, at..at + 4104))?;
         }

@@ -92,7 +92,7 @@ impl Fleet {
     /// reported as silent.
     pub async fn refresh_space(&self) {
         self.space_asked_ms.store(self.now_ms().max(1), Ordering::Relaxed);
-        let seats = self.seats.read().clone();
+        let seats = self.seats();
         let mut asked = InFlight::new();
         for seat in seats.values() {
             asked.push(seat, Box::pin(timeout(SPACE_DEADLINE, seat.node.space())));
@@ -113,11 +113,12 @@ impl Fleet {
     pub(crate) fn space_is_stale(&self) -> bool {
         let (asked_ms, now_ms) = (self.space_asked_ms.load(Ordering::Relaxed), self.now_ms().max(1));
         let stale = asked_ms == 0 || now_ms.saturating_sub(asked_ms) >= SPACE_STALE_MS;
-        stale
-            && self
-                .space_asked_ms
-                .compare_exchange(asked_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        stale && self.space_asked_ms.compare_exchange(asked_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// All nodes at this moment.
+    pub(crate) fn seats(&self) -> Arc<HashMap<NodeId, Arc<Seat>>> {
+        self.seats.read().clone()
     }
 
     pub(crate) fn seat(&self, id: NodeId) -> Option<Arc<Seat>> {

@@ -143,7 +143,8 @@ impl Inner {
         let mut rest = out;
         for batch in located.batches() {
             let _reserved = self.reserve(batch.bytes_at_most(&located)).await;
-            let plan = fetch::fetch(&mut session, |offers, held| plan::plan_read(&located, &batch, offers, held)).await?;
+            let plan =
+                fetch::fetch(&mut session, |offers, held| plan::plan_read(&located, &batch, offers, held)).await?;
             let (out, tail) = rest.split_at_mut(batch.data_bytes());
             deliver::deliver(&session.held, &plan, &batch, out);
             decode::decode_into(&located, &session.held, &plan, &batch, out);

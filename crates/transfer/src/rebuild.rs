@@ -146,7 +146,7 @@ fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, held: &H
     for index in stripes {
         let stripe = job.geometry.stripe(index);
         let columns = 0..stripe.symbol_bytes;
-        let computed = compute(&job.code, &job.geometry, stripe, columns, &wanted, Vec::new(), offers, held)?;
+        let computed = compute(&job.code, &job.geometry, stripe, columns, &wanted, offers, held)?;
         plan.gets.extend(computed.reads(&job.geometry));
         plan.computed.push(computed);
     }
@@ -157,11 +157,16 @@ fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, held: &H
 /// Writes one stripe's cells into the new shards.
 fn fill(job: &Job<'_>, held: &Held, computed: &Computed, builders: &mut [ShardBuilder]) {
     let alpha = job.geometry.alpha as usize;
-    decode::run(&job.geometry, |shard, at| held.slice(shard, at), computed, |output, column, bytes| {
-        let symbol = job.geometry.symbol_range(&computed.stripe, (output % alpha) as u32);
-        let offset = symbol.start + u64::from(column);
-        builders[output / alpha].write(offset, bytes).expect("a symbol lies within its shard");
-    });
+    decode::run(
+        &job.geometry,
+        |shard, at| held.slice(shard, at),
+        computed,
+        |output, column, bytes| {
+            let symbol = job.geometry.symbol_range(&computed.stripe, (output % alpha) as u32);
+            let offset = symbol.start + u64::from(column);
+            builders[output / alpha].write(offset, bytes).expect("a symbol lies within its shard");
+        },
+    );
 }
 
 /// Where the record has no digest to compare with: computes one of the shards just read from another subset, which the new
@@ -211,8 +216,7 @@ fn bracketing(job: &Job<'_>, computed: &Computed) -> Option<Bracketing> {
         let (stripe, columns): (Stripe, _) = (computed.stripe.clone(), computed.columns.clone());
         let nothing_held = Held::new(job.record.shards.len(), job.geometry.payload_bytes());
         let wanted = Wanted::Shards(vec![*probe]);
-        let check =
-            compute(&job.code, &job.geometry, stripe, columns, &wanted, Vec::new(), &offers, &nothing_held)?;
+        let check = compute(&job.code, &job.geometry, stripe, columns, &wanted, &offers, &nothing_held)?;
         Some(Bracketing { probe: *probe, computed: check })
     });
     checks.into_iter().find(|check| uses_new(&check.computed))

@@ -23,7 +23,10 @@ impl Transfer {
         for (index, location) in record.shards.iter().enumerate() {
             let Some(location) = location else { continue };
             let key = ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) };
-            removals.push((index, location.node), Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)));
+            removals.push(
+                (index, location.node),
+                Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)),
+            );
         }
         let mut removal = Removal::default();
         while let Some(((index, node), outcome)) = removals.next().await {

@@ -39,7 +39,9 @@ pub(crate) fn run<'a>(
         }
         let mut outputs: Vec<&mut [u8]> =
             scratch.chunks_exact_mut(FRAME_PAYLOAD_BYTES).map(|output| &mut output[..length]).collect();
-        executor().run(&recipe.program, &inputs, &mut outputs).expect("one slice per read, one per output, of one length");
+        executor()
+            .run(&recipe.program, &inputs, &mut outputs)
+            .expect("one slice per read, one per output, of one length");
         for (output, bytes) in outputs.iter().enumerate() {
             take(output, column, bytes);
         }
@@ -49,22 +51,24 @@ pub(crate) fn run<'a>(
 
 /// Computes what a read lacks, into the batch's output.
 pub(super) fn decode_into(located: &Located, held: &Held, plan: &ReadPlan, batch: &Batch, out: &mut [u8]) {
-    for computed in &plan.computed {
-        let piece_of = |native: &u32| {
-            batch.pieces.binary_search_by_key(&(computed.stripe.index, *native), |piece| (piece.stripe, piece.native))
-        };
-        let pieces: Vec<_> = computed.natives.iter().filter_map(|native| piece_of(native).ok()).collect();
-        run(&located.geometry, |shard, at| held.slice(shard, at), computed, |output, column, bytes| {
-            let piece = &batch.pieces[pieces[output]];
-            let end = column + bytes.len() as u32;
-            let from = column.max(piece.within_symbol.start);
-            let to = end.min(piece.within_symbol.end);
-            if from < to {
-                let at = (piece.data_offset - batch.range.start) as usize + (from - piece.within_symbol.start) as usize;
-                let length = (to - from) as usize;
-                let skipped = (from - column) as usize;
-                out[at..at + length].copy_from_slice(&bytes[skipped..skipped + length]);
-            }
-        });
+    for (computed, pieces) in plan.computed.iter().zip(&plan.computed_pieces) {
+        run(
+            &located.geometry,
+            |shard, at| held.slice(shard, at),
+            computed,
+            |output, column, bytes| {
+                let piece = &batch.pieces[pieces[output]];
+                let end = column + bytes.len() as u32;
+                let from = column.max(piece.within_symbol.start);
+                let to = end.min(piece.within_symbol.end);
+                if from < to {
+                    let at =
+                        (piece.data_offset - batch.range.start) as usize + (from - piece.within_symbol.start) as usize;
+                    let length = (to - from) as usize;
+                    let skipped = (from - column) as usize;
+                    out[at..at + length].copy_from_slice(&bytes[skipped..skipped + length]);
+                }
+            },
+        );
     }
 }

@@ -58,10 +58,10 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(crate) fn new(inner: &'a Inner, segment: SegmentId, record: &SegmentRecord, code: Arc<LoadedCode>) -> Self {
-        let (view, now_ms) = (inner.fleet.view(), inner.fleet.now_ms());
+        let (view, seats, now_ms) = (inner.fleet.view(), inner.fleet.seats(), inner.fleet.now_ms());
         let source = |(index, location): (usize, &Option<weft_format::records::ShardLocation>)| {
             let location = location.as_ref()?;
-            let seat = inner.fleet.seat(location.node);
+            let seat = seats.get(&location.node).cloned();
             let failure = seat.is_none().then(|| no_member(location.node));
             Some(Source {
                 node: location.node,
@@ -240,7 +240,8 @@ pub(crate) async fn fetch<'a>(
                 }
                 let late: Vec<usize> =
                     in_flight.tags().filter(|asked| asked.hedge_at <= now).map(|asked| asked.shard).collect();
-                let newly_late = late.into_iter().filter(|shard| !std::mem::replace(&mut session.source(*shard).late, true));
+                let newly_late =
+                    late.into_iter().filter(|shard| !std::mem::replace(&mut session.source(*shard).late, true));
                 if newly_late.count() > 0
                     && let Some(plan) = make_plan(&session.offers(), &session.held)
                 {
@@ -266,7 +267,8 @@ fn start<'a>(
 ) {
     for get in &plan.gets {
         for part in session.held.lacks(get.shard, get.payload.clone()) {
-            let under_way = in_flight.tags().filter(|asked| asked.shard == get.shard).map(|asked| asked.payload.clone());
+            let under_way =
+                in_flight.tags().filter(|asked| asked.shard == get.shard).map(|asked| asked.payload.clone());
             for payload in subtract(part, under_way.collect::<Vec<_>>().into_iter()) {
                 session.ask(in_flight, Get { shard: get.shard, payload });
             }

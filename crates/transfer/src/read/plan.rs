@@ -47,8 +47,6 @@ pub(crate) struct Computed {
     /// Which bytes of each symbol.
     pub(crate) columns: Range<u32>,
     pub(crate) recipe: Arc<Recipe>,
-    /// What the recipe's outputs are, in order: pieces of the batch, or nothing where shards are wanted.
-    pub(crate) natives: Vec<u32>,
 }
 
 /// What to fetch and what to make of it.
@@ -57,6 +55,8 @@ pub(crate) struct ReadPlan {
     pub(crate) gets: Vec<Get>,
     pub(crate) directs: Vec<Direct>,
     pub(crate) computed: Vec<Computed>,
+    /// For each of `computed`, in a read: the pieces of the batch that its outputs are.
+    pub(crate) computed_pieces: Vec<Vec<usize>>,
 }
 
 /// Plans a batch of a read; `None` where the offers do not suffice.
@@ -99,7 +99,6 @@ fn plan_stripe(
     if lost.is_empty() {
         return Some(());
     }
-    let natives: Vec<u32> = lost.iter().map(|index| batch.pieces[*index].native).collect();
     let columns = match located.geometry.alpha {
         1 => {
             let within = |index: &usize| batch.pieces[*index].within_symbol.clone();
@@ -108,10 +107,11 @@ fn plan_stripe(
         }
         _ => 0..stripe.symbol_bytes,
     };
-    let wanted = Wanted::Natives(natives.iter().map(|native| *native as usize).collect());
-    let computed = compute(&located.code, &located.geometry, stripe, columns, &wanted, natives, offers, held)?;
+    let wanted = Wanted::Natives(lost.iter().map(|index| batch.pieces[*index].native as usize).collect());
+    let computed = compute(&located.code, &located.geometry, stripe, columns, &wanted, offers, held)?;
     plan.gets.extend(computed.reads(&located.geometry));
     plan.computed.push(computed);
+    plan.computed_pieces.push(lost);
     Some(())
 }
 
@@ -126,14 +126,12 @@ fn home(located: &Located, native: usize, offers: &ShardOffers, held: &Held) -> 
 }
 
 /// The computation of `wanted` in one stripe from the cheapest symbols offered.
-#[expect(clippy::too_many_arguments, reason = "the facts of one stripe; a struct for one caller each would only rename them")]
 pub(crate) fn compute(
     code: &LoadedCode,
     geometry: &Geometry,
     stripe: Stripe,
     columns: Range<u32>,
     wanted: &Wanted,
-    natives: Vec<u32>,
     offers: &ShardOffers,
     held: &Held,
 ) -> Option<Computed> {
@@ -151,7 +149,7 @@ pub(crate) fn compute(
         })
     };
     let recipe = code.recipe(wanted, &Offers(offers.shards.iter().enumerate().map(offer).collect()))?;
-    Some(Computed { stripe, columns, recipe, natives })
+    Some(Computed { stripe, columns, recipe })
 }
 
 impl Computed {
@@ -175,7 +173,9 @@ pub(crate) fn merged(gets: Vec<Get>, offers: &ShardOffers, held: &Held) -> Vec<G
     let mut merged: Vec<Get> = Vec::new();
     for get in gets {
         match merged.last_mut() {
-            Some(last) if last.shard == get.shard && gap_is_cheap(last.payload.end, get.payload.start, offers, get.shard) => {
+            Some(last)
+                if last.shard == get.shard && gap_is_cheap(last.payload.end, get.payload.start, offers, get.shard) =>
+            {
                 last.payload.end = last.payload.end.max(get.payload.end);
             }
             _ => merged.push(get),

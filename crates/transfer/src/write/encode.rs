@@ -18,10 +18,8 @@ use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, ShardBuilder, ShardError, 
 pub(crate) type Object = (Bytes, Digest);
 
 pub(super) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Object>, WriteError> {
-    let wrong_code = |error: ShardError| WriteError::Code {
-        code: split.code.code.spec().into(),
-        detail: error.to_string(),
-    };
+    let wrong_code =
+        |error: ShardError| WriteError::Code { code: split.code.code.spec().into(), detail: error.to_string() };
     let builders = builders(inner.volume, split).map_err(wrong_code)?;
     if split.geometry.data_bytes <= INLINE_BYTES {
         return Ok(fill(split, builders));
@@ -113,7 +111,8 @@ fn fill_stripes(split: &Split, builders: &mut [ShardBuilder]) {
         let inputs: Vec<&[u8]> = natives.iter().map(Vec::as_slice).collect();
         let mut outputs: Vec<&mut [u8]> = coded.iter_mut().map(Vec::as_mut_slice).collect();
         executor().run(&code.encode, &inputs, &mut outputs).expect("symbols of one stripe are of one length");
-        let plain = code.homes.iter().zip(&natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
+        let plain =
+            code.homes.iter().zip(&natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
         for (stored, symbol) in plain.chain(code.coded.iter().zip(&coded)) {
             let offset = geometry.symbol_range(&stripe, (stored % alpha) as u32).start;
             builders[stored / alpha].write(offset, symbol).expect("a symbol lies within its shard");

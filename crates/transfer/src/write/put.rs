@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use weft_format::{NodeId, ShardIndex, ShardKey};
-use weft_nodes::NodeError;
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// Once enough shards are durable, the others are waited for this long at least: a sync on a busy disk takes tens of
 /// milliseconds, and a missing shard costs a repair.
@@ -20,6 +20,10 @@ const LAGGARD_FLOOR: Duration = Duration::from_millis(500);
 
 /// ... and as long again as the quorum took, times this: what is slow for all is not one node's lag.
 const LAGGARD_FACTOR: u32 = 3;
+
+/// Nodes that were suspected when the write began are waited for no longer than the others took, and at least this long: one
+/// that is back answers within it, and one that hangs must not cost every write the full patience.
+const SUSPECT_FLOOR: Duration = Duration::from_millis(20);
 
 /// A shard on its way.
 struct Attempt {
@@ -52,8 +56,12 @@ pub(super) async fn put(
             start(&mut attempts, index, *node);
         }
     }
+    let suspected_at_ms = inner.fleet.now_ms();
+    let suspected =
+        |node: NodeId| view.members.get(&node).is_some_and(|member| member.health.is_suspected(suspected_at_ms));
     let started = Instant::now();
     let mut durable = 0;
+    let mut quorum_took: Option<Duration> = None;
     let mut give_up_at = None;
     loop {
         let ended = tokio::select! {
@@ -66,9 +74,8 @@ pub(super) async fn put(
             Ok(()) => {
                 stored[index] = Some(node);
                 durable += 1;
-                if durable >= split.quorum && give_up_at.is_none() {
-                    let patience = LAGGARD_FLOOR.max(started.elapsed() * LAGGARD_FACTOR);
-                    give_up_at = Some(Instant::now() + patience);
+                if durable >= split.quorum {
+                    quorum_took.get_or_insert(started.elapsed());
                 }
             }
             Err(error) => {
@@ -86,6 +93,12 @@ pub(super) async fn put(
                     start(&mut attempts, index, alternate);
                 }
             }
+        }
+        if let Some(took) = quorum_took {
+            let only_suspects = attempts.tags().all(|attempt| suspected(attempt.node));
+            let patience =
+                if only_suspects { SUSPECT_FLOOR.max(took) } else { LAGGARD_FLOOR.max(took * LAGGARD_FACTOR) };
+            give_up_at = Some(started + took + patience);
         }
     }
     let laggards = attempts.take(|_| true);
@@ -122,6 +135,7 @@ pub(crate) fn failure(index: usize, node: NodeId, error: NodeError) -> ShardFail
 fn leave_behind(inner: &Arc<Inner>, laggards: Vec<(Attempt, PutCall)>) {
     for (Attempt { index, node, key }, call) in laggards {
         tracing::warn!(shard = %key, node = inner.fleet.name(node), index, "lags behind the others: left for repair");
+        inner.fleet.report(node, Err(NodeErrorKind::TimedOut));
         let inner = inner.clone();
         inner.runtime.clone().spawn(async move {
             if call.await.is_ok() {

@@ -54,18 +54,15 @@ async fn short_and_long_shards_are_erasures() {
         let report = house.read_same(segment(0), &record, 0..1 << 20, &data).await;
         assert_eq!(report.suspects.len(), 1, "cut to {length}");
         assert_eq!(report.suspects[0].kind, SuspectKind::Length);
-        for health in [
-            house.transfer.verify(segment(0), &record).await,
-            house.transfer.census(segment(0), &record).await,
-        ] {
+        for health in
+            [house.transfer.verify(segment(0), &record).await, house.transfer.census(segment(0), &record).await]
+        {
             assert!(matches!(health.shards[2], ShardHealth::Damaged(_)), "cut to {length}");
         }
     }
     let long = [&whole[..], &[0; 10]].concat();
     replace(&house, &record, 0, 2, long.into()).await;
-    for health in
-        [house.transfer.verify(segment(0), &record).await, house.transfer.census(segment(0), &record).await]
-    {
+    for health in [house.transfer.verify(segment(0), &record).await, house.transfer.census(segment(0), &record).await] {
         assert!(matches!(health.shards[2], ShardHealth::Damaged(_)));
     }
 }

@@ -160,8 +160,10 @@ pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
 
 /// Ranges of a segment that have caused trouble to somebody: ends, frames, cells, stripes, batches.
 pub fn ranges(length: u64) -> Vec<Range<u64>> {
-    let edges = [0, 1, 4095, 4096, 65_536, 65_537, 262_143, 262_144, 4 << 20, length / 2, length.saturating_sub(1), length];
-    let mut ranges = vec![0..length];
+    let edges =
+        [0, 1, 4095, 4096, 65_536, 65_537, 262_143, 262_144, 4 << 20, length / 2, length.saturating_sub(1), length];
+    let mut ranges = Vec::new();
+    ranges.push(0..length);
     for start in edges {
         for span in [0, 1, 4096, 70_000, 300_000] {
             let end = (start + span).min(length);

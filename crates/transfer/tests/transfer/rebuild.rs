@@ -136,7 +136,10 @@ async fn a_shard_that_was_never_stored_is_rebuilt_and_bracketed() {
             let mut short = (*record).clone();
             short.shards[index] = None;
             let rebuilt = house.transfer.rebuild(segment(0), &short, &indices(&[index])).await.unwrap();
-            assert_eq!(rebuilt.record.shards[index].as_ref().unwrap().digest, record.shards[index].as_ref().unwrap().digest);
+            assert_eq!(
+                rebuilt.record.shards[index].as_ref().unwrap().digest,
+                record.shards[index].as_ref().unwrap().digest
+            );
             let (index, node) = rebuilt.placed[0];
             house.node(node).memory.remove(key(segment(0), &rebuilt.record, index.as_usize())).await.unwrap();
         }

@@ -1,9 +1,9 @@
 //! Looking at shards, and removing them.
 
 use crate::house::{House, bytes, every, key, segment};
+use weft_format::shard::object_bytes;
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_nodes::{Node, NodeErrorKind};
-use weft_format::shard::object_bytes;
 use weft_transfer::{ShardHealth, SuspectKind};
 
 #[tokio::test]

@@ -95,12 +95,8 @@ async fn below_what_decodes_the_write_fails_and_nothing_is_left() {
 async fn a_margin_of_all_wants_all() {
     let house = House::new(6);
     house.nodes[0].fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
-    let request = WriteRequest {
-        segment: segment(0),
-        code: "rs:4+2".into(),
-        write_margin: 2,
-        data: vec![bytes(1000, 1).into()],
-    };
+    let request =
+        WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: 2, data: vec![bytes(1000, 1).into()] };
     assert!(matches!(house.transfer.write(request).await, Err(WriteError::Quorum { durable: 5, needed: 6, .. })));
 }
 
@@ -115,6 +111,21 @@ async fn a_laggard_is_not_waited_for_and_what_it_stores_later_is_removed() {
     assert_eq!(receipt.missing.len(), 1);
     tokio::time::sleep(2 * lag).await;
     assert_eq!(house.shards().await.len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_hangs_costs_two_writes_their_patience_and_then_no_more() {
+    let house = House::new(6);
+    house.nodes[2].fault.set_script(every(Operation::Put, Fault::Silence));
+    let mut waited_ms = Vec::new();
+    for i in 0..6 {
+        let started = Instant::now();
+        let receipt = house.try_write(segment(i), "rs:4+2", &bytes(5000, 5)).await.unwrap();
+        assert_eq!(receipt.missing.len(), 1);
+        waited_ms.push(started.elapsed().as_millis());
+    }
+    assert!(waited_ms[..2].iter().all(|waited_ms| *waited_ms >= 500), "{waited_ms:?}");
+    assert!(waited_ms[2..].iter().all(|waited_ms| *waited_ms <= 25), "{waited_ms:?}");
 }
 
 #[tokio::test]
@@ -135,7 +146,11 @@ async fn a_volume_with_a_lost_node_goes_on_writing_with_that_shard_missing() {
     house.fleet.set(members.collect());
     let data = bytes(400_000, 6);
     let receipt = house.try_write(segment(0), "rs:4+2", &data).await.unwrap();
-    assert_eq!(receipt.missing.iter().map(|index| index.0).collect::<Vec<_>>(), [5], "a parity shard, not a data shard");
+    assert_eq!(
+        receipt.missing.iter().map(|index| index.0).collect::<Vec<_>>(),
+        [5],
+        "a parity shard, not a data shard"
+    );
     house.read_same(segment(0), &Arc::new(receipt.record), 0..400_000, &data).await;
 }
 
