@@ -4,6 +4,7 @@ mod sandbox;
 
 use sandbox::Sandbox;
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 #[track_caller]
 fn refused(sandbox: &Sandbox, arguments: &[&str], parts: &[&str]) {
@@ -45,6 +46,18 @@ fn metadata_that_is_missing_not_ours_or_damaged() {
     assert_eq!(fs::read(sandbox.path("text")).expect("still there"), b"a letter to grandmother");
     refused(&sandbox, &["format", "text"], &["text"]);
     assert!(!fs::exists(sandbox.path("somewhere")).expect("looked"));
+}
+
+#[test]
+fn metadata_of_a_newer_format() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    // SQLite's header holds the format's version, big-endian.
+    let meta = fs::File::options().write(true).open(sandbox.path("meta.db")).expect("opened");
+    meta.write_all_at(&99u32.to_be_bytes(), 60).expect("written");
+    let mnt = sandbox.mnt();
+    for command in [vec!["ls", "meta.db"], vec!["mount", "-d", "meta.db", &mnt], vec!["node", "list", "meta.db"]] {
+        refused(&sandbox, &command, &["meta.db", "99", "newer"]);
+    }
 }
 
 #[test]

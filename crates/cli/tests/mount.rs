@@ -287,6 +287,25 @@ fn a_dead_mount_is_told_and_mended() {
 }
 
 #[test]
+fn a_hung_mount_is_taken_away_by_force() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    fs::write(sandbox.file("file"), "x").expect("written");
+    let number = sandbox.mount_process();
+    let pid = rustix::process::Pid::from_raw(number as i32).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    let mut stuck = Command::new("ls").arg(sandbox.file("other")).spawn().expect("ls runs");
+    // Told in time, though nobody answers there.
+    let sentence = sandbox.weft(["mount", "-d", "meta.db", &sandbox.mnt()]).sentence();
+    assert!(sentence.contains("already mounted"), "{sentence}");
+    let sentence = sandbox.weft(["umount", "--force", &sandbox.mnt()]).sentence();
+    assert!(sentence.contains(&format!("kill -9 {number}")), "{sentence}");
+    assert!(!stuck.wait().expect("it is let go").success());
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+    sandbox.mount();
+    sandbox.umount();
+}
+
+#[test]
 fn a_signal_ends_a_mount_cleanly() {
     let sandbox = Sandbox::mounted("rs:4+2");
     fs::write(sandbox.file("file"), "not synced").expect("written");

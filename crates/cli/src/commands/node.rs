@@ -5,8 +5,8 @@ use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
+use weft_format::{NodeId, SegmentId};
 use weft_meta::Store;
 use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
@@ -229,16 +229,9 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
 fn remove(meta: &Path, name: &str) -> Result<()> {
     let store = compose::open_shared(meta)?;
     let (id, record) = find(&store, meta, name)?;
-    let segments = store.segments_on_node(id, None, COUNT_LIMIT)?.len();
-    if segments > 0 {
-        let many = if segments == COUNT_LIMIT { format!("{segments} or more") } else { segments.to_string() };
-        let meta = meta.display();
-        if record.state == NodeState::Lost {
-            bail!("node {name} is lost and {many} segments are not rebuilt yet: run `weft repair {meta}`");
-        }
-        bail!(
-            "node {name} holds shards of {many} segments: give it a new folder with `weft node replace {meta} {name} FOLDER`, then run `weft repair {meta}`"
-        );
+    let segments = store.segments_on_node(id, None, COUNT_LIMIT)?;
+    if !segments.is_empty() {
+        bail!(still_needed(&store, meta, &record, &segments)?);
     }
     if record.state == NodeState::Active {
         keep_enough(&store, meta, name)?;
@@ -249,6 +242,26 @@ fn remove(meta: &Path, name: &str) -> Result<()> {
     store.flush()?;
     println!("Removed node {name}; its folder {} can be deleted", record.url);
     Ok(())
+}
+
+/// Why a node that segments refer to cannot be removed, and what to do.
+fn still_needed(store: &Store, meta: &Path, node: &NodeRecord, segments: &[SegmentId]) -> Result<String> {
+    let mut live = 0;
+    for segment in segments {
+        live += usize::from(store.live_bytes(*segment)? > 0);
+    }
+    let many = if segments.len() == COUNT_LIMIT { format!("{live} or more") } else { live.to_string() };
+    let (meta, name) = (meta.display(), &node.name);
+    Ok(match (live, node.state) {
+        (0, _) => format!("node {name} is still named by segments of deleted files: `weft gc {meta}` clears them away"),
+        (_, NodeState::Lost) => {
+            format!("node {name} is lost and {many} segments are not rebuilt yet: run `weft repair {meta}`")
+        }
+        _ => format!(
+            "node {name} holds shards of {many} segments: give it a new folder with \
+             `weft node replace {meta} {name} FOLDER`, then run `weft repair {meta}`"
+        ),
+    })
 }
 
 /// Refuses to go below what a policy in use needs.

@@ -13,7 +13,7 @@ use weft_meta::owner::current_owner;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a hung process gets after its mount was taken away by force.
-const FORCE_PATIENCE: Duration = Duration::from_secs(5);
+const FORCE_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
