@@ -22,9 +22,10 @@ struct Known {
 }
 
 /// Appends to files of its own with random fsyncs, and replaces one file by rename, until the mount dies.
-fn write_until_killed(folder: &Path, writer: u64, seed: u64, known: &Mutex<HashMap<u64, Known>>) {
-    let mut random = StdRng::seed_from_u64(seed);
-    let mut next = writer << 32 | (seed & 0xffff) << 16;
+fn write_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, known: &Mutex<HashMap<u64, Known>>) {
+    let mut random = StdRng::seed_from_u64(seed ^ round << 20 ^ writer << 50);
+    // No file number is used twice.
+    let mut next = writer << 48 | round << 32;
     loop {
         next += 1;
         let mut append = || -> std::io::Result<()> {
@@ -70,13 +71,21 @@ fn check(folder: &Path, known: &HashMap<u64, Known>, writers: u64) {
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(&mut bytes, 0).expect("reads");
         let expected = pattern(number, 0, length as usize);
-        let differs = bytes.iter().zip(&expected).position(|(found, expected)| found != expected);
-        assert_eq!(differs, None, "{} of {length} bytes, {} synced", path.display(), known.synced);
+        if let Some(at) = bytes.iter().zip(&expected).position(|(found, expected)| found != expected) {
+            let rest = &bytes[at..];
+            let zeros = rest.iter().take_while(|byte| **byte == 0).count();
+            let from = expected.windows(16).position(|window| rest.starts_with(window));
+            panic!(
+                "{} of {length} bytes ({} synced, {} written): wrong from {at} on: {zeros} zeros, or bytes of {from:?}",
+                path.display(),
+                known.synced,
+                known.written
+            );
+        }
     }
     for writer in 0..writers {
-        if let Ok(bytes) = std::fs::read(folder.join(format!("replace{writer}"))) {
-            assert!(bytes == pattern(writer, 0, 10_000), "a file replaced by rename is whole: {} bytes", bytes.len());
-        }
+        let bytes = std::fs::read(folder.join(format!("replace{writer}"))).expect("a replaced file is always there");
+        assert!(bytes == pattern(writer, 0, 10_000), "a file replaced by rename is whole: {} bytes", bytes.len());
     }
 }
 
@@ -90,6 +99,12 @@ fn every_synced_byte_survives_kill_9() {
     let mut random = StdRng::seed_from_u64(seed);
     let mut drive = Drive::new("rs:4+2", 6);
     let known: Mutex<HashMap<u64, Known>> = Mutex::default();
+    drive.mount();
+    for writer in 0..WRITERS {
+        std::fs::write(drive.mountpoint().join(format!("replace{writer}")), pattern(writer, 0, 10_000))
+            .expect("writes");
+    }
+    drive.umount();
     for round in 0..rounds {
         drive.mount();
         check(&drive.mountpoint(), &known.lock().expect("not poisoned"), WRITERS);
@@ -98,7 +113,7 @@ fn every_synced_byte_survives_kill_9() {
         std::thread::scope(|scope| {
             for writer in 0..WRITERS {
                 let (folder, known) = (&folder, &known);
-                scope.spawn(move || write_until_killed(folder, writer, seed ^ round << 20, known));
+                scope.spawn(move || write_until_killed(folder, writer, round, seed, known));
             }
             std::thread::sleep(moment);
             drive.kill();
