@@ -11,7 +11,7 @@ use crate::roster::Roster;
 use crate::standing::{Standing, standings};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
@@ -181,7 +181,8 @@ pub(crate) struct Counted {
     pub wanting: BTreeMap<SegmentId, usize>,
 }
 
-/// Looks at every shard, by its length or by every byte of it, and counts.
+/// Looks at every shard, by its length or by every byte of it, and counts. `pace` reckons in time since the instant
+/// beside it.
 ///
 /// # Errors
 /// The catalogue cannot be read; the job was cancelled.
@@ -190,16 +191,16 @@ pub(crate) async fn census(
     transfer: &Transfer,
     roster: &Roster,
     look: Look,
-    mut pace: Pace,
+    (pace, began): (&mut Pace, Instant),
     job: &Job,
 ) -> Result<Counted, CareError> {
     let (mut counted, mut margins) = (Counted::default(), Margins::default());
-    job.update(|progress| progress.phase = "counting");
     let mut walk = Walk::new(catalogue, None);
-    let began = Instant::now();
     loop {
         job.checkpoint().await?;
-        tokio::time::sleep(Duration::from_millis(pace.wait_ms(milliseconds(began)))).await;
+        if look == Look::Everything {
+            job.rest(pace.wait_ms(milliseconds(began))).await?;
+        }
         let group = walk.by_ref().take(pace.at_once(TOGETHER)).collect::<Result<Vec<_>, _>>()?;
         if group.is_empty() {
             return Ok(counted);
@@ -228,6 +229,7 @@ pub(crate) async fn census(
                 counted.wanting.insert(segment, margin);
             }
             counted.tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
+            job.update(|progress| progress.segments_done += 1);
         }
     }
 }

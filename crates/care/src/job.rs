@@ -22,11 +22,11 @@ pub struct Cancelled;
 pub struct Progress {
     /// What it does now, in a word or two.
     pub phase: &'static str,
-    /// Segments dealt with, whatever the outcome.
+    /// Segments dealt with in this phase, whatever the outcome.
     pub segments_done: u64,
     /// Segments in all, as far as is known.
     pub segments_total: u64,
-    /// Bytes of shards rebuilt or verified.
+    /// Bytes of shards rebuilt or verified in this phase.
     pub bytes_done: u64,
     /// Bytes of shards to rebuild or verify in all, as far as is known.
     pub bytes_total: u64,
@@ -38,7 +38,7 @@ pub struct Progress {
     pub failures: u64,
     /// Is it paused?
     pub paused: bool,
-    /// Time spent working, pauses left out, in milliseconds.
+    /// Time spent working in this phase, pauses left out, in milliseconds.
     pub worked_ms: u64,
 }
 
@@ -118,6 +118,15 @@ impl Job {
         }
     }
 
+    /// Begins another phase of the job, with so much to do as far as is known.
+    pub(crate) fn begin(&self, phase: &'static str, segments_total: u64, bytes_total: u64) {
+        let mut state = self.state.lock();
+        state.worked = Duration::ZERO;
+        state.since = state.since.map(|_| Instant::now());
+        state.progress =
+            Progress { phase, segments_done: 0, segments_total, bytes_done: 0, bytes_total, ..state.progress.clone() };
+    }
+
     pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
         change(&mut self.state.lock().progress);
     }
@@ -128,6 +137,18 @@ impl Job {
         // The sender lives as long as `self`, so waiting cannot fail.
         let now = wish.wait_for(|wish| *wish != Wish::Pause).await.map_or(Wish::Cancel, |wish| *wish);
         if now == Wish::Cancel { Err(Cancelled) } else { Ok(()) }
+    }
+}
+
+impl Job {
+    /// Waits out a rate limit; a cancelled job does not wait.
+    pub(crate) async fn rest(&self, wait_ms: u64) -> Result<(), Cancelled> {
+        let mut wish = self.wish.subscribe();
+        let cancelled = wish.wait_for(|wish| *wish == Wish::Cancel);
+        match tokio::time::timeout(Duration::from_millis(wait_ms), cancelled).await {
+            Ok(_) => Err(Cancelled),
+            Err(_) => Ok(()),
+        }
     }
 }
 

@@ -21,6 +21,21 @@ fn before_the_first_byte_nothing_is_promised() {
     assert_eq!(Progress::default().bytes_per_second(), 0);
 }
 
+#[test]
+fn a_phase_counts_from_nothing_and_keeps_what_was_moved() {
+    let job = Job::default();
+    job.begin("rebuilding", 7, 700);
+    job.update(|progress| {
+        progress.segments_done = 7;
+        progress.bytes_done = 700;
+        progress.bytes_read = 2800;
+    });
+    job.begin("counting", 9, 0);
+    let progress = Progress { worked_ms: 0, ..job.progress() };
+    let expected = Progress { phase: "counting", segments_total: 9, bytes_read: 2800, ..Progress::default() };
+    assert_eq!(progress, expected);
+}
+
 #[tokio::test]
 async fn a_paused_job_waits_and_goes_on() {
     let job = Arc::new(Job::default());
@@ -35,6 +50,19 @@ async fn a_paused_job_waits_and_goes_on() {
     job.resume();
     assert_eq!(waiter.await.expect("the waiter ends"), Ok(()));
     assert!(!job.progress().paused);
+}
+
+#[tokio::test]
+async fn a_cancelled_job_does_not_wait_for_its_rate_limit() {
+    let job = Arc::new(Job::default());
+    assert_eq!(job.rest(0).await, Ok(()));
+    let waiter = tokio::spawn({
+        let job = job.clone();
+        async move { job.rest(u64::MAX).await }
+    });
+    tokio::task::yield_now().await;
+    job.cancel();
+    assert_eq!(waiter.await.expect("the waiter ends"), Err(Cancelled));
 }
 
 #[tokio::test]

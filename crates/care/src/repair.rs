@@ -126,24 +126,32 @@ pub async fn repair(
     options: Options,
     now_ms: u64,
 ) -> Result<Report, CareError> {
-    job.update(|progress| progress.phase = "looking");
+    job.begin("looking", 0, 0);
     transfer.fleet().refresh_space().await;
     let roster = Arc::new(Roster::probe(&*catalogue, transfer).await?);
     let (mut work, estimate) = survey(&*catalogue, &roster)?;
     let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
     let report = Report { started_ms: record.started_ms, ..Report::default() };
-    job.update(|progress| {
-        progress.segments_total = estimate.segment_count;
-        progress.bytes_total = estimate.bytes_to_write;
-    });
+    let mut bytes_total = estimate.bytes_to_write;
     let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster: roster.clone() };
-    let mut run = Run { mender, job, options, pace: Pace::new(options.bytes_per_second), record, report, now_ms };
+    let mut run = Run {
+        mender,
+        job,
+        options,
+        pace: Pace::new(options.bytes_per_second),
+        began: Instant::now(),
+        record,
+        report,
+        now_ms,
+    };
     let look = if options.verify { Look::Everything } else { Look::Lengths };
     let mut tried = BTreeSet::new();
     let census = loop {
+        job.begin("rebuilding", work.queue.waiting_count() as u64, bytes_total);
         run.drain(&mut work).await?;
         tried.extend(work.failed.keys().copied());
-        let counted = census(&*catalogue, transfer, &roster, look, run.pace, job).await?;
+        job.begin("counting", work.living_count, 0);
+        let counted = census(&*catalogue, transfer, &roster, look, (&mut run.pace, run.began), job).await?;
         work.round += 1;
         for (segment, margin) in counted.wanting {
             if !tried.contains(&segment) {
@@ -154,8 +162,8 @@ pub async fn repair(
         if work.queue.waiting_count() == 0 || work.round == ROUNDS {
             break counted.tally;
         }
-        let more = work.queue.waiting_count() as u64;
-        job.update(|progress| progress.segments_total += more);
+        // How many bytes these are is not known before they are looked at.
+        bytes_total = 0;
     };
     let mut report = run.end(&work)?;
     report.forgotten_nodes = forget_lost_nodes(&*catalogue, &roster)?;
@@ -172,6 +180,8 @@ struct Work {
     looks: BTreeMap<SegmentId, Look>,
     /// Why segments could not be mended.
     failed: BTreeMap<SegmentId, String>,
+    /// Segments that files refer to.
+    living_count: u64,
     round: usize,
 }
 
@@ -191,6 +201,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate)
         if catalogue.live_bytes(segment)? == 0 {
             continue;
         }
+        work.living_count += 1;
         estimate.silent_shard_count += chosen(|verdict| *verdict == Standing::OutOfReach).len() as u64;
         if lost.is_empty() && misplaced.is_empty() && !is_marked {
             continue;
@@ -241,6 +252,8 @@ struct Run<'r> {
     job: &'r Job,
     options: Options,
     pace: Pace,
+    /// When the run began: the clock of `pace`.
+    began: Instant,
     record: JobRecord,
     report: Report,
     now_ms: u64,
@@ -249,23 +262,25 @@ struct Run<'r> {
 impl Run<'_> {
     /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
     async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
-        let began = Instant::now();
-        let mut noted = began;
+        let mut noted = Instant::now();
         let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
         let mut stop: Option<CareError> = None;
-        self.job.update(|progress| progress.phase = "rebuilding");
         // Before the first shard is stored: the collector leaves a running repair's shards alone.
-        self.note(began)?;
+        self.note()?;
         loop {
             while stop.is_none()
                 && in_hand.len() < self.pace.at_once(self.options.workers)
                 && work.queue.waiting_count() > 0
             {
-                if let Err(cancelled) = self.job.checkpoint().await {
+                let wait_ms = self.pace.wait_ms(milliseconds(self.began));
+                let go_on = match self.job.rest(wait_ms).await {
+                    Ok(()) => self.job.checkpoint().await,
+                    cancelled => cancelled,
+                };
+                if let Err(cancelled) = go_on {
                     stop = Some(cancelled.into());
                     break;
                 }
-                tokio::time::sleep(Duration::from_millis(self.pace.wait_ms(milliseconds(began)))).await;
                 let Some(segment) = work.queue.next() else { break };
                 let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
                 in_hand.spawn(async move { (segment, mender.mend(segment, look, true).await) });
@@ -278,17 +293,17 @@ impl Run<'_> {
             work.queue.apply(Event::Ended(segment));
             match mended {
                 Ok(mended) => {
-                    self.pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(began));
+                    self.pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(self.began));
                     self.count(segment, mended, work);
                 }
                 Err(error) => stop = stop.or(Some(error.into())),
             }
             if noted.elapsed() >= NOTE_EVERY {
                 noted = Instant::now();
-                self.note(began)?;
+                self.note()?;
             }
         }
-        self.note(began)?;
+        self.note()?;
         stop.map_or(Ok(()), Err)
     }
 
@@ -318,8 +333,8 @@ impl Run<'_> {
         };
     }
 
-    fn note(&mut self, began: Instant) -> Result<(), CatalogueError> {
-        self.record.updated_ms = self.now_ms + milliseconds(began);
+    fn note(&mut self) -> Result<(), CatalogueError> {
+        self.record.updated_ms = self.now_ms + milliseconds(self.began);
         self.record.store(&*self.mender.catalogue, REPAIR)
     }
 

@@ -110,7 +110,11 @@ pub async fn scrub(
     let mut noted = began;
     let mut walk = Walk::new(&*catalogue, after);
     let ended = loop {
-        if let Err(cancelled) = job.checkpoint().await {
+        let go_on = match job.rest(pace.wait_ms(milliseconds(began))).await {
+            Ok(()) => job.checkpoint().await,
+            cancelled => cancelled,
+        };
+        if let Err(cancelled) = go_on {
             break Err(cancelled.into());
         }
         // A group is read together and noted together: the cursor never passes a segment that was not read.
@@ -146,7 +150,6 @@ pub async fn scrub(
             record.updated_ms = now_ms + milliseconds(began);
             record.store(&*catalogue, SCRUB)?;
         }
-        tokio::time::sleep(Duration::from_millis(pace.wait_ms(milliseconds(began)))).await;
     };
     record.updated_ms = now_ms + milliseconds(began);
     record.ended_ms = ended.is_ok().then_some(record.updated_ms);
@@ -163,11 +166,7 @@ fn measure(catalogue: &dyn Catalogue, after: Option<SegmentId>, job: &Job) -> Re
         let stored = record.shards.iter().flatten().count() as u64;
         bytes += stored * weft_format::shard::object_bytes(record.geometry.payload_bytes());
     }
-    job.update(|progress| {
-        progress.phase = "reading";
-        progress.segments_total = segments;
-        progress.bytes_total = bytes;
-    });
+    job.begin("reading", segments, bytes);
     Ok(())
 }
 

@@ -99,7 +99,10 @@ fn draw(bar: &ProgressBar, progress: &Progress) {
 
 /// `rebuilding: 12 of 40 segments, 1.2 GiB of 4.0 GiB, 85.0 MiB/s, 33 s left, read 4.8 GiB, written 1.2 GiB`
 pub fn progress_line(progress: &Progress) -> String {
-    let mut parts = vec![format!("{} of {} segments", progress.segments_done, progress.segments_total)];
+    let mut parts = match progress.segments_total {
+        0 => vec![count(progress.segments_done, "segment")],
+        total => vec![format!("{} of {}", progress.segments_done, count(total, "segment"))],
+    };
     if progress.bytes_total > 0 {
         let (done, total) = (render::bytes(progress.bytes_done), render::bytes(progress.bytes_total));
         parts.push(format!("{done} of {total}"));

@@ -57,7 +57,7 @@ pub(super) async fn remove(
     now_ms: u64,
 ) -> Result<Orphans, CareError> {
     let mut orphans = Orphans::default();
-    job.update(|progress| progress.phase = "looking for orphans");
+    job.begin("looking for orphans", 0, 0);
     for (id, facts) in &roster.nodes {
         let Some(node) = transfer.fleet().get(*id) else { continue };
         if roster.given_up(*id) && !facts.answers() {

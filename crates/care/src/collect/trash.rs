@@ -35,7 +35,7 @@ pub(super) async fn empty(
     now_ms: u64,
 ) -> Result<Trash, CareError> {
     let mut trash = Trash::default();
-    job.update(|progress| progress.phase = "emptying trash");
+    job.begin("emptying trash", 0, 0);
     // What died at this moment is past a grace time of nothing.
     let due_before_ms = now_ms.saturating_sub(options.grace_ms).saturating_add(1);
     let mut after: Option<Trashed> = None;

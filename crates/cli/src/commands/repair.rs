@@ -8,6 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 use weft_care::record::REPAIR;
 use weft_care::repair::{Estimate, Options, Report};
 use weft_care::{Catalogue, Job, JobRecord, Roster};
@@ -71,12 +72,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: std::sync::Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
+    let began = Instant::now();
     let report = keeper.watch(&job, &bar, work)?;
     let code = care::exit_code(&report.census);
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: Some(report) })?);
     } else {
-        after(meta, &report, job.progress().worked_ms).iter().for_each(|line| println!("{line}"));
+        after(meta, &report, began.elapsed()).iter().for_each(|line| println!("{line}"));
     }
     Ok(code)
 }
@@ -140,7 +142,7 @@ fn before(estimate: &Estimate) -> Vec<String> {
 }
 
 /// What was done, and what the count at the end says.
-fn after(meta: &Path, report: &Report, worked_ms: u64) -> Vec<String> {
+fn after(meta: &Path, report: &Report, took: Duration) -> Vec<String> {
     let census = &report.census;
     let moved = match report.moved_count {
         0 => String::new(),
@@ -152,7 +154,7 @@ fn after(meta: &Path, report: &Report, worked_ms: u64) -> Vec<String> {
         count(report.segment_count, "segment"),
         render::bytes(report.bytes_read),
         render::bytes(report.bytes_written),
-        care::duration(worked_ms),
+        care::duration(took.as_millis() as u64),
     )];
     for failure in &report.failures {
         lines.push(format!("{} not mended: {}", count(failure.segment_count, "segment"), failure.reason));
