@@ -253,7 +253,9 @@ fn still_needed(store: &Store, meta: &Path, node: &NodeRecord, segments: &[Segme
     let many = if segments.len() == COUNT_LIMIT { format!("{live} or more") } else { live.to_string() };
     let (meta, name) = (meta.display(), &node.name);
     Ok(match (live, node.state) {
-        (0, _) => format!("node {name} is still named by segments of deleted files: `weft gc {meta}` clears them away after their grace time"),
+        (0, _) => format!(
+            "node {name} is still named by segments of deleted files: `weft gc {meta}` clears them away after their grace time"
+        ),
         (_, NodeState::Lost) => {
             format!("node {name} is lost and {many} segments are not rebuilt yet: run `weft repair {meta}`")
         }
