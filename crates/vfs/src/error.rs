@@ -110,6 +110,7 @@ fn meta_errno(error: &MetaError) -> i32 {
         MetaError::TooManyLinks(_) => libc::EMLINK,
         MetaError::NoAttribute => libc::ENODATA,
         MetaError::TooLarge => libc::EFBIG,
+        MetaError::AttributeTooLarge { .. } => libc::E2BIG,
         MetaError::Engine(KvError::Full { .. }) => libc::ENOSPC,
         MetaError::SegmentChanged(_) | MetaError::Engine(KvError::Conflict) => libc::EAGAIN,
         _ => libc::EIO,

@@ -105,8 +105,9 @@ fn lose(code: &str, node_count: usize, lost: usize) {
     // What was written while the last repair ran may have been short of a node.
     drive.weft(&["repair", &drive.meta()]);
     assert!(drive.verdict().contains(&lost.to_string()), "{}", drive.verdict());
-    for i in 1..=lost {
-        std::fs::remove_dir_all(drive.node(node_count + 1 - i)).expect("another node's folder goes");
+    for i in (1..=node_count).rev().take(lost) {
+        let replaced = drive.elsewhere(&format!("new{i}"));
+        std::fs::remove_dir_all(if i <= lost { replaced } else { drive.node(i) }).expect("another node's folder goes");
     }
     check(&folder);
     drive.remount();
