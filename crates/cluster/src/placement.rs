@@ -64,6 +64,8 @@ pub enum PlacementError {
         members: usize,
         /// Length of a shard.
         shard_bytes: u64,
+        /// Of the others, those that have no room.
+        full: usize,
         /// Why the others cannot.
         left_out: String,
     },
@@ -100,6 +102,7 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
             usable: ranked.len(),
             members: view.members.len(),
             shard_bytes: request.shard_bytes,
+            full: view.members.iter().filter(|(id, member)| obstacle(**id, member, request) == Some(FULL)).count(),
             left_out: left_out(view, request),
         });
     }
@@ -126,6 +129,9 @@ fn rank<'v>(view: &'v View, request: &PlacementRequest<'_>) -> Vec<(NodeId, &'v 
     drawn.into_iter().map(|(_, id, member)| (id, member)).collect()
 }
 
+/// The obstacle that callers tell apart: it goes away when something is deleted.
+const FULL: &str = "full";
+
 /// Why a node cannot take a shard; `None` where it can.
 fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Option<&'static str> {
     let reserve_bytes = member.total_bytes.map_or(RESERVE_BYTES, |total| RESERVE_BYTES.min(total / RESERVE_SHARE));
@@ -137,7 +143,7 @@ fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Opti
         Member { state: NodeState::Lost, .. } => Some("lost"),
         _ if request.excluded_nodes.contains(&id) => Some("failed just now or in use"),
         _ if domain_excluded => Some("in a domain in use"),
-        Member { free_bytes: Some(free), .. } if too_full(*free) => Some("full"),
+        Member { free_bytes: Some(free), .. } if too_full(*free) => Some(FULL),
         _ => None,
     }
 }

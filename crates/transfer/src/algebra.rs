@@ -100,6 +100,13 @@ impl Algebra {
         Ok(loaded)
     }
 
+    /// A code that no spec names, for tests of shapes that no family has.
+    #[cfg(test)]
+    pub(crate) fn add(&self, code: impl Code + 'static) {
+        let loaded = LoadedCode::new(Arc::new(code)).expect("a code of a test is sound");
+        self.codes.write().insert(loaded.code.spec().into(), Arc::new(loaded));
+    }
+
     /// The code of a record, once the record is found to fit it.
     pub(crate) fn load_for(&self, record: &SegmentRecord) -> Result<Arc<LoadedCode>, String> {
         let loaded = self.load(&record.code)?;

@@ -94,6 +94,12 @@ pub enum WriteError {
         /// The numbers, and the mend.
         source: PlacementError,
     },
+    /// The runtime is being shut down.
+    #[error("segment {segment} was not written because the program is ending: write it again after the next start")]
+    Stopped {
+        /// The segment.
+        segment: SegmentId,
+    },
     /// Too many nodes failed.
     #[error(
         "segment {segment} is durable on {durable} nodes and {needed} are needed: {failures}; write again when more nodes answer"

@@ -31,3 +31,7 @@ pub use remove::Removal;
 pub use transfer::{Settings, Transfer};
 pub use verify::{SegmentHealth, ShardHealth};
 pub use write::{Receipt, WriteRequest};
+
+#[cfg(test)]
+#[path = "shapes_tests.rs"]
+mod shapes_tests;

@@ -24,9 +24,15 @@ pub(super) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Obje
     if split.geometry.data_bytes <= INLINE_BYTES {
         return Ok(fill(split, builders));
     }
+    let segment = split.segment;
     let split = split.clone();
-    let filled = inner.runtime.spawn_blocking(move || fill(&split, builders)).await;
-    Ok(filled.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+    match inner.runtime.spawn_blocking(move || fill(&split, builders)).await {
+        Ok(objects) => Ok(objects),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(WriteError::Stopped { segment }),
+        },
+    }
 }
 
 fn builders(volume: VolumeId, split: &Split) -> Result<Vec<ShardBuilder>, ShardError> {

@@ -6,7 +6,7 @@ use crate::error::WriteError;
 use bytes::Bytes;
 use std::sync::Arc;
 use weft_format::geometry::{CELL_BYTES_TARGET, Geometry};
-use weft_format::shard::object_bytes;
+use weft_format::shard::{FRAME_PAYLOAD_BYTES, object_bytes};
 use weft_format::{Generation, SegmentId, ShardIndex, ShardKey};
 
 /// The generation of a segment's first shards; 0 is what a missing field decodes as.
@@ -45,13 +45,19 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
         shape.native_count as u32,
         shape.alpha as u32,
         shape.symbol_alignment_bytes as u32,
-        CELL_BYTES_TARGET,
+        cell_bytes_target(shape.alpha as u32),
     );
     let geometry = geometry.map_err(|error| WriteError::Size { segment, detail: error.to_string() })?;
     let margin = usize::from(write_margin);
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
     Ok(Split { segment, code, geometry, quorum, least, data })
+}
+
+/// Symbols of whole frames: a repair that reads some of a shard's symbols must not read frames that others begin in.
+fn cell_bytes_target(alpha: u32) -> u32 {
+    let symbol_bytes = (CELL_BYTES_TARGET / alpha.max(1)).max(1).next_multiple_of(FRAME_PAYLOAD_BYTES as u32);
+    symbol_bytes.saturating_mul(alpha)
 }
 
 /// Any `n - tolerance` shards decode; `margin` more, but never more than n.
