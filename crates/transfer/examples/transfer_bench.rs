@@ -15,7 +15,7 @@ use weft_transfer::{BLOCK_BYTES, Fleet, Settings, Transfer, WriteRequest};
 const VOLUME: VolumeId = VolumeId(1);
 const SEGMENT_BYTES: usize = 16 << 20;
 const SEGMENT_COUNT: u64 = 16;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 11;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -79,17 +79,23 @@ fn measure(root: &Path) -> Result<(), Failure> {
         records.iter().map(degrade).collect()
     };
     let mut out = vec![0; BLOCK_BYTES as usize];
-    for (what, records) in [("healthy", &records), ("1 lost", &without(&[1])), ("2 lost", &without(&[1, 2]))] {
-        let read = median(|| {
+    // In turns, so that what else the machine does falls on all alike.
+    let kinds = [("healthy", records.clone()), ("1 lost", without(&[1])), ("2 lost", without(&[1, 2]))];
+    let mut rates = vec![Vec::new(); kinds.len()];
+    for _ in 0..ROUNDS {
+        for ((_, records), rates) in kinds.iter().zip(&mut rates) {
             let started = Instant::now();
             for (i, record) in records.iter().enumerate() {
                 for at in (0..SEGMENT_BYTES as u64).step_by(BLOCK_BYTES as usize) {
                     handle.block_on(transfer.read(id(i), record, at..at + BLOCK_BYTES, &mut out))?;
                 }
             }
-            Ok(gbs(SEGMENT_BYTES as u64 * SEGMENT_COUNT, started))
-        })?;
-        println!("read, 1 MiB in order, {what:8}:       {read:6.2} GB/s");
+            rates.push(gbs(SEGMENT_BYTES as u64 * SEGMENT_COUNT, started));
+        }
+    }
+    let rates: Vec<f64> = rates.into_iter().map(middle).collect();
+    for ((what, _), rate) in kinds.iter().zip(&rates) {
+        println!("read, 1 MiB in order, {what:8}:       {rate:6.2} GB/s, {:4.2} of healthy", rate / rates[0]);
     }
 
     for (what, records) in [("healthy", &records), ("degraded", &without(&[0, 1]))] {
@@ -168,7 +174,10 @@ fn gbs(bytes: u64, since: Instant) -> f64 {
 }
 
 fn median(mut once: impl FnMut() -> Result<f64, Failure>) -> Result<f64, Failure> {
-    let mut values = (0..ROUNDS).map(|_| once()).collect::<Result<Vec<f64>, _>>()?;
+    Ok(middle((0..ROUNDS).map(|_| once()).collect::<Result<_, _>>()?))
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    Ok(values[ROUNDS / 2])
+    values[values.len() / 2]
 }

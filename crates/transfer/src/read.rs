@@ -146,8 +146,7 @@ impl Inner {
             let plan =
                 fetch::fetch(&mut session, |offers, held| plan::plan_read(&located, &batch, offers, held)).await?;
             let (out, tail) = rest.split_at_mut(batch.data_bytes());
-            deliver::deliver(&session.held, &plan, &batch, out);
-            decode::decode_into(&located, &session.held, &plan, &batch, out);
+            deliver::deliver(&located, &session.held, &plan, &batch, out);
             session.held.clear();
             rest = tail;
         }

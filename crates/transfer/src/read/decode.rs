@@ -5,7 +5,7 @@
 
 use super::held::Held;
 use super::locate::{Batch, Located};
-use super::plan::{Computed, ReadPlan};
+use super::plan::Computed;
 use weft_codes::executor;
 use weft_format::geometry::Geometry;
 use weft_format::shard::FRAME_PAYLOAD_BYTES;
@@ -49,26 +49,25 @@ pub(crate) fn run<'a>(
     }
 }
 
-/// Computes what a read lacks, into the batch's output.
-pub(super) fn decode_into(located: &Located, held: &Held, plan: &ReadPlan, batch: &Batch, out: &mut [u8]) {
-    for (computed, pieces) in plan.computed.iter().zip(&plan.computed_pieces) {
-        run(
-            &located.geometry,
-            |shard, at| held.slice(shard, at),
-            computed,
-            |output, column, bytes| {
-                let piece = &batch.pieces[pieces[output]];
-                let end = column + bytes.len() as u32;
-                let from = column.max(piece.within_symbol.start);
-                let to = end.min(piece.within_symbol.end);
-                if from < to {
-                    let at =
-                        (piece.data_offset - batch.range.start) as usize + (from - piece.within_symbol.start) as usize;
-                    let length = (to - from) as usize;
-                    let skipped = (from - column) as usize;
-                    out[at..at + length].copy_from_slice(&bytes[skipped..skipped + length]);
-                }
-            },
-        );
-    }
+/// Computes pieces of a batch that a read lacks, those of one stripe, into the batch's output.
+pub(super) fn decode_into(
+    located: &Located,
+    held: &Held,
+    computed: &Computed,
+    pieces: &[usize],
+    batch: &Batch,
+    out: &mut [u8],
+) {
+    let slice = |shard, at| held.slice(shard, at);
+    run(&located.geometry, slice, computed, |output, column, bytes| {
+        // The columns are those that any of the pieces wants; this piece may want fewer.
+        let piece = &batch.pieces[pieces[output]];
+        let from = column.max(piece.within_symbol.start);
+        let to = (column + bytes.len() as u32).min(piece.within_symbol.end);
+        if from < to {
+            let at = (piece.data_offset - batch.range.start) as usize + (from - piece.within_symbol.start) as usize;
+            let (length, skipped) = ((to - from) as usize, (from - column) as usize);
+            out[at..at + length].copy_from_slice(&bytes[skipped..skipped + length]);
+        }
+    });
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use std::ops::Range;
-use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range};
+use weft_format::shard::{CHECK_BYTES, FRAME_PAYLOAD_BYTES};
 
 const FRAME: u64 = FRAME_PAYLOAD_BYTES as u64;
 
@@ -49,9 +49,9 @@ impl Held {
     pub(crate) fn slice(&self, shard: usize, at: u64) -> &[u8] {
         let run = self.shards[shard].iter().find(|run| run.payload.contains(&at));
         let run = run.expect("a plan is followed once all it reads is held");
-        let offset_of = |at: u64| frames_range(at..at + 1, self.payload_bytes).start;
-        let frame_start = (offset_of(at) - offset_of(run.payload.start)) as usize;
-        let frame_bytes = (FRAME.min(run.payload.end - at / FRAME * FRAME)) as usize;
+        let frames_before = at / FRAME - run.payload.start / FRAME;
+        let frame_start = (frames_before * (FRAME + CHECK_BYTES as u64)) as usize;
+        let frame_bytes = FRAME.min(run.payload.end - at / FRAME * FRAME) as usize;
         &run.raw[frame_start + (at % FRAME) as usize..frame_start + frame_bytes]
     }
 
