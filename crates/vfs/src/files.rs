@@ -229,9 +229,4 @@ impl Files {
             table.files.remove(&ino);
         }
     }
-
-    /// All files in the table.
-    pub fn all(&self) -> Vec<Arc<File>> {
-        self.table.lock().files.values().map(|entry| entry.file.clone()).collect()
-    }
 }

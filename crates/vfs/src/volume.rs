@@ -8,7 +8,7 @@ use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
 use crate::open::Members;
 use crate::policies::Policies;
-use crate::request::Handle;
+use crate::request::{Handle, now};
 use crate::segments::Segments;
 use crate::write_back::WriteBack;
 use parking_lot::Mutex;
@@ -99,9 +99,18 @@ impl Volume {
     /// # Errors
     /// Some bytes could not be written; they are lost when the process ends.
     pub fn shut_down(&self) -> Result<(), VfsError> {
-        let outcome = self.write_back.sync_all();
+        let outcome = self.write_back.sync_all().and_then(|()| self.reclaim_orphans());
         self.write_back.stop();
         outcome
+    }
+
+    /// At the end nobody uses anything any more: what has no name goes.
+    fn reclaim_orphans(&self) -> Result<(), VfsError> {
+        for ino in self.store.orphans(usize::MAX)? {
+            // The background may be at the same inode; whoever comes second finds nothing left to do.
+            while !self.store.reclaim(ino, now())?.done {}
+        }
+        Ok(self.store.flush()?)
     }
 
     /// The live nodes.

@@ -14,7 +14,7 @@ use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
 use crate::request::{milliseconds, now};
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, mpsc};
@@ -195,25 +195,33 @@ impl WriteBack {
     /// Sends off the dirty bytes of many small files together.
     fn send_together(&self, files: Vec<Arc<File>>, policy: PolicyId) -> Result<(), VfsError> {
         let policy = self.policies.get(&self.store, policy)?;
-        let mut files = files.into_iter().peekable();
-        while files.peek().is_some() {
-            let group: Vec<Arc<File>> = files.by_ref().take(FILES_PER_SEGMENT_MAX).collect();
+        let mut queue = VecDeque::from(files);
+        while !queue.is_empty() {
+            let group = queue.iter().take(FILES_PER_SEGMENT_MAX).cloned().collect();
             let mut voyage = self.new_voyage(group);
+            voyage.files.clear();
             let mut data: Vec<bytes::Bytes> = Vec::new();
-            let mut aboard = Vec::new();
-            for file in std::mem::take(&mut voyage.files) {
+            while let Some(file) = queue.front()
+                && voyage.files.len() < FILES_PER_SEGMENT_MAX
+                && voyage.bytes < policy.segment_bytes
+                && data.len() < PIECES_PER_SEGMENT_MAX
+            {
                 let mut state = file.lock();
-                let (bytes_left, pieces_left) =
-                    (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX.saturating_sub(data.len()));
+                let (bytes_left, pieces_left) = (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX - data.len());
                 let pieces = depart(&mut state, &voyage, voyage.bytes, bytes_left, pieces_left);
+                let is_all = state.buffer.dirty_bytes() == 0;
                 drop(state);
                 if !pieces.is_empty() {
                     voyage.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                     data.extend(pieces);
-                    aboard.push(file);
+                    voyage.files.push(file.clone());
                 }
+                if !is_all {
+                    // The rest of it opens the next segment.
+                    break;
+                }
+                queue.pop_front();
             }
-            voyage.files = aboard;
             self.launch(voyage, data, &policy.record);
         }
         Ok(())
@@ -492,10 +500,15 @@ impl WriteBack {
     pub fn sync_all(&self) -> Result<(), VfsError> {
         self.send_aged(true);
         let mut first = None;
-        for file in self.files.all() {
+        // A file is among the dirty ones until its last byte is committed.
+        let unsettled: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
+        for file in unsettled {
             let mut state = file.lock();
             if let Err(error) = self.wait_settled(&file, &mut state) {
                 first.get_or_insert(error);
+            }
+            if state.buffer.is_empty() {
+                self.save_attributes(&file, &mut state);
             }
             drop(state);
             self.files.settle(file.ino);

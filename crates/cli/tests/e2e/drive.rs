@@ -12,9 +12,27 @@ pub struct Drive {
 impl Drive {
     /// A formatted volume with `node_count` nodes named `n1`, `n2`, ...
     pub fn new(code: &str, node_count: usize) -> Drive {
+        Self::with_disks(code, node_count, None, None)
+    }
+
+    /// The same, with metadata and every node on a tmpfs of so many MiB, where given.
+    pub fn with_disks(code: &str, node_count: usize, meta_mib: Option<u32>, node_mib: Option<u32>) -> Drive {
         let drive = Drive { folder: tempfile::tempdir().expect("a temporary folder"), mount: None };
         std::fs::create_dir(drive.mountpoint()).expect("a mount point");
         std::fs::create_dir(drive.folder.path().join("nodes")).expect("a place for nodes");
+        let disk = |path: PathBuf, mib: Option<u32>| {
+            if let Some(mib) = mib {
+                std::fs::create_dir_all(&path).expect("a folder");
+                let options = format!("size={mib}m");
+                let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "weft-test"]).arg(&path).status();
+                assert!(status.expect("mount is there").success(), "a small tmpfs needs root");
+            }
+        };
+        disk(drive.folder.path().join("meta"), meta_mib);
+        if meta_mib.is_none() {
+            std::fs::create_dir(drive.folder.path().join("meta")).expect("a place for metadata");
+        }
+        (1..=node_count).for_each(|i| disk(drive.node(i), node_mib));
         drive.weft(&["format", &drive.meta(), "--policy", code]);
         for i in 1..=node_count {
             drive.weft(&["node", "add", &drive.meta(), &format!("n{i}"), &drive.node(i).display().to_string()]);
@@ -23,7 +41,7 @@ impl Drive {
     }
 
     pub fn meta(&self) -> String {
-        self.folder.path().join("meta.db").display().to_string()
+        self.folder.path().join("meta/meta.db").display().to_string()
     }
 
     pub fn mountpoint(&self) -> PathBuf {
@@ -41,8 +59,19 @@ impl Drive {
 
     /// Mounts in a child process and waits until it says so.
     pub fn mount(&mut self) {
+        self.mount_by(Command::new(env!("CARGO_BIN_EXE_weft")));
+    }
+
+    /// The same, by a program that runs `weft` under some restraint.
+    pub fn mount_under(&mut self, program: &str, arguments: &[&str]) {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(env!("CARGO_BIN_EXE_weft"));
+        self.mount_by(command);
+    }
+
+    fn mount_by(&mut self, mut command: Command) {
         assert!(self.mount.is_none(), "it is mounted");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_weft"))
+        let mut child = command
             .args(["mount", &self.meta()])
             .arg(self.mountpoint())
             .stdout(Stdio::piped())
@@ -99,7 +128,13 @@ impl Drop for Drive {
             let _ = child.wait();
         }
         // A killed mount leaves its entry behind; without one this says so and changes nothing.
-        let _ = Command::new("umount").arg("-l").arg(self.mountpoint()).stderr(Stdio::null()).status();
+        let detach = |path: &Path| {
+            let _ = Command::new("umount").arg("-l").arg(path).stderr(Stdio::null()).status();
+        };
+        detach(&self.mountpoint());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let below = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
+        below.filter(|path| path.starts_with(self.folder.path())).for_each(detach);
     }
 }
 

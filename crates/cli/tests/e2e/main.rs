@@ -4,5 +4,6 @@
 
 mod damage;
 mod drive;
+mod faults;
 mod kill;
 mod loss;

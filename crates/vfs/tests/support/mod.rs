@@ -1,4 +1,5 @@
 //! A volume over memory nodes, and a metadata engine that remembers every state it was in.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -72,6 +73,7 @@ impl Kv for RecordingKv {
 }
 
 pub struct World {
+    /// Runs transfers as long as the volume lives.
     pub runtime: tokio::runtime::Runtime,
     pub nodes: Members,
     pub kv: Arc<RecordingKv>,
