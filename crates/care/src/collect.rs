@@ -96,6 +96,23 @@ pub async fn collect(
     Ok(report)
 }
 
+/// Removes dead segments only, after a grace time of the caller's choice. For the owner of a volume alone: it knows how
+/// long its reads last, and must have made durable whatever it said of the segments.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn empty_trash(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    grace_ms: u64,
+    now_ms: u64,
+) -> Result<Trash, CareError> {
+    let roster = Roster::probe(&*catalogue, transfer).await?;
+    let options = Options { grace_ms, in_use: true, dry_run: false };
+    trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await
+}
+
 /// Does another process repair or scrub? Its shards are stored before they are committed.
 fn job_runs(catalogue: &dyn Catalogue, now_ms: u64) -> Result<bool, CatalogueError> {
     for name in [REPAIR, SCRUB] {

@@ -25,6 +25,7 @@ mod commands;
 mod compose;
 mod daemon;
 mod render;
+mod tidy;
 mod tree;
 
 use clap::Parser;

@@ -118,9 +118,14 @@ impl Volume {
         self.segments.transfer().fleet()
     }
 
-    /// The typed metadata below, for those who look and do not change (status, info).
-    pub fn store(&self) -> &Store {
+    /// The typed metadata below, for those who look, and for care in the owner's own process.
+    pub fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// What moves segments, for the same.
+    pub fn transfer(&self) -> &Transfer {
+        self.segments.transfer()
     }
 
     /// Everything written so far is durable.

@@ -1,0 +1,66 @@
+//! The owner of a volume empties its trash: what overwriting and deleting leave is freed within a minute, not when somebody
+//! runs `weft gc`.
+
+use crate::care::now_ms;
+use crate::catalogue::StoreCatalogue;
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use weft_care::Job;
+use weft_vfs::Volume;
+
+/// How often dead segments are looked for.
+const EVERY: Duration = Duration::from_secs(10);
+/// Longer than any read of the owner lasts, and nobody else reads: a node that is silent is given up sooner.
+const GRACE_MS: u64 = 30_000;
+
+/// A thread that empties the trash until this is dropped.
+pub struct Tidying {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Tidying {
+    pub fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<Self> {
+        let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
+        let (stop, stopped) = mpsc::channel();
+        let body = move || {
+            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                if let Err(error) = empty_once(&volume, &runtime) {
+                    tracing::warn!("what deleted files left could not be removed: {error:#}");
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("weft-tidy".into()).spawn(body).context("no thread for tidying")?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Tidying {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that empties the trash panicked");
+        }
+    }
+}
+
+fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle) -> Result<()> {
+    let Some(volume) = volume.upgrade() else { return Ok(()) };
+    // A segment's death must be durable before its shards go: after a crash nothing may refer to it again.
+    volume.store().flush()?;
+    let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone(), BTreeSet::new()));
+    let job = Job::default();
+    let work = weft_care::collect::empty_trash(catalogue, volume.transfer(), &job, GRACE_MS, now_ms()?);
+    let trash = runtime.block_on(work)?;
+    if trash.segment_count > 0 {
+        tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");
+    }
+    Ok(())
+}
