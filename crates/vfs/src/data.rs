@@ -282,7 +282,7 @@ impl Volume {
     pub fn seek(&self, handle: Handle, offset: u64, whence: i32) -> Result<u64, VfsError> {
         let open = self.open_file(handle)?;
         let file = &open.file;
-        let mut state = file.lock();
+        let state = file.lock();
         let size = state.size;
         if offset >= size {
             return Err(VfsError::NoSuchOffset);
@@ -290,7 +290,8 @@ impl Volume {
         let (mut at, mut step) = (offset, SEEK_STEP_BYTES);
         while at < size {
             let window = at..size.min(at.saturating_add(step));
-            let extents = state.extents(&self.store, file.ino, window.clone())?;
+            // Not from the cache, whose windows are small: a hole may be terabytes long.
+            let extents = self.store.extents(file.ino, window.clone())?;
             let mut data: Vec<Range<u64>> =
                 extents.iter().map(|extent| extent.file_offset..extent.file_offset + extent.length).collect();
             let buffered = state.buffer.overlapping(window.clone());
@@ -303,7 +304,8 @@ impl Volume {
                     }
                 }
                 libc::SEEK_HOLE => {
-                    let end = data.iter().fold(at, |end, range| if range.start <= end { end.max(range.end) } else { end });
+                    let end =
+                        data.iter().fold(at, |end, range| if range.start <= end { end.max(range.end) } else { end });
                     if end < window.end {
                         return Ok(end);
                     }
@@ -319,10 +321,7 @@ impl Volume {
 }
 
 /// The parts of the extents that buffered bytes do not replace anyway.
-fn uncovered<'a>(
-    extents: &'a [Extent],
-    buffered: &'a [(u64, Bytes)],
-) -> impl Iterator<Item = Extent> + use<'a> {
+fn uncovered<'a>(extents: &'a [Extent], buffered: &'a [(u64, Bytes)]) -> impl Iterator<Item = Extent> + use<'a> {
     let is_replaced = |extent: &Extent| {
         buffered.iter().any(|(start, bytes)| {
             *start <= extent.file_offset && start + bytes.len() as u64 >= extent.file_offset + extent.length

@@ -5,6 +5,7 @@
 
 use crate::buffer::Buffer;
 use crate::error::VfsError;
+use crate::extents::ExtentCache;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -13,9 +14,6 @@ use std::time::Instant;
 use weft_format::records::{Attributes, Timestamp};
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, MetaError, Store};
-
-/// Bytes of a file whose extents are kept at once; at 4 KiB an extent, at most 4,096 of them.
-const EXTENT_WINDOW_BYTES: u64 = 16 << 20;
 
 /// One regular file in use.
 pub(crate) struct File {
@@ -47,13 +45,7 @@ pub(crate) struct FileState {
     pub replaced: bool,
     /// Unlinked and closed: late bytes are dropped.
     pub gone: bool,
-    extents: ExtentWindow,
-}
-
-#[derive(Default)]
-struct ExtentWindow {
-    range: Range<u64>,
-    extents: Vec<Extent>,
+    extents: ExtentCache,
 }
 
 impl FileState {
@@ -72,26 +64,18 @@ impl FileState {
             error: None,
             replaced: false,
             gone: false,
-            extents: ExtentWindow::default(),
+            extents: ExtentCache::default(),
         }
     }
 
     /// The committed extents that overlap `range`, trimmed to it.
     pub fn extents(&mut self, store: &Store, ino: Ino, range: Range<u64>) -> Result<Vec<Extent>, MetaError> {
-        let window = &mut self.extents;
-        if range.start < window.range.start || range.end > window.range.end {
-            let end = range.end.max(range.start.saturating_add(EXTENT_WINDOW_BYTES));
-            window.extents = store.extents(ino, range.start..end)?;
-            window.range = range.start..end;
-        }
-        let first = window.extents.partition_point(|extent| extent.file_offset + extent.length <= range.start);
-        let overlapping = window.extents[first..].iter().take_while(|extent| extent.file_offset < range.end);
-        Ok(overlapping.map(|extent| trim(extent, &range)).collect())
+        self.extents.overlapping(range, |window| store.extents(ino, window))
     }
 
     /// The store's extents changed.
     pub fn forget_extents(&mut self) {
-        self.extents = ExtentWindow::default();
+        self.extents = ExtentCache::default();
     }
 
     /// Puts what is newer here over what the store said.
@@ -106,17 +90,6 @@ impl FileState {
 
     fn is_idle(&self) -> bool {
         self.buffer.is_empty() && self.travelling.is_empty() && !self.unsaved
-    }
-}
-
-fn trim(extent: &Extent, range: &Range<u64>) -> Extent {
-    let start = extent.file_offset.max(range.start);
-    let end = (extent.file_offset + extent.length).min(range.end);
-    Extent {
-        file_offset: start,
-        length: end - start,
-        segment: extent.segment,
-        segment_offset: extent.segment_offset + (start - extent.file_offset),
     }
 }
 

@@ -10,8 +10,10 @@
 
 mod background;
 mod buffer;
+mod compact;
 mod data;
 pub mod error;
+mod extents;
 mod files;
 mod names;
 pub mod open;
@@ -21,6 +23,7 @@ mod segments;
 pub mod volume;
 mod write_back;
 
+pub use compact::{Compacted, Demand};
 pub use error::VfsError;
 pub use names::POLICY_XATTR;
 pub use policies::policy_for;
