@@ -1,8 +1,12 @@
 //! What a volume does by itself: dirty bytes that have waited long enough travel, what lost its last name is reclaimed,
-//! damage that reads found is noted, and changes of the node list by other programs are taken in.
+//! damage that reads found is noted, changes of the node list by other programs are taken in, and segments that are mostly
+//! dead are compacted.
 
+use crate::compact::{Demand, Pace};
 use crate::files::Reclaimable;
 use crate::volume::{OpenNodes, Volume};
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -13,15 +17,22 @@ const TICK: Duration = Duration::from_millis(200);
 const NODE_WATCH: Duration = Duration::from_secs(1);
 /// Room on nodes is asked anew this often; placement needs it roughly.
 const SPACE_WATCH: Duration = Duration::from_secs(10);
+/// A time without a call of this length counts as quiet.
+const QUIET: Duration = Duration::from_secs(1);
 
-pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>, open_nodes: OpenNodes) -> Vec<JoinHandle<()>> {
-    let (ticking, reclaiming) = (Arc::downgrade(volume), Arc::downgrade(volume));
+pub(crate) fn start(
+    volume: &Arc<Volume>,
+    reclaims: Receiver<Reclaimable>,
+    open_nodes: OpenNodes,
+) -> Vec<JoinHandle<()>> {
+    let (ticking, reclaiming, compacting) = (Arc::downgrade(volume), Arc::downgrade(volume), Arc::downgrade(volume));
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
     };
     vec![
         spawn("weft-tick", Box::new(move || tick(&ticking, &open_nodes))),
         spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims))),
+        spawn("weft-compact", Box::new(move || compact(&compacting))),
     ]
 }
 
@@ -80,5 +91,35 @@ fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
                 }
             }
         }
+    }
+}
+
+fn compact(volume: &Weak<Volume>) {
+    let mut pace = Pace::new(Instant::now());
+    let mut tried = HashSet::new();
+    loop {
+        std::thread::sleep(QUIET);
+        let Some(volume) = volume.upgrade() else { return };
+        if volume.compaction.is_stopping() {
+            return;
+        }
+        let began = Instant::now();
+        if !pace.is_time(began, volume.calls.load(Ordering::Relaxed)) {
+            continue;
+        }
+        let more = match volume.compact(Demand::Worthwhile, &mut tried) {
+            Ok(compacted) => {
+                tracing::debug!(?compacted, "compaction");
+                compacted.chosen_count > 0
+            }
+            Err(error) => {
+                tracing::warn!("compaction: {error}");
+                false
+            }
+        };
+        if !more {
+            tried.clear();
+        }
+        pace.ended(began, Instant::now(), more);
     }
 }

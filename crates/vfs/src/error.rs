@@ -1,10 +1,10 @@
 //! What a file-system call answers besides success: a sentence for people, an errno for the kernel. No other crate of ours
 //! knows errno.
 
+use std::sync::Arc;
 use weft_format::Ino;
 use weft_meta::MetaError;
 use weft_meta::kv::KvError;
-use std::sync::Arc;
 use weft_nodes::NodeErrorKind;
 use weft_transfer::{ReadError, SuspectKind, WriteError};
 
@@ -25,7 +25,13 @@ pub enum VfsError {
     /// Bytes written earlier could not be made durable on enough nodes. They are kept and tried again.
     #[error("{0}")]
     Write(#[from] WriteError),
-    /// The same, told to whoever syncs or writes next.
+    /// Compaction found no node for some shards of a new segment.
+    #[error("a compacted segment would miss {missing_count} shards: compact when every node answers")]
+    ShortCopy {
+        /// How many.
+        missing_count: usize,
+    },
+    /// The same as `Write`, told to whoever syncs or writes next.
     #[error("an earlier write failed: {0}")]
     Earlier(Arc<VfsError>),
     /// No node has taken anything for a long while, and memory for dirty bytes is used up.
@@ -78,7 +84,7 @@ impl VfsError {
             Self::Meta(error) => meta_errno(error),
             Self::Read { .. } => libc::EIO,
             Self::Write(error) if is_full(error) => libc::ENOSPC,
-            Self::Write(_) | Self::Stalled { .. } => libc::EIO,
+            Self::Write(_) | Self::Stalled { .. } | Self::ShortCopy { .. } => libc::EIO,
             Self::Earlier(error) => error.errno(),
             Self::BadHandle(_) => libc::EBADF,
             Self::Invalid(_) | Self::BadPolicy { .. } => libc::EINVAL,

@@ -1,8 +1,10 @@
 //! The volume: one struct, one method per POSIX call, each in the file named after what it is about.
 //!
 //! `names.rs` has names and inodes, `data.rs` reading, writing and cutting files, `write_back.rs` the way from dirty bytes to
-//! segments, `background.rs` what happens by itself, `open.rs` how a volume is put together.
+//! segments, `compact.rs` the way out of segments that are mostly dead, `background.rs` what happens by itself, `open.rs`
+//! how a volume is put together.
 
+use crate::compact::Compaction;
 use crate::data::OpenFile;
 use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
@@ -46,6 +48,9 @@ pub struct Volume {
     pub(crate) policies: Arc<Policies>,
     pub(crate) write_back: Arc<WriteBack>,
     pub(crate) open_files: Mutex<HashMap<u64, Arc<OpenFile>>>,
+    pub(crate) compaction: Compaction,
+    /// How often an open file was asked for: tells whether anybody is at work.
+    pub(crate) calls: AtomicU64,
     next_handle: AtomicU64,
     reclaim: Sender<Reclaimable>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -83,6 +88,8 @@ impl Volume {
             policies,
             write_back,
             open_files: Mutex::default(),
+            compaction: Compaction::default(),
+            calls: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             reclaim,
             threads: Mutex::new(vec![committer]),
@@ -99,6 +106,7 @@ impl Volume {
     /// # Errors
     /// Some bytes could not be written; they are lost when the process ends.
     pub fn shut_down(&self) -> Result<(), VfsError> {
+        self.compaction.stop();
         let outcome = self.write_back.sync_all().and_then(|()| self.reclaim_orphans());
         self.write_back.stop();
         outcome
@@ -162,6 +170,7 @@ impl Volume {
     }
 
     pub(crate) fn open_file(&self, handle: Handle) -> Result<Arc<OpenFile>, VfsError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
         self.open_files.lock().get(&handle.0).cloned().ok_or(VfsError::BadHandle(handle.0))
     }
 

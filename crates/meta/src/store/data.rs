@@ -67,6 +67,14 @@ impl Store {
         })
     }
 
+    /// Up to `limit` extents that end after `from`, ascending and whole: a page of all that a file has.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn extents_from(&self, ino: Ino, from: u64, limit: usize) -> Result<Vec<Extent>, MetaError> {
+        self.view(|txn| txn.overlapping(ino, &(from..u64::MAX), limit))
+    }
+
     /// Sets a file's size (and, with `mode`, clears suid and sgid). Growing leaves a hole. Shrinking removes the
     /// extents and journaled bytes beyond, the last ones first: a crash in between leaves the file longer than asked,
     /// and right up to there. `ctime` also says when segments died.

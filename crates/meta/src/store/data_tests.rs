@@ -367,4 +367,10 @@ fn extents_end_after_their_last_byte() {
     assert_eq!(store.extents(file, 149..150).unwrap(), [extent(149, 1, segment_id(1), 49)]);
     assert_eq!(store.extents(file, 150..1000).unwrap(), []);
     assert_eq!(store.extents(file, 0..100).unwrap(), []);
+    write(&store, file, 200, 50, 2);
+    let [first, second] = [extent(100, 50, segment_id(1), 0), extent(200, 50, segment_id(2), 0)];
+    assert_eq!(store.extents_from(file, 0, 1).unwrap(), [first]);
+    assert_eq!(store.extents_from(file, 149, 10).unwrap(), [first, second]);
+    assert_eq!(store.extents_from(file, 150, 10).unwrap(), [second]);
+    assert_eq!(store.extents_from(file, 250, 10).unwrap(), []);
 }

@@ -1,0 +1,347 @@
+//! Compaction: what still lives of segments that are mostly dead is written together into new segments.
+//!
+//! Overwriting and deleting leave dead bytes in segments, which never change. A segment without a living byte goes to the
+//! trash by itself; a thin one would hold its room for ever. One round:
+//!
+//! ```text
+//! choose (which segments: pure) -> live_runs (what of them lives, and whose it is) -> pack (into new segments: pure)
+//!   -> for each new segment: read, transfer.write, move_extents (one metadata operation), forget cached extents
+//! ```
+//!
+//! The move is conditional: bytes overwritten since they were read stay as they are. The old segments lose their last
+//! bytes by it and go to the trash, where their shards outlast every read that still looks for them there. A crash before
+//! the move leaves shards that nobody names, a crash after it the same file in another place.
+
+use crate::error::VfsError;
+use crate::files::{File, FileState};
+use crate::policies::Policy;
+use crate::request::{milliseconds, now};
+use crate::volume::Volume;
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weft_format::records::SegmentRecord;
+use weft_format::shard::object_bytes;
+use weft_format::{Ino, PolicyId, SegmentId};
+use weft_meta::{Extent, ExtentMove, MetaError};
+use weft_transfer::{Receipt, WriteRequest};
+
+/// Segments of which less than this share lives are compacted: moving it writes less than it frees. `weft gc` counts thin
+/// segments by the same share.
+const THIN_SHARE: (u64, u64) = (1, 2);
+/// By itself a volume compacts only while more than this share of its segments' data is dead, ...
+const DEAD_SHARE: (u64, u64) = (1, 4);
+/// ... and at least this much: less is not worth waking disks for, however small the volume.
+const DEAD_BYTES_MIN: u64 = 64 << 20;
+/// Living bytes that one round moves: a few segments, well under a second of six disks, so that whoever comes meanwhile
+/// does not wait long.
+const ROUND_BYTES: u64 = 32 << 20;
+/// Segments of one round; bounds its memory where each has only a few bytes left.
+const ROUND_SEGMENTS: usize = 1024;
+/// Pieces in one new segment: with 4 KiB each it has the 8 MiB of a full one. Their files are locked while they are moved,
+/// some tens of milliseconds.
+const PIECES_MAX: usize = 2048;
+/// Extents looked at in one go.
+const EXTENTS_PAGE: usize = 1024;
+/// Segments looked at in one go.
+const SEGMENTS_PAGE: usize = 1024;
+
+/// When segments are to be compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// If so much is dead that it is worth the work: what a volume does by itself.
+    Worthwhile,
+    /// Whenever there is a thin segment: somebody asked for it.
+    Any,
+}
+
+/// What a round has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Segments that were chosen; none: nothing is left to do.
+    pub chosen_count: u64,
+    /// Of these, the ones that have no living byte any more.
+    pub emptied_count: u64,
+    /// Living bytes that were moved.
+    pub moved_bytes: u64,
+    /// Bytes of shards that will be gone when the emptied ones' time in the trash is over.
+    pub freed_bytes: u64,
+}
+
+/// What is known of a living segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    segment: SegmentId,
+    live_bytes: u64,
+    data_bytes: u64,
+    /// Bytes of its shards on nodes.
+    stored_bytes: u64,
+}
+
+impl Candidate {
+    fn new(segment: SegmentId, live_bytes: u64, record: &SegmentRecord) -> Self {
+        let shard_count = record.shards.iter().flatten().count() as u64;
+        let stored_bytes = shard_count * object_bytes(record.geometry.payload_bytes());
+        Self { segment, live_bytes, data_bytes: record.geometry.data_bytes, stored_bytes }
+    }
+
+    fn is_thin(&self) -> bool {
+        is_below(self.live_bytes, self.data_bytes, THIN_SHARE)
+    }
+}
+
+fn is_below(part: u64, whole: u64, (numerator, denominator): (u64, u64)) -> bool {
+    u128::from(part) * u128::from(denominator) < u128::from(whole) * u128::from(numerator)
+}
+
+/// The segments to compact now, thinnest first, with at most `live_bytes_max` living bytes together.
+fn choose(
+    mut candidates: Vec<Candidate>,
+    demand: Demand,
+    tried: &HashSet<SegmentId>,
+    live_bytes_max: u64,
+) -> Vec<Candidate> {
+    let data_bytes: u64 = candidates.iter().map(|candidate| candidate.data_bytes).sum();
+    let live_bytes: u64 = candidates.iter().map(|candidate| candidate.live_bytes).sum();
+    let dead_bytes = data_bytes.saturating_sub(live_bytes);
+    let is_worthwhile = dead_bytes >= DEAD_BYTES_MIN && !is_below(dead_bytes, data_bytes, DEAD_SHARE);
+    if demand == Demand::Worthwhile && !is_worthwhile {
+        return Vec::new();
+    }
+    candidates.retain(|candidate| candidate.is_thin() && !tried.contains(&candidate.segment));
+    let share = |a: &Candidate, b: &Candidate| u128::from(a.live_bytes) * u128::from(b.data_bytes);
+    candidates.sort_by(|a, b| share(a, b).cmp(&share(b, a)).then(a.segment.cmp(&b.segment)));
+    let mut room = live_bytes_max;
+    let fits = |candidate: &Candidate| {
+        room = room.checked_sub(candidate.live_bytes)?;
+        Some(*candidate)
+    };
+    candidates.iter().take(ROUND_SEGMENTS).map_while(fits).collect()
+}
+
+/// Living bytes of a file in a segment that is being compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    ino: Ino,
+    extent: Extent,
+}
+
+/// Spreads runs, in their order, over new segments; one that does not fit a segment's end is cut there.
+fn pack(runs: &[Run], segment_bytes: u64) -> Vec<Vec<Run>> {
+    let mut segments: Vec<Vec<Run>> = Vec::new();
+    let mut room = 0;
+    for run in runs {
+        let mut rest = *run;
+        while rest.extent.length > 0 {
+            if room == 0 || segments.last().is_none_or(|segment| segment.len() == PIECES_MAX) {
+                segments.push(Vec::new());
+                room = segment_bytes.max(1);
+            }
+            let (head, tail) = split(rest, room);
+            room -= head.extent.length;
+            segments.last_mut().expect("one was just made").push(head);
+            rest = tail;
+        }
+    }
+    segments
+}
+
+/// The first `bytes` of a run, or all of it, and the rest, which may be empty.
+fn split(run: Run, bytes: u64) -> (Run, Run) {
+    let (mut head, mut tail) = (run, run);
+    head.extent.length = run.extent.length.min(bytes);
+    tail.extent.length -= head.extent.length;
+    tail.extent.file_offset += head.extent.length;
+    tail.extent.segment_offset += head.extent.length;
+    (head, tail)
+}
+
+/// A volume's compaction: one round at a time, none once the volume ends.
+#[derive(Default)]
+pub(crate) struct Compaction {
+    at_work: Mutex<()>,
+    stopping: AtomicBool,
+}
+
+impl Compaction {
+    /// Begins no more segments, and waits for the one at hand.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        drop(self.at_work.lock());
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+impl Volume {
+    /// One round of compaction. Call it until nothing is chosen, with the same `tried`: a segment is tried once.
+    ///
+    /// # Errors
+    /// Metadata fails; nodes do not take every shard of a new segment: it would be less safe than the old ones, which
+    /// then stay. Segments that cannot be read are left as they are, and are no error.
+    pub fn compact(&self, demand: Demand, tried: &mut HashSet<SegmentId>) -> Result<Compacted, VfsError> {
+        let _at_work = self.compaction.at_work.lock();
+        // The old shards stay for a while beside the new ones: writers need room meanwhile.
+        let room = self.statfs()?;
+        let room_bytes = room.blocks_available * u64::from(room.block_bytes) / 2;
+        let chosen = choose(self.living_segments()?, demand, tried, ROUND_BYTES.min(room_bytes));
+        tried.extend(chosen.iter().map(|candidate| candidate.segment));
+        let mut compacted = Compacted { chosen_count: chosen.len() as u64, ..Compacted::default() };
+        let mut unreadable = HashSet::new();
+        for (policy, runs) in self.live_runs(&chosen)? {
+            let policy = self.policies.get(&self.store, policy)?;
+            for runs in pack(&runs, policy.segment_bytes) {
+                if self.compaction.is_stopping() {
+                    return Ok(compacted);
+                }
+                compacted.moved_bytes += self.copy(&policy, &runs, &mut unreadable)?;
+            }
+        }
+        for candidate in chosen {
+            if self.store.live_bytes(candidate.segment)? == 0 {
+                compacted.emptied_count += 1;
+                compacted.freed_bytes += candidate.stored_bytes;
+            }
+        }
+        Ok(compacted)
+    }
+
+    fn living_segments(&self) -> Result<Vec<Candidate>, VfsError> {
+        let mut candidates = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.store.segments_by_live(after, SEGMENTS_PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(candidates) };
+            after = Some(*last);
+            for (segment, live_bytes) in page {
+                if let Some(record) = self.store.segment(segment)? {
+                    candidates.push(Candidate::new(segment, live_bytes, &record));
+                }
+            }
+        }
+    }
+
+    /// What lives in the chosen segments, by the policy of its files, each file's bytes together.
+    fn live_runs(&self, chosen: &[Candidate]) -> Result<BTreeMap<PolicyId, Vec<Run>>, VfsError> {
+        let mut files = BTreeSet::new();
+        for candidate in chosen {
+            files.extend(self.store.files_of_segment(candidate.segment)?);
+        }
+        let chosen: HashSet<SegmentId> = chosen.iter().map(|candidate| candidate.segment).collect();
+        let mut runs: BTreeMap<PolicyId, Vec<Run>> = BTreeMap::new();
+        for ino in files {
+            let attributes = match self.store.attributes(ino) {
+                Ok(attributes) => attributes,
+                Err(MetaError::NotFound) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let runs = runs.entry(attributes.policy).or_default();
+            let mut from = 0;
+            loop {
+                let page = self.store.extents_from(ino, from, EXTENTS_PAGE)?;
+                let live = page.iter().filter(|extent| chosen.contains(&extent.segment));
+                runs.extend(live.map(|extent| Run { ino, extent: *extent }));
+                match page.last().filter(|_| page.len() == EXTENTS_PAGE) {
+                    Some(last) => from = last.end(),
+                    None => break,
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Copies runs into one new segment and lets their files refer to it. Returns how many bytes were moved.
+    fn copy(&self, policy: &Policy, runs: &[Run], unreadable: &mut HashSet<SegmentId>) -> Result<u64, VfsError> {
+        let segment = SegmentId::new(milliseconds(now()), rand::random());
+        let (mut data, mut moves, mut segment_offset) = (Vec::new(), Vec::new(), 0);
+        for Run { ino, extent } in runs.iter().copied() {
+            if unreadable.contains(&extent.segment) {
+                continue;
+            }
+            let range = extent.segment_offset..extent.segment_offset + extent.length;
+            match self.segments.read_bytes(ino, extent.segment, range) {
+                Ok(bytes) => data.push(bytes),
+                Err(error) => {
+                    // One that has died since it was chosen may be gone already.
+                    if self.store.live_bytes(extent.segment)? > 0 {
+                        tracing::warn!(segment = %extent.segment, "could not be compacted: {error}");
+                    }
+                    unreadable.insert(extent.segment);
+                    continue;
+                }
+            }
+            moves.push(ExtentMove { ino, from: extent, to: Extent { segment, segment_offset, ..extent } });
+            segment_offset += extent.length;
+        }
+        if moves.is_empty() {
+            return Ok(0);
+        }
+        let (code, write_margin) = (policy.record.code.clone(), policy.record.write_margin);
+        let request = WriteRequest { segment, code, write_margin, data };
+        let runtime = self.segments.runtime();
+        let receipt = runtime.block_on(self.segments.transfer().write(request))?;
+        if !receipt.missing.is_empty() {
+            runtime.block_on(self.segments.transfer().remove(segment, &receipt.record));
+            return Err(VfsError::ShortCopy { missing_count: receipt.missing.len() });
+        }
+        self.adopt(segment, &receipt, &moves)
+    }
+
+    /// Lets files refer to their bytes' copies in a new segment.
+    fn adopt(&self, segment: SegmentId, receipt: &Receipt, moves: &[ExtentMove]) -> Result<u64, VfsError> {
+        // A file that cannot be opened any more is gone, and the move skips it.
+        let inos: BTreeSet<Ino> = moves.iter().map(|step| step.ino).collect();
+        let files: Vec<Arc<File>> = inos.iter().filter_map(|ino| self.files.open(&self.store, *ino).ok()).collect();
+        // Locked, and in the order of every other who locks several: extents do not move under a truncation's feet.
+        let mut states: Vec<MutexGuard<'_, FileState>> = files.iter().map(|file| file.lock()).collect();
+        let moved = self.store.move_extents(moves, &[(segment, receipt.record.clone())], now());
+        states.iter_mut().for_each(|state| state.forget_extents());
+        drop(states);
+        for file in files {
+            let ino = file.ino;
+            drop(file);
+            self.reclaim_if(self.files.close(ino));
+        }
+        Ok(moved?)
+    }
+}
+
+/// A mount looks this often whether there is something worth compacting: looking reads every segment's record.
+const LOOK_EVERY: Duration = Duration::from_secs(600);
+/// A round waits until no file was read or written for one step of the background's clock, but no longer than this: a
+/// volume that never rests gets its room back too, half a MiB a second.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// After a round compaction rests so many times as long as the round took: it uses a quarter of the disks at most.
+const REST_FACTOR: u32 = 3;
+
+/// When a mount's rounds are. Pure: time and the count of calls come from outside.
+pub(crate) struct Pace {
+    due: Instant,
+    calls_seen: u64,
+}
+
+impl Pace {
+    pub fn new(now: Instant) -> Self {
+        Self { due: now + LOOK_EVERY, calls_seen: 0 }
+    }
+
+    /// Is a round to begin? Asked once a second; `calls` is how often files were ever read or written.
+    pub fn is_time(&mut self, now: Instant, calls: u64) -> bool {
+        let was_quiet = std::mem::replace(&mut self.calls_seen, calls) == calls;
+        now >= self.due && (was_quiet || now >= self.due + PATIENCE)
+    }
+
+    /// A round that began at `began` has ended. `more`: it found something to do, and there may be more.
+    pub fn ended(&mut self, began: Instant, now: Instant, more: bool) {
+        let took = now.saturating_duration_since(began);
+        self.due = if more { now + took * REST_FACTOR } else { now + LOOK_EVERY };
+    }
+}
+
+#[cfg(test)]
+#[path = "compact_tests.rs"]
+mod tests;

@@ -1,0 +1,92 @@
+use super::*;
+
+const MIB: u64 = 1 << 20;
+
+fn candidate(number: u128, live_mib: u64, data_mib: u64) -> Candidate {
+    let (live_bytes, data_bytes) = (live_mib * MIB, data_mib * MIB);
+    Candidate { segment: SegmentId(number), live_bytes, data_bytes, stored_bytes: data_bytes }
+}
+
+fn chosen(candidates: Vec<Candidate>, demand: Demand, tried: &[u128], live_mib: u64) -> Vec<u128> {
+    let tried = tried.iter().map(|number| SegmentId(*number)).collect();
+    choose(candidates, demand, &tried, live_mib * MIB).iter().map(|candidate| candidate.segment.0).collect()
+}
+
+#[test]
+fn the_thinnest_come_first_and_those_half_alive_never() {
+    let all = vec![candidate(1, 4, 8), candidate(2, 3, 8), candidate(3, 1, 8), candidate(4, 2, 32)];
+    assert_eq!(chosen(all.clone(), Demand::Any, &[], 100), [4, 3, 2]);
+    assert_eq!(chosen(all.clone(), Demand::Any, &[4], 100), [3, 2]);
+    assert_eq!(chosen(all, Demand::Any, &[2, 3, 4], 100), [0u128; 0]);
+}
+
+#[test]
+fn no_more_is_moved_than_asked() {
+    let all = vec![candidate(1, 1, 8), candidate(2, 2, 8), candidate(3, 3, 8)];
+    assert_eq!(chosen(all.clone(), Demand::Any, &[], 3), [1, 2]);
+    assert_eq!(chosen(all.clone(), Demand::Any, &[], 2), [1]);
+    assert_eq!(chosen(all, Demand::Any, &[], 0), [0u128; 0]);
+    let many = (0..5000).map(|number| candidate(number, 0, 8)).collect();
+    assert_eq!(chosen(many, Demand::Any, &[], 1).len(), ROUND_SEGMENTS);
+}
+
+#[test]
+fn by_itself_only_what_is_worth_it() {
+    let with_full = |full_count: u128, thin: Candidate| -> Vec<Candidate> {
+        (10..10 + full_count).map(|number| candidate(number, 32, 32)).chain([thin]).collect()
+    };
+    // A small volume, mostly dead.
+    assert_eq!(chosen(vec![candidate(1, 1, 64)], Demand::Worthwhile, &[], 100), [0u128; 0]);
+    assert_eq!(chosen(vec![candidate(1, 1, 65)], Demand::Worthwhile, &[], 100), [1]);
+    // 64 of 256 MiB are a quarter, of 288 MiB less.
+    assert_eq!(chosen(with_full(5, candidate(1, 32, 96)), Demand::Worthwhile, &[], 100), [1]);
+    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Worthwhile, &[], 100), [0u128; 0]);
+    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Any, &[], 100), [1]);
+}
+
+#[test]
+fn new_segments_are_full_and_hold_every_byte_in_order() {
+    let run = |number: u64, length: u64| Run {
+        ino: Ino(number),
+        extent: Extent { file_offset: number * 1000, length, segment: SegmentId(1), segment_offset: number * 100 },
+    };
+    let runs = [run(1, 30), run(2, 100), run(3, 250), run(4, 1)];
+    let packed = pack(&runs, 100);
+    let bytes = |segment: &Vec<Run>| segment.iter().map(|run| run.extent.length).sum::<u64>();
+    assert_eq!(packed.iter().map(bytes).collect::<Vec<_>>(), [100, 100, 100, 81]);
+    let mut rest = packed.concat().into_iter();
+    for run in runs {
+        let mut extent = run.extent;
+        while extent.length > 0 {
+            let part = rest.next().expect("a part");
+            assert_eq!(part, Run { ino: run.ino, extent: Extent { length: part.extent.length, ..extent } });
+            extent.length -= part.extent.length;
+            extent.file_offset += part.extent.length;
+            extent.segment_offset += part.extent.length;
+        }
+    }
+    assert_eq!(rest.next(), None);
+    let small: Vec<Run> = (0..=PIECES_MAX as u64).map(|number| run(number, 1)).collect();
+    assert_eq!(pack(&small, 1 << 20).iter().map(Vec::len).collect::<Vec<_>>(), [PIECES_MAX, 1]);
+    assert_eq!(pack(&[], 100), Vec::<Vec<Run>>::new());
+}
+
+#[test]
+fn rounds_wait_for_quiet_but_not_for_ever() {
+    let start = Instant::now();
+    let second = Duration::from_secs(1);
+    let mut pace = Pace::new(start);
+    assert!(!pace.is_time(start + second, 0), "a mount that has just begun has other things to do");
+    let due = start + LOOK_EVERY;
+    assert!(!pace.is_time(due, 5), "somebody was at work");
+    assert!(!pace.is_time(due + second, 6));
+    assert!(pace.is_time(due + 2 * second, 6), "nobody was");
+    assert!(pace.is_time(due + PATIENCE, 7), "somebody always is");
+    let began = due + PATIENCE;
+    pace.ended(began, began + second, true);
+    assert!(!pace.is_time(began + 2 * second, 7) && !pace.is_time(began + 3 * second, 7), "it rests");
+    assert!(pace.is_time(began + (1 + REST_FACTOR) * second, 7));
+    pace.ended(began, began + second, false);
+    assert!(!pace.is_time(began + LOOK_EVERY, 7));
+    assert!(pace.is_time(began + second + LOOK_EVERY, 7));
+}
