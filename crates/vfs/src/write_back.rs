@@ -207,7 +207,8 @@ impl WriteBack {
                 && data.len() < PIECES_PER_SEGMENT_MAX
             {
                 let mut state = file.lock();
-                let (bytes_left, pieces_left) = (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX - data.len());
+                let (bytes_left, pieces_left) =
+                    (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX - data.len());
                 let pieces = depart(&mut state, &voyage, voyage.bytes, bytes_left, pieces_left);
                 let is_all = state.buffer.dirty_bytes() == 0;
                 drop(state);
@@ -577,11 +578,7 @@ fn file_commit(ino: Ino, state: &FileState, segment: SegmentId, extents: Vec<wef
 }
 
 /// What becomes of the journal's pages that the extents touch: rewritten with what is still only there, or dropped.
-fn journal_after(
-    buffer: &Buffer,
-    held: &BTreeSet<u64>,
-    extents: &[weft_meta::Extent],
-) -> (Vec<JournalPage>, Vec<u64>) {
+fn journal_after(buffer: &Buffer, held: &BTreeSet<u64>, extents: &[weft_meta::Extent]) -> (Vec<JournalPage>, Vec<u64>) {
     let (mut keep, mut drop) = (Vec::new(), Vec::new());
     let mut next = 0;
     for extent in extents {

@@ -7,7 +7,7 @@ use rand::{Rng, SeedableRng};
 use support::{CALLER, World};
 use weft_format::Ino;
 use weft_format::records::Kind;
-use weft_vfs::{AttributeChange, Volume, VfsError};
+use weft_vfs::{AttributeChange, VfsError, Volume};
 
 fn names(volume: &Volume, ino: Ino) -> Vec<String> {
     let entries = volume.read_directory(ino, 0, 1000).expect("lists");
@@ -96,7 +96,8 @@ fn shutting_down_loses_no_byte() {
     let world = World::new("rs:4+2", 6);
     let content = |i: usize| vec![i as u8 + 1; i * 1_234_567 % 900_000 + 1];
     for i in 0..80 {
-        let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, format!("f{i}").as_bytes(), 0o644, 0).expect("creates");
+        let (_, handle) =
+            world.volume.create(&CALLER, Ino::ROOT, format!("f{i}").as_bytes(), 0o644, 0).expect("creates");
         for (at, part) in content(i).chunks(random.random_range(1000..200_000)).scan(0, |at, part| {
             let here = *at;
             *at += part.len();

@@ -86,7 +86,8 @@ pub fn memory_nodes(count: u128) -> Members {
         .map(|i| {
             let name = format!("n{i}");
             let id = NodeId(i);
-            let node: Arc<dyn Node> = Arc::new(MemoryNode::new(&name, NodeIdentity { volume: VOLUME, node: id }, NODE_BYTES));
+            let node: Arc<dyn Node> =
+                Arc::new(MemoryNode::new(&name, NodeIdentity { volume: VOLUME, node: id }, NODE_BYTES));
             let record = NodeRecord {
                 url: format!("memory:{name}"),
                 domain: name.clone(),
@@ -115,7 +116,8 @@ impl World {
 
     /// Opens a volume over what is there, as a mount does.
     pub fn open(kv: Arc<RecordingKv>, nodes: Members) -> World {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let fleet = Arc::new(Fleet::new(nodes.clone()));
         let transfer = Transfer::new(VOLUME, fleet, weft_transfer::Settings::default(), runtime.handle().clone());
         let members = nodes.clone();
