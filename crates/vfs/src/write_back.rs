@@ -116,6 +116,9 @@ impl WriteBack {
 
     /// Puts bytes into a file's buffer; starts their journey if there are enough of them.
     pub fn write(&self, file: &Arc<File>, offset: u64, data: &[u8]) -> Result<(), VfsError> {
+        if data.is_empty() {
+            return Ok(());
+        }
         self.wait_for_room()?;
         let mut state = file.lock();
         let held_before = state.buffer.held_bytes();
@@ -192,32 +195,28 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Sends off the dirty bytes of many small files together.
+    /// Sends off the dirty bytes of many small files together. They come by inode, as [`Self::commit`] locks them.
     fn send_together(&self, files: Vec<Arc<File>>, policy: PolicyId) -> Result<(), VfsError> {
         let policy = self.policies.get(&self.store, policy)?;
         let mut queue = VecDeque::from(files);
         while !queue.is_empty() {
-            let group = queue.iter().take(FILES_PER_SEGMENT_MAX).cloned().collect();
-            let mut voyage = self.new_voyage(group);
+            let group: Vec<Arc<File>> = queue.iter().take(FILES_PER_SEGMENT_MAX).cloned().collect();
+            // All of them are locked until the segment is on its way: another that carries bytes of one of them departs, and
+            // is counted, before or after this one.
+            let mut states: Vec<MutexGuard<'_, FileState>> = group.iter().map(|file| file.lock()).collect();
+            let mut voyage = self.new_voyage(group.clone());
             voyage.files.clear();
             let mut data: Vec<bytes::Bytes> = Vec::new();
-            while let Some(file) = queue.front()
-                && voyage.files.len() < FILES_PER_SEGMENT_MAX
-                && voyage.bytes < policy.segment_bytes
-                && data.len() < PIECES_PER_SEGMENT_MAX
-            {
-                let mut state = file.lock();
-                let (bytes_left, pieces_left) =
-                    (policy.segment_bytes - voyage.bytes, PIECES_PER_SEGMENT_MAX - data.len());
-                let pieces = depart(&mut state, &voyage, voyage.bytes, bytes_left, pieces_left);
-                let is_all = state.buffer.dirty_bytes() == 0;
-                drop(state);
+            for (file, state) in group.iter().zip(&mut states) {
+                let bytes_left = policy.segment_bytes - voyage.bytes;
+                let pieces_left = PIECES_PER_SEGMENT_MAX - data.len();
+                let pieces = depart(state, &voyage, voyage.bytes, bytes_left, pieces_left);
                 if !pieces.is_empty() {
                     voyage.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                     data.extend(pieces);
                     voyage.files.push(file.clone());
                 }
-                if !is_all {
+                if state.buffer.dirty_bytes() > 0 {
                     // The rest of it opens the next segment.
                     break;
                 }
