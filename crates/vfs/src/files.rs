@@ -36,6 +36,8 @@ pub(crate) struct FileState {
     pub buffer: Buffer,
     /// Segments on their way that carry bytes of this file.
     pub travelling: BTreeSet<SegmentId>,
+    /// How many segments came back unwritten.
+    pub turned_back_count: u64,
     /// Pages of this file that the journal holds.
     pub journal_pages: BTreeSet<u64>,
     pub dirty_since: Option<Instant>,
@@ -59,6 +61,7 @@ impl FileState {
             unsaved: false,
             buffer: Buffer::default(),
             travelling: BTreeSet::new(),
+            turned_back_count: 0,
             journal_pages: BTreeSet::new(),
             dirty_since: None,
             error: None,

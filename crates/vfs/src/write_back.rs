@@ -272,8 +272,13 @@ impl WriteBack {
             match &failure {
                 None => self.note_held(state.buffer.arrive(voyage.segment), 0),
                 Some(error) => {
+                    let unjournaled_bytes = state.buffer.unjournaled_bytes();
                     state.buffer.turn_back(voyage.segment);
-                    state.error = Some(error.clone());
+                    state.turned_back_count += 1;
+                    // Bytes that the journal holds are durable all the same.
+                    if state.buffer.unjournaled_bytes() > unjournaled_bytes {
+                        state.error = Some(error.clone());
+                    }
                     state.dirty_since = Some(Instant::now());
                     self.dirty.lock().insert(file.ino, file.clone());
                 }
@@ -353,18 +358,30 @@ impl WriteBack {
     /// with later changes of metadata, but not yet forced to the disk.
     pub fn make_recoverable(&self, file: &Arc<File>) -> Result<(), VfsError> {
         let mut state = file.lock();
+        let size = state.size;
+        let mut is_late = false;
         loop {
-            if !self.fits_journal(&state) {
-                self.send_file(file, &mut state, 1)?;
-            }
-            self.wait_settled(file, &mut state)?;
-            // More may have been written while waiting.
-            if state.buffer.unjournaled_bytes() == 0 || self.fits_journal(&state) {
+            // The journal commits the size too, which must not run ahead of bytes on their way.
+            let fits = self.fits_journal(&state);
+            if fits && state.travelling.is_empty() {
+                if state.unsaved || state.buffer.unjournaled_bytes() > 0 {
+                    self.journal(file, &mut state)?;
+                }
+                take_error(&mut state)?;
                 break;
             }
-        }
-        if state.unsaved {
-            self.journal(file, &mut state)?;
+            // Few bytes stay behind for the journal, but only once: while others write, something is always on its way.
+            let all_sent = !fits || is_late;
+            if all_sent {
+                self.send_file(file, &mut state, 1)?;
+            }
+            is_late = true;
+            let turned_back_count = state.turned_back_count;
+            self.wait_settled(file, &mut state)?;
+            let is_there = state.turned_back_count == turned_back_count && state.committed_size >= size.min(state.size);
+            if all_sent && is_there {
+                break;
+            }
         }
         drop(state);
         self.files.settle(file.ino);
@@ -372,8 +389,9 @@ impl WriteBack {
     }
 
     fn fits_journal(&self, state: &FileState) -> bool {
-        state.buffer.unjournaled_bytes() <= JOURNALED_FSYNC_BYTES_MAX
-            && self.journal_bytes.load(Ordering::Relaxed) < JOURNAL_BYTES_MAX
+        let bytes = state.buffer.unjournaled_bytes();
+        let has_room = self.journal_bytes.load(Ordering::Relaxed) < JOURNAL_BYTES_MAX;
+        bytes == 0 || (bytes <= JOURNALED_FSYNC_BYTES_MAX && has_room)
     }
 
     fn wait_settled(&self, file: &File, state: &mut MutexGuard<'_, FileState>) -> Result<(), VfsError> {
@@ -381,10 +399,7 @@ impl WriteBack {
         while !state.travelling.is_disjoint(&awaited) {
             file.settled.wait(state);
         }
-        match state.error.take() {
-            Some(error) => Err(VfsError::Earlier(error)),
-            None => Ok(()),
-        }
+        take_error(state)
     }
 
     /// One transaction with the dirty bytes that the journal does not hold yet, and the file's size and times.
@@ -551,6 +566,14 @@ impl WriteBack {
 
 /// Files with more than this travel alone: sharing a segment would save them nothing.
 const LARGE_BYTES: u64 = 1 << 20;
+
+/// An earlier failure is told once.
+fn take_error(state: &mut FileState) -> Result<(), VfsError> {
+    match state.error.take() {
+        Some(error) => Err(VfsError::Earlier(error)),
+        None => Ok(()),
+    }
+}
 
 fn depart(
     state: &mut FileState,
