@@ -307,14 +307,18 @@ impl Buffer {
         pages
     }
 
-    /// What the journal must hold of `page`: every dirty byte of it, or (`only_journaled`) those it holds already.
-    /// `None` where there is nothing.
-    pub fn journal_page(&self, page: u64, only_journaled: bool) -> Option<JournalPage> {
+    /// What the journal must hold of `page`: every dirty byte of it, or, once `committed` is, those that it holds already
+    /// and that are not there. `None` where there is nothing.
+    pub fn journal_page(&self, page: u64, committed: Option<SegmentId>) -> Option<JournalPage> {
         let range = page * JOURNAL_PAGE_BYTES..(page + 1) * JOURNAL_PAGE_BYTES;
         let mut ranges: Vec<(u16, Vec<u8>)> = Vec::new();
         for (start, bytes) in self.overlapping(range.clone()) {
-            let piece = self.pieces.range(..=start).next_back().map(|(_, piece)| piece);
-            if piece.is_some_and(|piece| piece.home.is_some() || (only_journaled && !piece.journaled)) {
+            let Some((_, piece)) = self.pieces.range(..=start).next_back() else { continue };
+            let belongs = match committed {
+                None => piece.home.is_none(),
+                Some(segment) => piece.journaled && piece.home.is_none_or(|home| home.segment != segment),
+            };
+            if !belongs {
                 continue;
             }
             let within = (start - range.start) as u16;

@@ -111,16 +111,16 @@ fn journal_pages_carry_exactly_the_dirty_bytes_of_a_page() {
     buffer.write(4090, &[1; 12]);
     buffer.write(8000, &[2; 10]);
     assert_eq!(buffer.unjournaled_pages(), vec![0, 1]);
-    let page = buffer.journal_page(1, false).unwrap();
+    let page = buffer.journal_page(1, None).unwrap();
     assert_eq!(page.ranges, vec![(0, vec![1; 6]), (8000 - 4096, vec![2; 10])]);
     buffer.mark_journaled();
     assert_eq!(buffer.unjournaled_bytes(), 0);
     buffer.write(8001, &[3]);
     assert_eq!(buffer.unjournaled_pages(), vec![1]);
-    let held = buffer.journal_page(1, true).unwrap();
+    let held = buffer.journal_page(1, Some(SegmentId(9))).unwrap();
     assert_eq!(held.ranges, vec![(0, vec![1; 6]), (3904, vec![2]), (3906, vec![2; 8])]);
     let mut again = Buffer::default();
-    again.replay(&buffer.journal_page(1, false).unwrap());
+    again.replay(&buffer.journal_page(1, None).unwrap());
     assert_eq!(again.dirty_bytes(), 16);
     assert_eq!(again.unjournaled_bytes(), 0);
 }
@@ -133,4 +133,17 @@ fn many_small_appends_grow_one_piece_and_a_full_piece_starts_another() {
     }
     assert_eq!(buffer.dirty_piece_count(), 3);
     assert_eq!(buffer.held_bytes(), 600 * 4096);
+}
+
+/// A page's bytes may set off in two segments: what one of them carries stays in the journal when the other is committed.
+#[test]
+fn the_journal_keeps_what_travels_elsewhere() {
+    let mut buffer = Buffer::default();
+    buffer.write(0, b"first");
+    buffer.write(100, b"second");
+    buffer.mark_journaled();
+    buffer.depart(SegmentId(1), 0, u64::MAX, 1);
+    buffer.depart(SegmentId(2), 0, u64::MAX, 1);
+    let left = buffer.journal_page(0, Some(SegmentId(1))).unwrap();
+    assert_eq!(left.ranges, [(100, b"second".to_vec())]);
 }

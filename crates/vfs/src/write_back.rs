@@ -409,7 +409,7 @@ impl WriteBack {
         }
         let pages = state.buffer.unjournaled_pages();
         let journal: Vec<JournalPage> =
-            pages.iter().filter_map(|&page| state.buffer.journal_page(page, false)).collect();
+            pages.iter().filter_map(|&page| state.buffer.journal_page(page, None)).collect();
         let commit = FileCommit {
             ino: file.ino,
             extents: Vec::new(),
@@ -595,12 +595,17 @@ fn file_commit(ino: Ino, state: &FileState, segment: SegmentId, extents: Vec<wef
     let is_last = state.buffer.held_bytes() == state.buffer.held_of(segment);
     let end = extents.last().map_or(0, |extent| extent.file_offset + extent.length);
     let size = if is_last { state.size } else { state.committed_size.max(end).min(state.size) };
-    let (journal, journal_drop) = journal_after(&state.buffer, &state.journal_pages, &extents);
+    let (journal, journal_drop) = journal_after(&state.buffer, &state.journal_pages, segment, &extents);
     FileCommit { ino, extents, size, mtime: state.mtime, ctime: state.ctime, mode: None, journal, journal_drop }
 }
 
 /// What becomes of the journal's pages that the extents touch: rewritten with what is still only there, or dropped.
-fn journal_after(buffer: &Buffer, held: &BTreeSet<u64>, extents: &[weft_meta::Extent]) -> (Vec<JournalPage>, Vec<u64>) {
+fn journal_after(
+    buffer: &Buffer,
+    held: &BTreeSet<u64>,
+    segment: SegmentId,
+    extents: &[weft_meta::Extent],
+) -> (Vec<JournalPage>, Vec<u64>) {
     let (mut keep, mut drop) = (Vec::new(), Vec::new());
     let mut next = 0;
     for extent in extents {
@@ -610,7 +615,7 @@ fn journal_after(buffer: &Buffer, held: &BTreeSet<u64>, extents: &[weft_meta::Ex
             continue;
         }
         for &page in held.range(first..=last) {
-            match buffer.journal_page(page, true) {
+            match buffer.journal_page(page, Some(segment)) {
                 Some(rest) => keep.push(rest),
                 None => drop.push(page),
             }
