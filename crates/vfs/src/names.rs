@@ -41,16 +41,20 @@ impl Volume {
     /// # Errors
     /// No such inode.
     pub fn attributes(&self, ino: Ino) -> Result<Attributes, VfsError> {
-        Ok(self.newest(self.store.attributes(ino)?))
+        let Some(file) = self.files.peek(ino) else { return Ok(self.store.attributes(ino)?) };
+        // Under the file's lock: between the store's word and the file's, a commit would take from both.
+        let state = file.lock();
+        let mut attributes = self.store.attributes(ino)?;
+        state.overlay(&mut attributes);
+        Ok(attributes)
     }
 
-    fn newest(&self, mut attributes: Attributes) -> Attributes {
-        if attributes.kind == Kind::File
-            && let Some(file) = self.files.peek(attributes.ino)
-        {
-            file.lock().overlay(&mut attributes);
+    /// The store's attributes, or newer ones. A file that was in use may have been committed since the store was asked.
+    fn newest(&self, attributes: Attributes) -> Attributes {
+        match attributes.kind {
+            Kind::File => self.attributes(attributes.ino).unwrap_or(attributes),
+            _ => attributes,
         }
-        attributes
     }
 
     /// chmod, chown, utimens and truncate in one. Permissions were checked by the caller's kernel.

@@ -4,6 +4,7 @@ mod support;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use std::sync::atomic::{AtomicBool, Ordering};
 use support::{CALLER, World};
 use weft_format::Ino;
 use weft_format::records::Kind;
@@ -170,4 +171,34 @@ fn setting_an_owner_or_writing_clears_set_user_id() {
     volume.set_attributes(attributes.ino, &chmod).expect("chmods");
     volume.write(handle, 0, b"x", true).expect("writes");
     assert_eq!(volume.attributes(attributes.ino).expect("stats").mode, 0o755);
+}
+
+/// A commit between the store's answer and the file's must not show the size before the write.
+#[test]
+fn a_size_that_was_seen_is_never_unseen() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::SeqCst) {
+                volume.sync().expect("syncs");
+            }
+        });
+        let (attributes, mut handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let mut stale = 0;
+        for size in 1..3000 {
+            volume.write(handle, size - 1, b"x", false).expect("writes");
+            volume.release(handle);
+            for _ in 0..3 {
+                stale += usize::from(volume.attributes(attributes.ino).expect("stats").size != size);
+                stale += usize::from(volume.lookup(Ino::ROOT, b"file").expect("is there").size != size);
+                let listed = volume.read_directory(Ino::ROOT, 0, 10).expect("lists");
+                stale += usize::from(listed[2].attributes.size != size);
+            }
+            handle = volume.open(attributes.ino, 0).expect("opens");
+        }
+        is_done.store(true, Ordering::SeqCst);
+        assert_eq!(stale, 0, "answers that were old");
+    });
 }
