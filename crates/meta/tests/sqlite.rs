@@ -45,6 +45,8 @@ fn a_store_is_made_once_and_refused_with_a_sentence_where_it_is_none() {
     SqliteKv::create(&path).unwrap();
     open(&path, Access::Owner).commit(set(b"k", b"v")).unwrap();
     assert!(matches!(SqliteKv::create(&path), Err(OpenError::Exists(_))));
+    let nowhere = folder.path().join("no/such/place");
+    assert!(matches!(SqliteKv::create(&nowhere), Err(OpenError::NoFolder(_))));
     assert_eq!(get(&open(&path, Access::Shared), b"k").as_deref(), Some(&b"v"[..]), "a refused create changes nothing");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "the store and its owner file: {names:?}");

@@ -6,7 +6,7 @@ use super::Failure;
 use crate::kv::KvError;
 use crate::owner::OwnerError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::RenameFlags;
+use rustix::fs::{Access, RenameFlags};
 use std::fmt::Write as _;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -37,6 +37,12 @@ pub enum OpenError {
     /// The file is something else.
     #[error("{} is not a metadata store of WeftFS; check the path", .0.display())]
     NotOurs(PathBuf),
+    /// The folder that it should be in does not exist.
+    #[error("there is no folder {}: make it with `mkdir -p`, or correct the path", .0.display())]
+    NoFolder(PathBuf),
+    /// Opened for writing, by everybody: readers take locks too.
+    #[error("{} cannot be written by this user: run this as its owner, or see to the permissions of it and its folder", .0.display())]
+    Denied(PathBuf),
     /// The file was written by a newer program.
     #[error("{} has metadata format {found}, and this program knows up to {FORMAT_VERSION}; use a newer weft", path.display())]
     Newer {
@@ -61,6 +67,11 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
         if taken.symlink_metadata().is_ok() {
             return Err(OpenError::Exists(taken));
         }
+    }
+    if let Some(folder) = path.parent()
+        && !folder.is_dir()
+    {
+        return Err(OpenError::NoFolder(folder.to_path_buf()));
     }
     let draft = beside(&path, &format!("-new-{}", std::process::id()));
     let made = make(&draft).map_err(|error| sql_error(&path, error)).and_then(|()| publish(&draft, &path));
@@ -102,6 +113,7 @@ pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
     let path = absolute(path)?;
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::Missing(path)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(OpenError::Denied(path)),
         Err(error) => return Err(failed(&path, error).into()),
         Ok(metadata) if !metadata.is_file() || metadata.len() == 0 => return Err(OpenError::NotOurs(path)),
         Ok(_) => {}
@@ -197,11 +209,28 @@ fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
         return OpenError::NotOurs(path.to_path_buf());
     }
+    if is_denied(path, &error) {
+        return OpenError::Denied(path.to_path_buf());
+    }
     OpenError::Engine(match Failure::from(error) {
         Failure::Full => KvError::Full { store: path.display().to_string() },
         Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
         Failure::Conflict => KvError::Conflict,
     })
+}
+
+fn is_denied(path: &Path, error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => true,
+        // For whatever reason: ask the system, without a descriptor (see `probe`).
+        Some(ErrorCode::CannotOpen) => {
+            let needs = Access::READ_OK | Access::WRITE_OK;
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            let denied = |path: &Path| rustix::fs::access(path, needs) == Err(rustix::io::Errno::ACCESS);
+            denied(path) || denied(folder)
+        }
+        _ => false,
+    }
 }
 
 fn failed(path: &Path, detail: impl ToString) -> KvError {
