@@ -2,11 +2,11 @@
 //! more than metadata: what the caller may not do though its permission bits allow it, and files that are newer here.
 
 use crate::error::VfsError;
-use crate::policies::policy_for;
+use crate::policies::{Policy, policy_for};
 use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
 use crate::volume::Volume;
 use weft_format::Ino;
-use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
 use weft_meta::{MetaError, NewInode, RenameFlags, SetAttributes, XattrMode};
 
 /// As on every Unix; the kernel lets FUSE file systems have longer ones.
@@ -328,9 +328,16 @@ impl Volume {
     /// What is made in this directory from now on is kept by this policy.
     ///
     /// # Errors
-    /// Not a directory; a code that is none of ours.
+    /// Not a directory; a code that is none of ours, or needs more nodes than there are: what is made under such a policy
+    /// could never be written.
     pub fn set_policy(&self, directory: Ino, code: &str) -> Result<(), VfsError> {
-        self.store.set_policy(directory, &policy_for(code)?, now())?;
+        let policy = Policy::new(policy_for(code)?)?;
+        let nodes = self.store.nodes()?.iter().filter(|(_, node)| node.state == NodeState::Active).count();
+        if nodes < policy.nodes {
+            let detail = format!("it needs {} nodes and the volume has {nodes}: add nodes first", policy.nodes);
+            return Err(VfsError::BadPolicy { code: policy.record.code, detail });
+        }
+        self.store.set_policy(directory, &policy.record, now())?;
         Ok(())
     }
 

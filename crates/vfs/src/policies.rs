@@ -36,6 +36,8 @@ pub(crate) struct Policy {
     pub segment_bytes: u64,
     /// Data bytes per stored byte.
     pub efficiency: f64,
+    /// Nodes that a segment's shards go to.
+    pub nodes: usize,
 }
 
 /// Policies never change once they have a number, so they are cached for ever.
@@ -64,6 +66,6 @@ impl Policy {
         let shape = code.shape();
         let segment_bytes = (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
-        Ok(Self { record, segment_bytes, efficiency })
+        Ok(Self { record, segment_bytes, efficiency, nodes: shape.n })
     }
 }
