@@ -150,7 +150,7 @@ pub fn survival(tally: &Tally) -> String {
 
 fn losses(margin: usize) -> String {
     match margin {
-        0 => "as things are, and not the loss of any 1 more node".into(),
+        0 => "the loss of 0 more nodes: the next one lost may take data with it".into(),
         1 => "the loss of any 1 more node".into(),
         more => format!("the loss of any {more} more nodes"),
     }
@@ -178,7 +178,7 @@ pub fn troubles(tally: &Tally) -> Vec<String> {
                 count(segment_count, "segment"),
                 count(paths.len() as u64, "file")
             ));
-            lines.extend(paths.iter().take(shown).map(|path| format!("  {path}")));
+            lines.extend(paths.iter().take(shown).map(|path| format!("  {}", render::line(path))));
             if paths.len() > shown {
                 lines.push(format!("  ... and {} more", paths.len() - shown));
             }

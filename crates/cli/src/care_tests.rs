@@ -34,6 +34,11 @@ fn the_first_line_of_status() {
     assert_eq!(survival(&tally), "every file survives the loss of any 2 more nodes");
     let tally = Tally { margin: Some(1), ..tally };
     assert_eq!(survival(&tally), "every file survives the loss of any 1 more node");
+    let bare = Tally { margin: Some(0), ..tally.clone() };
+    assert_eq!(
+        survival(&bare),
+        "every file survives the loss of 0 more nodes: the next one lost may take data with it"
+    );
     let lost_paths = ["/a".to_owned(), "/b".to_owned(), "/c".to_owned()].into();
     let lost = Tally { lost_count: 2, lost_paths, ..tally.clone() };
     assert_eq!(

@@ -70,16 +70,6 @@ pub enum Command {
     Bench(bench::Arguments),
 }
 
-impl Command {
-    /// What is logged unless WEFT_LOG says otherwise: a mount tells its story, other commands only troubles.
-    pub fn log_level(&self) -> &'static str {
-        match self {
-            Command::Mount(_) => "info",
-            _ => "warn",
-        }
-    }
-}
-
 /// Runs the command; an error ends as one sentence.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {

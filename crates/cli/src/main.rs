@@ -29,22 +29,69 @@ mod tidy;
 mod tree;
 
 use clap::Parser;
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
-use tracing_subscriber::EnvFilter;
+use std::sync::{Mutex, PoisonError};
+use tracing::callsite::Identifier;
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Metadata};
+use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 fn main() -> ExitCode {
-    let arguments = commands::Arguments::parse();
-    // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
-    let filter = EnvFilter::try_from_env("WEFT_LOG").unwrap_or_else(|_| EnvFilter::new(arguments.command.log_level()));
-    let colour = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_writer(std::io::stderr).init();
+    let arguments = match commands::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // clap's own status is 2, which says `degraded` here. Where its text cannot be written nobody reads it.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    log(&arguments.command);
     match commands::run(arguments.command) {
         Ok(code) => code,
         Err(error) if commands::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("weft: {error:#}");
+            eprintln!("weft: {}", render::sentence(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Where what the crates log goes: standard error. Of a mount everything, with times; of other commands each kind of trouble
+/// once, since what is true of one segment is true of thousands.
+fn log(command: &commands::Command) {
+    let lines =
+        tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry();
+    // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
+    match EnvFilter::try_from_env("WEFT_LOG") {
+        Ok(filter) => registry.with(lines.with_filter(filter)).init(),
+        Err(_) if matches!(command, commands::Command::Mount(_)) => {
+            registry.with(lines.with_filter(LevelFilter::INFO)).init();
+        }
+        Err(_) => registry.with(lines.without_time().with_target(false).with_filter(OnceEach::default())).init(),
+    }
+}
+
+/// Lets the first event of each place in the code through, from warnings up.
+#[derive(Default)]
+struct OnceEach {
+    told: Mutex<HashSet<Identifier>>,
+}
+
+impl<S> Filter<S> for OnceEach {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(event.metadata().callsite())
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::WARN)
     }
 }

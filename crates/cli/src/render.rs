@@ -14,6 +14,29 @@ pub fn say(text: std::fmt::Arguments<'_>) {
     }
 }
 
+/// An error in one line, without the numbers that the standard library adds to what the system says.
+pub fn sentence(error: &anyhow::Error) -> String {
+    let mut sentence = line(&format!("{error:#}"));
+    while let Some(start) = sentence.find(" (os error ") {
+        let Some(length) = sentence[start..].find(')') else { break };
+        sentence.replace_range(start..=start + length, "");
+    }
+    sentence
+}
+
+/// A name in a line or a table: what would break the line or drive the terminal is escaped, as in `new\nline`.
+pub fn line(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for character in name.chars() {
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
 /// `1.5 GiB`; below 1 KiB, whole bytes.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

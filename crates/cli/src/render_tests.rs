@@ -25,6 +25,20 @@ fn times_are_dates() {
 }
 
 #[test]
+fn names_stay_in_their_line() {
+    assert_eq!(line("a b/\u{e9}t\u{e9}"), "a b/\u{e9}t\u{e9}");
+    assert_eq!(line("new\nline\x1b[31m\u{9b}"), "new\\nline\\u{1b}[31m\\u{9b}");
+}
+
+#[test]
+fn errors_are_sentences() {
+    let error = anyhow::Error::from(std::io::Error::from_raw_os_error(libc::ENOENT)).context("/a\nb");
+    assert_eq!(sentence(&error), "/a\\nb: No such file or directory");
+    let error = anyhow::anyhow!("x (Permission denied (os error 13)): y");
+    assert_eq!(sentence(&error), "x (Permission denied): y");
+}
+
+#[test]
 fn columns_line_up() {
     let rows = [vec!["a".to_owned(), "10".into()], vec!["long".into(), "5".into()]];
     assert_eq!(table(&rows, &[1]), "a     10\nlong   5\n");

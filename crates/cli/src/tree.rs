@@ -34,6 +34,8 @@ pub struct Entry {
 
 /// A file being written. Dropped without [`Sink::finish`], it keeps what was written so far.
 pub trait Sink: Write {
+    /// Goes on this many bytes further; what lies between is zeros that take no room.
+    fn skip(&mut self, bytes: u64) -> Result<()>;
     /// Everything written is in the file.
     fn finish(self: Box<Self>) -> Result<()>;
 }

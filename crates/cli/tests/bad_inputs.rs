@@ -2,6 +2,8 @@
 
 mod sandbox;
 
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use sandbox::Sandbox;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -45,6 +47,7 @@ fn metadata_that_is_missing_not_ours_or_damaged() {
     }
     assert_eq!(fs::read(sandbox.path("text")).expect("still there"), b"a letter to grandmother");
     refused(&sandbox, &["format", "text"], &["text"]);
+    refused(&sandbox, &["format", "no/such/place.db"], &["no/such", "mkdir -p"]);
     assert!(!fs::exists(sandbox.path("somewhere")).expect("looked"));
 }
 
@@ -100,6 +103,8 @@ fn mount_points_that_are_not_fit() {
     refused(&sandbox, &["mount", "-d", "meta.db", "mnt"], &["mnt", "already mounted"]);
     fs::create_dir(sandbox.path("second")).expect("made");
     refused(&sandbox, &["mount", "-d", "meta.db", "second"], &["in use", &mnt, "weft umount"]);
+    refused(&sandbox, &["node", "add", "meta.db", "seven", "mnt/inside"], &["mnt/inside", "in this very volume"]);
+    refused(&sandbox, &["node", "replace", "meta.db", "1", "mnt"], &["in this very volume"]);
     refused(&sandbox, &["umount", "second"], &["second", "not a mount"]);
     refused(&sandbox, &["umount", "nowhere"], &["nowhere", "not a mount"]);
     refused(&sandbox, &["umount", "/proc"], &["/proc", "another file system"]);
@@ -121,7 +126,42 @@ fn paths_in_the_volume_that_are_not_there() {
     refused(&sandbox, &["put", "meta.db", "nothing", "/"], &["nothing"]);
     refused(&sandbox, &["put", "meta.db", "meta.db", "/a/b"], &["/a"]);
     refused(&sandbox, &["ls", "meta.db", "/../x"], &[".."]);
+    refused(&sandbox, &["get", "meta.db", "/", "no/such/place"], &["no/such", "mkdir -p"]);
+    refused(&sandbox, &["get", "meta.db", "/", "-"], &["/ is no file"]);
+    refused(&sandbox, &["put", "meta.db", "-", "/"], &["no name", "write /NAME as"]);
     refused(&sandbox, &["policy", "set", "meta.db", "/nothing", "rs:4+2"], &["/nothing"]);
     refused(&sandbox, &["policy", "set", "meta.db", "/", "rs:40+2"], &["needs 42 nodes"]);
     assert!(!fs::exists(sandbox.path("out")).expect("looked"));
+}
+
+#[test]
+fn a_policy_that_the_volume_has_no_nodes_for() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let set =
+        |code: &str| rustix::fs::setxattr(sandbox.mnt(), "user.weft.policy", code.as_bytes(), XattrFlags::empty());
+    assert_eq!(set("rs:20+2"), Err(Errno::INVAL), "files under it could never be written");
+    assert_eq!(set("nonsense"), Err(Errno::INVAL));
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db"]).ok(), "rs:4+2\n");
+    set("raid6:6").expect("six nodes are there");
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db"]).ok(), "raid6:6\n");
+    sandbox.umount();
+}
+
+#[test]
+fn a_quickstart_that_is_there_with_another_policy() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["quickstart", "try", "--policy", "replica:2"]).ok();
+    refused(&sandbox, &["quickstart", "try", "--policy", "rs:4+2"], &["replica:2", "weft policy set"]);
+    sandbox.weft(["quickstart", "try"]).ok();
+    sandbox.weft(["umount", "try/mnt"]).ok();
+}
+
+#[test]
+fn usage_errors_are_not_taken_for_findings() {
+    let sandbox = Sandbox::empty();
+    for arguments in [&["status"][..], &["status", "--jsn", "meta.db"], &["nonsense"], &["gc", "m", "--grace", "long"]]
+    {
+        assert_eq!(sandbox.weft(arguments).code, Some(1), "{arguments:?}: 2 and 3 say what was found");
+    }
+    assert_eq!(sandbox.weft(["--help"]).code, Some(0));
 }

@@ -5,7 +5,7 @@ mod sandbox;
 use sandbox::Sandbox;
 use std::fs::{self, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::process::Stdio;
 
 /// Puts, lists, gets and removes; the same whether mounted or not.
@@ -141,4 +141,46 @@ fn any_directory_is_measured() {
     let said = sandbox.weft(["bench", "--size-mib", "1", "--files", "10", "mnt"]).ok();
     assert!(said.contains("fsync") && said.contains("MiB/s"), "{said}");
     assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none(), "nothing is left");
+}
+
+#[test]
+fn holes_stay_holes() {
+    const BYTES: u64 = 64 << 20;
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    let file = fs::File::create(sandbox.path("sparse")).expect("made");
+    file.set_len(BYTES).expect("sized");
+    file.write_all_at(b"an island", 33 << 20).expect("written");
+    sandbox.weft(["put", "meta.db", "sparse", "/"]).ok();
+    sandbox.weft(["get", "meta.db", "/sparse", "copy"]).ok();
+    let copy = fs::metadata(sandbox.path("copy")).expect("there");
+    assert_eq!(copy.len(), BYTES);
+    assert!(copy.blocks() * 512 < BYTES / 8, "{} blocks", copy.blocks());
+    assert!(fs::read(sandbox.path("sparse")).expect("read") == fs::read(sandbox.path("copy")).expect("read"));
+    let status: serde_json::Value =
+        serde_json::from_str(&sandbox.weft(["status", "--json", "meta.db"]).ok()).expect("JSON");
+    assert!(status["live_bytes"].as_u64().expect("a number") < BYTES / 8, "{status}");
+}
+
+#[test]
+fn what_was_just_written_is_known_at_once() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    for number in 0..20 {
+        fs::write(sandbox.file(&format!("new{number}")), "x").expect("written");
+        let info = sandbox.weft(["info", "meta.db", &format!("/new{number}")]).ok();
+        assert!(info.contains("size 1 B"), "{info}");
+    }
+    sandbox.umount();
+}
+
+#[test]
+fn shards_that_could_not_be_read_are_told_by_the_status() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    sandbox.weft(["put", "meta.db", "meta.db", "/file"]).ok();
+    assert_eq!(sandbox.weft(["scrub", "meta.db"]).code, Some(0));
+    fs::rename(sandbox.path("node3"), sandbox.path("away")).expect("moved");
+    for command in ["status", "scrub", "repair"] {
+        assert_eq!(sandbox.weft([command, "meta.db"]).code, Some(2), "{command}");
+    }
+    fs::rename(sandbox.path("away"), sandbox.path("node3")).expect("moved back");
+    assert_eq!(sandbox.weft(["scrub", "meta.db"]).code, Some(0));
 }

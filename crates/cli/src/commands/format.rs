@@ -1,5 +1,6 @@
 //! `weft format META`: a new, empty volume.
 
+use crate::care::count;
 use crate::compose;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let meta = &arguments.meta;
     let (spec, nodes) = format(meta, &arguments.policy)?;
-    println!("Made the volume {} with policy {spec}: add at least {nodes} nodes with", meta.display());
+    let nodes = count(nodes as u64, "node");
+    println!("Made the volume {} with policy {spec}: add at least {nodes} with", meta.display());
     println!("  weft node add {} NAME FOLDER", meta.display());
     Ok(())
 }

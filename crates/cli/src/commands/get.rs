@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use weft_format::records::Kind;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -32,7 +33,11 @@ fn get(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &Pr
     if destination == Path::new("-") {
         let mut output = std::io::stdout().lock();
         for source in sources {
-            std::io::copy(&mut volume.read(&tree::volume_path(source)?)?, &mut output)?;
+            let source = tree::volume_path(source)?;
+            if tree::require(volume, &source)?.kind != Kind::File {
+                bail!("{} is no file: only files can be written to standard output", source.display());
+            }
+            std::io::copy(&mut volume.read(&source)?, &mut output)?;
         }
         return Ok(output.flush()?);
     }
@@ -41,6 +46,11 @@ fn get(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &Pr
     let into = destination.is_dir();
     if sources.len() > 1 && !into {
         bail!("{} is no directory: several files need one", destination.display());
+    }
+    if let (false, Some(parent)) = (into, destination.parent())
+        && !parent.is_dir()
+    {
+        bail!("there is no folder {}: make it with `mkdir -p`", parent.display());
     }
     for source in sources {
         let source = tree::volume_path(source)?;

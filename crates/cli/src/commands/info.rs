@@ -4,17 +4,24 @@ use crate::care::{Keeper, count};
 use crate::render;
 use crate::tree;
 use anyhow::{Context, Result};
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use weft_care::{Margins, Roster, Standing, standings};
 use weft_format::records::{Attributes, Kind, SegmentRecord};
 use weft_format::shard::object_bytes;
 use weft_format::{Ino, SegmentId, ShardIndex};
+use weft_gateways::fuse::mounts;
 use weft_meta::{Extent, MetaError, Store};
 use weft_nodes::NodeUrl;
+
+/// A mount that syncs longer than this is not waited for.
+const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where the bytes of a file are, what they can still lose, and what a repair would read
 #[derive(Debug, clap::Args)]
@@ -81,9 +88,10 @@ struct Shard {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let path = tree::volume_path(&arguments.path)?;
+    sync_mounted(&arguments.meta, &path)?;
     let keeper = Keeper::open(&arguments.meta)?;
     let store = &*keeper.store;
-    let path = tree::volume_path(&arguments.path)?;
     let attributes = find(store, &path)?;
     let roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
     let extents = match attributes.kind {
@@ -113,6 +121,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", text(&info));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the volume is mounted here, makes the file durable first, since only that can be seen from beside the mount. A mount
+/// that does not answer in time, or lets this user not in, is left alone.
+fn sync_mounted(meta: &Path, path: &Path) -> Result<()> {
+    let Some(mount) = mounts::of_volume(meta)?.into_iter().find(|mount| !mount.is_dead()) else { return Ok(()) };
+    let file = mount.mountpoint.join(path.strip_prefix("/").unwrap_or(path));
+    let (done, ended) = channel();
+    std::thread::spawn(move || {
+        // Links and pipes have nothing to be synced, and opening one would go elsewhere or wait.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let synced = rustix::fs::open(&file, flags, Mode::empty()).and_then(rustix::fs::fsync);
+        // Whoever waited may have given up.
+        let _ = done.send(synced);
+    });
+    match ended.recv_timeout(SYNC_PATIENCE) {
+        Ok(Ok(())) => {}
+        failed => tracing::debug!(?failed, "what was just written may not be seen"),
+    }
+    Ok(())
 }
 
 fn find(store: &Store, path: &Path) -> Result<Attributes> {
@@ -193,7 +221,7 @@ fn file(roster: &Roster, segment: SegmentId, record: &SegmentRecord, index: Shar
 }
 
 fn text(info: &Info) -> String {
-    let mut text = format!("{}: {} {}, inode {}\n", info.path, info.kind, info.mode, info.ino);
+    let mut text = format!("{}: {} {}, inode {}\n", render::line(&info.path), info.kind, info.mode, info.ino);
     let (size, stored) = (render::bytes(info.size), render::bytes(info.allocated_bytes));
     text += &format!(
         "size {size}, {stored} in segments, owner {}:{}, {}",

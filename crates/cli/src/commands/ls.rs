@@ -39,7 +39,6 @@ struct Line {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let volume = tree::open(&arguments.meta)?;
     let entries = list(&*volume, arguments)?;
-    volume.close()?;
     let mut output = std::io::stdout().lock();
     if arguments.json {
         let lines: Vec<Line> = entries.iter().map(|(name, entry)| line(name, entry)).collect();
@@ -53,7 +52,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             output.write_all(b"\n")?;
         }
     }
-    Ok(())
+    drop(output);
+    // What closing has to say is no reason to say nothing before.
+    volume.close()
 }
 
 fn list(volume: &dyn Tree, arguments: &Arguments) -> Result<Vec<(OsString, Entry)>> {
@@ -85,7 +86,7 @@ fn row(name: &OsStr, entry: &Entry) -> Vec<String> {
         entry.gid.to_string(),
         entry.size.to_string(),
         render::time(entry.modified),
-        name.to_string_lossy().into_owned(),
+        render::line(&name.to_string_lossy()),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! `weft node add|list|replace|remove META`: where a volume keeps its shards.
 
+use crate::care::count;
 use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
@@ -7,6 +8,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
+use weft_gateways::fuse::mounts;
 use weft_meta::Store;
 use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
@@ -97,7 +99,7 @@ pub fn add(meta: &Path, name: &str, place: &str, domain: Option<&str>, weight: O
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
-    let (node, space) = create(&store, name, &url)?;
+    let (node, space) = create(&store, meta, name, &url)?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
@@ -119,7 +121,8 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Writes the identity of a new node of this volume into an empty folder.
-fn create(store: &Store, name: &str, url: &NodeUrl) -> Result<(NodeId, Space)> {
+fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl) -> Result<(NodeId, Space)> {
+    refuse_own_mount(meta, name, url)?;
     let id = NodeId(rand::random());
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
     let space = compose::runtime()?.block_on(async {
@@ -127,6 +130,22 @@ fn create(store: &Store, name: &str, url: &NodeUrl) -> Result<(NodeId, Space)> {
         node.space().await
     })?;
     Ok((id, space))
+}
+
+/// A node inside the volume itself would hold what it is needed to read.
+fn refuse_own_mount(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
+    let NodeUrl::Folder(folder) = url;
+    let folder = mounts::absolute(folder);
+    for mount in mounts::of_volume(meta)? {
+        if folder.starts_with(&mount.mountpoint) {
+            let mountpoint = mount.mountpoint.display();
+            bail!(
+                "node {name}: {} lies in this very volume, mounted at {mountpoint}: give a folder outside of it",
+                folder.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn default_weight(space: Space) -> u64 {
@@ -199,7 +218,7 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
     let url: NodeUrl = place.parse()?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
-    let (id, space) = create(&store, name, &url)?;
+    let (id, space) = create(&store, meta, name, &url)?;
     let short_id = &old_id.to_string()[..8];
     let lost = NodeRecord {
         name: format!("{name}.lost-{short_id}"),
@@ -240,7 +259,11 @@ fn remove(meta: &Path, name: &str) -> Result<()> {
         bail!("something was written to node {name} just now: try again");
     }
     store.flush()?;
-    println!("Removed node {name}; its folder {} can be deleted", record.url);
+    let place = match record.url.parse() {
+        Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
+        _ => record.url,
+    };
+    println!("Removed node {name}; what is left in {place} can be deleted");
     Ok(())
 }
 
@@ -250,17 +273,20 @@ fn still_needed(store: &Store, meta: &Path, node: &NodeRecord, segments: &[Segme
     for segment in segments {
         live += usize::from(store.live_bytes(*segment)? > 0);
     }
-    let many = if segments.len() == COUNT_LIMIT { format!("{live} or more") } else { live.to_string() };
+    let many = match segments.len() {
+        COUNT_LIMIT => format!("{live} or more segments"),
+        _ => count(live as u64, "segment"),
+    };
     let (meta, name) = (meta.display(), &node.name);
     Ok(match (live, node.state) {
         (0, _) => format!(
             "node {name} is still named by segments of deleted files: `weft gc {meta}` clears them away after their grace time"
         ),
         (_, NodeState::Lost) => {
-            format!("node {name} is lost and {many} segments are not rebuilt yet: run `weft repair {meta}`")
+            format!("node {name} is lost and still has {many} to be rebuilt: run `weft repair {meta}`")
         }
         _ => format!(
-            "node {name} holds shards of {many} segments: give it a new folder with \
+            "node {name} holds shards of {many}: give it a new folder with \
              `weft node replace {meta} {name} FOLDER`, then run `weft repair {meta}`"
         ),
     })

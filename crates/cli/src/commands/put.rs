@@ -41,7 +41,8 @@ fn put(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &Pr
     for source in sources {
         if source == Path::new("-") {
             if into {
-                bail!("standard input has no name: write {}/NAME as the destination", destination.display());
+                let example = destination.join("NAME");
+                bail!("standard input has no name: write {} as the destination", example.display());
             }
             tree::copy_bytes(&mut std::io::stdin().lock(), volume, destination, progress)?;
             continue;

@@ -1,6 +1,7 @@
 //! `weft quickstart DIR`: everything at once, so that a newcomer has something to play with.
 
 use super::{format, mount, node};
+use crate::care::count;
 use crate::compose;
 use crate::daemon::Outcome;
 use anyhow::{Context, Result, bail};
@@ -15,10 +16,12 @@ pub struct Arguments {
     /// Directory to make
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// How files are protected; decides how many folders are made
-    #[arg(long, value_name = "CODE", default_value = "rs:4+2")]
-    policy: String,
+    /// How files are protected, rs:4+2 unless said otherwise; decides how many folders are made
+    #[arg(long, value_name = "CODE")]
+    policy: Option<String>,
 }
+
+const DEFAULT_POLICY: &str = "rs:4+2";
 
 /// Where the parts of a quickstart lie.
 struct Layout {
@@ -33,17 +36,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Layout { meta: directory.join("meta.db"), nodes: directory.join("nodes"), mountpoint: directory.join("mnt") };
     let is_new = !layout.meta.exists();
     // Before anything is made.
-    compose::code(&arguments.policy)?;
+    let policy = arguments.policy.as_deref().unwrap_or(DEFAULT_POLICY);
+    let wanted = compose::code(policy)?;
     if is_new {
         make(&layout.nodes)?;
-        format::format(&layout.meta, &arguments.policy)?;
+        format::format(&layout.meta, policy)?;
     }
-    let (spec, tolerance, count) = add_nodes(&layout)?;
+    let (spec, tolerance, nodes) = add_nodes(&layout)?;
+    if arguments.policy.is_some() && wanted.spec() != spec {
+        let (directory, meta) = (directory.display(), layout.meta.display());
+        bail!(
+            "{directory} is there already, with policy {spec}: leave out --policy, or change it with `weft policy set {meta} / {policy}`"
+        );
+    }
     if is_new {
         println!(
-            "Made {}: the {count} folders in {} are one volume now, and any {tolerance} of them may be lost ({spec}).",
+            "Made {}: {} in {} make one volume now, and {} of them may be lost ({spec}).",
             directory.display(),
-            layout.nodes.display()
+            count(nodes as u64, "folder"),
+            layout.nodes.display(),
+            if tolerance == 0 { "none".to_owned() } else { format!("any {tolerance}") },
         );
     } else {
         println!("{} is there already, with policy {spec}.", directory.display());

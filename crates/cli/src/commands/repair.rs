@@ -60,11 +60,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             println!("going on with the repair begun {}: {done} done before", care::moment(record.started_ms));
         }
         before(&estimate).iter().for_each(|line| println!("{line}"));
-        care::silent_nodes(meta, &estimate.out_of_reach).iter().for_each(|line| println!("{line}"));
     }
     if arguments.dry_run {
         if arguments.json {
             println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: None })?);
+        } else {
+            care::silent_nodes(meta, &estimate.out_of_reach).iter().for_each(|line| println!("{line}"));
         }
         return Ok(ExitCode::SUCCESS);
     }

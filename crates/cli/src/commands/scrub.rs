@@ -12,7 +12,8 @@ use weft_care::{Catalogue, Job};
 
 /// Read every shard, tell what is damaged, missing or misplaced, and repair it
 ///
-/// An interrupted scrub goes on where it stopped. Status: 0 when nothing is left to repair, 2 otherwise.
+/// An interrupted scrub goes on where it stopped. Status: 0 when every shard was read and nothing is left to
+/// repair, 2 otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Metadata file of the volume
@@ -49,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, care::now_ms()?, tell);
     let report = keeper.watch(&job, &bar, work)?;
-    let is_clean = report.repaired_count == report.finding_count;
+    let is_clean = report.repaired_count == report.finding_count && report.silent_shard_count == 0;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { report, findings })?);
     } else {
@@ -62,7 +63,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn line(finding: &Finding) -> String {
     let outcome = if finding.repaired { "repaired" } else { "NOT repaired" };
     let Finding { segment, shard, node, complaint, .. } = finding;
-    format!("segment {segment}: shard {shard} on node {node}: {complaint}; {outcome} ({})", finding.paths.join(", "))
+    format!(
+        "segment {segment}: shard {shard} on node {node}: {complaint}; {outcome} ({})",
+        render::line(&finding.paths.join(", "))
+    )
 }
 
 fn summary(arguments: &Arguments, report: &Report, worked_ms: u64) -> Vec<String> {

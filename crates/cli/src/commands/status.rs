@@ -124,13 +124,15 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     }
     text += "\n\n";
     text += &node_table(&status.nodes);
-    text += "\n";
-    text += &code_table(tally);
+    if !tally.codes.is_empty() {
+        text += "\n";
+        text += &code_table(tally);
+    }
     let mut notes = care::troubles(tally);
-    if tally.lost_shard_count + tally.misplaced_shard_count > 0 {
-        let lost = count(tally.lost_shard_count, "shard");
-        let misplaced = count(tally.misplaced_shard_count, "shard");
-        notes.push(format!("{lost} lost, {misplaced} to be moved: weft repair {meta}"));
+    for (shards, what) in [(tally.lost_shard_count, "lost"), (tally.misplaced_shard_count, "to be moved")] {
+        if shards > 0 {
+            notes.push(format!("{} {what}: weft repair {meta}", count(shards, "shard")));
+        }
     }
     if status.marked_count > 0 {
         notes.push(format!("{} marked as damaged: weft repair {meta}", count(status.marked_count as u64, "segment")));
@@ -157,11 +159,12 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
 
 fn node_table(nodes: &[Node]) -> String {
     let bytes = |bytes: Option<u64>| bytes.map_or("-".into(), render::bytes);
-    let header = ["NODE", "STATE", "USED", "FREE", "WHERE"].map(str::to_owned).to_vec();
+    let header = ["NODE", "STATE", "FREE", "OF", "WHERE"].map(str::to_owned).to_vec();
     let row = |node: &Node| {
-        let state = if node.answers { node.state.to_owned() } else { format!("{}, AWAY", node.state) };
-        let used = node.total_bytes.zip(node.free_bytes).map(|(total, free)| total.saturating_sub(free));
-        vec![node.name.clone(), state, bytes(used), bytes(node.free_bytes), node.url.clone()]
+        // Nothing is expected of one that was given up.
+        let is_away = !node.answers && node.state != "lost";
+        let state = if is_away { format!("{}, AWAY", node.state) } else { node.state.to_owned() };
+        vec![node.name.clone(), state, bytes(node.free_bytes), bytes(node.total_bytes), node.url.clone()]
     };
     let rows: Vec<_> = std::iter::once(header).chain(nodes.iter().map(row)).collect();
     render::table(&rows, &[2, 3])

@@ -66,7 +66,16 @@ pub fn copy_bytes(source: &mut dyn Read, to: &dyn Tree, to_path: &Path, progress
         if bytes == 0 {
             return sink.finish();
         }
-        sink.write_all(&buffer[..bytes])?;
+        // Holes are read as zeros; written, they would take room. What a stream gives in small pieces is written as it is.
+        if bytes == CHUNK_BYTES && is_zero(&buffer) {
+            sink.skip(bytes as u64)?;
+        } else {
+            sink.write_all(&buffer[..bytes])?;
+        }
         progress.inc(bytes as u64);
     }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
 }

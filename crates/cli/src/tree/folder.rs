@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags};
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weft_format::records::{Kind, Timestamp};
@@ -72,13 +72,13 @@ impl Tree for FolderTree {
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
         let full = self.full(path);
         let file = File::open(&full).with_context(|| full.display().to_string())?;
-        Ok(Box::new(file))
+        Ok(Box::new(FileSource { file, full }))
     }
 
     fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
         let full = self.full(path);
         let file = File::create(&full).with_context(|| full.display().to_string())?;
-        Ok(Box::new(FileSink(file)))
+        Ok(Box::new(FileSink { file, full }))
     }
 
     fn make_directory(&self, path: &Path) -> Result<()> {
@@ -144,22 +144,50 @@ impl Tree for FolderTree {
     }
 }
 
-struct FileSink(File);
+/// A file being read; its errors say which.
+struct FileSource {
+    file: File,
+    full: PathBuf,
+}
+
+impl Read for FileSource {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.file.read(buffer).map_err(|error| named(&self.full, error))
+    }
+}
+
+/// A file being written; its errors say which.
+struct FileSink {
+    file: File,
+    full: PathBuf,
+}
 
 impl Write for FileSink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes)
+        self.file.write(bytes).map_err(|error| named(&self.full, error))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        self.file.flush()
     }
 }
 
 impl Sink for FileSink {
-    fn finish(self: Box<Self>) -> Result<()> {
-        Ok(self.0.sync_all()?)
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        let end = self.file.stream_position()? + bytes;
+        self.file.set_len(end).map_err(|error| named(&self.full, error))?;
+        self.file.seek(SeekFrom::Start(end))?;
+        Ok(())
     }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Ok(self.file.sync_all().map_err(|error| named(&self.full, error))?)
+    }
+}
+
+/// The kind stays: some ends are no failures.
+fn named(full: &Path, error: std::io::Error) -> std::io::Error {
+    std::io::Error::new(error.kind(), format!("{}: {error}", full.display()))
 }
 
 fn entry(metadata: &Metadata) -> Entry {

@@ -102,9 +102,9 @@ impl Tree for VolumeTree {
     }
 
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
-        let handle = self.volume().open(self.require(path)?.ino, libc::O_RDONLY);
-        let handle = handle.with_context(|| path.display().to_string())?;
-        Ok(Box::new(Stream::new(&self.opened.volume, handle, path)))
+        let ino = self.require(path)?.ino;
+        let handle = self.volume().open(ino, libc::O_RDONLY).with_context(|| path.display().to_string())?;
+        Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
     }
 
     fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
@@ -114,7 +114,7 @@ impl Tree for VolumeTree {
         };
         let handle = self.volume().open(ino, libc::O_WRONLY | libc::O_TRUNC);
         let handle = handle.with_context(|| path.display().to_string())?;
-        Ok(Box::new(Stream::new(&self.opened.volume, handle, path)))
+        Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
     }
 
     fn make_directory(&self, path: &Path) -> Result<()> {
@@ -174,14 +174,15 @@ impl Tree for VolumeTree {
 /// A file of a volume, read or written from its beginning.
 struct Stream {
     volume: Arc<Volume>,
+    ino: Ino,
     handle: Handle,
     offset: u64,
     path: PathBuf,
 }
 
 impl Stream {
-    fn new(volume: &Arc<Volume>, handle: Handle, path: &Path) -> Self {
-        Self { volume: Arc::clone(volume), handle, offset: 0, path: path.to_path_buf() }
+    fn new(volume: &Arc<Volume>, ino: Ino, handle: Handle, path: &Path) -> Self {
+        Self { volume: Arc::clone(volume), ino, handle, offset: 0, path: path.to_path_buf() }
     }
 
     /// The volume's sentence and the file it is about.
@@ -220,6 +221,13 @@ impl Write for Stream {
 }
 
 impl Sink for Stream {
+    fn skip(&mut self, bytes: u64) -> Result<()> {
+        self.offset += bytes;
+        let change = AttributeChange { size: Some(self.offset), ..AttributeChange::default() };
+        self.volume.set_attributes(self.ino, &change).map_err(|error| self.fault(&error))?;
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Result<()> {
         // Durable when the tree is closed; a failure of these very bytes is told now.
         self.volume.flush(self.handle).map_err(|error| self.fault(&error).into())

@@ -22,6 +22,8 @@ pub struct Sandbox {
 /// What the program said.
 pub struct Said {
     pub success: bool,
+    /// The exit status; none after a signal.
+    pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -114,7 +116,12 @@ impl Drop for Sandbox {
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-        Self { success: output.status.success(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Self {
+            success: output.status.success(),
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
