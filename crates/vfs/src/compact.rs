@@ -96,13 +96,8 @@ fn is_below(part: u64, whole: u64, (numerator, denominator): (u64, u64)) -> bool
     u128::from(part) * u128::from(denominator) < u128::from(whole) * u128::from(numerator)
 }
 
-/// The segments to compact now, thinnest first, with at most `live_bytes_max` living bytes together.
-fn choose(
-    mut candidates: Vec<Candidate>,
-    demand: Demand,
-    tried: &HashSet<SegmentId>,
-    live_bytes_max: u64,
-) -> Vec<Candidate> {
+/// The segments to compact, thinnest first.
+fn choose(mut candidates: Vec<Candidate>, demand: Demand, tried: &HashSet<SegmentId>) -> Vec<Candidate> {
     let data_bytes: u64 = candidates.iter().map(|candidate| candidate.data_bytes).sum();
     let live_bytes: u64 = candidates.iter().map(|candidate| candidate.live_bytes).sum();
     let dead_bytes = data_bytes.saturating_sub(live_bytes);
@@ -113,12 +108,29 @@ fn choose(
     candidates.retain(|candidate| candidate.is_thin() && !tried.contains(&candidate.segment));
     let share = |a: &Candidate, b: &Candidate| u128::from(a.live_bytes) * u128::from(b.data_bytes);
     candidates.sort_by(|a, b| share(a, b).cmp(&share(b, a)).then(a.segment.cmp(&b.segment)));
-    let mut room = live_bytes_max;
-    let fits = |candidate: &Candidate| {
-        room = room.checked_sub(candidate.live_bytes)?;
-        Some(*candidate)
+    candidates
+}
+
+/// The first of them, as many as one round takes and `room_bytes` of living bytes have room for.
+///
+/// # Errors
+/// How many bytes the very first one needs, if there is no room for these.
+fn one_round(mut chosen: Vec<Candidate>, room_bytes: u64) -> Result<Vec<Candidate>, u64> {
+    let mut left = ROUND_BYTES.min(room_bytes);
+    let fits = |candidate: &&Candidate| {
+        let rest = left.checked_sub(candidate.live_bytes);
+        left = rest.unwrap_or(0);
+        rest.is_some()
     };
-    candidates.iter().take(ROUND_SEGMENTS).map_while(fits).collect()
+    let count = chosen.iter().take(ROUND_SEGMENTS).take_while(fits).count();
+    match chosen.first() {
+        // No segment lives with more than a round moves but one of a foreign size, which is a round of its own.
+        Some(first) if count == 0 && first.live_bytes > room_bytes => Err(first.live_bytes),
+        _ => {
+            chosen.truncate(count.max(1));
+            Ok(chosen)
+        }
+    }
 }
 
 /// Living bytes of a file in a segment that is being compacted.
@@ -181,14 +193,15 @@ impl Volume {
     /// One round of compaction. Call it until nothing is chosen, with the same `tried`: a segment is tried once.
     ///
     /// # Errors
-    /// Metadata fails; nodes do not take every shard of a new segment: it would be less safe than the old ones, which
+    /// Metadata fails; there is no room to move anything; nodes do not take every shard of a new segment: it would be less safe than the old ones, which
     /// then stay. Segments that cannot be read are left as they are, and are no error.
     pub fn compact(&self, demand: Demand, tried: &mut HashSet<SegmentId>) -> Result<Compacted, VfsError> {
         let _at_work = self.compaction.at_work.lock();
         // The old shards stay for a while beside the new ones: writers need room meanwhile.
         let room = self.statfs()?;
         let room_bytes = room.blocks_available * u64::from(room.block_bytes) / 2;
-        let chosen = choose(self.living_segments()?, demand, tried, ROUND_BYTES.min(room_bytes));
+        let chosen = choose(self.living_segments()?, demand, tried);
+        let chosen = one_round(chosen, room_bytes).map_err(|bytes| VfsError::NoRoom { bytes })?;
         tried.extend(chosen.iter().map(|candidate| candidate.segment));
         let mut compacted = Compacted { chosen_count: chosen.len() as u64, ..Compacted::default() };
         let mut unreadable = HashSet::new();

@@ -7,27 +7,39 @@ fn candidate(number: u128, live_mib: u64, data_mib: u64) -> Candidate {
     Candidate { segment: SegmentId(number), live_bytes, data_bytes, stored_bytes: data_bytes }
 }
 
-fn chosen(candidates: Vec<Candidate>, demand: Demand, tried: &[u128], live_mib: u64) -> Vec<u128> {
+fn numbers(candidates: &[Candidate]) -> Vec<u128> {
+    candidates.iter().map(|candidate| candidate.segment.0).collect()
+}
+
+fn chosen(candidates: Vec<Candidate>, demand: Demand, tried: &[u128]) -> Vec<u128> {
     let tried = tried.iter().map(|number| SegmentId(*number)).collect();
-    choose(candidates, demand, &tried, live_mib * MIB).iter().map(|candidate| candidate.segment.0).collect()
+    numbers(&choose(candidates, demand, &tried))
 }
 
 #[test]
 fn the_thinnest_come_first_and_those_half_alive_never() {
     let all = vec![candidate(1, 4, 8), candidate(2, 3, 8), candidate(3, 1, 8), candidate(4, 2, 32)];
-    assert_eq!(chosen(all.clone(), Demand::Any, &[], 100), [4, 3, 2]);
-    assert_eq!(chosen(all.clone(), Demand::Any, &[4], 100), [3, 2]);
-    assert_eq!(chosen(all, Demand::Any, &[2, 3, 4], 100), [0u128; 0]);
+    assert_eq!(chosen(all.clone(), Demand::Any, &[]), [4, 3, 2]);
+    assert_eq!(chosen(all.clone(), Demand::Any, &[4]), [3, 2]);
+    assert_eq!(chosen(all, Demand::Any, &[2, 3, 4]), [0u128; 0]);
 }
 
 #[test]
-fn no_more_is_moved_than_asked() {
-    let all = vec![candidate(1, 1, 8), candidate(2, 2, 8), candidate(3, 3, 8)];
-    assert_eq!(chosen(all.clone(), Demand::Any, &[], 3), [1, 2]);
-    assert_eq!(chosen(all.clone(), Demand::Any, &[], 2), [1]);
-    assert_eq!(chosen(all, Demand::Any, &[], 0), [0u128; 0]);
-    let many = (0..5000).map(|number| candidate(number, 0, 8)).collect();
-    assert_eq!(chosen(many, Demand::Any, &[], 1).len(), ROUND_SEGMENTS);
+fn a_round_moves_no_more_than_there_is_room_for() {
+    let round = |candidates: &[Candidate], room_mib: u64| {
+        one_round(candidates.to_vec(), room_mib * MIB).map(|chosen| numbers(&chosen))
+    };
+    let few = [candidate(1, 1, 8), candidate(2, 2, 8), candidate(3, 3, 8)];
+    assert_eq!(round(&few, 100), Ok(vec![1, 2, 3]));
+    assert_eq!(round(&few, 3), Ok(vec![1, 2]));
+    assert_eq!(round(&few, 2), Ok(vec![1]));
+    assert_eq!(round(&few, 0), Err(MIB));
+    assert_eq!(round(&[], 0), Ok(vec![]));
+    let many: Vec<Candidate> = (0..5000).map(|number| candidate(number, 0, 8)).collect();
+    assert_eq!(round(&many, 100).expect("there is room").len(), ROUND_SEGMENTS);
+    let large: Vec<Candidate> = (0..10).map(|number| candidate(number, 10, 32)).collect();
+    assert_eq!(round(&large, 100), Ok(vec![0, 1, 2]), "{ROUND_BYTES}");
+    assert_eq!(round(&[candidate(1, 40, 100)], 100), Ok(vec![1]));
 }
 
 #[test]
@@ -36,12 +48,12 @@ fn by_itself_only_what_is_worth_it() {
         (10..10 + full_count).map(|number| candidate(number, 32, 32)).chain([thin]).collect()
     };
     // A small volume, mostly dead.
-    assert_eq!(chosen(vec![candidate(1, 1, 64)], Demand::Worthwhile, &[], 100), [0u128; 0]);
-    assert_eq!(chosen(vec![candidate(1, 1, 65)], Demand::Worthwhile, &[], 100), [1]);
+    assert_eq!(chosen(vec![candidate(1, 1, 64)], Demand::Worthwhile, &[]), [0u128; 0]);
+    assert_eq!(chosen(vec![candidate(1, 1, 65)], Demand::Worthwhile, &[]), [1]);
     // 64 of 256 MiB are a quarter, of 288 MiB less.
-    assert_eq!(chosen(with_full(5, candidate(1, 32, 96)), Demand::Worthwhile, &[], 100), [1]);
-    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Worthwhile, &[], 100), [0u128; 0]);
-    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Any, &[], 100), [1]);
+    assert_eq!(chosen(with_full(5, candidate(1, 32, 96)), Demand::Worthwhile, &[]), [1]);
+    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Worthwhile, &[]), [0u128; 0]);
+    assert_eq!(chosen(with_full(6, candidate(1, 32, 96)), Demand::Any, &[]), [1]);
 }
 
 #[test]
