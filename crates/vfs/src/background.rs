@@ -45,7 +45,9 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
         if !write_back.wait_for_work(TICK) {
             return;
         }
-        write_back.send_aged(false);
+        if let Err(error) = write_back.send_aged(false) {
+            tracing::error!("dirty bytes could not set off: {error}");
+        }
         let Some(volume) = volume.upgrade() else { return };
         volume.segments.note_suspects();
         if nodes_seen.elapsed() >= NODE_WATCH {

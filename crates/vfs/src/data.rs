@@ -1,6 +1,5 @@
 //! The bytes of files: open, read, write, cut, punch, seek, sync.
 
-use crate::buffer::JOURNAL_PAGE_BYTES;
 use crate::error::VfsError;
 use crate::files::File;
 use crate::request::{Caller, Handle, milliseconds, now};
@@ -216,7 +215,6 @@ impl Volume {
         if size < state.size {
             state.replaced |= size == 0;
             self.write_back.discard(&mut state, size..u64::MAX);
-            self.write_back.forget_journal_pages(&mut state, size.div_ceil(JOURNAL_PAGE_BYTES)..u64::MAX);
         }
         // While bytes are on their way the store's size must not run ahead of them; their commit sets the rest.
         let stored = if state.buffer.is_empty() { size } else { size.min(state.committed_size) };
@@ -267,8 +265,6 @@ impl Volume {
         let mut state = file.lock();
         let time = now();
         self.write_back.discard(&mut state, range.clone());
-        let whole_pages = range.start.div_ceil(JOURNAL_PAGE_BYTES)..range.end / JOURNAL_PAGE_BYTES;
-        self.write_back.forget_journal_pages(&mut state, whole_pages);
         self.store.punch(file.ino, range, time, time)?;
         state.forget_extents();
         self.write_back.touch(file, &mut state);

@@ -92,7 +92,8 @@ impl FileState {
     }
 
     fn is_idle(&self) -> bool {
-        self.buffer.is_empty() && self.travelling.is_empty() && !self.unsaved
+        // Not while it is among the dirty files: another state of the same file would be taken for it there.
+        self.buffer.is_empty() && self.travelling.is_empty() && !self.unsaved && self.dirty_since.is_none()
     }
 }
 

@@ -148,11 +148,17 @@ impl WriteBack {
         }
     }
 
-    /// Forgets buffered bytes of `range` (cut off, punched, or the whole file is going).
+    /// Forgets buffered bytes of `range` (cut off, punched, or the whole file is going), and the journal's pages that held
+    /// nothing else: the store removes those itself.
     pub fn discard(&self, state: &mut FileState, range: std::ops::Range<u64>) {
         let held_before = state.buffer.held_bytes();
         state.buffer.clear(range);
         self.note_held(held_before, state.buffer.held_bytes());
+        let (buffer, pages_before) = (&state.buffer, state.journal_pages.len());
+        let bytes_of = |page: u64| page * JOURNAL_PAGE_BYTES..(page + 1) * JOURNAL_PAGE_BYTES;
+        state.journal_pages.retain(|page| buffer.overlapping(bytes_of(*page)).next().is_some());
+        let forgotten = (pages_before - state.journal_pages.len()) as u64;
+        self.journal_bytes.fetch_sub(forgotten * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
     }
 
     fn note_held(&self, before: u64, after: u64) {
@@ -283,10 +289,7 @@ impl WriteBack {
                     self.dirty.lock().insert(file.ino, file.clone());
                 }
             }
-            if state.buffer.is_empty() && !state.unsaved {
-                state.dirty_since = None;
-                self.dirty.lock().remove(&file.ino);
-            }
+            self.note_clean(file, &mut state);
             file.settled.notify_all();
         }
         for file in &files {
@@ -437,31 +440,26 @@ impl WriteBack {
     /// Takes over what the journal held when the volume was last left: its bytes are dirty again.
     pub fn replay(&self, file: &Arc<File>, pages: &[JournalPage]) {
         let mut state = file.lock();
+        let held_before = state.buffer.held_bytes();
         for page in pages {
             state.buffer.replay(page);
             state.journal_pages.insert(page.page);
         }
-        self.note_held(0, state.buffer.held_bytes());
+        self.note_held(held_before, state.buffer.held_bytes());
         self.journal_bytes.fetch_add(pages.len() as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
         state.dirty_since = Some(Instant::now());
         self.dirty.lock().insert(file.ino, file.clone());
     }
 
-    /// Pages cut off or punched were removed from the journal by the store.
-    pub fn forget_journal_pages(&self, state: &mut FileState, pages: std::ops::Range<u64>) {
-        let before = state.journal_pages.len();
-        state.journal_pages.retain(|page| !pages.contains(page));
-        let forgotten = (before - state.journal_pages.len()) as u64;
-        self.journal_bytes.fetch_sub(forgotten * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
-    }
-
-    /// Sends off what has waited long enough; `everything`: what has not, too.
-    pub fn send_aged(&self, everything: bool) {
+    /// Sends off what has waited long enough; `everything`: what has not, too. A failure, of which the first is returned,
+    /// keeps no other file from being sent.
+    pub fn send_aged(&self, everything: bool) -> Result<(), VfsError> {
         let files: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
         let crowded = everything
             || files.len() >= DIRTY_FILES_MAX
             || self.held_bytes.load(Ordering::Relaxed) > self.held_bytes_max / 2
             || self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_MAX / 2;
+        let mut outcome = Ok(());
         let mut small: BTreeMap<PolicyId, Vec<Arc<File>>> = BTreeMap::new();
         for file in files {
             let mut state = file.lock();
@@ -471,7 +469,9 @@ impl WriteBack {
                 continue;
             }
             if state.buffer.dirty_bytes() == 0 {
-                self.save_attributes(&file, &mut state);
+                outcome = outcome.and(self.save_attributes(&file, &mut state));
+                drop(state);
+                self.files.settle(file.ino);
                 continue;
             }
             // Bytes that failed to travel wait their turn again, so that a full volume is not hammered.
@@ -479,9 +479,7 @@ impl WriteBack {
             let pieces = state.buffer.dirty_piece_count();
             let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
             if large {
-                if let Err(error) = self.send_file(&file, &mut state, 1) {
-                    tracing::error!(ino = %file.ino, "{error}");
-                }
+                outcome = outcome.and(self.send_file(&file, &mut state, 1));
             } else {
                 small.entry(state.policy).or_default().push(file.clone());
             }
@@ -489,47 +487,41 @@ impl WriteBack {
         for (policy, mut files) in small {
             // Directory neighbours are made one after another, so inode order keeps them together in segments.
             files.sort_by_key(|file| file.ino);
-            if let Err(error) = self.send_together(files, policy) {
-                tracing::error!("{error}");
-            }
+            outcome = outcome.and(self.send_together(files, policy));
         }
+        outcome
     }
 
     /// A file without dirty bytes whose size or times are newer here.
-    fn save_attributes(&self, file: &Arc<File>, state: &mut FileState) {
+    fn save_attributes(&self, file: &File, state: &mut FileState) -> Result<(), VfsError> {
         if state.travelling.is_empty() {
-            if state.unsaved
-                && let Err(error) = self.journal(file, state)
-            {
-                tracing::error!(ino = %file.ino, "{error}");
-                return;
+            if state.unsaved {
+                self.journal(file, state)?;
             }
-            if state.buffer.is_empty() {
-                state.dirty_since = None;
-                self.dirty.lock().remove(&file.ino);
-            }
+            self.note_clean(file, state);
+        }
+        Ok(())
+    }
+
+    /// A file of which everything is committed leaves the dirty ones.
+    fn note_clean(&self, file: &File, state: &mut FileState) {
+        if state.buffer.is_empty() && !state.unsaved {
+            state.dirty_since = None;
+            self.dirty.lock().remove(&file.ino);
         }
     }
 
     /// Everything written before the call is committed and durable, or the first failure is returned.
     pub fn sync_all(&self) -> Result<(), VfsError> {
-        self.send_aged(true);
-        let mut first = None;
+        let mut outcome = self.send_aged(true);
         // A file is among the dirty ones until its last byte is committed.
         let unsettled: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
         for file in unsettled {
-            let mut state = file.lock();
-            if let Err(error) = self.wait_settled(&file, &mut state) {
-                first.get_or_insert(error);
-            }
-            if state.buffer.is_empty() {
-                self.save_attributes(&file, &mut state);
-            }
-            drop(state);
-            self.files.settle(file.ino);
+            let settled = self.wait_settled(&file, &mut file.lock());
+            // Bytes that came back, of which another call was told, are tried again.
+            outcome = outcome.and(settled.and_then(|()| self.make_recoverable(&file)));
         }
-        self.store.flush()?;
-        first.map_or(Ok(()), Err)
+        outcome.and(self.store.flush().map_err(VfsError::from))
     }
 
     /// The unlinked file's bytes go nowhere.
@@ -539,7 +531,6 @@ impl WriteBack {
         self.discard(&mut state, 0..u64::MAX);
         state.unsaved = false;
         state.dirty_since = None;
-        self.forget_journal_pages(&mut state, 0..u64::MAX);
         self.dirty.lock().remove(&file.ino);
     }
 
