@@ -1,6 +1,5 @@
 //! The composition root: from the path of META to a volume that works.
 
-use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,10 +13,8 @@ use weft_vfs::{Settings, Volume};
 /// A volume open in this process, as its only owner.
 pub struct Opened {
     pub volume: Arc<Volume>,
-    /// Empties the trash as long as the volume is open.
-    _tidying: Tidying,
     /// Runs transfers as long as the volume lives.
-    _runtime: Runtime,
+    pub runtime: Runtime,
 }
 
 impl Opened {
@@ -26,8 +23,7 @@ impl Opened {
         let runtime = runtime()?;
         let (settings, transfer) = (Settings::default(), weft_transfer::Settings::default());
         let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, runtime.handle())?;
-        let tidying = Tidying::start(&volume, runtime.handle())?;
-        Ok(Self { volume, _tidying: tidying, _runtime: runtime })
+        Ok(Self { volume, runtime })
     }
 
     /// Ends it; what was written is durable.

@@ -2,6 +2,7 @@
 
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
+use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,7 @@ impl Signals {
 
 /// Until it is unmounted or a signal says so; then everything is written.
 fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals) -> Result<()> {
+    let tidying = Tidying::start(&opened.volume, opened.runtime.handle())?;
     let Signals { runtime, mut terminate, mut interrupt } = signals;
     runtime.block_on(async {
         let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
@@ -139,6 +141,7 @@ fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals) 
             tracing::warn!("programs still have files open; they will get errors");
         }
     });
+    drop(tidying);
     let outcome = opened.close();
     match &outcome {
         Ok(()) => tracing::info!("unmounted, everything is written"),
