@@ -1,18 +1,25 @@
-//! `weft gc META`: shards that nothing needs are removed.
+//! `weft gc META`: shards that nothing needs are removed, and segments that are mostly dead are compacted.
 
 use crate::care::{self, DEGRADED, Keeper, Owner, count};
+use crate::compose::Opened;
 use crate::render;
-use anyhow::Result;
-use std::path::PathBuf;
+use anyhow::{Result, bail};
+use serde::Serialize;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Runtime;
 use weft_care::collect::{GRACE_MS, Options, Report};
 use weft_care::{Catalogue, Job};
+use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
 ///
-/// What seems to be left behind is only noted when it is seen first, and removed by a later run. Status: 0, or 2 when
-/// something stays because a node did not answer.
+/// What seems to be left behind is only noted when it is seen first, and removed by a later run. Segments that hold more
+/// dead bytes than living ones are compacted, unless the volume is mounted: a mount compacts by itself. Status: 0, or 2
+/// when something stays because a node did not answer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Metadata file of the volume
@@ -20,7 +27,7 @@ pub struct Arguments {
     /// Leave alone what is younger than this, as in 30s or 2h; while the volume is in use at least 10m
     #[arg(long, value_name = "DURATION", value_parser = care::parse_duration, default_value = "10m")]
     grace: u64,
-    /// Only say what would be removed
+    /// Only say what would be removed and compacted
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// For programs
@@ -36,14 +43,105 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::collect::collect(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
     let report = keeper.watch(&job, &bar, work)?;
+    let mut compaction = Compaction::default();
+    // After the collection, which makes room for it.
+    if report.thin_count > 0
+        && !arguments.dry_run
+        && let Err(error) = compaction.run(&arguments.meta, report.thin_count, &keeper.runtime)
+    {
+        compaction.failure = Some(format!("{error:#}"));
+    }
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        println!("{}", serde_json::to_string_pretty(&Outcome { report: &report, compaction: &compaction })?);
     } else {
-        lines(arguments, &report).iter().for_each(|line| println!("{line}"));
+        let lines = [lines(arguments, &report), compaction_lines(&report, &compaction)].concat();
+        lines.iter().for_each(|line| println!("{line}"));
     }
     let orphans = &report.orphans;
     let left = report.trash.kept_count > 0 || !orphans.skipped_nodes.is_empty() || !orphans.failures.is_empty();
-    Ok(if left { ExitCode::from(DEGRADED) } else { ExitCode::SUCCESS })
+    Ok(if left || compaction.failure.is_some() { ExitCode::from(DEGRADED) } else { ExitCode::SUCCESS })
+}
+
+/// All that is told to programs.
+#[derive(Serialize)]
+struct Outcome<'r> {
+    #[serde(flatten)]
+    report: &'r Report,
+    compaction: &'r Compaction,
+}
+
+/// What became of segments that are mostly dead.
+#[derive(Default, Serialize)]
+struct Compaction {
+    /// Segments that have no living byte any more.
+    segment_count: u64,
+    /// Living bytes that were moved to new segments.
+    moved_bytes: u64,
+    /// Bytes of shards that will be removed with the emptied segments.
+    freed_bytes: u64,
+    /// Who has the volume: only its owner may compact it.
+    left_to: Option<String>,
+    /// Why it ended early.
+    failure: Option<String>,
+}
+
+impl Compaction {
+    /// As the volume's owner for the time it takes; what was done before a failure counts.
+    fn run(&mut self, meta: &Path, thin_count: u64, runtime: &Runtime) -> Result<()> {
+        match care::owner(meta) {
+            Owner::Nobody => {}
+            Owner::Somebody(holder) => {
+                let and = match holder.mountpoint {
+                    Some(_) => "which compacts by itself when it is quiet and enough is dead",
+                    None => "so run gc again when it has ended",
+                };
+                self.left_to = Some(format!("the volume is in use by {holder}, {and}"));
+                return Ok(());
+            }
+            Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
+        }
+        let opened = Opened::open(meta, None)?;
+        let outcome = self.rounds(&opened.volume, thin_count, runtime);
+        opened.close()?;
+        outcome
+    }
+
+    /// Until nothing is left to compact. Ctrl-C ends it after the round at hand, a second one at once.
+    fn rounds(&mut self, volume: &Volume, thin_count: u64, runtime: &Runtime) -> Result<()> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        let flag = interrupted.clone();
+        let watch = runtime.spawn(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if flag.swap(true, Ordering::Relaxed) {
+                    // Nothing is lost: what is half done was not begun as far as files are concerned.
+                    std::process::exit(130);
+                }
+            }
+        });
+        let bar = care::progress_bar();
+        bar.set_length(thin_count);
+        let mut tried = HashSet::new();
+        let mut outcome = Ok(());
+        while !interrupted.load(Ordering::Relaxed) {
+            match volume.compact(Demand::Any, &mut tried) {
+                Ok(round) if round.chosen_count == 0 => break,
+                Ok(round) => {
+                    self.segment_count += round.emptied_count;
+                    self.moved_bytes += round.moved_bytes;
+                    self.freed_bytes += round.freed_bytes;
+                    bar.set_position(tried.len() as u64);
+                    bar.set_message(format!("compacting: {} moved", render::bytes(self.moved_bytes)));
+                }
+                Err(error) => {
+                    outcome = Err(error.into());
+                    break;
+                }
+            }
+        }
+        bar.finish_and_clear();
+        watch.abort();
+        outcome
+    }
 }
 
 fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
@@ -79,12 +177,29 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
         lines
             .push(format!("{} in node folders are not ours and were left alone", count(orphans.foreign_count, "file")));
     }
-    if report.thin_count > 0 {
+    lines
+}
+
+fn compaction_lines(report: &Report, compaction: &Compaction) -> Vec<String> {
+    let mut lines = Vec::new();
+    if compaction.segment_count > 0 {
         lines.push(format!(
-            "{} hold more dead bytes than living ones: {} of data that compacting them would free",
-            count(report.thin_count, "segment"),
-            render::bytes(report.thin_dead_bytes),
+            "compacted {}: {} moved; their shards ({}) are removed after the grace time",
+            count(compaction.segment_count, "segment"),
+            render::bytes(compaction.moved_bytes),
+            render::bytes(compaction.freed_bytes),
         ));
     }
+    if compaction.segment_count < report.thin_count {
+        let left = count(report.thin_count - compaction.segment_count, "segment");
+        let verb = if report.thin_count - compaction.segment_count == 1 { "holds" } else { "hold" };
+        let mut line = format!("{left} {verb} more dead bytes than living ones");
+        if compaction.segment_count == 0 {
+            line += &format!(": {} of data that compacting would free", render::bytes(report.thin_dead_bytes));
+        }
+        lines.push(line);
+    }
+    lines.extend(compaction.left_to.iter().map(|who| format!("not compacted: {who}")));
+    lines.extend(compaction.failure.iter().map(|failure| format!("not compacted: {failure}")));
     lines
 }
