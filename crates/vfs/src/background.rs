@@ -20,20 +20,15 @@ const SPACE_WATCH: Duration = Duration::from_secs(10);
 /// A time without a call of this length counts as quiet.
 const QUIET: Duration = Duration::from_secs(1);
 
-pub(crate) fn start(
-    volume: &Arc<Volume>,
-    reclaims: Receiver<Reclaimable>,
-    open_nodes: OpenNodes,
-) -> Vec<JoinHandle<()>> {
+/// Returns the thread that ends when the write-back stops; the others end with the volume.
+pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>, open_nodes: OpenNodes) -> JoinHandle<()> {
     let (ticking, reclaiming, compacting) = (Arc::downgrade(volume), Arc::downgrade(volume), Arc::downgrade(volume));
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
     };
-    vec![
-        spawn("weft-tick", Box::new(move || tick(&ticking, &open_nodes))),
-        spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims))),
-        spawn("weft-compact", Box::new(move || compact(&compacting))),
-    ]
+    spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims)));
+    spawn("weft-compact", Box::new(move || compact(&compacting)));
+    spawn("weft-tick", Box::new(move || tick(&ticking, &open_nodes)))
 }
 
 fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {

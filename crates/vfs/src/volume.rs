@@ -53,7 +53,8 @@ pub struct Volume {
     pub(crate) calls: AtomicU64,
     next_handle: AtomicU64,
     reclaim: Sender<Reclaimable>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Ends before the runtime may, which it blocks on.
+    ticker: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Volume {
@@ -72,7 +73,7 @@ impl Volume {
         let store = Arc::new(store);
         let files = Arc::new(Files::default());
         let policies = Arc::new(Policies::default());
-        let (write_back, committer) = WriteBack::start(
+        let write_back = WriteBack::start(
             store.clone(),
             transfer.clone(),
             runtime.clone(),
@@ -92,11 +93,10 @@ impl Volume {
             calls: AtomicU64::new(0),
             next_handle: AtomicU64::new(1),
             reclaim,
-            threads: Mutex::new(vec![committer]),
+            ticker: Mutex::default(),
         });
         volume.recover()?;
-        let threads = crate::background::start(&volume, reclaims, open_nodes);
-        volume.threads.lock().extend(threads);
+        *volume.ticker.lock() = Some(crate::background::start(&volume, reclaims, open_nodes));
         Ok(volume)
     }
 
@@ -107,8 +107,13 @@ impl Volume {
     /// Some bytes could not be written; they are lost when the process ends.
     pub fn shut_down(&self) -> Result<(), VfsError> {
         self.compaction.stop();
+        self.segments.note_suspects();
         let outcome = self.write_back.sync_all().and_then(|()| self.reclaim_orphans());
         self.write_back.stop();
+        if let Some(ticker) = self.ticker.lock().take() {
+            // A panic of its own was told when it happened.
+            let _ = ticker.join();
+        }
         outcome
     }
 

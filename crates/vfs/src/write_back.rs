@@ -86,7 +86,7 @@ impl WriteBack {
         files: Arc<Files>,
         policies: Arc<Policies>,
         held_bytes_max: u64,
-    ) -> (Arc<Self>, std::thread::JoinHandle<()>) {
+    ) -> Arc<Self> {
         let (landed, landings) = mpsc::channel();
         let this = Arc::new(Self {
             store,
@@ -107,11 +107,11 @@ impl WriteBack {
             stopping: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&this);
-        let committer = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("weft-commit".into())
             .spawn(move || commit_in_order(&weak, &landings))
             .expect("the commit thread starts when the volume opens");
-        (this, committer)
+        this
     }
 
     /// Puts bytes into a file's buffer; starts their journey if there are enough of them.
@@ -252,8 +252,11 @@ impl WriteBack {
             data,
         };
         let (transfer, landed) = (self.transfer.clone(), self.landed.clone());
+        let write = self.runtime.spawn(async move { transfer.write(request).await });
         self.runtime.spawn(async move {
-            let outcome = transfer.write(request).await;
+            // A panic must not leave those waiting who wait for the segment to settle.
+            let stopped = WriteError::Stopped { segment: voyage.segment };
+            let outcome = write.await.unwrap_or(Err(stopped));
             // The receiver ends only with the volume.
             let _ = landed.send(Landed { voyage, outcome });
         });
