@@ -1,7 +1,7 @@
 //! The bytes of files: open, read, write, cut, punch, seek, sync.
 
 use crate::error::VfsError;
-use crate::files::File;
+use crate::files::{File, FileState};
 use crate::request::{Caller, Handle, milliseconds, now};
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -125,7 +125,7 @@ impl Volume {
 
     fn renew_atime(&self, file: &File) {
         let time = now();
-        let Ok(attributes) = self.store.attributes(file.ino) else { return };
+        let Ok(attributes) = self.attributes(file.ino) else { return };
         let is_old = milliseconds(attributes.atime) + ATIME_AGE_MS < milliseconds(time);
         if is_old || attributes.atime <= attributes.mtime || attributes.atime <= attributes.ctime {
             let set = SetAttributes { atime: Some(time), ..SetAttributes::default() };
@@ -197,7 +197,7 @@ impl Volume {
         if clear_suid {
             self.clear_set_id(ino)?;
         }
-        self.with_file(ino, |file| self.truncate_file(file, size))
+        self.with_file(ino, |file| self.truncate_file(file, &mut file.lock(), size))
     }
 
     /// Opens a file for the length of one call.
@@ -209,12 +209,11 @@ impl Volume {
         outcome
     }
 
-    fn truncate_file(&self, file: &Arc<File>, size: u64) -> Result<(), VfsError> {
-        let mut state = file.lock();
+    fn truncate_file(&self, file: &Arc<File>, state: &mut FileState, size: u64) -> Result<(), VfsError> {
         let time = now();
         if size < state.size {
             state.replaced |= size == 0;
-            self.write_back.discard(&mut state, size..u64::MAX);
+            self.write_back.discard(state, size..u64::MAX);
         }
         // While bytes are on their way the store's size must not run ahead of them; their commit sets the rest.
         let stored = if state.buffer.is_empty() { size } else { size.min(state.committed_size) };
@@ -226,7 +225,7 @@ impl Volume {
         state.ctime = time;
         state.unsaved = stored != size;
         if state.unsaved {
-            self.write_back.touch(file, &mut state);
+            self.write_back.touch(file, state);
         }
         Ok(())
     }
@@ -254,9 +253,9 @@ impl Volume {
                 return Err(VfsError::NoRoom { bytes: length });
             }
         }
-        let size = open.file.lock().size;
-        if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > size {
-            self.truncate_file(&open.file, end)?;
+        let mut state = open.file.lock();
+        if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > state.size {
+            self.truncate_file(&open.file, &mut state, end)?;
         }
         Ok(())
     }

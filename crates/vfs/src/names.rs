@@ -83,7 +83,8 @@ impl Volume {
         if set == SetAttributes::default() {
             return self.attributes(ino);
         }
-        set.ctime = Some(change.ctime.unwrap_or(time));
+        let ctime = change.ctime.unwrap_or(time);
+        set.ctime = Some(ctime);
         if (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
             let old = self.store.attributes(ino)?;
             if old.kind != Kind::Directory {
@@ -97,7 +98,7 @@ impl Volume {
         if let Some(mtime) = set.mtime {
             state.mtime = mtime;
         }
-        state.ctime = time;
+        state.ctime = ctime;
         state.overlay(&mut attributes);
         Ok(attributes)
     }
