@@ -2,6 +2,8 @@
 
 mod support;
 
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -86,4 +88,43 @@ fn what_the_journal_holds_is_no_failure() {
     is_away.store(false, Ordering::SeqCst);
     volume.fsync(handle).expect("the nodes are back");
     assert!(after_crash(&world, attributes.ino) == vec![1; 100_000]);
+}
+
+/// After every fsync a crash leaves the very file, whatever was written, cut and punched before it.
+#[test]
+fn an_fsync_makes_the_whole_file_durable() {
+    for seed in 0..8 {
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let world = World::new("rs:2+1", 3);
+        let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let mut model: Vec<u8> = Vec::new();
+        for _ in 0..120 {
+            let (offset, length) = (random.random_range(0..60_000usize), random.random_range(1..6000usize));
+            match random.random_range(0..10) {
+                0..=3 => {
+                    let byte = random.random();
+                    world.volume.write(handle, offset as u64, &vec![byte; length], false).expect("writes");
+                    model.resize(model.len().max(offset + length), 0);
+                    model[offset..offset + length].fill(byte);
+                }
+                4 => {
+                    truncate(&world.volume, attributes.ino, offset as u64);
+                    model.resize(offset, 0);
+                }
+                5 => {
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    world.volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    let end = model.len().min(offset + length);
+                    model[offset.min(end)..end].fill(0);
+                }
+                6 => world.volume.sync().expect("syncs"),
+                _ => {
+                    world.volume.fsync(handle).expect("syncs");
+                    assert!(after_crash(&world, attributes.ino) == model);
+                }
+            }
+        }
+        world.fsck();
+    }
 }
