@@ -99,10 +99,10 @@ mod tests {
             assert_eq!(loads.get(), 4);
         }
         let part = cache.overlapping(20..WINDOW_BYTES, load).unwrap();
-        assert_eq!(part.iter().map(|extent| (extent.file_offset, extent.length)).collect::<Vec<_>>(), [
-            (20, 10),
-            (WINDOW_BYTES - 500, 500)
-        ]);
+        assert_eq!(
+            part.iter().map(|extent| (extent.file_offset, extent.length)).collect::<Vec<_>>(),
+            [(20, 10), (WINDOW_BYTES - 500, 500)]
+        );
         assert!(cache.overlapping(5..5, load).unwrap().is_empty());
         assert_eq!(loads.get(), 4);
     }
