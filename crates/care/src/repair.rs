@@ -166,7 +166,7 @@ pub async fn repair(
         bytes_total = 0;
     };
     let mut report = run.end(&work)?;
-    report.forgotten_nodes = forget_lost_nodes(&*catalogue, &roster)?;
+    report.forgotten_nodes = forget_left_nodes(&*catalogue, &roster)?;
     report.out_of_reach = roster.out_of_reach();
     report.census = census;
     Ok(report)
@@ -358,13 +358,13 @@ fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
     reasons.into_values().collect()
 }
 
-/// Drops lost nodes that nothing refers to any more; the names of those dropped.
-fn forget_lost_nodes(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Vec<String>, CatalogueError> {
-    let lost = roster.nodes.iter().filter(|(_, facts)| facts.record.state == NodeState::Lost);
-    let lost: Vec<NodeId> = lost.map(|(id, _)| *id).collect();
-    for node in &lost {
+/// Drops lost and emptied nodes that nothing refers to any more; the names of those dropped.
+fn forget_left_nodes(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Vec<String>, CatalogueError> {
+    let left = roster.nodes.iter().filter(|(_, facts)| facts.record.state != NodeState::Active);
+    let retired: Vec<NodeId> = left.map(|(id, _)| *id).collect();
+    for node in &retired {
         catalogue.forget_node(*node)?;
     }
     let left: BTreeSet<NodeId> = catalogue.nodes()?.into_iter().map(|(id, _)| id).collect();
-    Ok(lost.iter().filter(|id| !left.contains(id)).map(|id| roster.name(*id)).collect())
+    Ok(retired.iter().filter(|id| !left.contains(id)).map(|id| roster.name(*id)).collect())
 }

@@ -167,9 +167,11 @@ pub fn exit_code(tally: &Tally) -> ExitCode {
     }
 }
 
-/// What is wrong according to a count, a line each.
-pub fn troubles(tally: &Tally) -> Vec<String> {
-    const PATHS_SHOWN: usize = 5;
+/// Names told of files that have the same trouble.
+pub const PATHS_SHOWN: usize = 5;
+
+/// What is wrong according to a count, a line each; of lost files so many names.
+pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut say = |segment_count: u64, what: &str, paths: &BTreeSet<String>, shown: usize| {
         if segment_count > 0 {
@@ -184,8 +186,7 @@ pub fn troubles(tally: &Tally) -> Vec<String> {
             }
         }
     };
-    // Of what is lost every name is told.
-    say(tally.lost_count, "LOST", &tally.lost_paths, usize::MAX);
+    say(tally.lost_count, "LOST", &tally.lost_paths, lost_shown);
     say(tally.out_of_reach_count, "out of reach", &tally.out_of_reach_paths, PATHS_SHOWN);
     say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
     lines

@@ -35,7 +35,9 @@ pub fn log_path(meta: &Path) -> PathBuf {
 pub fn start(meta: &Path, mountpoint: &Path, flags: &[OsString]) -> Result<Outcome> {
     let log_path = log_path(meta);
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path);
-    let log = log.with_context(|| format!("the log {} cannot be written", log_path.display()))?;
+    let log = log.with_context(|| {
+        format!("the log {} cannot be written: mount as the owner of {}", log_path.display(), meta.display())
+    })?;
     let program = std::env::current_exe().context("this program cannot find itself")?;
     let mut child = Command::new(program)
         .arg("mount")

@@ -92,6 +92,9 @@ fn nodes_are_listed_replaced_and_removed() {
     assert!(said.contains("weft repair"), "{said}");
     let list = sandbox.weft(["node", "list", "meta.db"]).ok();
     assert!(list.contains("3.lost-") && list.lines().count() == 8, "{list}");
+    let lost = list.lines().find_map(|line| line.split(' ').next().filter(|name| name.starts_with("3.lost-")));
+    let sentence = sandbox.weft(["node", "replace", "meta.db", lost.expect("a name"), "other"]).sentence();
+    assert!(sentence.contains("replaced already") && sentence.contains("weft repair"), "{sentence}");
     let sentence = sandbox.weft(["node", "remove", "meta.db", "1"]).sentence();
     assert!(sentence.contains("holds shards") && sentence.contains("weft node replace"), "{sentence}");
     // The new one has nothing yet, and three of the six are enough.
@@ -99,6 +102,27 @@ fn nodes_are_listed_replaced_and_removed() {
     assert_eq!(sandbox.weft(["get", "meta.db", "/0", "-"]).ok(), "x");
     let json = sandbox.weft(["node", "list", "--json", "meta.db"]).ok();
     assert!(json.contains("\"state\": \"lost\""), "{json}");
+}
+
+#[test]
+fn a_node_that_answers_is_replaced_without_giving_anything_up() {
+    let sandbox = Sandbox::with_volume("raid5:6");
+    sandbox.weft(["put", "meta.db", "meta.db", "/file"]).ok();
+    sandbox.weft(["get", "meta.db", "/file", "before"]).ok();
+    for number in ["1", "2", "3"] {
+        let said = sandbox.weft(["node", "replace", "meta.db", number, &format!("new{number}")]).ok();
+        assert!(said.contains(&format!("/node{number}, until")) && said.contains("weft repair"), "{said}");
+    }
+    // Three at once, of a code that can lose one.
+    assert!(sandbox.weft(["status", "meta.db"]).stdout.starts_with("every file survives the loss of any 1 more node"));
+    let said = sandbox.weft(["repair", "meta.db"]).ok();
+    assert_eq!(said.matches(": forgotten").count(), 3, "{said}");
+    for number in ["1", "2", "3"] {
+        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+    }
+    assert_eq!(sandbox.weft(["status", "meta.db"]).code, Some(0));
+    sandbox.weft(["get", "meta.db", "/file", "after"]).ok();
+    assert!(fs::read(sandbox.path("before")).expect("read") == fs::read(sandbox.path("after")).expect("read"));
 }
 
 #[test]

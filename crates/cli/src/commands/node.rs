@@ -6,6 +6,7 @@ use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
@@ -14,6 +15,9 @@ use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
+
+/// A node that takes longer than this to say who it is, is gone.
+const PROBE_DEADLINE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Arguments {
@@ -42,7 +46,7 @@ pub enum Arguments {
         #[arg(long)]
         json: bool,
     },
-    /// Give up what a node's folder held and go on with an empty one; `weft repair` rebuilds the shards
+    /// Go on with an empty folder; `weft repair` moves there what the old one holds, or rebuilds it where that is gone
     Replace {
         /// Metadata file of the volume
         meta: PathBuf,
@@ -213,19 +217,30 @@ fn state_name(state: NodeState) -> &'static str {
     }
 }
 
-/// The old id stays, marked lost and under another name, until repair has rebuilt what it held; the new one has the name.
+/// The old id stays, under another name, until repair has moved what it holds, or rebuilt it where the old place does not
+/// answer any more; the new one has the name.
 fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
     let url: NodeUrl = place.parse()?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
+    if old.state != NodeState::Active {
+        bail!(
+            "node {name} is replaced already: run `weft repair {}`, if it is gone for good with `--assume-lost {name}`",
+            meta.display()
+        );
+    }
     let (id, space) = create(&store, meta, name, &url)?;
     let short_id = &old_id.to_string()[..8];
-    let lost = NodeRecord {
-        name: format!("{name}.lost-{short_id}"),
-        // No two nodes share a place; what was in this one is gone.
-        url: if old.url == url.to_string() { format!("{}%23lost-{short_id}", old.url) } else { old.url.clone() },
-        state: NodeState::Lost,
-        ..old.clone()
+    let retired = if answers(&store, old_id)? {
+        NodeRecord { name: format!("{name}.old-{short_id}"), state: NodeState::Draining, ..old.clone() }
+    } else {
+        NodeRecord {
+            name: format!("{name}.lost-{short_id}"),
+            // No two nodes share a place; what was in this one is gone.
+            url: if old.url == url.to_string() { format!("{}%23lost-{short_id}", old.url) } else { old.url.clone() },
+            state: NodeState::Lost,
+            ..old.clone()
+        }
     };
     let new = NodeRecord {
         name: name.to_owned(),
@@ -234,15 +249,36 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
         domain: old.domain.clone(),
         weight: default_weight(space),
     };
-    store.update_node(old_id, &old, &lost)?;
+    store.update_node(old_id, &old, &retired)?;
     store.add_node(id, &new)?;
     let empty = store.remove_node(old_id)?;
     store.flush()?;
     println!("Node {name} is at {url} now");
-    if !empty {
-        println!("What it held is rebuilt by: weft repair {}", meta.display());
+    let meta = meta.display();
+    match retired.state {
+        _ if empty => {}
+        NodeState::Lost => println!("What it held is rebuilt by: weft repair {meta}"),
+        _ => println!("Keep the old place, {}, until this has moved what it holds: weft repair {meta}", place_of(&old)),
     }
     Ok(())
+}
+
+/// Is its place there, and its own?
+fn answers(store: &Store, id: NodeId) -> Result<bool> {
+    let Some((_, _, node)) = weft_vfs::open::open_members(store)?.into_iter().find(|(member, ..)| *member == id) else {
+        return Ok(false);
+    };
+    compose::runtime()?.block_on(async {
+        let answer = tokio::time::timeout(PROBE_DEADLINE, node.space()).await;
+        Ok(answer.is_ok_and(|space| space.is_ok()))
+    })
+}
+
+fn place_of(record: &NodeRecord) -> String {
+    match record.url.parse() {
+        Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
+        Err(_) => record.url.clone(),
+    }
 }
 
 fn remove(meta: &Path, name: &str) -> Result<()> {
@@ -259,11 +295,7 @@ fn remove(meta: &Path, name: &str) -> Result<()> {
         bail!("something was written to node {name} just now: try again");
     }
     store.flush()?;
-    let place = match record.url.parse() {
-        Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
-        _ => record.url,
-    };
-    println!("Removed node {name}; what is left in {place} can be deleted");
+    println!("Removed node {name}; what is left in {} can be deleted", place_of(&record));
     Ok(())
 }
 
@@ -284,6 +316,9 @@ fn still_needed(store: &Store, meta: &Path, node: &NodeRecord, segments: &[Segme
         ),
         (_, NodeState::Lost) => {
             format!("node {name} is lost and still has {many} to be rebuilt: run `weft repair {meta}`")
+        }
+        (_, NodeState::Draining) => {
+            format!("node {name} is being emptied and still has shards of {many}: run `weft repair {meta}`")
         }
         _ => format!(
             "node {name} holds shards of {many}: give it a new folder with \

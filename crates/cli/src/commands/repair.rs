@@ -161,14 +161,15 @@ fn after(meta: &Path, report: &Report, took: Duration) -> Vec<String> {
         lines.push(format!("{} not mended: {}", count(failure.segment_count, "segment"), failure.reason));
     }
     for node in &report.forgotten_nodes {
-        lines.push(format!("nothing refers to the lost node {node} any more: forgotten"));
+        lines.push(format!("nothing refers to node {node} any more: forgotten"));
     }
     let how = match census.bytes_verified {
         0 => "counted every shard".to_owned(),
         bytes => format!("read every shard ({})", render::bytes(bytes)),
     };
     lines.push(format!("{how}: {} of {} whole", census.whole_count, count(census.segment_count, "segment")));
-    lines.extend(care::troubles(census));
+    // Of what is lost every name is told.
+    lines.extend(care::troubles(census, usize::MAX));
     lines.extend(care::silent_nodes(meta, &report.out_of_reach));
     lines.push(care::survival(census));
     lines

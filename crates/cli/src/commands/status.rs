@@ -128,7 +128,7 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
         text += "\n";
         text += &code_table(tally);
     }
-    let mut notes = care::troubles(tally);
+    let mut notes = care::troubles(tally, care::PATHS_SHOWN);
     for (shards, what) in [(tally.lost_shard_count, "lost"), (tally.misplaced_shard_count, "to be moved")] {
         if shards > 0 {
             notes.push(format!("{} {what}: weft repair {meta}", count(shards, "shard")));
