@@ -97,7 +97,7 @@ pub struct Report {
     pub bytes_written: u64,
     /// Why segments could not be mended.
     pub failures: Vec<Failure>,
-    /// Lost nodes that no segment refers to any more and that were therefore dropped.
+    /// Lost and emptied nodes that no segment refers to any more and that were therefore dropped.
     pub forgotten_nodes: Vec<String>,
     /// Nodes that do not answer and were not given up: name, and what is the matter.
     pub out_of_reach: Vec<(String, String)>,

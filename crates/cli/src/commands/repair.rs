@@ -161,7 +161,7 @@ fn after(meta: &Path, report: &Report, took: Duration) -> Vec<String> {
         lines.push(format!("{} not mended: {}", count(failure.segment_count, "segment"), failure.reason));
     }
     for node in &report.forgotten_nodes {
-        lines.push(format!("nothing refers to node {node} any more: forgotten"));
+        lines.push(format!("nothing refers to node {node} any more: forgotten, what is left of it can be deleted"));
     }
     let how = match census.bytes_verified {
         0 => "counted every shard".to_owned(),
