@@ -130,6 +130,7 @@ fn an_unlinked_open_file_outlives_collection_and_is_reclaimed_when_its_holder_di
     let mut held = File::open(&path).expect("opens");
     held.sync_all().expect("syncs");
     std::fs::remove_file(&path).expect("unlinks");
+    File::open(drive.mountpoint()).and_then(|directory| directory.sync_all()).expect("the removal is durable");
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     let mut bytes = Vec::new();
