@@ -24,7 +24,8 @@ impl Drive {
             if let Some(mib) = mib {
                 std::fs::create_dir_all(&path).expect("a folder");
                 let options = format!("size={mib}m");
-                let status = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "weft-test"]).arg(&path).status();
+                let status =
+                    Command::new("mount").args(["-t", "tmpfs", "-o", &options, "weft-test"]).arg(&path).status();
                 assert!(status.expect("mount is there").success(), "a small tmpfs needs root");
             }
         };
