@@ -3,7 +3,7 @@
 mod sandbox;
 
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FlockOperation, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags,
+    AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use sandbox::Sandbox;
@@ -255,6 +255,27 @@ fn the_kernel_checks_permissions_and_suid_bits_do_not_survive_others() {
     fs::set_permissions(sandbox.file("shared"), Permissions::from_mode(0o2755)).expect("set");
     fs::write(sandbox.file("shared/file"), "").expect("written");
     assert_eq!(fs::metadata(sandbox.file("shared/file")).expect("there").gid(), NOBODY);
+    sandbox.umount();
+}
+
+/// Opening to truncate asks twice: the kernel refuses only after the file system has had its say.
+#[test]
+fn a_running_program_keeps_its_text() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("program");
+    let text = fs::read("/bin/sleep").expect("read");
+    // Copied by another process: a child that some other test forks meanwhile cannot hold it open for writing.
+    assert!(Command::new("cp").arg("/bin/sleep").arg(&path).status().expect("cp runs").success());
+    let mut running = Command::new(&path).arg("60").spawn().expect("runs");
+    for flags in [OFlags::WRONLY, OFlags::RDWR | OFlags::TRUNC, OFlags::RDONLY | OFlags::TRUNC] {
+        let opened = rustix::fs::open(&path, flags, Mode::empty());
+        assert_eq!(opened.expect_err("busy"), Errno::TXTBSY, "{flags:?}");
+    }
+    assert!(running.try_wait().expect("asked").is_none(), "it still runs");
+    running.kill().expect("ended");
+    running.wait().expect("ended");
+    assert!(fs::read(&path).expect("read") == text);
+    fs::write(&path, "").expect("not busy any more");
     sandbox.umount();
 }
 

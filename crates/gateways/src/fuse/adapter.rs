@@ -37,12 +37,12 @@ const ENTRIES_PER_CALL: usize = 64;
 
 /// What we ask of the kernel, where it has it. Not among them, on purpose: `WRITEBACK_CACHE` (the kernel would become the
 /// authority on size and times), `POSIX_LOCKS` and `FLOCK_LOCKS` (with one mount, the kernel's own locks are right and
-/// free), `POSIX_ACL`.
-const WANTED: [InitFlags; 11] = [
+/// free), `POSIX_ACL`, and `ATOMIC_O_TRUNC` (the kernel then sends an open that truncates before it looks whether the file
+/// is being executed, and a running program loses its text; without it, it looks first and truncates by `setattr`).
+const WANTED: [InitFlags; 10] = [
     InitFlags::FUSE_ASYNC_READ,
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_BIG_WRITES,
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
     InitFlags::FUSE_EXPORT_SUPPORT,
     // Directories may be read and looked up in by several threads; the volume orders them.
     InitFlags::FUSE_PARALLEL_DIROPS,
@@ -151,16 +151,6 @@ impl Adapter {
         let attributes = self.volume.attributes(of)?;
         self.volume.reference(of);
         Ok(attributes)
-    }
-
-    /// Who may not keep a file's set-user-id and set-group-id bits also loses them by opening to truncate. fuser does not
-    /// pass on the kernel's flag for that either ([`may_keep_suid`]).
-    fn open_file(&self, request: &Request, node: Ino, flags: i32) -> Result<(Handle, FopenFlags), VfsError> {
-        if flags & libc::O_TRUNC != 0 && !may_keep_suid(request) {
-            let cut = AttributeChange { size: Some(0), clear_suid: true, ..AttributeChange::default() };
-            self.volume.set_attributes(node, &cut)?;
-        }
-        Ok((self.volume.open(node, flags)?, translate::open_reply(flags)))
     }
 
     /// Feeds `add` with entries after `after_cookie` until it is full (it says so by `true`) or the directory ends.
@@ -351,10 +341,10 @@ impl fuser::Filesystem for Adapter {
         });
     }
 
-    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         survive("open", || {
-            let answer = self.open_file(request, ino(node), flags.0);
-            reply.give(answer.map_err(refused("open")));
+            let opened = self.volume.open(ino(node), flags.0).map_err(refused("open"));
+            reply.give(opened.map(|handle| (handle, translate::open_reply(flags.0))));
         });
     }
 
