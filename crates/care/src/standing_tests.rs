@@ -9,7 +9,7 @@ use weft_nodes::{NodeErrorKind, Space};
 fn facts(id: u128, state: NodeState, answers: bool, domain: &str) -> (NodeId, NodeFacts) {
     let record = NodeRecord { name: format!("n{id}"), url: String::new(), state, domain: domain.into(), weight: 1 };
     let reach = match answers {
-        true => Reach::Answers(Space { total_bytes: 1, free_bytes: 1 }),
+        true => Reach::Answers(Space { total_bytes: 1, free_bytes: 1, disk: None }),
         false => Reach::OutOfReach("gone".into()),
     };
     (NodeId(id), NodeFacts { record, reach })

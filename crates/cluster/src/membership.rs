@@ -2,7 +2,7 @@
 
 use crate::estimator::{Estimator, Health, Observation};
 use parking_lot::{Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
@@ -24,6 +24,8 @@ pub struct Member {
     pub total_bytes: Option<u64>,
     /// Bytes still free for shards; `None` until it was asked.
     pub free_bytes: Option<u64>,
+    /// The disk that room is on; members that name the same one share it.
+    pub disk: Option<u64>,
 }
 
 /// All members at one moment; never changed, only replaced.
@@ -33,6 +35,17 @@ pub struct View {
     pub members: BTreeMap<NodeId, Member>,
     /// Rises with every change.
     pub epoch: u64,
+}
+
+impl View {
+    /// Bytes in all and bytes free, of the nodes that have said so; a disk that several nodes lie on counts once.
+    pub fn room_bytes(&self) -> (u64, u64) {
+        let mut disks = BTreeSet::new();
+        let counted = self.members.values().filter(|member| member.disk.is_none_or(|disk| disks.insert(disk)));
+        counted.fold((0, 0), |(total, free), member| {
+            (total + member.total_bytes.unwrap_or(0), free + member.free_bytes.unwrap_or(0))
+        })
+    }
 }
 
 /// Where a view comes from.
@@ -70,6 +83,7 @@ impl StaticMembership {
                 health: before.map_or(Health::Sound, |member| member.health),
                 total_bytes: before.and_then(|member| member.total_bytes),
                 free_bytes: before.and_then(|member| member.free_bytes),
+                disk: before.and_then(|member| member.disk),
             };
             (id, member)
         });
@@ -93,12 +107,18 @@ impl StaticMembership {
         health
     }
 
-    /// Takes in the room a node says it has.
-    pub fn set_space(&self, node: NodeId, total_bytes: u64, free_bytes: u64) {
+    /// Takes in the room a node says it has, and the disk it shares with others.
+    pub fn set_space(&self, node: NodeId, total_bytes: u64, free_bytes: u64, disk: Option<u64>) {
         self.change(node, |member| {
             member.total_bytes = Some(total_bytes);
             member.free_bytes = Some(free_bytes);
+            member.disk = disk;
         });
+    }
+
+    /// Takes in that a node has no room left.
+    pub fn set_full(&self, node: NodeId) {
+        self.change(node, |member| member.free_bytes = Some(0));
     }
 
     fn change(&self, node: NodeId, change: impl FnOnce(&mut Member)) {

@@ -34,13 +34,26 @@ fn observations_that_change_nothing_leave_the_epoch() {
 fn new_records_keep_what_was_seen_of_nodes_that_stay() {
     let membership = StaticMembership::new([(NodeId(1), record("a")), (NodeId(2), record("b"))]);
     membership.observe(NodeId(1), Observation::Refused, 0);
-    membership.set_space(NodeId(1), 100, 40);
+    membership.set_space(NodeId(1), 100, 40, None);
     membership.set_records([(NodeId(1), record("renamed")), (NodeId(3), record("c"))]);
     let view = membership.view();
     assert_eq!(view.members.keys().copied().collect::<Vec<_>>(), [NodeId(1), NodeId(3)]);
     let kept = &view.members[&NodeId(1)];
     assert_eq!((kept.name.as_str(), kept.free_bytes), ("renamed", Some(40)));
     assert!(kept.health.is_suspected(0));
+}
+
+#[test]
+fn a_disk_that_nodes_share_counts_once() {
+    let membership = StaticMembership::new((1..=4).map(|id| (NodeId(id), record("n"))));
+    assert_eq!(membership.view().room_bytes(), (0, 0));
+    membership.set_space(NodeId(1), 100, 40, Some(7));
+    membership.set_space(NodeId(2), 100, 40, Some(7));
+    membership.set_space(NodeId(3), 30, 20, Some(8));
+    membership.set_space(NodeId(4), 5, 5, None);
+    assert_eq!(membership.view().room_bytes(), (135, 65));
+    membership.set_full(NodeId(3));
+    assert_eq!(membership.view().room_bytes(), (135, 45));
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn member(domain: &str, weight: u64) -> Member {
         health: Health::Sound,
         total_bytes: None,
         free_bytes: None,
+        disk: None,
     }
 }
 

@@ -37,8 +37,8 @@ use weft_format::ShardKey;
 /// The file at a node folder's root that says who it is.
 pub const IDENTITY_FILE: &str = "weft-node.json";
 
-/// Longest read done on the caller's thread: about as long as handing it over.
-const INLINE_GET_BYTES: u64 = 256 << 10;
+/// Longest read done on the caller's thread, about as long as handing it over: a quarter of a 1 MiB block and its frames.
+const INLINE_GET_BYTES: u64 = 320 << 10;
 
 /// Longest put into a memory-backed folder done on the caller's thread; longer ones gain by running side by side.
 const INLINE_PUT_BYTES: usize = 64 << 10;

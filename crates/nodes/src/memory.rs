@@ -124,7 +124,7 @@ impl Node for MemoryNode {
 
     async fn space(&self) -> Result<Space, NodeError> {
         let used_bytes = self.store.read().used_bytes;
-        Ok(Space { total_bytes: self.total_bytes, free_bytes: self.total_bytes - used_bytes })
+        Ok(Space { total_bytes: self.total_bytes, free_bytes: self.total_bytes - used_bytes, disk: None })
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {

@@ -52,6 +52,8 @@ pub struct Space {
     pub total_bytes: u64,
     /// Bytes still free for shards.
     pub free_bytes: u64,
+    /// The disk they lie on, where known: nodes of one client that name the same disk share this room.
+    pub disk: Option<u64>,
 }
 
 /// One place that stores shards.

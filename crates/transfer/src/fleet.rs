@@ -100,7 +100,7 @@ impl Fleet {
         while let Some((seat, answer)) = asked.next().await {
             match answer {
                 Ok(Ok(space)) => {
-                    self.membership.set_space(seat.id, space.total_bytes, space.free_bytes);
+                    self.membership.set_space(seat.id, space.total_bytes, space.free_bytes, space.disk);
                     self.report_seat(seat, Ok(()));
                 }
                 Ok(Err(error)) => self.report_seat(seat, Err(error.kind)),
@@ -131,9 +131,7 @@ impl Fleet {
             Err(kind) => observation(kind),
         };
         if outcome == Err(NodeErrorKind::Full) {
-            let view = self.view();
-            let total_bytes = view.members.get(&seat.id).and_then(|member| member.total_bytes);
-            self.membership.set_space(seat.id, total_bytes.unwrap_or(0), 0);
+            self.membership.set_full(seat.id);
         }
         let answered = observation == Observation::Answered;
         if answered && !seat.troubled.load(Ordering::Relaxed) {

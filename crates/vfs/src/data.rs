@@ -44,7 +44,13 @@ impl Volume {
         open_flags: i32,
     ) -> Result<(Attributes, Handle), VfsError> {
         let attributes = self.make_node(caller, parent, name, Kind::File, mode, 0)?;
-        Ok((attributes, self.open(attributes.ino, open_flags)?))
+        match self.open(attributes.ino, open_flags) {
+            Ok(handle) => Ok((attributes, handle)),
+            Err(error) => {
+                self.forget(attributes.ino, 1);
+                Err(error)
+            }
+        }
     }
 
     /// Opens a file; `O_TRUNC` and `O_SYNC` are honoured, permissions were checked by the caller's kernel.

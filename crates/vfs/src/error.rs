@@ -2,6 +2,7 @@
 //! knows errno.
 
 use std::sync::Arc;
+use weft_cluster::PlacementError;
 use weft_format::Ino;
 use weft_meta::MetaError;
 use weft_meta::kv::KvError;
@@ -100,8 +101,13 @@ impl VfsError {
 
 /// Did nodes refuse for want of space?
 fn is_full(error: &WriteError) -> bool {
-    let full = SuspectKind::Unknown(NodeErrorKind::Full);
-    matches!(error, WriteError::Quorum { failures, .. } if failures.0.iter().any(|failure| failure.kind == full))
+    match error {
+        WriteError::Quorum { failures, .. } => {
+            failures.0.iter().any(|failure| failure.kind == SuspectKind::Unknown(NodeErrorKind::Full))
+        }
+        WriteError::Placement { source: PlacementError::TooFewNodes { full, .. }, .. } => *full > 0,
+        _ => false,
+    }
 }
 
 fn meta_errno(error: &MetaError) -> i32 {

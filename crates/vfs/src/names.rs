@@ -350,11 +350,7 @@ impl Volume {
         const BLOCK_BYTES: u64 = 4096;
         let root = self.store.attributes(Ino::ROOT)?;
         let policy = self.policies.get(&self.store, root.policy)?;
-        let (mut total, mut free) = (0u64, 0u64);
-        for member in self.fleet().view().members.values() {
-            total += member.total_bytes.unwrap_or(0);
-            free += member.free_bytes.unwrap_or(0);
-        }
+        let (total, free) = self.fleet().view().room_bytes();
         let blocks = |bytes: u64| (bytes as f64 * policy.efficiency) as u64 / BLOCK_BYTES;
         let inodes = self.store.statistics()?.inodes;
         let files_free = u64::from(u32::MAX);

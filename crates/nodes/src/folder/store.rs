@@ -283,11 +283,14 @@ pub(super) fn space(place: &Place) -> Result<Space, NodeError> {
     // Reads real bytes of the store, not only its directory.
     place.identity()?;
     let root = place.attached()?;
-    let found = rustix::fs::fstatvfs(&root.dir).map_err(|errno| place.failure(errno, "asking for its space"))?;
+    let failed = |errno| place.failure(errno, "asking for its space");
+    let found = rustix::fs::fstatvfs(&root.dir).map_err(failed)?;
+    let disk = rustix::fs::fstat(&root.dir).map_err(failed)?.st_dev;
     // What is kept for the administrator counts for nobody else, as `df` has it.
     Ok(Space {
         total_bytes: found.f_frsize.saturating_mul(found.f_blocks - (found.f_bfree - found.f_bavail)),
         free_bytes: found.f_frsize.saturating_mul(found.f_bavail),
+        disk: Some(disk),
     })
 }
 
