@@ -39,6 +39,7 @@ pub mod families;
 pub mod gf;
 pub mod linear;
 pub mod matrix;
+pub mod measure;
 pub mod passes;
 pub mod program;
 pub mod reference;
