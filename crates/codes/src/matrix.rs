@@ -96,6 +96,12 @@ impl Matrix {
         self.row(row)[column]
     }
 
+    /// Are all elements 0 or 1?
+    #[must_use]
+    pub fn is_binary(&self) -> bool {
+        self.elements.iter().all(|&element| element <= 1)
+    }
+
     /// `self * right`; panics unless `self` has as many columns as `right` has rows.
     #[must_use]
     pub fn multiply(&self, right: &Matrix) -> Matrix {

@@ -1,17 +1,26 @@
 //! A question in terms of the generator matrix, and the ways of answering it.
 
+use super::row::{Row, reduced};
 use super::span::Span;
 use crate::code::{Offer, Offers, Plan, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::Program;
+use std::collections::BTreeMap;
+
+/// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,
+/// never reached by codes of a few dozen symbols.
+const SEARCH_OPERATIONS: u64 = 1 << 28;
 
 /// What is asked.
-pub(super) struct Question<'a> {
+pub(super) struct Question<'a, R> {
     shape: &'a Shape,
-    generator: &'a Matrix,
     have: &'a Offers,
+    /// The stored symbols as combinations of natives: a row each.
+    stored: Vec<R>,
     /// The wanted symbols as combinations of natives: a row each.
-    targets: Matrix,
+    targets: Vec<R>,
+    /// Stored symbols by row.
+    symbols_of: BTreeMap<R, Vec<usize>>,
     /// So many symbols must be read at least.
     least_symbols: usize,
 }
@@ -24,38 +33,60 @@ pub(super) struct Answer {
     coefficients: Matrix,
 }
 
-impl<'a> Question<'a> {
+impl<'a, R: Row> Question<'a, R> {
     /// A question that fits the shape.
-    pub(super) fn new(shape: &'a Shape, generator: &'a Matrix, wanted: &Wanted, have: &'a Offers) -> Question<'a> {
+    pub(super) fn new(shape: &'a Shape, generator: &Matrix, wanted: &Wanted, have: &'a Offers) -> Question<'a, R> {
         let alpha = shape.alpha;
-        let (targets, least_symbols) = match wanted {
+        let stored: Vec<R> = (0..generator.rows()).map(|symbol| R::pack(generator.row(symbol))).collect();
+        let targets: Vec<R> = match wanted {
             Wanted::Natives(natives) => {
-                let mut distinct = natives.clone();
-                distinct.sort_unstable();
-                distinct.dedup();
-                let unit = |row: usize, column| u8::from(natives[row] == column);
-                (Matrix::from_fn(natives.len(), shape.native_count, unit), distinct.len())
+                let unit = |&native: &usize| {
+                    let mut unit = R::zeros(shape.native_count);
+                    unit.set(native);
+                    unit
+                };
+                natives.iter().map(unit).collect()
             }
             Wanted::Shards(shards) => {
-                let symbols: Vec<usize> = shards.iter().flat_map(|shard| shard * alpha..(shard + 1) * alpha).collect();
-                let targets = generator.select_rows(&symbols);
-                let rank = targets.rank();
-                (targets, rank)
+                shards.iter().flat_map(|shard| shard * alpha..(shard + 1) * alpha).map(|s| stored[s].clone()).collect()
             }
         };
-        Question { shape, generator, have, targets, least_symbols }
+        let mut span = Span::new(shape.native_count);
+        targets.iter().enumerate().for_each(|(index, target)| span.insert(index, target));
+        let least_symbols = span.members().len();
+        let mut symbols_of: BTreeMap<R, Vec<usize>> = BTreeMap::new();
+        for (symbol, row) in stored.iter().enumerate() {
+            symbols_of.entry(row.clone()).or_default().push(symbol);
+        }
+        Question { shape, have, stored, targets, symbols_of, least_symbols }
     }
 
     /// Does what is offered determine the wanted symbol, for each in turn?
     pub(super) fn determined(&self) -> Vec<bool> {
-        let span = self.span(&[]);
-        (0..self.targets.rows()).map(|row| span.express(self.targets.row(row)).is_some()).collect()
+        let span = self.span(&self.offered());
+        self.targets.iter().map(|target| span.express(target).is_some()).collect()
+    }
+
+    /// The cheapest answer that the ways below find; `None` if there is none.
+    pub(super) fn answered(&self, is_mds: bool) -> Option<Answer> {
+        let least_price = self.least_price();
+        let mut best = self.direct();
+        let is_cheapest = |best: &Option<Answer>| best.as_ref().is_some_and(|best| best.price <= least_price);
+        if is_cheapest(&best) {
+            return best;
+        }
+        let spanned = self.spanned(&self.offered())?;
+        let found = if is_mds { spanned } else { self.improved(self.local(spanned)) };
+        if best.as_ref().is_none_or(|best| found.price < best.price) {
+            best = Some(found);
+        }
+        best
     }
 
     /// No answer is cheaper than this.
-    pub(super) fn least_price(&self) -> Price {
+    fn least_price(&self) -> Price {
         let alpha = self.shape.alpha;
-        let mut prices: Vec<Price> = Vec::with_capacity(self.generator.rows());
+        let mut prices: Vec<Price> = Vec::with_capacity(self.stored.len());
         for offer in self.have.0.iter().flatten() {
             // The request price is counted once per shard; sharing it evenly never overstates.
             let share = offer.request_price / alpha as Price;
@@ -66,30 +97,36 @@ impl<'a> Question<'a> {
     }
 
     /// Reads each wanted symbol itself, from the shard where it is cheapest.
-    pub(super) fn direct(&self) -> Option<Answer> {
-        let mut symbols: Vec<usize> = Vec::new();
+    fn direct(&self) -> Option<Answer> {
+        let mut is_taken = vec![false; self.stored.len()];
+        let mut is_asked = vec![false; self.shape.n];
         let mut places = Vec::new();
-        for row in 0..self.targets.rows() {
-            let symbol = (0..self.generator.rows())
-                .filter(|&symbol| self.generator.row(symbol) == self.targets.row(row))
-                .filter_map(|symbol| Some((self.added_price(symbol, &symbols)?, symbol)))
-                .min()?
-                .1;
-            if !symbols.contains(&symbol) {
-                symbols.push(symbol);
-            }
+        for target in &self.targets {
+            let added_price = |&symbol: &usize| {
+                let offer = self.offer(symbol)?;
+                let request_price = if is_asked[symbol / self.shape.alpha] { 0 } else { offer.request_price };
+                let price = offer.symbol_price.saturating_add(request_price);
+                Some((if is_taken[symbol] { 0 } else { price }, symbol))
+            };
+            let (_, symbol) = self.symbols_of.get(target)?.iter().filter_map(added_price).min()?;
+            is_taken[symbol] = true;
+            is_asked[symbol / self.shape.alpha] = true;
             places.push(symbol);
         }
-        symbols.sort_unstable();
-        let is_at = |row: usize, column: usize| u8::from(symbols[column] == places[row]);
-        Some(self.answer(&symbols, &Matrix::from_fn(places.len(), symbols.len(), is_at)))
+        let symbols: Vec<usize> = (0..self.stored.len()).filter(|&symbol| is_taken[symbol]).collect();
+        let mut coefficients = Matrix::zero(places.len(), symbols.len());
+        for (row, symbol) in places.iter().enumerate() {
+            // Every place is among the symbols taken.
+            let column = symbols.partition_point(|taken| taken < symbol);
+            coefficients.row_mut(row)[column] = 1;
+        }
+        Some(self.answer(&symbols, &coefficients))
     }
 
-    /// The greedy choice of a basis without the shards left out; `None` if that does not span the targets.
-    pub(super) fn spanned(&self, left_out: &[usize]) -> Option<Answer> {
-        let span = self.span(left_out);
-        let express = |row| span.express(self.targets.row(row));
-        let expressed: Vec<Vec<u8>> = (0..self.targets.rows()).map(express).collect::<Option<_>>()?;
+    /// The greedy choice of a basis among these shards; `None` if that does not span the targets.
+    fn spanned(&self, shards: &[usize]) -> Option<Answer> {
+        let span = self.span(shards);
+        let expressed: Vec<Vec<u8>> = self.targets.iter().map(|target| span.express(target)).collect::<Option<_>>()?;
         let mut used: Vec<(usize, usize)> = (0..span.members().len())
             .filter(|&member| expressed.iter().any(|row| row[member] != 0))
             .map(|member| (span.members()[member], member))
@@ -100,19 +137,37 @@ impl<'a> Question<'a> {
         Some(self.answer(&symbols, &coefficients))
     }
 
-    /// Leaves out one used shard after the other as long as that is cheaper.
-    pub(super) fn improved(&self, mut best: Answer) -> Answer {
-        let mut left_out = Vec::new();
+    /// The cheapest answer from within one locality group, if that is cheaper.
+    fn local(&self, mut best: Answer) -> Answer {
+        for group in &self.shape.groups {
+            let offered: Vec<usize> = group.shards.iter().copied().filter(|&s| self.have.0[s].is_some()).collect();
+            match self.spanned(&offered) {
+                Some(answer) if answer.price < best.price => best = answer,
+                _ => {}
+            }
+        }
+        best
+    }
+
+    /// Leaves out one used shard after the other, each time the one that saves most, as long as that is cheaper and
+    /// the search has not become too long.
+    fn improved(&self, mut best: Answer) -> Answer {
+        // A span takes one reduction per stored symbol, each over at most as many rows as there are natives.
+        let columns = self.shape.native_count as u64;
+        let mut spans_left = SEARCH_OPERATIONS / (columns * columns * self.stored.len() as u64).max(1);
+        let mut left = self.offered();
         loop {
             let mut used: Vec<usize> = best.reads.iter().map(|read| read.shard).collect();
             used.dedup();
+            used.truncate(usize::try_from(spans_left).unwrap_or(usize::MAX));
+            spans_left -= used.len() as u64;
             let without = |shard: usize| {
-                let answer = self.spanned(&[&left_out[..], &[shard]].concat())?;
-                Some((answer, shard))
+                let others: Vec<usize> = left.iter().copied().filter(|&other| other != shard).collect();
+                Some((self.spanned(&others)?, shard))
             };
             match used.into_iter().filter_map(without).min_by_key(|(answer, _)| answer.price) {
                 Some((answer, shard)) if answer.price < best.price => {
-                    left_out.push(shard);
+                    left.retain(|&other| other != shard);
                     best = answer;
                 }
                 _ => return best,
@@ -124,29 +179,27 @@ impl<'a> Question<'a> {
         self.have.0[symbol / self.shape.alpha]
     }
 
-    /// What reading the symbol as well would cost.
-    fn added_price(&self, symbol: usize, symbols: &[usize]) -> Option<Price> {
-        let offer = self.offer(symbol)?;
-        let alpha = self.shape.alpha;
-        let is_asked = symbols.iter().any(|other| other / alpha == symbol / alpha);
-        let request_price = if is_asked { 0 } else { offer.request_price };
-        Some(if symbols.contains(&symbol) { 0 } else { offer.symbol_price.saturating_add(request_price) })
+    fn offered(&self) -> Vec<usize> {
+        (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect()
     }
 
-    /// The span of what is offered, taken cheapest shard first; at equal prices wanted symbols first, so that what is
-    /// at hand is not computed.
-    fn span(&self, left_out: &[usize]) -> Span {
+    /// The span of these shards as far as they are offered, taken cheapest shard first; at equal prices wanted symbols
+    /// first, so that what is at hand is not computed.
+    fn span(&self, shards: &[usize]) -> Span<R> {
         let alpha = self.shape.alpha;
-        let is_wanted =
-            |symbol| (0..self.targets.rows()).any(|row| self.targets.row(row) == self.generator.row(symbol));
-        let mut order: Vec<(Price, bool, usize)> = (0..self.generator.rows())
-            .filter(|symbol| !left_out.contains(&(symbol / alpha)))
-            .filter_map(|symbol| Some((whole_shard_price(self.offer(symbol)?, alpha), !is_wanted(symbol), symbol)))
+        let mut is_wanted = vec![false; self.stored.len()];
+        for symbol in self.targets.iter().filter_map(|target| self.symbols_of.get(target)).flatten() {
+            is_wanted[*symbol] = true;
+        }
+        let mut order: Vec<(Price, bool, usize)> = shards
+            .iter()
+            .flat_map(|shard| shard * alpha..(shard + 1) * alpha)
+            .filter_map(|symbol| Some((whole_shard_price(self.offer(symbol)?, alpha), !is_wanted[symbol], symbol)))
             .collect();
         order.sort_unstable();
         let mut span = Span::new(self.shape.native_count);
         for (_, _, symbol) in order {
-            span.insert(symbol, self.generator.row(symbol));
+            span.insert(symbol, &self.stored[symbol]);
         }
         span
     }
@@ -155,20 +208,23 @@ impl<'a> Question<'a> {
     fn answer(&self, symbols: &[usize], coefficients: &Matrix) -> Answer {
         let alpha = self.shape.alpha;
         let mut answer = Answer { price: 0, reads: Vec::new(), coefficients: Matrix::zero(coefficients.rows(), 0) };
+        let mut shares = Vec::new();
         let mut first = 0;
         for of_shard in symbols.chunk_by(|a, b| a / alpha == b / alpha) {
             let shard = of_shard[0] / alpha;
-            let share: Vec<usize> = (first..first + of_shard.len()).collect();
+            let mut columns: Vec<usize> = (first..first + of_shard.len()).collect();
             first += of_shard.len();
-            let mut share = coefficients.select_columns(&share);
             let mut sent = Matrix::identity(of_shard.len());
             let offer = self.have.0[shard];
             if alpha > 1 && offer.is_some_and(|offer| offer.combines) {
-                let (reduced, pivots) = share.reduced();
+                let share = coefficients.select_columns(&columns);
+                let rows = (0..share.rows()).map(|row| R::pack(share.row(row))).collect();
+                let (basis, pivots) = reduced::<R>(rows, of_shard.len());
                 if pivots.len() < of_shard.len() {
-                    // share = share[pivot columns] * reduced, by the definition of the reduced form.
-                    share = share.select_columns(&pivots);
-                    sent = reduced;
+                    // share = share[pivot columns] * basis, by the definition of the reduced form.
+                    columns = pivots.iter().map(|&pivot| columns[pivot]).collect();
+                    let basis: Vec<Vec<u8>> = basis.iter().map(|row| row.elements(of_shard.len())).collect();
+                    sent = Matrix::from_fn(basis.len(), of_shard.len(), |row, column| basis[row][column]);
                 }
             }
             for row in 0..sent.rows() {
@@ -180,8 +236,9 @@ impl<'a> Question<'a> {
                 let symbols_price = offer.symbol_price.saturating_mul(sent.rows() as Price);
                 answer.price = answer.price.saturating_add(offer.request_price).saturating_add(symbols_price);
             }
-            answer.coefficients = answer.coefficients.beside(&share);
+            shares.extend(columns);
         }
+        answer.coefficients = coefficients.select_columns(&shares);
         answer
     }
 }

@@ -1,25 +1,26 @@
 //! The span of some rows, grown one row at a time, that remembers how everything in it follows from its members.
 
+use super::row::Row;
 use crate::gf;
 
 /// Independent rows and their span.
-pub(super) struct Span {
+pub(super) struct Span<R> {
     columns: usize,
     members: Vec<usize>,
-    echelon: Vec<Step>,
+    echelon: Vec<Step<R>>,
 }
 
 /// A row with a 1 at its pivot and zeros at the pivots of all earlier steps.
-struct Step {
+struct Step<R> {
     pivot: usize,
-    row: Vec<u8>,
+    row: R,
     /// The row as a combination of members.
-    combination: Vec<u8>,
+    combination: R,
 }
 
-impl Span {
+impl<R: Row> Span<R> {
     /// The span of nothing, in a space of so many columns.
-    pub(super) fn new(columns: usize) -> Span {
+    pub(super) fn new(columns: usize) -> Span<R> {
         Span { columns, members: Vec::new(), echelon: Vec::new() }
     }
 
@@ -29,39 +30,38 @@ impl Span {
     }
 
     /// Takes the row in if it is not in the span yet.
-    pub(super) fn insert(&mut self, name: usize, row: &[u8]) {
+    pub(super) fn insert(&mut self, name: usize, row: &R) {
         if self.members.len() == self.columns {
             return;
         }
         let (mut residual, mut combination) = self.reduce(row);
-        let Some(pivot) = residual.iter().position(|&element| element != 0) else {
+        let Some(pivot) = residual.first_nonzero() else {
             return;
         };
-        combination[self.members.len()] = 1;
-        if let Some(inverse) = gf::inverse(residual[pivot]) {
-            gf::scale(&mut residual, inverse);
-            gf::scale(&mut combination, inverse);
+        combination.set(self.members.len());
+        if let Some(inverse) = gf::inverse(residual.at(pivot)) {
+            residual.scale(inverse);
+            combination.scale(inverse);
         }
         self.members.push(name);
         self.echelon.push(Step { pivot, row: residual, combination });
     }
 
     /// Coefficients over the members that give this row; `None` if it is not in the span.
-    pub(super) fn express(&self, row: &[u8]) -> Option<Vec<u8>> {
-        let (residual, mut combination) = self.reduce(row);
-        combination.truncate(self.members.len());
-        residual.iter().all(|&element| element == 0).then_some(combination)
+    pub(super) fn express(&self, row: &R) -> Option<Vec<u8>> {
+        let (residual, combination) = self.reduce(row);
+        residual.first_nonzero().is_none().then(|| combination.elements(self.members.len()))
     }
 
     /// What is left of the row after subtracting a combination of members, and that combination.
-    fn reduce(&self, row: &[u8]) -> (Vec<u8>, Vec<u8>) {
-        let mut residual = row.to_vec();
-        let mut combination = vec![0; self.columns];
+    fn reduce(&self, row: &R) -> (R, R) {
+        let mut residual = row.clone();
+        let mut combination = R::zeros(self.columns);
         for step in &self.echelon {
-            let factor = residual[step.pivot];
+            let factor = residual.at(step.pivot);
             if factor != 0 {
-                gf::add_multiple(&mut residual, &step.row, factor);
-                gf::add_multiple(&mut combination, &step.combination, factor);
+                residual.add_multiple(&step.row, factor);
+                combination.add_multiple(&step.combination, factor);
             }
         }
         (residual, combination)
