@@ -1,5 +1,7 @@
 //! The families of codes, one file each: construction, limits and source.
 
+pub mod lrc;
+pub mod lrc_uniform;
 mod parameters;
 pub mod raid5;
 pub mod raid6;
@@ -32,5 +34,13 @@ pub struct Family {
 /// All families, simplest first.
 #[must_use]
 pub fn families() -> &'static [Family] {
-    &[replica::FAMILY, raid5::FAMILY, raid6::FAMILY, rs::FAMILY, rs_vandermonde::FAMILY]
+    &[
+        replica::FAMILY,
+        raid5::FAMILY,
+        raid6::FAMILY,
+        rs::FAMILY,
+        rs_vandermonde::FAMILY,
+        lrc::FAMILY,
+        lrc_uniform::FAMILY,
+    ]
 }

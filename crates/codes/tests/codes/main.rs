@@ -2,6 +2,7 @@
 
 mod erasures;
 mod golden;
+mod lrc;
 mod plans;
 mod run;
 mod stripe;
