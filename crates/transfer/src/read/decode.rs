@@ -1,7 +1,7 @@
 //! Stage 4: symbols that could not be had are computed from those that could.
 //!
-//! Frames are computed on where they lie, between their checks: the program runs over the longest slice that lies within one
-//! frame of every input, a frame at a time, so that inputs and outputs stay in the cache and nothing is copied first.
+//! Frames are computed on where they lie, between their checks, a part at a time that stays in the cache. Where symbols are no
+//! whole frames (the last stripe of codes with several symbols a cell), the few that go on in the next frame are copied first.
 
 use super::held::Held;
 use super::locate::{Batch, Located};
@@ -10,8 +10,14 @@ use weft_codes::executor;
 use weft_format::geometry::Geometry;
 use weft_format::shard::FRAME_PAYLOAD_BYTES;
 
+/// What a part's inputs and outputs take together: half of the smallest second-level cache in use.
+const PART_BYTES: usize = 256 << 10;
+
+/// Shorter parts cost more in calls than they gain in cache.
+const PART_COLUMNS_MIN: usize = 256;
+
 /// Runs a recipe over its columns: `slice(shard, at)` gives payload from `at` to the end of its frame, `take(output, column,
-/// bytes)` gets the results, a slice at a time.
+/// bytes)` gets the results, a part at a time.
 pub(crate) fn run<'a>(
     geometry: &Geometry,
     slice: impl Fn(usize, u64) -> &'a [u8],
@@ -19,26 +25,32 @@ pub(crate) fn run<'a>(
     mut take: impl FnMut(usize, u32, &[u8]),
 ) {
     let recipe = &computed.recipe;
-    let output_count = recipe.program.program().output_count;
-    let mut scratch = vec![0; output_count * FRAME_PAYLOAD_BYTES];
+    let program = recipe.program.program();
+    let symbol_count = (program.input_count + program.output_count).max(1);
+    let most_columns = (PART_BYTES / symbol_count).clamp(PART_COLUMNS_MIN, FRAME_PAYLOAD_BYTES);
+    let mut results = vec![0; program.output_count * most_columns];
     let symbol_starts: Vec<(usize, u64)> = recipe
         .reads
         .iter()
         .map(|(shard, sub)| (*shard, geometry.symbol_range(&computed.stripe, *sub as u32).start))
         .collect();
     let mut column = computed.columns.start;
-    let mut inputs: Vec<&[u8]> = Vec::with_capacity(symbol_starts.len());
     while column < computed.columns.end {
-        let slices = symbol_starts.iter().map(|(shard, start)| slice(*shard, start + u64::from(column)));
-        inputs.clear();
-        inputs.extend(slices);
+        let slices: Vec<&[u8]> =
+            symbol_starts.iter().map(|(shard, start)| slice(*shard, start + u64::from(column))).collect();
         let rest = (computed.columns.end - column) as usize;
-        let length = inputs.iter().map(|slice| slice.len()).min().unwrap_or(rest).min(rest);
-        for input in &mut inputs {
-            *input = &input[..length];
-        }
+        let length = slices.first().map_or(rest, |first| first.len()).min(rest).min(most_columns);
+        let joined: Vec<Vec<u8>> = (slices.iter().zip(&symbol_starts))
+            .filter(|(part, _)| part.len() < length)
+            .map(|(part, (shard, start))| joined(part, length, |at| slice(*shard, start + u64::from(column) + at)))
+            .collect();
+        let mut joined = joined.iter();
+        let inputs: Vec<&[u8]> = slices
+            .iter()
+            .map(|part| part.get(..length).or_else(|| joined.next().map(Vec::as_slice)).unwrap_or_default())
+            .collect();
         let mut outputs: Vec<&mut [u8]> =
-            scratch.chunks_exact_mut(FRAME_PAYLOAD_BYTES).map(|output| &mut output[..length]).collect();
+            results.chunks_exact_mut(most_columns).map(|output| &mut output[..length]).collect();
         executor()
             .run(&recipe.program, &inputs, &mut outputs)
             .expect("one slice per read, one per output, of one length");
@@ -47,6 +59,16 @@ pub(crate) fn run<'a>(
         }
         column += length as u32;
     }
+}
+
+/// `length` bytes that begin with `first` and go on with what `more(offset)` gives.
+fn joined<'a>(first: &[u8], length: usize, more: impl Fn(u64) -> &'a [u8]) -> Vec<u8> {
+    let mut bytes = first.to_vec();
+    while bytes.len() < length {
+        let next = more(bytes.len() as u64);
+        bytes.extend_from_slice(&next[..next.len().min(length - bytes.len())]);
+    }
+    bytes
 }
 
 /// Computes pieces of a batch that a read lacks, those of one stripe, into the batch's output.

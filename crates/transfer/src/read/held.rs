@@ -66,9 +66,17 @@ impl Held {
         }
     }
 
-    /// Are the payload bytes from `at` on these? They lie within one frame.
-    pub(crate) fn equals(&self, shard: usize, at: u64, bytes: &[u8]) -> bool {
-        self.slice(shard, at).starts_with(bytes)
+    /// Are the payload bytes from `at` on these?
+    pub(crate) fn equals(&self, shard: usize, mut at: u64, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            let slice = self.slice(shard, at);
+            let (head, rest) = bytes.split_at(slice.len().min(bytes.len()));
+            if !slice.starts_with(head) {
+                return false;
+            }
+            (at, bytes) = (at + head.len() as u64, rest);
+        }
+        true
     }
 
     pub(crate) fn clear(&mut self) {

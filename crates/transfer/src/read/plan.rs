@@ -6,7 +6,7 @@ use crate::algebra::{LoadedCode, Recipe};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::{Offer, Offers, Wanted};
-use weft_format::geometry::{Geometry, Stripe};
+use weft_format::geometry::{Geometry, Piece, Stripe};
 
 /// Added to the prices of a node that failed lately or lags now: more than any number of others, so that it is read only
 /// where nothing else does.
@@ -99,20 +99,32 @@ fn plan_stripe(
     if lost.is_empty() {
         return Some(());
     }
-    let columns = match located.geometry.alpha {
-        1 => {
-            let within = |index: &usize| batch.pieces[*index].within_symbol.clone();
-            let start = lost.iter().map(|index| within(index).start).min()?;
-            start..lost.iter().map(|index| within(index).end).max()?
-        }
-        _ => 0..stripe.symbol_bytes,
-    };
-    let wanted = Wanted::Natives(lost.iter().map(|index| batch.pieces[*index].native as usize).collect());
-    let computed = compute(&located.code, &located.geometry, stripe, columns, &wanted, offers, held)?;
-    plan.gets.extend(computed.reads(&located.geometry));
-    plan.computed.push(computed);
-    plan.computed_pieces.push(lost);
+    for (columns, pieces) in by_columns(&batch.pieces, &lost) {
+        let wanted = Wanted::Natives(pieces.iter().map(|index| batch.pieces[*index].native as usize).collect());
+        let computed = compute(&located.code, &located.geometry, stripe.clone(), columns, &wanted, offers, held)?;
+        plan.gets.extend(computed.reads(&located.geometry));
+        plan.computed.push(computed);
+        plan.computed_pieces.push(pieces);
+    }
     Some(())
+}
+
+/// Pieces of one stripe to be computed together: the columns that any of them wants, and which pieces. The end of one symbol
+/// and the beginning of the next are computed apart, so that what lies between is not read.
+fn by_columns(pieces: &[Piece], lost: &[usize]) -> Vec<(Range<u32>, Vec<usize>)> {
+    let mut groups: Vec<(Range<u32>, Vec<usize>)> = Vec::new();
+    for &index in lost {
+        let columns = pieces[index].within_symbol.clone();
+        let overlaps = |group: &Range<u32>| group.start < columns.end && columns.start < group.end;
+        match groups.iter_mut().find(|(group, _)| overlaps(group)) {
+            Some((group, members)) => {
+                *group = group.start.min(columns.start)..group.end.max(columns.end);
+                members.push(index);
+            }
+            None => groups.push((columns, vec![index])),
+        }
+    }
+    groups
 }
 
 /// The stored symbol to take a native one from: of a shard that need not be avoided, the cheapest, and held ones first.

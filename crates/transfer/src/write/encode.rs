@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weft_codes::executor;
 use weft_format::VolumeId;
 use weft_format::geometry::{Geometry, Stripe};
-use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, ShardBuilder, ShardError, ShardHeader, ShardIdentity};
+use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, FrameMut, ShardBuilder, ShardError, ShardHeader, ShardIdentity};
 
 /// A finished shard object, and the digest of its payload.
 pub(crate) type Object = (Bytes, Digest);
@@ -47,43 +47,50 @@ fn builders(volume: VolumeId, split: &Split) -> Result<Vec<ShardBuilder>, ShardE
 }
 
 fn fill(split: &Split, mut builders: Vec<ShardBuilder>) -> Vec<Object> {
-    if frames_in_lockstep(&split.code, &split.geometry) {
-        fill_frames(split, &mut builders);
-    } else {
-        fill_stripes(split, &mut builders);
-    }
+    let stripes = split.geometry.stripes_of(0..split.geometry.data_bytes);
+    let (aligned, others): (Vec<Stripe>, Vec<Stripe>) =
+        stripes.partition(|stripe| frames_in_lockstep(&split.code, &split.geometry, stripe));
+    fill_frames(split, &aligned, &mut builders);
+    fill_stripes(split, &others, &mut builders);
     builders.into_iter().map(ShardBuilder::finish).collect()
 }
 
-/// Does frame f of every shard belong to the same columns of the same stripe, with one symbol per shard and every native
-/// symbol stored plainly?
-fn frames_in_lockstep(code: &LoadedCode, geometry: &Geometry) -> bool {
-    let aligned = (geometry.symbol_bytes as usize).is_multiple_of(FRAME_PAYLOAD_BYTES) || geometry.stripe_count() == 1;
-    geometry.alpha == 1 && aligned && code.homes.iter().all(|homes| !homes.is_empty())
+/// Does every stored symbol of the stripe begin with a frame and end with one, and is every native symbol stored plainly?
+fn frames_in_lockstep(code: &LoadedCode, geometry: &Geometry, stripe: &Stripe) -> bool {
+    let is_whole = |bytes: u64| bytes.is_multiple_of(FRAME_PAYLOAD_BYTES as u64);
+    // The one symbol of the last cell may end with the shard.
+    let symbols_are_whole = geometry.alpha == 1 || is_whole(stripe.symbol_bytes.into());
+    is_whole(stripe.cell.start)
+        && symbols_are_whole
+        && (is_whole(stripe.cell.end) || stripe.cell.end == geometry.payload_bytes())
+        && code.homes.iter().all(|homes| !homes.is_empty())
 }
 
-/// The fast way: one frame of all shards at a time.
-fn fill_frames(split: &Split, builders: &mut [ShardBuilder]) {
+/// The fast way: one frame of all symbols at a time.
+fn fill_frames(split: &Split, stripes: &[Stripe], builders: &mut [ShardBuilder]) {
     let Split { code, geometry, .. } = split;
-    let frame_count = builders[0].frame_count();
     let data = Cursor::new(&split.data);
-    let mut frames: Vec<_> = builders.iter_mut().map(ShardBuilder::frames_mut).collect();
-    for frame in 0..frame_count {
-        let payload_offset = (frame * FRAME_PAYLOAD_BYTES) as u64;
-        let stripe = geometry.stripe((payload_offset / u64::from(geometry.symbol_bytes)) as u32);
-        let column = payload_offset - stripe.cell.start;
-        let mut row: Vec<_> = frames.iter_mut().filter_map(Iterator::next).collect();
-        let mut payloads: Vec<&mut [u8]> = row.iter_mut().map(|frame| frame.payload_mut()).collect();
-        for (native, homes) in code.homes.iter().enumerate() {
-            let range = geometry.native_range(&stripe, native as u32);
-            let start = (range.start + column).min(range.end);
-            for home in homes {
-                let end = (start + payloads[*home].len() as u64).min(range.end);
-                data.copy(start..end, &mut payloads[*home][..(end - start) as usize]);
+    let mut frames: Vec<Vec<Option<FrameMut<'_>>>> =
+        builders.iter_mut().map(|builder| builder.frames_mut().map(Some).collect()).collect();
+    for stripe in stripes {
+        for column in (0..u64::from(stripe.symbol_bytes)).step_by(FRAME_PAYLOAD_BYTES) {
+            let frame = |sub| (geometry.symbol_range(stripe, sub).start + column) as usize / FRAME_PAYLOAD_BYTES;
+            let mut row: Vec<FrameMut<'_>> = Vec::with_capacity(frames.len() * geometry.alpha as usize);
+            for shard in &mut frames {
+                row.extend((0..geometry.alpha).filter_map(|sub| shard[frame(sub)].take()));
             }
+            let mut payloads: Vec<&mut [u8]> = row.iter_mut().map(FrameMut::payload_mut).collect();
+            for (native, homes) in code.homes.iter().enumerate() {
+                let range = geometry.native_range(stripe, native as u32);
+                let start = (range.start + column).min(range.end);
+                for home in homes {
+                    let end = (start + payloads[*home].len() as u64).min(range.end);
+                    data.copy(start..end, &mut payloads[*home][..(end - start) as usize]);
+                }
+            }
+            run_on(code, payloads);
+            row.into_iter().for_each(FrameMut::seal);
         }
-        run_on(code, payloads);
-        row.into_iter().for_each(|frame| frame.seal());
     }
 }
 
@@ -107,12 +114,12 @@ fn run_on(code: &LoadedCode, payloads: Vec<&mut [u8]>) {
 }
 
 /// The slow, obvious way, for any code: one stripe at a time, symbols gathered, computed, and copied into place.
-fn fill_stripes(split: &Split, builders: &mut [ShardBuilder]) {
+fn fill_stripes(split: &Split, stripes: &[Stripe], builders: &mut [ShardBuilder]) {
     let Split { code, geometry, .. } = split;
     let alpha = geometry.alpha as usize;
     let data = Cursor::new(&split.data);
-    for stripe in geometry.stripes_of(0..geometry.data_bytes) {
-        let natives = gather(&data, geometry, &stripe);
+    for stripe in stripes {
+        let natives = gather(&data, geometry, stripe);
         let mut coded = vec![vec![0; stripe.symbol_bytes as usize]; code.coded.len()];
         let inputs: Vec<&[u8]> = natives.iter().map(Vec::as_slice).collect();
         let mut outputs: Vec<&mut [u8]> = coded.iter_mut().map(Vec::as_mut_slice).collect();
@@ -120,7 +127,7 @@ fn fill_stripes(split: &Split, builders: &mut [ShardBuilder]) {
         let plain =
             code.homes.iter().zip(&natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
         for (stored, symbol) in plain.chain(code.coded.iter().zip(&coded)) {
-            let offset = geometry.symbol_range(&stripe, (stored % alpha) as u32).start;
+            let offset = geometry.symbol_range(stripe, (stored % alpha) as u32).start;
             builders[stored / alpha].write(offset, symbol).expect("a symbol lies within its shard");
         }
     }
