@@ -64,6 +64,24 @@ pub struct Offer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offers(pub Vec<Option<Offer>>);
 
+impl Offers {
+    /// What these reads cost: each symbol, and one request to every shard that is read at all. Shards that are not
+    /// offered cost nothing; no plan reads them.
+    #[must_use]
+    pub fn price(&self, reads: &[Read]) -> Price {
+        let mut price: Price = 0;
+        let mut is_asked = vec![false; self.0.len()];
+        for read in reads {
+            if let Some(offer) = self.0[read.shard] {
+                let is_first = !std::mem::replace(&mut is_asked[read.shard], true);
+                let request_price = if is_first { offer.request_price } else { 0 };
+                price = price.saturating_add(request_price).saturating_add(offer.symbol_price);
+            }
+        }
+        price
+    }
+}
+
 /// What is to be had.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -166,4 +184,13 @@ pub enum PlanError {
         /// Shards that were not.
         missing: Vec<usize>,
     },
+}
+
+impl PlanError {
+    /// `lost`, a part of what was wanted, does not follow from what is offered.
+    #[must_use]
+    pub fn unrecoverable(code: &dyn Code, lost: Wanted, have: &Offers) -> PlanError {
+        let (readable, missing) = (0..have.0.len()).partition(|&shard| have.0[shard].is_some());
+        PlanError::Unrecoverable { code: code.spec().to_owned(), lost, readable, missing }
+    }
 }

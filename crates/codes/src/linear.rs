@@ -169,7 +169,6 @@ fn is_mds(shape: &Shape) -> bool {
 
 fn unrecoverable(code: &dyn Code, determined: &[bool], wanted: &Wanted, have: &Offers) -> PlanError {
     let alpha = code.shape().alpha;
-    let (readable, missing) = (0..code.shape().n).partition(|&shard| have.0[shard].is_some());
     let lost = match wanted {
         Wanted::Natives(natives) => {
             let lost = natives.iter().zip(determined).filter(|(_, had)| !**had);
@@ -181,7 +180,7 @@ fn unrecoverable(code: &dyn Code, determined: &[bool], wanted: &Wanted, have: &O
             Wanted::Shards(lost.map(|(&shard, _)| shard).collect())
         }
     };
-    PlanError::Unrecoverable { code: code.spec().to_owned(), lost, readable, missing }
+    PlanError::unrecoverable(code, lost, have)
 }
 
 #[cfg(test)]

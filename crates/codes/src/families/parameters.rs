@@ -31,6 +31,15 @@ pub fn data_and_parity(text: &str) -> Result<(usize, usize), Problem> {
     Ok((count(data)?, count(parity)?))
 }
 
+/// `name=count` as the count.
+///
+/// # Errors
+/// As [`count`].
+pub fn named_count(text: &str, name: &str) -> Result<usize, Problem> {
+    let value = text.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).ok_or(Problem::Syntax)?;
+    count(value)
+}
+
 /// Refuses with this reason unless the condition holds.
 ///
 /// # Errors

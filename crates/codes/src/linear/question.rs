@@ -232,13 +232,10 @@ impl<'a, R: Row> Question<'a, R> {
                 let terms = nonzero.map(|column| (of_shard[column] % alpha, sent.at(row, column))).collect();
                 answer.reads.push(Read { shard, terms });
             }
-            if let Some(offer) = offer {
-                let symbols_price = offer.symbol_price.saturating_mul(sent.rows() as Price);
-                answer.price = answer.price.saturating_add(offer.request_price).saturating_add(symbols_price);
-            }
             shares.extend(columns);
         }
         answer.coefficients = coefficients.select_columns(&shares);
+        answer.price = self.have.price(&answer.reads);
         answer
     }
 }
