@@ -1,5 +1,6 @@
 //! The families of codes, one file each: construction, limits and source.
 
+pub mod embr;
 pub mod lrc;
 pub mod lrc_uniform;
 mod parameters;
@@ -42,5 +43,6 @@ pub fn families() -> &'static [Family] {
         rs_vandermonde::FAMILY,
         lrc::FAMILY,
         lrc_uniform::FAMILY,
+        embr::FAMILY,
     ]
 }

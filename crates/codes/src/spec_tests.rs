@@ -53,6 +53,12 @@ fn the_impossible_is_refused_with_its_mend() {
         ("raid5:2", r#""raid5:2" is impossible: RAID-5 has 3 to 256 shards, not 2; choose e.g. raid5:5"#),
         ("raid6:3", r#""raid6:3" is impossible: RAID-6 has 4 to 256 shards, not 3; choose e.g. raid6:6"#),
         ("replica:0", r#""replica:0" is impossible: there are 1 to 256 copies, not 0; choose e.g. replica:3"#),
+        ("embr:n=1,k=1", r#""embr:n=1,k=1" is impossible: E-MBR has 2 to 23 shards, not 1; choose e.g. embr:n=6,k=4"#),
+        (
+            "embr:n=4,k=4",
+            r#""embr:n=4,k=4" is impossible: of 4 shards, 1 to 3 can be enough, not 4; choose e.g. embr:n=6,k=4"#,
+        ),
+        ("embr:4,3", r#""embr:4,3" is not written as embr:n=shards,k=enough; write e.g. embr:n=6,k=4"#),
         (
             "rs-vandermonde:22+4",
             r#""rs-vandermonde:22+4" is impossible: with 4 parities this matrix is MDS only up to 21 data shards, rs:22+4 always is; choose e.g. rs-vandermonde:10+3"#,

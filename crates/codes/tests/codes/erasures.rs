@@ -99,3 +99,11 @@ fn rs_vandermonde_within_its_limits() {
     survives_what_it_promises("rs-vandermonde:11+3");
     survives_what_it_promises("rs-vandermonde:10+4");
 }
+
+#[test]
+fn embr() {
+    for n in 2..=7 {
+        (1..n).for_each(|k| survives_what_it_promises(&format!("embr:n={n},k={k}")));
+    }
+    (4..8).for_each(|k| survives_what_it_promises(&format!("embr:n=8,k={k}")));
+}

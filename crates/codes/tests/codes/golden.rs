@@ -9,24 +9,24 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../golden/rs.json")).expect("golden/rs.json is JSON")
 }
 
-fn list(value: &Value) -> &[Value] {
+pub fn list(value: &Value) -> &[Value] {
     value.as_array().expect("a list")
 }
 
-fn number(value: &Value) -> usize {
+pub fn number(value: &Value) -> usize {
     value.as_u64().expect("a number") as usize
 }
 
-fn bytes(hex: &Value) -> Vec<u8> {
+pub fn bytes(hex: &Value) -> Vec<u8> {
     let hex = hex.as_str().expect("a string");
     (0..hex.len() / 2).map(|i| u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).expect("hexadecimal")).collect()
 }
 
-fn symbols(value: &Value) -> Vec<Vec<u8>> {
+pub fn symbols(value: &Value) -> Vec<Vec<u8>> {
     list(value).iter().map(bytes).collect()
 }
 
-fn matrix(value: &Value) -> Matrix {
+pub fn matrix(value: &Value) -> Matrix {
     let rows: Vec<Vec<u8>> =
         list(value).iter().map(|row| list(row).iter().map(|element| number(element) as u8).collect()).collect();
     Matrix::from_rows(rows[0].len(), &rows).expect("rows of equal length")

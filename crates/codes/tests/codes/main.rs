@@ -4,5 +4,6 @@ mod erasures;
 mod golden;
 mod lrc;
 mod plans;
+mod regenerating;
 mod run;
 mod stripe;

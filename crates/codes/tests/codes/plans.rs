@@ -4,7 +4,7 @@ use crate::stripe::{Stripe, run};
 use proptest::prelude::*;
 use weft_codes::{Code, LinearCode, Matrix, Offer, Offers, Plan, PlanError, Price, Wanted, linear, reference};
 
-fn offers(n: usize) -> impl Strategy<Value = Offers> {
+pub fn offers(n: usize) -> impl Strategy<Value = Offers> {
     let offer = (0u64..4, 0u64..6).prop_map(|(request_price, symbol_price)| Offer {
         combines: false,
         request_price,
@@ -20,7 +20,7 @@ fn wanted(n: usize, native_count: usize) -> impl Strategy<Value = Wanted> {
     ]
 }
 
-fn question(specs: &'static [&'static str]) -> impl Strategy<Value = (&'static str, Wanted, Offers)> {
+pub fn question(specs: &'static [&'static str]) -> impl Strategy<Value = (&'static str, Wanted, Offers)> {
     prop::sample::select(specs).prop_flat_map(|spec| {
         let code = weft_codes::parse(spec).expect(spec);
         let (n, native_count) = (code.shape().n, code.shape().native_count);
@@ -44,7 +44,7 @@ fn price_of(plan: &Plan, have: &Offers) -> Price {
 }
 
 /// Right bytes, honest price, nothing read in vain.
-fn is_sound(code: &dyn Code, wanted: &Wanted, have: &Offers, plan: &Plan) {
+pub fn is_sound(code: &dyn Code, wanted: &Wanted, have: &Offers, plan: &Plan) {
     let shape = code.shape();
     let stripe = Stripe::made_up(code, 5);
     let right: Vec<Vec<u8>> = match wanted {
@@ -109,7 +109,7 @@ proptest! {
     }
 }
 
-fn equal_offers(n: usize) -> Offers {
+pub fn equal_offers(n: usize) -> Offers {
     Offers(vec![Some(Offer { combines: false, request_price: 1, symbol_price: 1 }); n])
 }
 

@@ -1,0 +1,290 @@
+//! E-MBR: exact repair by plain transfer, at the price of storing every block twice.
+//!
+//! Construction (NCFS, section II-B and Fig. 1): every pair of the `n` shards shares exactly one block. Pairs
+//! `(r, d)`, `r < d`, are numbered lexicographically; block `b` of pair `(r, d)` lies in shard `r` at sub-symbol
+//! `d - 1`, its duplicate in shard `d` at sub-symbol `r`. So a shard has `n - 1` blocks, one in common with each other
+//! shard. With
+//!
+//! ```text
+//! m = k (2n - k - 1) / 2         native blocks, the first m pairs: those with r < k
+//! c = (n - k) (n - k - 1) / 2    code blocks, the pairs within the last n - k shards
+//! ```
+//!
+//! any `k` shards hold at least `m` different blocks, so the `c` code blocks need only be parities of an MDS code over
+//! the `m` native ones: none for `k = n - 1`, their XOR for `k = n - 2`, and in general rows of the Cauchy matrix
+//! `1 / ((m + i) ^ j)` with columns scaled so that the first row is all ones, then rows scaled so that the first column
+//! is. That takes `n (n - 1) / 2` elements of GF(2^8): `n` is at most 23.
+//!
+//! Costs: `n (n - 1) / m` stored per native byte. A lost shard is repaired by copying one block from each of the
+//! `n - 1` others, no helper computes anything; two lost shards share one block, which then follows from any `m`
+//! others. For `k = n - 2` code block and duplicate always fall on the last two shards: placement should rotate shards
+//! over nodes.
+//!
+//! ```
+//! use weft_codes::{Offer, Offers, Wanted};
+//!
+//! let code = weft_codes::parse("embr:n=6,k=4")?;
+//! let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+//! let have = Offers((0..6).map(|shard| (shard != 2).then_some(offer)).collect());
+//! let plan = code.plan(&Wanted::Shards(vec![2]), &have)?;
+//! assert_eq!(plan.reads.iter().map(|read| read.shard).collect::<Vec<_>>(), [0, 1, 3, 4, 5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use super::Family;
+use super::parameters::{Problem, named_count, require};
+use super::rs::isal_cauchy;
+use crate::code::{Code, Content, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
+use crate::matrix::Matrix;
+use crate::program::{Op, Program, SymbolId};
+use crate::{gf, linear, passes};
+use std::sync::Arc;
+
+pub(super) const FAMILY: Family = Family {
+    name: "embr",
+    syntax: "embr:n=shards,k=enough",
+    example: "embr:n=6,k=4",
+    description: "every two shards share one block; any k shards are enough, repair copies one block from each other",
+    source: "Hu et al.: NCFS (NetCod 2011), after Rashmi et al.: Explicit construction of optimal exact regenerating codes (2009)",
+    build,
+};
+
+/// Blocks and parities together need distinct elements of GF(2^8): n (n - 1) / 2 is 253 for 23 shards.
+const MOST_SHARDS: usize = 23;
+
+/// Up to so many offered shards all choices of shards to ask are tried: a thousand, in about a millisecond.
+const MOST_SHARDS_TRIED: usize = 10;
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let (n, k) = parameters.split_once(',').ok_or(Problem::Syntax)?;
+    let (n, k) = (named_count(n, "n")?, named_count(k, "k")?);
+    require((2..=MOST_SHARDS).contains(&n), || format!("E-MBR has 2 to {MOST_SHARDS} shards, not {n}"))?;
+    require((1..n).contains(&k), || format!("of {n} shards, 1 to {} can be enough, not {k}", n - 1))?;
+    Ok(Arc::new(Embr::new(n, k)))
+}
+
+struct Embr {
+    spec: String,
+    shape: Shape,
+    /// The code blocks: a row each, a column per native block.
+    coding: Matrix,
+    encode: Program,
+}
+
+/// A block to be read, and the shard to read it from.
+type Source = (usize, usize);
+
+/// What reading would cost, and whether anything is to be decoded; the smaller the better.
+type Cost = (Price, bool);
+
+impl Embr {
+    fn new(n: usize, k: usize) -> Embr {
+        let native_count = k * (2 * n - k - 1) / 2;
+        let block_count = n * (n - 1) / 2;
+        let coding = coding(native_count, block_count - native_count);
+        let block_of = |symbol| block_of(n, symbol);
+        let content = |block| if block < native_count { Content::Native(block) } else { Content::Coded };
+        let contents: Vec<Content> = (0..n * (n - 1)).map(|symbol| content(block_of(symbol))).collect();
+        let coded: Vec<usize> = (0..n * (n - 1)).map(block_of).filter(|&block| block >= native_count).collect();
+        let natives: Vec<usize> = (0..native_count).collect();
+        let encode = program(&coding, &natives, &coded);
+        let shape = Shape {
+            n,
+            k,
+            alpha: n - 1,
+            native_count,
+            symbol_alignment_bytes: 1,
+            tolerance: n - k,
+            contents,
+            groups: Vec::new(),
+        };
+        Embr { spec: format!("embr:n={n},k={k}"), shape, coding, encode }
+    }
+
+    /// The wanted blocks, one per output.
+    fn blocks(&self, wanted: &Wanted) -> Vec<usize> {
+        let Shape { n, alpha, .. } = self.shape;
+        match wanted {
+            Wanted::Natives(natives) => natives.clone(),
+            Wanted::Shards(shards) => shards
+                .iter()
+                .flat_map(|shard| shard * alpha..(shard + 1) * alpha)
+                .map(|symbol| block_of(n, symbol))
+                .collect(),
+        }
+    }
+
+    /// What to read for these different blocks; `None` where what is offered does not determine them.
+    fn sources(&self, wanted: &[usize], have: &Offers) -> Option<Vec<Source>> {
+        let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| have.0[shard].is_some()).collect();
+        if offered.len() <= MOST_SHARDS_TRIED {
+            let asked = |set: u32| -> Vec<usize> {
+                (0..offered.len()).filter(|i| set >> i & 1 == 1).map(|i| offered[i]).collect()
+            };
+            let found = (0..1 << offered.len()).filter_map(|set| self.sources_in(wanted, have, &asked(set)));
+            return Some(found.min_by_key(|(cost, _)| *cost)?.1);
+        }
+        let mut asked = offered;
+        let mut best = self.sources_in(wanted, have, &asked)?;
+        loop {
+            let without = |left_out: usize| {
+                let fewer: Vec<usize> = asked.iter().copied().filter(|&shard| shard != left_out).collect();
+                Some((self.sources_in(wanted, have, &fewer)?, fewer))
+            };
+            match asked.iter().filter_map(|&shard| without(shard)).min_by_key(|((cost, _), _)| *cost) {
+                Some((cheaper, fewer)) if cheaper.0 < best.0 => (best, asked) = (cheaper, fewer),
+                _ => return Some(best.1),
+            }
+        }
+    }
+
+    /// The cheapest blocks to read where only these shards are asked, and their cost. As the outer code is MDS, these
+    /// are either the wanted blocks themselves or any `native_count` blocks.
+    fn sources_in(&self, wanted: &[usize], have: &Offers, asked: &[usize]) -> Option<(Cost, Vec<Source>)> {
+        let n = self.shape.n;
+        let symbol_price = |shard: usize| have.0[shard].map_or(Price::MAX, |offer| offer.symbol_price);
+        let source = |block: usize| -> Option<Source> {
+            let (r, d) = pair(n, block);
+            let shard = [r, d].into_iter().filter(|shard| asked.contains(shard)).min_by_key(|&s| symbol_price(s))?;
+            Some((block, shard))
+        };
+        let direct: Option<Vec<Source>> = wanted.iter().map(|&block| source(block)).collect();
+        let mut any: Vec<Source> = (0..n * (n - 1) / 2).filter_map(source).collect();
+        any.sort_by_key(|&(block, shard)| (symbol_price(shard), !wanted.contains(&block)));
+        any.truncate(self.shape.native_count);
+        let any = (any.len() == self.shape.native_count).then_some(any);
+        let costed = |sources: Vec<Source>, decodes| ((have.price(&reads(n, &sources)), decodes), sources);
+        let direct = direct.map(|sources| costed(sources, false));
+        direct.into_iter().chain(any.map(|sources| costed(sources, true))).min_by_key(|(cost, _)| *cost)
+    }
+}
+
+impl Code for Embr {
+    fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn encode(&self) -> &Program {
+        &self.encode
+    }
+
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+        linear::check(self, wanted, have)?;
+        let n = self.shape.n;
+        let blocks = self.blocks(wanted);
+        let mut distinct = blocks.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let Some(mut sources) = self.sources(&distinct, have) else {
+            let is_lost = |shard: usize| have.0[shard].is_none();
+            let lost = match wanted {
+                Wanted::Natives(natives) => {
+                    let both_lost = |&block: &usize| is_lost(pair(n, block).0) && is_lost(pair(n, block).1);
+                    Wanted::Natives(natives.iter().copied().filter(both_lost).collect())
+                }
+                // Two lost shards share a block, so if any is lost for good, all that are lost are.
+                Wanted::Shards(shards) => {
+                    Wanted::Shards(shards.iter().copied().filter(|&shard| is_lost(shard)).collect())
+                }
+            };
+            return Err(PlanError::unrecoverable(self, lost, have));
+        };
+        sources.sort_by_key(|&(block, shard)| symbol(n, block, shard));
+        let reads = reads(n, &sources);
+        let read: Vec<usize> = sources.iter().map(|&(block, _)| block).collect();
+        let price = have.price(&reads);
+        Ok(Plan { reads, program: program(&self.coding, &read, &blocks), price })
+    }
+}
+
+/// The coding matrix: a row per code block, a column per native block.
+fn coding(native_count: usize, code_count: usize) -> Matrix {
+    let cauchy = isal_cauchy(native_count, code_count);
+    let quotient = |a, b| gf::divide(a, b).unwrap_or(0);
+    let columns_scaled = |row, column| quotient(cauchy.at(row, column), cauchy.at(0, column));
+    Matrix::from_fn(code_count, native_count, |row, column| {
+        quotient(columns_scaled(row, column), columns_scaled(row, 0))
+    })
+}
+
+/// The two shards that have the block.
+fn pair(n: usize, block: usize) -> (usize, usize) {
+    let mut first = 0;
+    for r in 0..n {
+        let of_r = n - 1 - r;
+        if block < first + of_r {
+            return (r, r + 1 + block - first);
+        }
+        first += of_r;
+    }
+    panic!("{n} shards have no block {block}")
+}
+
+/// The block that the stored symbol holds.
+fn block_of(n: usize, symbol: usize) -> usize {
+    let (shard, sub) = (symbol / (n - 1), symbol % (n - 1));
+    let (r, d) = if sub >= shard { (shard, sub + 1) } else { (sub, shard) };
+    // Rows 0 to r - 1 have n - 1, n - 2, ... blocks.
+    r * (2 * n - r - 1) / 2 + d - r - 1
+}
+
+/// The stored symbol that holds the block in this shard.
+fn symbol(n: usize, block: usize, shard: usize) -> usize {
+    let (r, d) = pair(n, block);
+    if shard == r { r * (n - 1) + d - 1 } else { d * (n - 1) + r }
+}
+
+fn reads(n: usize, sources: &[Source]) -> Vec<Read> {
+    let read = |&(block, shard): &Source| Read { shard, terms: vec![(symbol(n, block, shard) - shard * (n - 1), 1)] };
+    sources.iter().map(read).collect()
+}
+
+/// The wanted blocks, one per output, from the blocks read: these are among them or as many as there are native ones.
+fn program(coding: &Matrix, read: &[usize], wanted: &[usize]) -> Program {
+    let native_count = coding.columns();
+    let input_of = |block: usize| read.iter().position(|&r| r == block);
+    let is_direct = wanted.iter().all(|&block| input_of(block).is_some());
+    let natives = if is_direct { None } else { Some(natives(coding, read)) };
+    let mut ops = Vec::with_capacity(wanted.len());
+    for (output, &block) in wanted.iter().enumerate() {
+        let to: SymbolId = read.len() + output;
+        if let Some(input) = input_of(block) {
+            ops.push(Op::Copy { from: input, to });
+        } else if let Some(earlier) = wanted[..output].iter().position(|&other| other == block) {
+            ops.push(Op::Copy { from: read.len() + earlier, to });
+        } else if let Some(natives) = &natives {
+            let row = match block.checked_sub(native_count) {
+                None => natives.select_rows(&[block]),
+                Some(code) => coding.select_rows(&[code]).multiply(natives),
+            };
+            let from: Vec<SymbolId> = (0..read.len()).filter(|&input| row.at(0, input) != 0).collect();
+            let coefficients = row.select_columns(&from);
+            ops.push(Op::Dot { from, to: vec![to], coefficients });
+        }
+    }
+    passes::optimise(Program { input_count: read.len(), output_count: wanted.len(), temporary_count: 0, ops })
+}
+
+/// All native blocks from as many different blocks: a row per native block, a column per block read.
+fn natives(coding: &Matrix, read: &[usize]) -> Matrix {
+    let native_count = coding.columns();
+    let input_of = |block: usize| read.iter().position(|&r| r == block);
+    let lost: Vec<usize> = (0..native_count).filter(|&native| input_of(native).is_none()).collect();
+    let codes: Vec<usize> = read.iter().filter_map(|block| block.checked_sub(native_count)).collect();
+    // Code blocks read + what the natives read contribute to them = the square times the lost natives.
+    let right = Matrix::from_fn(codes.len(), read.len(), |row, input| match read[input].checked_sub(native_count) {
+        Some(code) => u8::from(code == codes[row]),
+        None => coding.at(codes[row], read[input]),
+    });
+    let square = coding.select_rows(&codes).select_columns(&lost);
+    let solved = square.inverse().expect("square parts of a Cauchy matrix are regular").multiply(&right);
+    let mut natives = Matrix::from_fn(native_count, read.len(), |native, input| u8::from(read[input] == native));
+    for (row, &native) in lost.iter().enumerate() {
+        natives.row_mut(native).copy_from_slice(solved.row(row));
+    }
+    natives
+}
