@@ -33,6 +33,7 @@
 //! Start reading at `code.rs`, then `families/rs.rs`, then `linear.rs` (the generic engine, the oracle), then
 //! `exec.rs`. A new family is one file in `families/` and one line in `families.rs`.
 
+pub mod analysis;
 pub mod code;
 pub mod exec;
 pub mod families;
@@ -48,7 +49,7 @@ pub mod spec;
 pub use code::{Code, Content, Group, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 pub use exec::{Compiled, Executor, RunError, executor};
 pub use families::{Family, families};
-pub use linear::LinearCode;
+pub use linear::{Erasures, LinearCode};
 pub use matrix::Matrix;
 pub use program::{Op, Program, ProgramError, SymbolId};
 pub use spec::{SpecError, parse};

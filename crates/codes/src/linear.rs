@@ -19,6 +19,7 @@
 //! is that of the lightest dual codeword, which is NP-hard), and a family that knows better overrides it. Where a node
 //! combines, it is asked for as few symbols as the rank of its share in the answer.
 
+mod erasures;
 mod question;
 mod row;
 mod span;
@@ -26,6 +27,7 @@ mod span;
 use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::{Program, ProgramError};
+pub use erasures::Erasures;
 use question::Question;
 use row::{Bits, Bytes, Row};
 

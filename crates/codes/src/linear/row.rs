@@ -25,7 +25,7 @@ pub(super) trait Row: Clone + Ord {
 }
 
 /// Elements of GF(2^8), a byte each.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bytes(Vec<u8>);
 
 impl Row for Bytes {
@@ -63,7 +63,7 @@ impl Row for Bytes {
 }
 
 /// Zeros and ones, 64 to a word, the first in the lowest bit. Every factor must be 0 or 1.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bits(Vec<u64>);
 
 impl Row for Bits {

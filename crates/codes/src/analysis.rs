@@ -1,0 +1,230 @@
+//! What a code is worth, computed from the code alone: which losses it survives, what it stores, what a repair reads, how
+//! much its programs compute. Pure functions, for people who choose a code and for the tests that hold codes to their
+//! promises.
+//!
+//! ```
+//! use weft_codes::{Erasures, analysis};
+//!
+//! let code = weft_codes::parse("lrc:6+2+2")?;
+//! let four = analysis::survival(&Erasures::new(&*code)?, 4, analysis::EFFORT, 1);
+//! assert_eq!((four.decodable, four.tried, four.is_exact()), (180, 210, true));
+//! assert_eq!(analysis::repair(&*code, 0, false)?.symbols_received, 3);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
+use crate::linear::Erasures;
+use crate::program::Program;
+
+/// About one second of one core, in element operations: what [`survival`] may usually take.
+pub const EFFORT: u64 = 1 << 29;
+
+/// A share of a sample of fewer patterns says nothing; of more, no more than of these.
+const LEAST_SAMPLES: u64 = 100;
+const MOST_SAMPLES: u64 = 10_000;
+
+/// What becomes of patterns of a number of losses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survival {
+    /// Shards lost at a time.
+    pub lost_count: usize,
+    /// How many such patterns there are; `u64::MAX` stands for any more.
+    pub patterns: u64,
+    /// How many were tried: all, or a sample.
+    pub tried: u64,
+    /// How many of those tried can be decoded.
+    pub decodable: u64,
+    /// The first one met that cannot (or as many of its shards as are fatal already).
+    pub fatal: Option<Vec<usize>>,
+}
+
+impl Survival {
+    /// Were all patterns tried?
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.tried == self.patterns
+    }
+
+    /// The share that can be decoded; all of nothing is 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        if self.tried == 0 { 1.0 } else { self.decodable as f64 / self.tried as f64 }
+    }
+}
+
+/// Tries all patterns of `lost_count` losses where that takes at most about `effort` element operations, else a sample
+/// drawn by `seed`.
+#[must_use]
+pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) -> Survival {
+    let n = erasures.shard_count();
+    let patterns = binomial(n, lost_count);
+    let affordable = effort / erasures.operations(lost_count);
+    let mut survival = Survival { lost_count, patterns, tried: patterns, decodable: 0, fatal: None };
+    if lost_count > erasures.most_lost() {
+        survival.fatal = (lost_count <= n).then(|| (0..lost_count).collect());
+    } else if patterns <= affordable {
+        let mut fatal = None;
+        survival.decodable = erasures.count(lost_count, &mut |lost| {
+            fatal.get_or_insert_with(|| lost.to_vec());
+        });
+        survival.fatal = fatal;
+    } else {
+        survival.tried = affordable.clamp(LEAST_SAMPLES, MOST_SAMPLES).min(patterns - 1);
+        let mut random = Random(seed);
+        for _ in 0..survival.tried {
+            let lost = random.choice(n, lost_count);
+            if erasures.decodes(&lost) {
+                survival.decodable += 1;
+            } else if survival.fatal.is_none() {
+                survival.fatal = Some(lost);
+            }
+        }
+    }
+    survival
+}
+
+/// Stored bytes per byte of data.
+#[must_use]
+pub fn storage_factor(shape: &Shape) -> f64 {
+    shape.contents.len() as f64 / shape.native_count as f64
+}
+
+/// Is every native symbol stored as it is somewhere? Reads of a healthy stripe then compute nothing.
+#[must_use]
+pub fn is_systematic(shape: &Shape) -> bool {
+    (0..shape.native_count).all(|native| shape.contents.contains(&Content::Native(native)))
+}
+
+/// What the repair of one shard takes when all others can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repair {
+    /// The shard repaired.
+    pub shard: usize,
+    /// Symbols sent to whoever repairs.
+    pub symbols_received: usize,
+    /// Symbols that helpers read from their storage for that; more than received where they combine.
+    pub symbols_read: usize,
+    /// Shards asked.
+    pub requests: usize,
+    /// Shards that are asked to compute.
+    pub computing_helpers: usize,
+    /// What the program that follows takes.
+    pub size: Size,
+}
+
+/// Repairs a shard with the fewest symbols received, and of those ways the one with the fewest requests, as far as the
+/// code's planner finds it.
+///
+/// # Errors
+/// The shard cannot be repaired from all others, or does not exist.
+pub fn repair(code: &dyn Code, shard: usize, helpers_combine: bool) -> Result<Repair, PlanError> {
+    // Any symbol costs more than requests to all shards.
+    let symbol_price = code.shape().n as Price + 1;
+    let offer = Offer { combines: helpers_combine, request_price: 1, symbol_price };
+    repair_at(code, shard, offer).map(|plan| described(shard, &plan))
+}
+
+/// The fewest shards that a repair of this shard asks, as far as the code's planner finds them.
+///
+/// # Errors
+/// As [`repair`].
+pub fn locality(code: &dyn Code, shard: usize) -> Result<usize, PlanError> {
+    // A request costs more than all symbols.
+    let request_price = code.shape().contents.len() as Price + 1;
+    let offer = Offer { combines: false, request_price, symbol_price: 1 };
+    repair_at(code, shard, offer).map(|plan| described(shard, &plan).requests)
+}
+
+fn repair_at(code: &dyn Code, shard: usize, offer: Offer) -> Result<Plan, PlanError> {
+    let have = Offers((0..code.shape().n).map(|other| (other != shard).then_some(offer)).collect());
+    code.plan(&Wanted::Shards(vec![shard]), &have)
+}
+
+fn described(shard: usize, plan: &Plan) -> Repair {
+    let mut symbols: Vec<(usize, usize)> =
+        plan.reads.iter().flat_map(|read| read.terms.iter().map(|&(sub, _)| (read.shard, sub))).collect();
+    let mut helpers: Vec<usize> = plan.reads.iter().map(|read| read.shard).collect();
+    let computes = |read: &&crate::code::Read| !matches!(read.terms[..], [(_, 1)]);
+    let mut computing: Vec<usize> = plan.reads.iter().filter(computes).map(|read| read.shard).collect();
+    for list in [&mut helpers, &mut computing] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    symbols.sort_unstable();
+    symbols.dedup();
+    Repair {
+        shard,
+        symbols_received: plan.reads.len(),
+        symbols_read: symbols.len(),
+        requests: helpers.len(),
+        computing_helpers: computing.len(),
+        size: size(&plan.program),
+    }
+}
+
+/// How much a program computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Operations.
+    pub ops: usize,
+    /// Additions (XORs) of one symbol to another.
+    pub additions: usize,
+    /// Multiplications of a symbol by an element other than 0 and 1.
+    pub multiplications: usize,
+    /// Symbols needed only on the way.
+    pub temporaries: usize,
+}
+
+/// The size of a valid program.
+#[must_use]
+pub fn size(program: &Program) -> Size {
+    let mut size = Size { ops: program.ops.len(), temporaries: program.temporary_count, ..Size::default() };
+    for op in &program.ops {
+        let coefficients = op.coefficients();
+        for row in 0..coefficients.rows() {
+            let terms = coefficients.row(row).iter().filter(|&&coefficient| coefficient != 0);
+            size.multiplications += terms.clone().filter(|&&coefficient| coefficient != 1).count();
+            size.additions += terms.count().saturating_sub(1);
+        }
+    }
+    size
+}
+
+/// How many ways there are to choose `count` of `n`; `u64::MAX` stands for any more.
+#[must_use]
+pub fn binomial(n: usize, count: usize) -> u64 {
+    if count > n {
+        return 0;
+    }
+    let next = |ways: u128, i: usize| Some(ways.checked_mul((n - i) as u128)? / (i as u128 + 1));
+    let ways = (0..count.min(n - count)).try_fold(1, next);
+    ways.and_then(|ways| u64::try_from(ways).ok()).unwrap_or(u64::MAX)
+}
+
+/// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014), SplitMix64: small, and good from any seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// `count` of `0..n`, ascending.
+    fn choice(&mut self, n: usize, count: usize) -> Vec<usize> {
+        let mut all: Vec<usize> = (0..n).collect();
+        for place in 0..count {
+            // Counts are so small beside 2^64 that the remainder favours none noticeably.
+            all.swap(place, place + (self.next() % (n - place) as u64) as usize);
+        }
+        all.truncate(count);
+        all.sort_unstable();
+        all
+    }
+}
+
+#[cfg(test)]
+#[path = "analysis_tests.rs"]
+mod tests;
