@@ -1,14 +1,19 @@
 //! Runs programs over bytes.
 //!
 //! [`Compiled`] lowers a program once: every operation becomes steps of at most six targets that one kernel computes in
-//! one pass over the sources (`exec/lower.rs`). [`Executor`] picks the kernels of this machine once and proves them
-//! against the portable ones before first use. Several steps run slice by slice, so that what one step leaves in L1 the
-//! next one finds there. All unsafe code is in `exec/arch`.
+//! one pass over the sources, and equal steps over consecutive symbols become one run (`exec/lower.rs`). [`Executor`]
+//! picks the kernels of this machine once and proves them against the portable ones before first use.
+//!
+//! What makes programs of many small steps fast: they run slice by slice, so that what one step leaves in cache the next
+//! one finds there; a run whose symbols lie one after the other in memory, as those of a cell do, is one call of a
+//! kernel; and nothing is allocated, because a program keeps its temporaries from run to run. All unsafe code is in
+//! `exec/arch`.
 
 mod arch;
 mod lower;
 
 use crate::program::{Program, ProgramError};
+use arch::Stores;
 use std::sync::OnceLock;
 
 /// A program ready to run; make it once, run it often, on any executor.
@@ -34,6 +39,16 @@ impl Compiled {
     pub fn program(&self) -> &Program {
         &self.program
     }
+}
+
+/// From so many bytes of inputs and outputs on, outputs are stored past the caches: no cache near a core is larger (L2
+/// has 1 to 4 MiB), so nothing would be left there for the next reader, and a store through the caches reads the line
+/// first.
+const STREAMING_BYTES: usize = 4 << 20;
+
+/// How to store the outputs of a program that reads and writes so many bytes.
+fn stores(given_bytes: usize) -> Stores {
+    if given_bytes >= STREAMING_BYTES { Stores::Streaming } else { Stores::Cached }
 }
 
 /// Why a program was not run; nothing was written.
@@ -110,28 +125,39 @@ impl Executor {
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
     pub fn run(&self, program: &Compiled, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), RunError> {
         let symbol_bytes = check(&program.program, inputs, outputs)?;
-        arch::run(self.isa, &program.steps, inputs, outputs, symbol_bytes);
+        let stores = stores(symbol_bytes.saturating_mul(inputs.len() + outputs.len()));
+        arch::run(self.isa, &program.steps, inputs, outputs, symbol_bytes, stores);
         Ok(())
     }
 
     /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
     fn is_right(&self) -> bool {
         let portable = Executor { isa: arch::portable() };
-        lower::probes().all(|probe| portable.probe(&probe) == self.probe(&probe))
+        lower::probes().all(|probe| {
+            let right = portable.probe(&probe, Stores::Cached);
+            [Stores::Cached, Stores::Streaming].iter().all(|&stores| self.probe(&probe, stores) == right)
+        })
     }
 
-    fn probe(&self, program: &Compiled) -> Option<Vec<Vec<u8>>> {
+    fn probe(&self, program: &Compiled, stores: Stores) -> Vec<Vec<u8>> {
         // Two full steps of the widest kernel, three single vectors, and a broken one.
         const PROBE_BYTES: usize = 2 * 256 + 3 * 64 + 61;
         let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
         let Program { input_count, output_count, .. } = program.program;
         let inputs: Vec<Vec<u8>> =
             (0..input_count).map(|symbol| (0..PROBE_BYTES).map(|at| byte(symbol, at)).collect()).collect();
-        let mut outputs = vec![vec![0; PROBE_BYTES]; output_count];
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let mut buffers: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
-        self.run(program, &inputs, &mut buffers).ok()?;
-        Some(outputs)
+        // Aligned, as streaming stores want it.
+        let mut outputs = vec![vec![0; PROBE_BYTES + 64]; output_count];
+        let mut buffers: Vec<&mut [u8]> = outputs
+            .iter_mut()
+            .map(|output| {
+                let start = output.as_ptr().align_offset(64).min(64);
+                &mut output[start..start + PROBE_BYTES]
+            })
+            .collect();
+        arch::run(self.isa, &program.steps, &inputs, &mut buffers, PROBE_BYTES, stores);
+        buffers.iter().map(|buffer| buffer.to_vec()).collect()
     }
 }
 

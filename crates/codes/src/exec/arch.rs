@@ -3,39 +3,49 @@
 //! A kernel computes one [`Step`]: up to [`MOST_TARGETS`] targets, each a combination of the same sources, in one pass.
 //! What makes it sound is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they are run
 //! ([`run`]): ids are in range, inputs are never written, no step writes what it reads, and all symbols are equally
-//! long. A new instruction set is a file with one kernel and a line in [`ISAS`]; the self-test and the tests then
-//! compare it.
+//! long. A new instruction set is a file with a [`kernels::Vector`] and a line in [`ISAS`]; the self-test and the tests
+//! then compare it.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod kernels;
 mod portable;
+mod scratch;
 
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
+use scratch::{Pool, Scratch};
 use std::ptr;
 
 /// Targets of one step: six accumulators of several vectors are what 32 registers hold.
 pub(super) const MOST_TARGETS: usize = 6;
 
-/// Programs with up to so many symbols find their pointers on the stack.
+/// Sums of up to so many sources have a kernel each, that keeps all pointers in registers.
+pub(super) const MOST_SUMMANDS: usize = 8;
+
+/// Programs without temporaries and with up to so many symbols find their pointers on the stack.
 const STACK_SYMBOLS: usize = 48;
 
-/// Some targets as combinations of some sources.
+/// Some targets as combinations of some sources, or a run of such.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     sources: Vec<u32>,
     targets: Vec<u32>,
-    /// For each source, a coefficient per target.
+    /// For each source, a coefficient per target; nothing for a sum.
     coefficients: Vec<u8>,
     /// The same as bit matrices for `gf2p8affineqb`.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     affine: Vec<u64>,
     /// Is the first target the plain sum of the sources? Vector kernels then skip its products.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     first_is_sum: bool,
+    /// How often the step is done, each time with all ids one higher.
+    repeat_count: u32,
+    /// Does no step read its targets?
+    is_final: bool,
 }
 
 impl Step {
@@ -44,21 +54,78 @@ impl Step {
     pub(super) fn new(sources: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
-        for (index, target) in targets.iter().enumerate() {
-            assert!(!sources.contains(target) && !targets[..index].contains(target), "targets are their own symbols");
-        }
         let id = |&symbol: &SymbolId| u32::try_from(symbol).expect("programs have fewer than 2^32 symbols");
         // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
         let columns = (0..sources.len()).rev();
         let by_source: Vec<u8> =
             columns.flat_map(|column| (0..targets.len()).map(move |row| coefficients.at(row, column))).collect();
-        Step {
+        let first_is_sum = coefficients.row(0).iter().all(|&coefficient| coefficient == 1);
+        let is_sum = first_is_sum && targets.len() == 1;
+        let by_source = if is_sum { Vec::new() } else { by_source };
+        let step = Step {
             sources: sources.iter().rev().map(id).collect(),
             targets: targets.iter().map(id).collect(),
             affine: by_source.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
             coefficients: by_source,
-            first_is_sum: coefficients.row(0).iter().all(|&coefficient| coefficient == 1),
+            first_is_sum,
+            repeat_count: 1,
+            is_final: false,
+        };
+        assert!(step.is_sound(), "targets are their own symbols");
+        step
+    }
+
+    /// Takes `next` into this run, if it is this step with all ids as much higher as this step repeats, and computes
+    /// the same then. Hands it back otherwise.
+    pub(super) fn extend(&mut self, next: Step) -> Option<Step> {
+        let follows = |own: &[u32], others: &[u32]| {
+            own.len() == others.len() && own.iter().zip(others).all(|(own, other)| own + self.repeat_count == *other)
+        };
+        let is_same = next.repeat_count == 1
+            && follows(&self.targets, &next.targets)
+            && follows(&self.sources, &next.sources)
+            && self.coefficients == next.coefficients
+            && self.first_is_sum == next.first_is_sum;
+        self.repeat_count += u32::from(is_same);
+        if is_same && self.is_sound() {
+            return None;
         }
+        self.repeat_count -= u32::from(is_same);
+        Some(next)
+    }
+
+    /// Does no repetition write what this or another one reads or writes? Then it does not matter in what order the
+    /// bytes of a run are computed.
+    fn is_sound(&self) -> bool {
+        let apart = |a: u32, b: u32| a.abs_diff(b) >= self.repeat_count;
+        self.targets.iter().enumerate().all(|(index, &target)| {
+            let others = self.sources.iter().chain(&self.targets[..index]);
+            others.into_iter().all(|&other| apart(target, other))
+        })
+    }
+
+    /// Is it a plain sum, and nothing else?
+    fn is_sum(&self) -> bool {
+        self.first_is_sum && self.targets.len() == 1
+    }
+
+    /// Ids it reads, over all repetitions.
+    pub(super) fn reads(&self) -> impl Iterator<Item = usize> {
+        self.repeated(&self.sources)
+    }
+
+    /// Ids it writes, over all repetitions.
+    pub(super) fn writes(&self) -> impl Iterator<Item = usize> {
+        self.repeated(&self.targets)
+    }
+
+    fn repeated(&self, ids: &[u32]) -> impl Iterator<Item = usize> {
+        ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
+    }
+
+    /// How often it is done.
+    pub(super) fn repeat_count(&self) -> usize {
+        self.repeat_count as usize
     }
 }
 
@@ -70,48 +137,103 @@ pub(super) struct Steps {
     temporary_count: usize,
     steps: Vec<Step>,
     slice_bytes: usize,
+    /// Does any step repeat?
+    has_runs: bool,
+    pool: Pool,
 }
 
 impl Steps {
-    /// Steps over symbols numbered as in a program, to be run in slices of so many bytes. Panics where a step writes an
-    /// input or names a symbol that is not there.
+    /// Steps over symbols numbered as in a program, to be run in slices of at most so many bytes. Panics where a step
+    /// writes an input or names a symbol that is not there, and where slices are no whole cache lines.
     pub(super) fn new(
         input_count: usize,
         output_count: usize,
         temporary_count: usize,
-        steps: Vec<Step>,
+        mut steps: Vec<Step>,
         slice_bytes: usize,
     ) -> Steps {
         let symbol_count = input_count + output_count + temporary_count;
-        assert!(slice_bytes > 0, "slices move on");
+        assert!(slice_bytes > 0 && slice_bytes.is_multiple_of(LINE_BYTES), "slices move on");
         for step in &steps {
-            assert!(step.sources.iter().all(|&source| (source as usize) < symbol_count), "sources are in range");
-            let own = |&target: &u32| (input_count..symbol_count).contains(&(target as usize));
+            let last = |id: u32| id as usize + step.repeat_count as usize - 1;
+            assert!(step.sources.iter().all(|&source| last(source) < symbol_count), "sources are in range");
+            let own = |&target: &u32| target as usize >= input_count && last(target) < symbol_count;
             assert!(step.targets.iter().all(own), "targets are in range and no inputs");
         }
-        Steps { input_count, output_count, temporary_count, steps, slice_bytes }
+        let mut is_read = vec![false; symbol_count];
+        steps.iter().flat_map(Step::reads).for_each(|id| is_read[id] = true);
+        for step in &mut steps {
+            let is_reread = step.writes().any(|id| is_read[id]);
+            step.is_final = !is_reread;
+        }
+        let has_runs = steps.iter().any(|step| step.repeat_count > 1);
+        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, pool: Pool::default() }
+    }
+
+    fn symbol_count(&self) -> usize {
+        self.input_count + self.output_count + self.temporary_count
     }
 }
 
-/// Computes one step: so many bytes from where the pointers (by symbol id) point to.
+/// Bytes of a cache line, and of the widest vector.
+const LINE_BYTES: usize = 64;
+
+/// How targets are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stores {
+    /// Into the caches.
+    Cached,
+    /// Past them, where alignment allows it.
+    Streaming,
+}
+
+/// Orders streaming stores before what follows.
+#[cfg(target_arch = "x86_64")]
+fn fence() {
+    // SAFETY: all machines of this kind have it.
+    unsafe { std::arch::x86_64::_mm_sfence() }
+}
+
+/// Computes one step once: so many bytes, at least [`Isa::least_bytes`], from where the pointers (by symbol id) point
+/// to.
 ///
 /// # Safety
-/// The machine has the kernel's instructions. Each pointer that the step names is valid for so many bytes, of targets
-/// also for writing, and no target overlaps any other symbol.
-type Kernel = unsafe fn(step: &Step, symbols: &[*mut u8], bytes: usize);
+/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer that the step
+/// names is valid for so many bytes, of targets also for writing, and no target overlaps any other symbol.
+type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
+
+/// A kernel for each form of a step.
+#[derive(Debug)]
+struct Kernels {
+    /// Plain sums, by number of sources; a sum of more is a combination.
+    sums: [Kernel; MOST_SUMMANDS + 1],
+    /// By number of targets less one, then by whether the first is a plain sum.
+    combinations: [[Kernel; 2]; MOST_TARGETS],
+}
 
 /// A set of kernels.
 #[derive(Debug)]
 pub(super) struct Isa {
     name: &'static str,
     is_available: fn() -> bool,
-    kernel: Kernel,
+    /// Fewer bytes are left to the portable kernels.
+    least_bytes: usize,
+    kernels: Kernels,
+    /// Orders streaming stores before what follows.
+    fence: fn(),
 }
 
 impl Isa {
     /// Its name.
     pub(super) fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn kernel(&self, step: &Step) -> Kernel {
+        match step.sources.len() {
+            summands if summands <= MOST_SUMMANDS && step.is_sum() => self.kernels.sums[summands],
+            _ => self.kernels.combinations[step.targets.len() - 1][usize::from(step.first_is_sum)],
+        }
     }
 }
 
@@ -120,13 +242,15 @@ static ISAS: &[Isa] = &[
     #[cfg(target_arch = "x86_64")]
     avx512::ISA,
     #[cfg(target_arch = "x86_64")]
+    avx2::GFNI_ISA,
+    #[cfg(target_arch = "x86_64")]
     avx2::ISA,
     portable::ISA,
 ];
 
 /// A set that errs in the last byte of broken vectors only, for the test of the self-test.
 #[cfg(test)]
-pub(super) static ERRING: &Isa = &Isa { name: "erring", is_available: || true, kernel: portable::erring_kernel };
+pub(super) static ERRING: &Isa = &portable::ERRING_ISA;
 
 /// What this machine has, fastest first.
 pub(super) fn available() -> impl Iterator<Item = &'static Isa> {
@@ -138,50 +262,112 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps. `isa` is one of [`available`]. Panics unless counts fit and all symbols have `symbol_bytes` bytes.
-pub(super) fn run(isa: &Isa, steps: &Steps, inputs: &[&[u8]], outputs: &mut [&mut [u8]], symbol_bytes: usize) {
+/// Runs the steps; `stores` is for targets that no step reads. `isa` is one of [`available`]. Panics unless counts fit
+/// and all symbols have `symbol_bytes` bytes.
+pub(super) fn run(
+    isa: &Isa,
+    steps: &Steps,
+    inputs: &[&[u8]],
+    outputs: &mut [&mut [u8]],
+    symbol_bytes: usize,
+    stores: Stores,
+) {
     assert_eq!((inputs.len(), outputs.len()), (steps.input_count, steps.output_count), "counts fit");
     assert!(inputs.iter().all(|input| input.len() == symbol_bytes), "inputs are equally long");
     assert!(outputs.iter().all(|output| output.len() == symbol_bytes), "outputs are equally long");
-
-    let symbol_count = steps.input_count + steps.output_count + steps.temporary_count;
-    let mut on_stack = [ptr::null_mut(); STACK_SYMBOLS];
-    let mut on_heap = Vec::new();
-    let symbols: &mut [*mut u8] = if symbol_count <= STACK_SYMBOLS {
-        &mut on_stack[..symbol_count]
-    } else {
-        on_heap.resize(symbol_count, ptr::null_mut());
-        &mut on_heap
-    };
-    let slice_bytes = steps.slice_bytes.min(symbol_bytes);
-    let mut temporaries = vec![0; steps.temporary_count * slice_bytes];
-    let (moving, scratch) = symbols.split_at_mut(steps.input_count + steps.output_count);
-    let inputs = inputs.iter().map(|input| input.as_ptr().cast_mut());
-    let outputs = outputs.iter_mut().map(|output| output.as_mut_ptr());
-    for (symbol, start) in moving.iter_mut().zip(inputs.chain(outputs)) {
-        *symbol = start;
+    if symbol_bytes == 0 {
+        return;
     }
-    if slice_bytes > 0 {
-        for (symbol, temporary) in scratch.iter_mut().zip(temporaries.chunks_exact_mut(slice_bytes)) {
-            *symbol = temporary.as_mut_ptr();
+    // Even slices, so that the last one is not a short rest.
+    let slice_bytes = symbol_bytes.div_ceil(symbol_bytes.div_ceil(steps.slice_bytes)).next_multiple_of(LINE_BYTES);
+    // Exposed, because a run over contiguous symbols goes from one into the next.
+    let inputs = inputs.iter().map(|input| ptr::with_exposed_provenance_mut(input.as_ptr().expose_provenance()));
+    let outputs =
+        outputs.iter_mut().map(|output| ptr::with_exposed_provenance_mut(output.as_mut_ptr().expose_provenance()));
+    let given = inputs.chain(outputs);
+
+    if steps.temporary_count == 0 && !steps.has_runs && steps.symbol_count() <= STACK_SYMBOLS {
+        let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
+        symbols.iter_mut().zip(given).for_each(|(symbol, start)| *symbol = start);
+        // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
+        unsafe { run_slices(isa, steps, &mut symbols[..steps.symbol_count()], &[], slice_bytes, symbol_bytes, stores) }
+        return;
+    }
+    let mut scratch = steps.pool.take();
+    let Scratch { symbols, contiguous_counts, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
+    contiguous_counts.clear();
+    if steps.has_runs && slice_bytes >= symbol_bytes {
+        count_contiguous(symbols, symbol_bytes, contiguous_counts);
+    }
+    // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
+    unsafe { run_slices(isa, steps, symbols, contiguous_counts, slice_bytes, symbol_bytes, stores) }
+    steps.pool.put(scratch);
+}
+
+/// For each symbol how many from it on, itself included, lie one after the other in memory.
+fn count_contiguous(symbols: &[*mut u8], symbol_bytes: usize, counts: &mut Vec<u32>) {
+    counts.resize(symbols.len(), 1);
+    for symbol in (0..symbols.len().saturating_sub(1)).rev() {
+        if symbols[symbol].addr() + symbol_bytes == symbols[symbol + 1].addr() {
+            counts[symbol] = counts[symbol + 1] + 1;
         }
     }
+}
 
+/// Runs all steps over one slice after the other. `contiguous_counts` is as from [`count_contiguous`], or empty where
+/// slices are shorter than symbols.
+///
+/// # Safety
+/// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
+/// for writing as many, temporaries for writing `slice_bytes`; outputs and temporaries overlap nothing.
+unsafe fn run_slices(
+    isa: &Isa,
+    steps: &Steps,
+    symbols: &mut [*mut u8],
+    contiguous_counts: &[u32],
+    slice_bytes: usize,
+    symbol_bytes: usize,
+    stores: Stores,
+) {
+    let given_count = steps.input_count + steps.output_count;
     let mut left_bytes = symbol_bytes;
     while left_bytes > 0 {
         let bytes = slice_bytes.min(left_bytes);
+        let isa = if bytes < isa.least_bytes { portable() } else { isa };
         for step in &steps.steps {
-            // SAFETY: `isa` is available. Inputs and outputs have `left_bytes` bytes left, temporaries `slice_bytes`;
-            // outputs and temporaries are borrowed mutably, so overlap nothing; steps write only these, and name
-            // symbols in range.
-            unsafe { (isa.kernel)(step, symbols, bytes) };
+            let kernel = isa.kernel(step);
+            let step_stores = if step.is_final { stores } else { Stores::Cached };
+            let mut repeat = 0;
+            while repeat < step.repeat_count {
+                let count = contiguous_repeats(step, contiguous_counts, repeat);
+                // SAFETY: `isa` is available, and the kernel is the step's. Inputs and outputs have `left_bytes` bytes
+                // left, temporaries `slice_bytes`; of contiguous ones `count` follow, all exposed. Outputs and
+                // temporaries overlap nothing; steps write only these, and name symbols in range in every repetition.
+                unsafe { kernel(step, symbols.as_ptr().add(repeat as usize), count as usize * bytes, step_stores) };
+                repeat += count;
+            }
         }
         left_bytes -= bytes;
-        for symbol in &mut symbols[..steps.input_count + steps.output_count] {
-            // SAFETY: at most one past the end, since `bytes` were left.
-            *symbol = unsafe { symbol.add(bytes) };
+        if left_bytes > 0 {
+            for symbol in &mut symbols[..given_count] {
+                // SAFETY: `bytes` and more were left.
+                *symbol = unsafe { symbol.add(bytes) };
+            }
         }
     }
+    if stores == Stores::Streaming {
+        (isa.fence)();
+    }
+}
+
+/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie one after the other.
+fn contiguous_repeats(step: &Step, contiguous_counts: &[u32], first: u32) -> u32 {
+    let left = step.repeat_count - first;
+    if left == 1 || contiguous_counts.is_empty() {
+        return 1;
+    }
+    let ids = step.sources.iter().chain(&step.targets);
+    ids.fold(left, |least, &id| least.min(contiguous_counts[(id + first) as usize]))
 }
 
 /// Multiplication by each element as the bit matrix that `gf2p8affineqb` takes: byte 7 - i is row i, which says

@@ -1,28 +1,56 @@
 //! Program -> steps: what the kernels run.
 
 use super::Compiled;
-use super::arch::{MOST_TARGETS, Step, Steps};
+use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 
-/// What one slice of all symbols may take of L1 (32 KiB at least on all machines we know) in programs of several steps.
-const SLICE_SET_BYTES: usize = 32 * 1024;
+/// What a slice of all symbols that are read more than once may take of L1 (32 KiB at least on all machines we know).
+const L1_BYTES: usize = 32 * 1024;
+
+/// The like of L2 (512 KiB at least): where slices for L1 would be so short that calls cost more than misses.
+const L2_BYTES: usize = 512 * 1024;
 
 /// Kernels work in steps of 256 bytes; a shorter slice would never fill one.
 const LEAST_SLICE_BYTES: usize = 256;
 
+/// What a step should read and write, about a hundred cycles' worth, for its call to cost little beside it.
+const LEAST_STEP_BYTES: usize = 8 * 1024;
+
 /// Lowers a valid program.
 pub(super) fn lower(program: &Program) -> Steps {
-    let steps: Vec<Step> = program.ops.iter().flat_map(lower_op).collect();
-    let slice_bytes = match steps.len() {
-        // A single step touches every byte once: nothing to keep in cache.
-        0 | 1 => usize::MAX,
-        _ => {
-            let even = SLICE_SET_BYTES / program.symbol_count();
-            (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
-        }
-    };
+    let mut steps: Vec<Step> = Vec::new();
+    for step in program.ops.iter().flat_map(lower_op) {
+        let own = match steps.last_mut() {
+            Some(last) => last.extend(step),
+            None => Some(step),
+        };
+        steps.extend(own);
+    }
+    let slice_bytes = slice_bytes(program, &steps);
     Steps::new(program.input_count, program.output_count, program.temporary_count, steps, slice_bytes)
+}
+
+/// How long slices are to be, so that what one step leaves in a cache the next one finds there.
+fn slice_bytes(program: &Program, steps: &[Step]) -> usize {
+    let mut read_counts = vec![0; program.symbol_count()];
+    let written = program.ops.iter().flat_map(|op| op.targets()).copied();
+    // What is written and read is used twice, as is what is read twice.
+    for symbol in written.chain(steps.iter().flat_map(Step::reads)) {
+        read_counts[symbol] += 1;
+    }
+    let reused_count = read_counts.iter().filter(|&&count| count > 1).count();
+    if reused_count == 0 {
+        return usize::MAX - (usize::MAX % LEAST_SLICE_BYTES);
+    }
+    let share = |cache_bytes: usize| {
+        let even = cache_bytes / reused_count;
+        (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
+    };
+    let step_count: usize = steps.iter().map(Step::repeat_count).sum();
+    let moved_symbols: usize = read_counts.iter().sum();
+    let in_l1 = share(L1_BYTES);
+    if in_l1 * moved_symbols >= LEAST_STEP_BYTES * step_count { in_l1 } else { share(L2_BYTES) }
 }
 
 /// One step per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones comes first, where kernels expect it.
@@ -45,10 +73,12 @@ fn lower_op(op: &Op) -> Vec<Step> {
 
 /// Programs that between them use every kernel, with and without a first row of ones, and every coefficient.
 pub(super) fn probes() -> impl Iterator<Item = Compiled> {
-    let shapes = (1..=MOST_TARGETS).flat_map(|targets| [(targets, false), (targets, true)]);
-    shapes.filter_map(|(targets, first_is_sum)| {
-        // Odd, so that kernels that take sources in pairs have one left; 6 targets see 6 * 43 > 256 coefficients.
-        let sources = 43;
+    // Odd, so that kernels that take sources in pairs have one left; 6 targets see 6 * 43 > 256 coefficients.
+    const MOST_SOURCES: usize = 43;
+    let combinations = (1..=MOST_TARGETS)
+        .flat_map(|targets| [(MOST_SOURCES, targets, false), (MOST_SOURCES, targets, true), (2, targets, false)]);
+    let sums = (0..=MOST_SUMMANDS).map(|sources| (sources, 1, true));
+    sums.chain(combinations).filter_map(|(sources, targets, first_is_sum)| {
         let coefficients = Matrix::from_fn(targets, sources, |row, column| {
             if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
         });

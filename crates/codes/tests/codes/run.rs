@@ -2,7 +2,7 @@
 
 use crate::stripe::run_on;
 use proptest::prelude::*;
-use weft_codes::{Compiled, Executor, Matrix, Program, RunError, reference};
+use weft_codes::{Compiled, Executor, Matrix, Op, Program, RunError, SymbolId, reference};
 
 /// Rows that are random, all ones, a single one, or zero: every kind of step.
 fn matrix() -> impl Strategy<Value = Matrix> {
@@ -15,6 +15,52 @@ fn matrix() -> impl Strategy<Value = Matrix> {
         ];
         prop::collection::vec(row, rows)
             .prop_map(move |rows| Matrix::from_rows(columns, &rows).expect("rows of equal length"))
+    })
+}
+
+/// Groups of operations, each one operation over and over with all symbols one higher, that read inputs and whatever
+/// was written before; the last group writes the outputs.
+fn program_with_runs() -> impl Strategy<Value = Program> {
+    let group = (1usize..10, 1usize..8, 0usize..12, any::<u64>());
+    (10usize..30, prop::collection::vec(group, 1..8)).prop_map(|(input_count, groups)| {
+        let written_count = |group: &(usize, usize, usize, u64)| group.0 * group.1;
+        let output_count = groups.last().map_or(0, written_count);
+        let temporary_count = groups.iter().map(written_count).sum::<usize>() - output_count;
+        let mut ops = Vec::new();
+        let mut next_temporary = input_count + output_count;
+        for (index, &(repeat_count, target_count, source_count, choice)) in groups.iter().enumerate() {
+            let first_target = if index + 1 == groups.len() { input_count } else { next_temporary };
+            let mut mixed = choice;
+            let mut pick = |below: usize| {
+                mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (mixed >> 33) as usize % below
+            };
+            let temporaries = (input_count + output_count, next_temporary - input_count - output_count);
+            let sources: Vec<SymbolId> = (0..source_count)
+                .map(|_| {
+                    let (first, count) =
+                        if temporaries.1 >= repeat_count && pick(2) == 1 { temporaries } else { (0, input_count) };
+                    first + pick(count - repeat_count + 1)
+                })
+                .collect();
+            let coefficients = Matrix::from_fn(target_count, source_count, |_, _| pick(256) as u8);
+            for repeat in 0..repeat_count {
+                let from: Vec<SymbolId> = sources.iter().map(|source| source + repeat).collect();
+                let to = |target: usize| first_target + target * repeat_count + repeat;
+                match (target_count, &from[..]) {
+                    (1, &[from]) => ops.push(Op::Copy { from, to: to(0) }),
+                    (1, _) => ops.push(Op::Xor { from, to: to(0) }),
+                    _ => {
+                        let to = (0..target_count).map(to).collect();
+                        ops.push(Op::Dot { from, to, coefficients: coefficients.clone() });
+                    }
+                }
+            }
+            if index + 1 < groups.len() {
+                next_temporary += repeat_count * target_count;
+            }
+        }
+        Program { input_count, output_count, temporary_count, ops }
     })
 }
 
@@ -32,6 +78,50 @@ proptest! {
         let right = reference::run(&program, &inputs);
         for executor in Executor::all() {
             prop_assert_eq!(&run_on(&executor, &program, &inputs), &right, "{}", executor.name());
+        }
+    }
+
+    /// Symbols lie one after the other but for a gap now and then, as cells of several symbols do.
+    #[test]
+    fn runs_and_temporaries_agree_with_the_reference(
+        program in program_with_runs(),
+        symbol_bytes in prop_oneof![0usize..200, Just(256), Just(512), 0usize..2500],
+        start in 0usize..3,
+        symbols_per_cell in 1usize..20,
+    ) {
+        prop_assert_eq!(program.verify(), Ok(()));
+        let inputs = symbols(program.input_count, symbol_bytes, 5);
+        let right = reference::run(&program, &inputs);
+        let (input_count, output_count) = (program.input_count, program.output_count);
+        let compiled = Compiled::new(program).expect("a valid program");
+        let cell_bytes = symbols_per_cell * symbol_bytes + 1;
+        let start_of = |symbol: usize| {
+            start + symbol / symbols_per_cell * cell_bytes + symbol % symbols_per_cell * symbol_bytes
+        };
+        for executor in Executor::all() {
+            let mut memory = vec![0x5a; start_of(input_count + output_count) + 1];
+            for (symbol, input) in inputs.iter().enumerate() {
+                memory[start_of(symbol)..start_of(symbol) + symbol_bytes].copy_from_slice(input);
+            }
+            let (given, mut rest) = memory.split_at_mut(start_of(input_count));
+            let views: Vec<&[u8]> =
+                (0..input_count).map(|symbol| &given[start_of(symbol)..start_of(symbol) + symbol_bytes]).collect();
+            let mut buffers: Vec<&mut [u8]> = Vec::new();
+            for symbol in input_count..input_count + output_count {
+                let (buffer, after) = rest.split_at_mut(symbol_bytes);
+                buffers.push(buffer);
+                rest = &mut after[start_of(symbol + 1) - start_of(symbol) - symbol_bytes..];
+            }
+            // Twice, since the second run finds the scratch of the first.
+            for _ in 0..2 {
+                buffers.iter_mut().for_each(|buffer| buffer.fill(0x5a));
+                executor.run(&compiled, &views, &mut buffers).expect("symbols are equally long");
+                prop_assert!(buffers == right, "{}", executor.name());
+            }
+            let gaps = (1..input_count + output_count).filter(|symbol| symbol % symbols_per_cell == 0);
+            for gap in gaps.map(|symbol| start_of(symbol) - 1) {
+                prop_assert_eq!(memory[gap], 0x5a, "{}", executor.name());
+            }
         }
     }
 
@@ -71,6 +161,49 @@ fn wide_codes_and_long_symbols() {
         for executor in Executor::all() {
             assert!(run_on(&executor, &program, &inputs) == right, "{spec} on {}", executor.name());
         }
+    }
+}
+
+/// Long symbols are stored past the caches where they are aligned.
+#[test]
+fn symbols_of_a_mebibyte() {
+    let program = weft_codes::parse("rs:3+2").expect("a code").encode().clone();
+    let symbol_bytes = (1 << 20) + 77;
+    let inputs = symbols(3, symbol_bytes, 1);
+    let right = reference::run(&program, &inputs);
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let compiled = Compiled::new(program).expect("a valid program");
+    for (executor, shift) in Executor::all().iter().flat_map(|executor| [(executor, 0), (executor, 1)]) {
+        let mut memory = vec![vec![0; symbol_bytes + 65]; 2];
+        let mut outputs: Vec<&mut [u8]> = memory
+            .iter_mut()
+            .map(|output| {
+                let start = output.as_ptr().align_offset(64) + shift;
+                &mut output[start..start + symbol_bytes]
+            })
+            .collect();
+        executor.run(&compiled, &inputs, &mut outputs).expect("symbols are equally long");
+        assert!(outputs == right, "{}, {shift} bytes past a line", executor.name());
+    }
+}
+
+/// Each operation reads what the one before wrote: no run, though ids go up by one.
+#[test]
+fn a_running_sum_is_no_run() {
+    let count = 20;
+    let sum = |at: usize| Op::Xor { from: vec![at, count + at - 1], to: count + at };
+    let ops = [Op::Copy { from: 0, to: count }].into_iter().chain((1..count).map(sum)).collect();
+    let program = Program { input_count: count, output_count: count, temporary_count: 0, ops };
+    let inputs = symbols(count, 512, 2);
+    let right = reference::run(&program, &inputs);
+    let compiled = Compiled::new(program).expect("a valid program");
+    for executor in Executor::all() {
+        let input = inputs.concat();
+        let mut output = vec![0; input.len()];
+        let given: Vec<&[u8]> = input.chunks(512).collect();
+        let mut buffers: Vec<&mut [u8]> = output.chunks_mut(512).collect();
+        executor.run(&compiled, &given, &mut buffers).expect("symbols are equally long");
+        assert!(buffers == right, "{}", executor.name());
     }
 }
 

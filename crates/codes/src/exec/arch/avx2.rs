@@ -1,13 +1,41 @@
-//! AVX2: a multiplication by a constant is two `vpshufb` per 32 bytes, one for each half of every byte.
+//! AVX2: a multiplication by a constant is one `gf2p8affineqb` per 32 bytes where the machine has GFNI, otherwise two
+//! `vpshufb`, one for each half of every byte.
 
-use super::{Isa, Step, portable};
+use super::kernels::Vector;
+use super::{Isa, Step, fence};
 use crate::gf::mul;
 use std::arch::x86_64::*;
 
-pub(super) const ISA: Isa = Isa { name: "avx2", is_available: || is_x86_feature_detected!("avx2"), kernel };
+pub(super) const ISA: Isa = Isa {
+    name: "avx2",
+    is_available: || is_x86_feature_detected!("avx2"),
+    least_bytes: 32,
+    kernels: nibbles::KERNELS,
+    fence,
+};
 
-/// Bytes of a vector.
-const VECTOR_BYTES: usize = 32;
+pub(super) const GFNI_ISA: Isa = Isa {
+    name: "avx2-gfni",
+    is_available: || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"),
+    least_bytes: 32,
+    kernels: gfni::KERNELS,
+    fence,
+};
+
+mod nibbles {
+    use super::super::kernels::entry_points;
+    use super::{Bytes32, Nibbles};
+
+    // Two vectors at a time share the loads of tables; with five and six targets the 16 registers hold but one.
+    entry_points!(Bytes32<Nibbles>, "avx2", [2, 2, 2, 2, 1, 1]);
+}
+
+mod gfni {
+    use super::super::kernels::entry_points;
+    use super::{Affine, Bytes32};
+
+    entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 1, 1]);
+}
 
 /// For each coefficient its products with 0..16, then with 0, 16, .. 240.
 static NIBBLES: [[u8; 32]; 256] = nibble_table();
@@ -27,102 +55,125 @@ const fn nibble_table() -> [[u8; 32]; 256] {
     table
 }
 
-/// # Safety
-/// As [`super::Kernel`] says.
-unsafe fn kernel(step: &Step, symbols: &[*mut u8], bytes: usize) {
-    let whole_bytes = bytes - bytes % VECTOR_BYTES;
-    // Two vectors at a time share the loads of tables; with five and six targets the 16 registers hold but one.
-    // SAFETY: the caller's promises are passed on; the rest begins after the whole vectors.
-    unsafe {
-        match (step.targets.len(), step.first_is_sum) {
-            (1, true) => combine::<1, 2, true>(step, symbols, whole_bytes),
-            (2, true) => combine::<2, 2, true>(step, symbols, whole_bytes),
-            (3, true) => combine::<3, 2, true>(step, symbols, whole_bytes),
-            (4, true) => combine::<4, 2, true>(step, symbols, whole_bytes),
-            (5, true) => combine::<5, 1, true>(step, symbols, whole_bytes),
-            (6, true) => combine::<6, 1, true>(step, symbols, whole_bytes),
-            (1, false) => combine::<1, 2, false>(step, symbols, whole_bytes),
-            (2, false) => combine::<2, 2, false>(step, symbols, whole_bytes),
-            (3, false) => combine::<3, 2, false>(step, symbols, whole_bytes),
-            (4, false) => combine::<4, 2, false>(step, symbols, whole_bytes),
-            (5, false) => combine::<5, 1, false>(step, symbols, whole_bytes),
-            (6, false) => combine::<6, 1, false>(step, symbols, whole_bytes),
-            (targets, _) => unreachable!("Step::new admits at most six targets, not {targets}"),
-        }
-        portable::kernel_from(step, symbols, whole_bytes, bytes);
-    }
-}
-
-/// # Safety
-/// As [`super::Kernel`] says; `bytes` is a multiple of [`VECTOR_BYTES`], the step has `TARGETS` targets, and `SUM` only
-/// if the first is the plain sum.
-#[target_feature(enable = "avx2")]
-unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
-    step: &Step,
-    symbols: &[*mut u8],
-    bytes: usize,
-) {
-    let mut at = 0;
-    // SAFETY: `at + VECTORS * VECTOR_BYTES <= bytes`, and then `at + VECTOR_BYTES <= bytes`.
-    unsafe {
-        while at + VECTORS * VECTOR_BYTES <= bytes {
-            combine_at::<TARGETS, VECTORS, SUM>(step, symbols, at);
-            at += VECTORS * VECTOR_BYTES;
-        }
-        while at < bytes {
-            combine_at::<TARGETS, 1, SUM>(step, symbols, at);
-            at += VECTOR_BYTES;
-        }
-    }
-}
-
-/// `VECTORS` vectors of all targets, from byte `at`.
+/// How to multiply.
 ///
 /// # Safety
-/// As [`super::Kernel`] says, for these bytes.
-#[inline]
-#[target_feature(enable = "avx2")]
-unsafe fn combine_at<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
-    step: &Step,
-    symbols: &[*mut u8],
-    at: usize,
-) {
-    let low_nibble = _mm256_set1_epi8(0x0f);
-    let mut sums = [[_mm256_setzero_si256(); VECTORS]; TARGETS];
-    for (source, coefficients) in step.sources.iter().zip(step.coefficients.chunks_exact(TARGETS)) {
-        // SAFETY: ids are in range, and every source is valid for these bytes.
-        let values: [__m256i; VECTORS] = std::array::from_fn(|vector| unsafe {
-            let start = symbols.get_unchecked(*source as usize).add(at + vector * VECTOR_BYTES);
-            _mm256_loadu_si256(start.cast())
-        });
-        for (target, sum) in sums.iter_mut().enumerate() {
-            if SUM && target == 0 {
-                for vector in 0..VECTORS {
-                    sum[vector] = _mm256_xor_si256(sum[vector], values[vector]);
-                }
-                continue;
-            }
-            let products = NIBBLES[coefficients[target] as usize].as_ptr();
-            // SAFETY: a table has 16 products of each half.
-            let (of_low, of_high) = unsafe {
-                let table = |start: *const u8| _mm256_broadcastsi128_si256(_mm_loadu_si128(start.cast()));
-                (table(products), table(products.add(16)))
-            };
-            for vector in 0..VECTORS {
-                let low = _mm256_and_si256(values[vector], low_nibble);
-                let high = _mm256_and_si256(_mm256_srli_epi64::<4>(values[vector]), low_nibble);
-                let product = _mm256_xor_si256(_mm256_shuffle_epi8(of_low, low), _mm256_shuffle_epi8(of_high, high));
-                sum[vector] = _mm256_xor_si256(sum[vector], product);
-            }
+/// As [`Vector`] says.
+trait Multiply: Copy {
+    unsafe fn factor(step: &Step, index: usize) -> Self;
+    unsafe fn multiply(self, bytes: __m256i) -> __m256i;
+}
+
+/// Products with the low and with the high halves of bytes.
+#[derive(Clone, Copy)]
+struct Nibbles(__m256i, __m256i);
+
+impl Multiply for Nibbles {
+    #[inline(always)]
+    unsafe fn factor(step: &Step, index: usize) -> Nibbles {
+        // SAFETY: a table has 16 products of each half.
+        unsafe {
+            let products = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr();
+            let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(products.cast()));
+            Nibbles(low, _mm256_broadcastsi128_si256(_mm_loadu_si128(products.add(16).cast())))
         }
     }
-    for (target, sum) in step.targets.iter().zip(&sums) {
-        for (vector, &value) in sum.iter().enumerate() {
-            // SAFETY: ids are in range, and every target is valid for these bytes.
-            unsafe {
-                let start = symbols.get_unchecked(*target as usize).add(at + vector * VECTOR_BYTES);
-                _mm256_storeu_si256(start.cast(), value);
-            }
+
+    #[inline(always)]
+    unsafe fn multiply(self, bytes: __m256i) -> __m256i {
+        // SAFETY: as the trait says.
+        unsafe {
+            let low_nibble = _mm256_set1_epi8(0x0f);
+            let low = _mm256_and_si256(bytes, low_nibble);
+            let high = _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), low_nibble);
+            _mm256_xor_si256(_mm256_shuffle_epi8(self.0, low), _mm256_shuffle_epi8(self.1, high))
         }
+    }
+}
+
+/// The coefficient's bit matrix, four times.
+#[derive(Clone, Copy)]
+struct Affine(__m256i);
+
+impl Multiply for Affine {
+    #[inline(always)]
+    unsafe fn factor(step: &Step, index: usize) -> Affine {
+        // SAFETY: as the trait says.
+        Affine(unsafe { _mm256_set1_epi64x(*step.affine.as_ptr().add(index) as i64) })
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, bytes: __m256i) -> __m256i {
+        // SAFETY: as the trait says.
+        unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(bytes, self.0) }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Bytes32<M>(__m256i, std::marker::PhantomData<M>);
+
+impl<M> Bytes32<M> {
+    #[inline(always)]
+    fn new(value: __m256i) -> Bytes32<M> {
+        Bytes32(value, std::marker::PhantomData)
+    }
+}
+
+impl<M: Multiply> Vector for Bytes32<M> {
+    const BYTES: usize = 32;
+    type Factor = M;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { _mm256_setzero_si256() })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: as the trait says.
+        unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: as the trait says.
+        unsafe { _mm256_stream_si256(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, a: Self) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { _mm256_xor_si256(self.0, a.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, a: Self, b: Self) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { self.xor(a.xor(b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(step: &Step, index: usize) -> M {
+        // SAFETY: as the trait says.
+        unsafe { M::factor(step, index) }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, factor: M) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { factor.multiply(self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: as the trait says.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
     }
 }

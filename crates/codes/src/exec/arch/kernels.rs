@@ -1,0 +1,292 @@
+//! The kernels, written once for every instruction set: what differs between sets is a [`Vector`].
+//!
+//! Everything here is inlined into functions of `arch/*.rs` that enable the instructions of their vector.
+
+use super::{Step, Stores};
+
+/// A register of bytes and the few instructions that kernels are made of.
+///
+/// # Safety
+/// All functions need a machine with the instructions of the vector; pointers are valid for [`Vector::BYTES`] bytes.
+pub(super) trait Vector: Copy {
+    /// Bytes of the register.
+    const BYTES: usize;
+    /// A coefficient in the form that multiplication takes.
+    type Factor: Copy;
+
+    /// All zeros.
+    unsafe fn zero() -> Self;
+    /// The bytes at `from`, aligned or not.
+    unsafe fn load(from: *const u8) -> Self;
+    /// Stores the bytes at `to`, aligned or not.
+    unsafe fn store(self, to: *mut u8);
+    /// Stores the bytes at `to`, which is aligned to [`Vector::BYTES`], past the caches.
+    unsafe fn stream(self, to: *mut u8);
+    /// `self ^ a`.
+    unsafe fn xor(self, a: Self) -> Self;
+    /// `self ^ a ^ b`.
+    unsafe fn xor3(self, a: Self, b: Self) -> Self;
+    /// Coefficient `index` of the step, in the order of [`Step::coefficients`].
+    unsafe fn factor(step: &Step, index: usize) -> Self::Factor;
+    /// Each byte times the coefficient.
+    unsafe fn multiply(self, factor: Self::Factor) -> Self;
+    /// Asks for the cache line at `from`, which need not be valid.
+    unsafe fn prefetch(from: *const u8);
+}
+
+/// How far ahead of its use a line of a long stream is asked for.
+const PREFETCH_BYTES: usize = 512;
+
+/// The plain sum of exactly `SOURCES` sources, whose pointers stay in registers.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step is a sum of `SOURCES` sources.
+#[inline(always)]
+pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
+    step: &Step,
+    symbols: *const *mut u8,
+    bytes: usize,
+    stores: Stores,
+) {
+    // SAFETY: ids are in range; blocks lie within `bytes`.
+    unsafe {
+        let target = *symbols.add(step.targets[0] as usize);
+        let mut sources = [target.cast_const(); SOURCES];
+        for (source, &id) in sources.iter_mut().zip(&step.sources) {
+            *source = *symbols.add(id as usize);
+        }
+        let streams = stores == Stores::Streaming && is_aligned::<V>(target);
+        let mut at = 0;
+        while at + 4 * V::BYTES <= bytes {
+            let mut sums = [V::zero(); 4];
+            add_all::<V, SOURCES, 4>(&sources, at, &mut sums);
+            put(target.add(at), &sums, streams);
+            at += 4 * V::BYTES;
+        }
+        while at < bytes {
+            // The last vector may begin within the one before: writing the same bytes twice does no harm.
+            let start = at.min(bytes - V::BYTES);
+            let mut sums = [V::zero()];
+            add_all::<V, SOURCES, 1>(&sources, start, &mut sums);
+            put(target.add(start), &sums, streams && start == at);
+            at += V::BYTES;
+        }
+    }
+}
+
+/// Vectors of all sources from byte `at`.
+#[inline(always)]
+unsafe fn add_all<V: Vector, const SOURCES: usize, const VECTORS: usize>(
+    sources: &[*const u8; SOURCES],
+    at: usize,
+    sums: &mut [V; VECTORS],
+) {
+    // SAFETY: the caller's sources are valid for these vectors.
+    unsafe {
+        let mut source = SOURCES % 2;
+        if source == 1 {
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                *sum = V::load(sources[0].add(at + vector * V::BYTES));
+            }
+        } else if SOURCES > 0 {
+            source = 2;
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                let offset = at + vector * V::BYTES;
+                *sum = V::load(sources[0].add(offset)).xor(V::load(sources[1].add(offset)));
+            }
+        }
+        while source < SOURCES {
+            for (vector, sum) in sums.iter_mut().enumerate() {
+                let offset = at + vector * V::BYTES;
+                *sum = sum.xor3(V::load(sources[source].add(offset)), V::load(sources[source + 1].add(offset)));
+            }
+            source += 2;
+        }
+    }
+}
+
+/// `TARGETS` combinations of any number of sources, `VECTORS` vectors of each at a time; the first is the plain sum if
+/// `SUM`.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step has `TARGETS` targets, and `SUM` only if the first is the plain sum.
+#[inline(always)]
+pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    bytes: usize,
+    stores: Stores,
+) {
+    // SAFETY: ids are in range; blocks lie within `bytes`.
+    unsafe {
+        let mut targets = [std::ptr::null_mut(); TARGETS];
+        let mut streams = stores == Stores::Streaming;
+        for (target, &id) in targets.iter_mut().zip(&step.targets) {
+            *target = *symbols.add(id as usize);
+            streams &= is_aligned::<V>(*target);
+        }
+        let prefetches = stores == Stores::Streaming && step.sources.len() >= PREFETCH_SOURCES;
+        let mut at = 0;
+        while at + VECTORS * V::BYTES <= bytes {
+            let sums = combine_at::<V, TARGETS, VECTORS, SUM>(step, symbols, at, prefetches);
+            for (target, sums) in targets.iter().zip(&sums) {
+                put(target.add(at), sums, streams);
+            }
+            at += VECTORS * V::BYTES;
+        }
+        while at < bytes {
+            // The last vector may begin within the one before: writing the same bytes twice does no harm.
+            let start = at.min(bytes - V::BYTES);
+            let sums = combine_at::<V, TARGETS, 1, SUM>(step, symbols, start, false);
+            for (target, sums) in targets.iter().zip(&sums) {
+                put(target.add(start), sums, streams && start == at);
+            }
+            at += V::BYTES;
+        }
+    }
+}
+
+/// With so many streams and more the hardware's own prefetchers lose track.
+const PREFETCH_SOURCES: usize = 10;
+
+/// `VECTORS` vectors of all targets from byte `at`.
+#[inline(always)]
+unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    at: usize,
+    prefetches: bool,
+) -> [[V; VECTORS]; TARGETS] {
+    // SAFETY: ids are in range, sources are valid for these vectors, and there is a coefficient for each source and
+    // target.
+    unsafe {
+        let mut sums = [[V::zero(); VECTORS]; TARGETS];
+        let mut factor = 0;
+        let mut pairs = step.sources.chunks_exact(2);
+        for pair in &mut pairs {
+            let a = load::<V, VECTORS>(symbols, pair[0], at, prefetches);
+            let b = load::<V, VECTORS>(symbols, pair[1], at, prefetches);
+            for (target, sum) in sums.iter_mut().enumerate() {
+                if SUM && target == 0 {
+                    for vector in 0..VECTORS {
+                        sum[vector] = sum[vector].xor3(a[vector], b[vector]);
+                    }
+                } else {
+                    let by_a = V::factor(step, factor + target);
+                    let by_b = V::factor(step, factor + TARGETS + target);
+                    for vector in 0..VECTORS {
+                        sum[vector] = sum[vector].xor3(a[vector].multiply(by_a), b[vector].multiply(by_b));
+                    }
+                }
+            }
+            factor += 2 * TARGETS;
+        }
+        if let [last] = pairs.remainder() {
+            let a = load::<V, VECTORS>(symbols, *last, at, prefetches);
+            for (target, sum) in sums.iter_mut().enumerate() {
+                for vector in 0..VECTORS {
+                    let product = if SUM && target == 0 {
+                        a[vector]
+                    } else {
+                        a[vector].multiply(V::factor(step, factor + target))
+                    };
+                    sum[vector] = sum[vector].xor(product);
+                }
+            }
+        }
+        sums
+    }
+}
+
+#[inline(always)]
+unsafe fn load<V: Vector, const VECTORS: usize>(
+    symbols: *const *mut u8,
+    source: u32,
+    at: usize,
+    prefetches: bool,
+) -> [V; VECTORS] {
+    // SAFETY: the caller's source is valid for these vectors; what is prefetched need not be valid.
+    unsafe {
+        let start = (*symbols.add(source as usize)).cast_const().add(at);
+        let mut values = [V::zero(); VECTORS];
+        for (vector, value) in values.iter_mut().enumerate() {
+            *value = V::load(start.add(vector * V::BYTES));
+            if prefetches {
+                V::prefetch(start.wrapping_add(PREFETCH_BYTES + vector * V::BYTES));
+            }
+        }
+        values
+    }
+}
+
+#[inline(always)]
+unsafe fn put<V: Vector, const VECTORS: usize>(target: *mut u8, sums: &[V; VECTORS], streams: bool) {
+    // SAFETY: the caller's target is valid for these vectors, and aligned if `streams`.
+    unsafe {
+        for (vector, sum) in sums.iter().enumerate() {
+            let to = target.add(vector * V::BYTES);
+            if streams { sum.stream(to) } else { sum.store(to) }
+        }
+    }
+}
+
+#[inline(always)]
+fn is_aligned<V: Vector>(target: *mut u8) -> bool {
+    target.addr().is_multiple_of(V::BYTES)
+}
+
+/// Makes `KERNELS` of a vector: functions that enable its instructions, with so many vectors at a time for steps of 1
+/// to [`super::MOST_TARGETS`] targets.
+macro_rules! entry_points {
+    ($vector:ty, $features:literal, [$($vectors:literal),*]) => {
+        pub(super) const KERNELS: $crate::exec::arch::Kernels = {
+            use $crate::exec::arch::{Kernels, Step, Stores, kernels};
+
+            /// # Safety
+            /// As [`kernels::sum_of`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn sum_of<const SOURCES: usize>(s: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::sum_of::<$vector, SOURCES>(s, symbols, bytes, stores) }
+            }
+
+            /// # Safety
+            /// As [`kernels::combine`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+                step: &Step,
+                symbols: *const *mut u8,
+                bytes: usize,
+                stores: Stores,
+            ) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::combine::<$vector, TARGETS, VECTORS, SUM>(step, symbols, bytes, stores) }
+            }
+
+            const VECTORS: [usize; $crate::exec::arch::MOST_TARGETS] = [$($vectors),*];
+            Kernels {
+                sums: [
+                    sum_of::<0>,
+                    sum_of::<1>,
+                    sum_of::<2>,
+                    sum_of::<3>,
+                    sum_of::<4>,
+                    sum_of::<5>,
+                    sum_of::<6>,
+                    sum_of::<7>,
+                    sum_of::<8>,
+                ],
+                combinations: [
+                    [combine::<1, { VECTORS[0] }, false>, combine::<1, { VECTORS[0] }, true>],
+                    [combine::<2, { VECTORS[1] }, false>, combine::<2, { VECTORS[1] }, true>],
+                    [combine::<3, { VECTORS[2] }, false>, combine::<3, { VECTORS[2] }, true>],
+                    [combine::<4, { VECTORS[3] }, false>, combine::<4, { VECTORS[3] }, true>],
+                    [combine::<5, { VECTORS[4] }, false>, combine::<5, { VECTORS[4] }, true>],
+                    [combine::<6, { VECTORS[5] }, false>, combine::<6, { VECTORS[5] }, true>],
+                ],
+            }
+        };
+    };
+}
+
+pub(super) use entry_points;

@@ -1,0 +1,100 @@
+//! What a run needs beside the symbols given, kept from run to run so that none allocates.
+
+use super::LINE_BYTES;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A cache line, of which only the place matters here.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Line(#[allow(dead_code)] [u8; LINE_BYTES]);
+
+/// Room for one run at a time.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// A pointer per symbol.
+    pub(super) symbols: Vec<*mut u8>,
+    /// See [`super::count_contiguous`].
+    pub(super) contiguous_counts: Vec<u32>,
+    temporaries: Vec<Line>,
+}
+
+impl Scratch {
+    /// Points `symbols` to those given, then to temporaries of so many bytes, whole cache lines, one after the other.
+    pub(super) fn prepare(
+        &mut self,
+        given: impl Iterator<Item = *mut u8>,
+        temporary_count: usize,
+        slice_bytes: usize,
+    ) -> &mut Scratch {
+        let slice_lines = slice_bytes / LINE_BYTES;
+        let lines = temporary_count * slice_lines;
+        if self.temporaries.len() < lines {
+            self.temporaries.resize(lines, Line([0; LINE_BYTES]));
+        }
+        self.symbols.clear();
+        self.symbols.extend(given);
+        let temporaries = self.temporaries[..lines].chunks_exact_mut(slice_lines.max(1));
+        let starts = temporaries
+            .map(|temporary| ptr::with_exposed_provenance_mut(temporary.as_mut_ptr().cast::<u8>().expose_provenance()));
+        self.symbols.extend(starts);
+        self
+    }
+}
+
+/// Runs of one program at the same time that keep their scratch; further ones allocate.
+const SLOT_COUNT: usize = 32;
+
+/// Scratch of runs that are over.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    slots: [AtomicPtr<Scratch>; SLOT_COUNT],
+}
+
+impl Pool {
+    /// Scratch that nobody else has.
+    pub(super) fn take(&self) -> Box<Scratch> {
+        for slot in &self.slots {
+            if slot.load(Ordering::Relaxed).is_null() {
+                continue;
+            }
+            let taken = slot.swap(ptr::null_mut(), Ordering::Acquire);
+            if !taken.is_null() {
+                // SAFETY: slots hold only what `put` made of a box, and the swap gave it to us alone.
+                return unsafe { Box::from_raw(taken) };
+            }
+        }
+        Box::default()
+    }
+
+    /// Gives scratch back.
+    pub(super) fn put(&self, scratch: Box<Scratch>) {
+        let given = Box::into_raw(scratch);
+        for slot in &self.slots {
+            if slot.compare_exchange(ptr::null_mut(), given, Ordering::Release, Ordering::Relaxed).is_ok() {
+                return;
+            }
+        }
+        // SAFETY: no slot took it, so it is still ours.
+        drop(unsafe { Box::from_raw(given) });
+    }
+}
+
+/// A copy of a program begins with nothing.
+impl Clone for Pool {
+    fn clone(&self) -> Pool {
+        Pool::default()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for slot in &mut self.slots {
+            let kept = *slot.get_mut();
+            if !kept.is_null() {
+                // SAFETY: slots hold only what `put` made of a box, and nobody else has the pool.
+                drop(unsafe { Box::from_raw(kept) });
+            }
+        }
+    }
+}
