@@ -3,10 +3,12 @@
 pub mod embr;
 pub mod lrc;
 pub mod lrc_uniform;
+pub mod msbasic;
 mod parameters;
 pub mod raid5;
 pub mod raid6;
 pub mod replica;
+mod ring;
 pub mod rs;
 pub mod rs_vandermonde;
 
@@ -44,5 +46,6 @@ pub fn families() -> &'static [Family] {
         lrc::FAMILY,
         lrc_uniform::FAMILY,
         embr::FAMILY,
+        msbasic::FAMILY,
     ]
 }

@@ -44,6 +44,7 @@ pub mod measure;
 pub mod passes;
 pub mod program;
 pub mod reference;
+mod row;
 pub mod spec;
 
 pub use code::{Code, Content, Group, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};

@@ -21,15 +21,14 @@
 
 mod erasures;
 mod question;
-mod row;
 mod span;
 
 use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::{Program, ProgramError};
+use crate::row::{Bits, Bytes, Row};
 pub use erasures::Erasures;
 use question::Question;
-use row::{Bits, Bytes, Row};
 
 /// A code given by its generator matrix.
 #[derive(Clone, Debug)]
@@ -65,9 +64,28 @@ impl LinearCode {
         let contents: Vec<Content> = (0..generator.rows()).map(|row| content(generator.row(row))).collect();
         let coded: Vec<usize> = (0..contents.len()).filter(|&symbol| contents[symbol] == Content::Coded).collect();
         let encode = Program::from_matrix(&generator.select_rows(&coded));
-        let (n, native_count) = (generator.rows() / alpha, generator.columns());
-        let shape = Shape { n, k, alpha, native_count, symbol_alignment_bytes: 1, tolerance, contents, groups };
-        LinearCode { spec, shape, generator, encode }
+        LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
+    }
+
+    /// A systematic code with `alpha` symbols per shard, `k` data shards first, whose other stored symbols are the
+    /// outputs of this program over the native ones. The caller vouches for `tolerance` and `groups`. Panics unless the
+    /// program is valid, has an input per symbol of `k` shards, and whole shards of outputs.
+    #[must_use]
+    pub fn systematic(
+        spec: String,
+        k: usize,
+        alpha: usize,
+        tolerance: usize,
+        groups: Vec<Group>,
+        encode: Program,
+    ) -> LinearCode {
+        assert_eq!(encode.input_count, k * alpha, "{spec}: data shards hold the native symbols");
+        assert_eq!(encode.output_count % alpha, 0, "{spec}: outputs are whole shards");
+        let coding = encode.to_matrix().unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let natives = (0..encode.input_count).map(Content::Native);
+        let contents = natives.chain(std::iter::repeat_n(Content::Coded, encode.output_count)).collect();
+        let generator = Matrix::identity(k * alpha).stack(&coding);
+        LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
     }
 
     /// The generator matrix: a row per stored symbol, a column per native symbol.
@@ -93,6 +111,18 @@ impl Code for LinearCode {
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
         plan(self, &self.generator, wanted, have)
     }
+}
+
+fn shape(
+    k: usize,
+    alpha: usize,
+    tolerance: usize,
+    groups: Vec<Group>,
+    contents: Vec<Content>,
+    generator: &Matrix,
+) -> Shape {
+    let (n, native_count) = (generator.rows() / alpha, generator.columns());
+    Shape { n, k, alpha, native_count, symbol_alignment_bytes: 1, tolerance, contents, groups }
 }
 
 fn content(row: &[u8]) -> Content {

@@ -5,9 +5,9 @@
 //! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange
 //! ([`crate::passes`]).
 
-use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
+use crate::row::{Bits, Bytes, Row};
 use std::fmt;
 
 /// Number of a symbol within a program: `0..input_count` inputs, then outputs, then temporaries.
@@ -209,19 +209,29 @@ impl Program {
     /// The program is invalid.
     pub fn to_matrix(&self) -> Result<Matrix, ProgramError> {
         self.verify()?;
-        let inputs = Matrix::identity(self.input_count);
-        let mut values = inputs.stack(&Matrix::zero(self.output_count + self.temporary_count, self.input_count));
+        let is_binary = |op: &Op| !matches!(op, Op::Dot { coefficients, .. } if !coefficients.is_binary());
+        Ok(if self.ops.iter().all(is_binary) { self.rows::<Bits>() } else { self.rows::<Bytes>() })
+    }
+
+    /// The matrix of a valid program.
+    fn rows<R: Row>(&self) -> Matrix {
+        let mut values = vec![R::zeros(self.input_count); self.symbol_count()];
+        values.iter_mut().take(self.input_count).enumerate().for_each(|(input, value)| value.set(input));
         for op in &self.ops {
             let coefficients = op.coefficients();
             for (row, &target) in op.targets().iter().enumerate() {
-                let mut value = vec![0; self.input_count];
+                let mut value = R::zeros(self.input_count);
                 for (column, &source) in op.sources().iter().enumerate() {
-                    gf::add_multiple(&mut value, values.row(source), coefficients.at(row, column));
+                    value.add_multiple(&values[source], coefficients.at(row, column));
                 }
-                values.row_mut(target).copy_from_slice(&value);
+                values[target] = value;
             }
         }
-        Ok(values.select_rows(&self.outputs().collect::<Vec<_>>()))
+        let mut matrix = Matrix::zero(self.output_count, self.input_count);
+        for (row, value) in values[self.outputs()].iter().enumerate() {
+            matrix.row_mut(row).copy_from_slice(&value.elements(self.input_count));
+        }
+        matrix
     }
 
     fn name(&self, symbol: SymbolId) -> String {

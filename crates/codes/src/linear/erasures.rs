@@ -1,11 +1,11 @@
 //! Which losses a code survives, decided by its parity checks.
 
-use super::row::{Bits, Bytes, Row};
 use super::span::Span;
 use crate::code::Code;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::ProgramError;
+use crate::row::{Bits, Bytes, Row};
 
 /// The parity checks of a code. Losses can be decoded exactly when no code word but zero lies on lost shards alone, which
 /// is when the columns of the parity check matrix at the lost symbols are independent. That takes few columns for

@@ -1,10 +1,10 @@
 //! A question in terms of the generator matrix, and the ways of answering it.
 
-use super::row::{Row, reduced};
 use super::span::Span;
 use crate::code::{Offer, Offers, Plan, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::Program;
+use crate::row::{Row, reduced};
 use std::collections::BTreeMap;
 
 /// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,

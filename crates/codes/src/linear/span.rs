@@ -1,7 +1,7 @@
 //! The span of some rows, grown one row at a time, that remembers how everything in it follows from its members.
 
-use super::row::Row;
 use crate::gf;
+use crate::row::Row;
 
 /// Independent rows and their span.
 pub(super) struct Span<R> {

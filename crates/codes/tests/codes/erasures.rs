@@ -107,3 +107,8 @@ fn embr() {
     }
     (4..8).for_each(|k| survives_what_it_promises(&format!("embr:n=8,k={k}")));
 }
+
+#[test]
+fn msbasic() {
+    [2, 4, 6].iter().for_each(|k| survives_what_it_promises(&format!("msbasic:{k}")));
+}

@@ -6,4 +6,5 @@ mod lrc;
 mod plans;
 mod regenerating;
 mod run;
+mod shifts;
 mod stripe;

@@ -5,7 +5,7 @@
 use crate::gf;
 
 /// A row of elements.
-pub(super) trait Row: Clone + Ord {
+pub(crate) trait Row: Clone + Ord {
     /// So many zeros.
     fn zeros(count: usize) -> Self;
     /// The row of these elements.
@@ -26,7 +26,7 @@ pub(super) trait Row: Clone + Ord {
 
 /// Elements of GF(2^8), a byte each.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(Vec<u8>);
 
 impl Row for Bytes {
     fn zeros(count: usize) -> Bytes {
@@ -64,7 +64,7 @@ impl Row for Bytes {
 
 /// Zeros and ones, 64 to a word, the first in the lowest bit. Every factor must be 0 or 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Bits(Vec<u64>);
+pub(crate) struct Bits(Vec<u64>);
 
 impl Row for Bits {
     fn zeros(count: usize) -> Bits {
@@ -107,7 +107,7 @@ impl Row for Bits {
 }
 
 /// The reduced row echelon form of rows of `columns` elements without its zero rows, and the pivot column of each row.
-pub(super) fn reduced<R: Row>(mut rows: Vec<R>, columns: usize) -> (Vec<R>, Vec<usize>) {
+pub(crate) fn reduced<R: Row>(mut rows: Vec<R>, columns: usize) -> (Vec<R>, Vec<usize>) {
     let mut pivots = Vec::new();
     for column in 0..columns {
         let top = pivots.len();
