@@ -1,5 +1,6 @@
 //! The families of codes, one file each: construction, limits and source.
 
+pub mod clay;
 pub mod embr;
 pub mod lrc;
 pub mod lrc_uniform;
@@ -47,5 +48,6 @@ pub fn families() -> &'static [Family] {
         lrc_uniform::FAMILY,
         embr::FAMILY,
         msbasic::FAMILY,
+        clay::FAMILY,
     ]
 }

@@ -87,7 +87,7 @@ fn what_no_output_needs_is_dropped() {
     let wide = Op::Dot { from: vec![0], to: vec![1, 2], coefficients: Matrix::from_fn(2, 1, |row, _| row as u8 + 2) };
     let ops = vec![wide, Op::Xor { from: vec![0, 2], to: 3 }];
     let program = Program { input_count: 1, output_count: 1, temporary_count: 2, ops };
-    assert_eq!(optimise(program).to_string(), "1 inputs, 1 outputs, 2 temporaries\no0 = [2] * (i0)\n");
+    assert_eq!(optimise(program).to_string(), "1 inputs, 1 outputs, 0 temporaries\no0 = [2] * (i0)\n");
 }
 
 #[test]

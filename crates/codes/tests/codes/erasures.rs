@@ -112,3 +112,12 @@ fn embr() {
 fn msbasic() {
     [2, 4, 6].iter().for_each(|k| survives_what_it_promises(&format!("msbasic:{k}")));
 }
+
+#[test]
+fn clay() {
+    for (k, m) in
+        [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (1, 3), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3), (2, 4), (4, 4)]
+    {
+        survives_what_it_promises(&format!("clay:{k}+{m}"));
+    }
+}

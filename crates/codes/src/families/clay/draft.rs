@@ -1,0 +1,275 @@
+//! From what is wanted to what is read and computed.
+//!
+//! Every symbol is asked for when something needs it, and computed once; asking goes on until it meets what can be
+//! read. It ends: the `U` of a plane asks for planes in which fewer of the nodes that cannot be read are at home.
+
+use super::{Clay, Place};
+use crate::code::{Offers, Price, Read};
+use crate::gf;
+use crate::matrix::Matrix;
+use crate::passes;
+use crate::program::{Op, Program, SymbolId};
+
+/// The coupling `g`; its square must not be 1, or pairs of symbols would not determine each other.
+const COUPLING: u8 = 2;
+
+/// The determinant of the coupling, 1 + g^2.
+const DETERMINANT: u8 = 1 ^ gf::mul(COUPLING, COUPLING);
+
+/// What may be read, and whose uncoupled symbols the code of a plane has to give.
+pub(super) struct Sources {
+    /// By node: is it read, or known to be zero?
+    is_known: Vec<bool>,
+    /// By node: does `U` come from the code of a plane?
+    is_decoded: Vec<bool>,
+}
+
+impl Sources {
+    /// Nothing is to be decoded.
+    pub(super) fn plain(clay: &Clay, offered: &[usize]) -> Sources {
+        let is_known = |node| clay.shard(node).is_none_or(|shard| offered.contains(&shard));
+        let is_known = (0..clay.node_count()).map(is_known).collect();
+        Sources { is_known, is_decoded: vec![false; clay.node_count()] }
+    }
+
+    /// Just these `k` shards.
+    pub(super) fn these(clay: &Clay, shards: &[usize]) -> Sources {
+        let Sources { is_known, .. } = Sources::plain(clay, shards);
+        let is_decoded = is_known.iter().map(|known| !known).collect();
+        Sources { is_known, is_decoded }
+    }
+
+    /// The `k` shards that cost least beside what is wanted of them anyway.
+    pub(super) fn fewest_shards(clay: &Clay, offered: &[usize], wanted: &[Place], have: &Offers) -> Sources {
+        let added_price = |shard: usize| {
+            let Some(offer) = have.0[shard] else {
+                return Price::MAX;
+            };
+            let wanted_count = wanted.iter().filter(|place| place.0 == shard).count().min(clay.shape.alpha);
+            let request_price = if wanted_count == 0 { offer.request_price } else { 0 };
+            let symbol_count = (clay.shape.alpha - wanted_count) as Price;
+            request_price.saturating_add(offer.symbol_price.saturating_mul(symbol_count))
+        };
+        let mut cheapest = offered.to_vec();
+        cheapest.sort_by_key(|&shard| added_price(shard));
+        let Sources { is_decoded, .. } = Sources::these(clay, &cheapest[..clay.shape.k]);
+        // Wanted symbols of the others are still read where they are offered.
+        let mut is_known: Vec<bool> = is_decoded.iter().map(|decoded| !decoded).collect();
+        for &(shard, _) in wanted.iter().filter(|place| offered.contains(&place.0)) {
+            is_known[clay.node(shard)] = true;
+        }
+        Sources { is_known, is_decoded }
+    }
+
+    /// All that is offered; decoded are the columns of what is lost, as far as they can be.
+    pub(super) fn fewest_planes(clay: &Clay, offered: &[usize], lost: &[usize], have: &Offers) -> Sources {
+        let Sources { is_known, .. } = Sources::plain(clay, offered);
+        let is_in_lost_column = |node: usize| lost.iter().any(|&shard| clay.node(shard) / clay.q == node / clay.q);
+        let price = |node| {
+            let offer = clay.shard(node).and_then(|shard| have.0[shard]);
+            offer.map_or(0, |offer| offer.symbol_price)
+        };
+        let mut nodes: Vec<usize> = (0..clay.node_count()).collect();
+        nodes.sort_by_key(|&node| (is_known[node], !is_in_lost_column(node), std::cmp::Reverse(price(node))));
+        let mut is_decoded = vec![false; nodes.len()];
+        nodes[..clay.q].iter().for_each(|&node| is_decoded[node] = true);
+        Sources { is_known, is_decoded }
+    }
+}
+
+/// A symbol of the draft: read, or computed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Read(usize),
+    Computed(usize),
+}
+
+/// Reads and operations that give what is wanted.
+pub(super) struct Draft<'a> {
+    clay: &'a Clay,
+    sources: Sources,
+    /// The decoded nodes' `U` over those of all others: a row per decoded node, a column per other.
+    plane_decoder: Matrix,
+    /// By node and plane, as far as asked for.
+    coupled: Vec<Option<Value>>,
+    uncoupled: Vec<Option<Value>>,
+    reads: Vec<Place>,
+    computed_count: usize,
+    ops: Vec<(Vec<Value>, Vec<Value>, Matrix)>,
+    outputs: Vec<Value>,
+}
+
+impl<'a> Draft<'a> {
+    /// What the wanted symbols (of shards that are known, or with `q` nodes decoded) need.
+    pub(super) fn new(clay: &'a Clay, sources: Sources, wanted: &[Place]) -> Draft<'a> {
+        let symbol_count = clay.node_count() * clay.shape.alpha;
+        let mut draft = Draft {
+            clay,
+            plane_decoder: plane_decoder(clay, &sources),
+            sources,
+            coupled: vec![None; symbol_count],
+            uncoupled: vec![None; symbol_count],
+            reads: Vec::new(),
+            computed_count: 0,
+            ops: Vec::new(),
+            outputs: Vec::new(),
+        };
+        // Plane by plane, so that what planes share is near.
+        let mut order: Vec<Place> = wanted.to_vec();
+        order.sort_by_key(|&(shard, plane)| (plane, shard));
+        for (shard, plane) in order {
+            draft.coupled(clay.node(shard), plane);
+        }
+        draft.outputs = wanted.iter().filter_map(|&(s, plane)| draft.coupled(clay.node(s), plane)).collect();
+        draft
+    }
+
+    /// The reads, by shard and plane.
+    pub(super) fn reads(&self) -> Vec<Read> {
+        let mut reads = self.reads.clone();
+        reads.sort_unstable();
+        reads.into_iter().map(|(shard, plane)| Read { shard, terms: vec![(plane, 1)] }).collect()
+    }
+
+    /// What follows from the reads.
+    pub(super) fn program(&self) -> Program {
+        let mut order: Vec<usize> = (0..self.reads.len()).collect();
+        order.sort_unstable_by_key(|&read| self.reads[read]);
+        let mut input_of = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(input, &read)| input_of[read] = input);
+
+        let (input_count, output_count) = (order.len(), self.outputs.len());
+        let mut symbol_of: Vec<Option<SymbolId>> = vec![None; self.computed_count];
+        let mut copies = Vec::new();
+        for (output, &value) in self.outputs.iter().enumerate() {
+            let to = input_count + output;
+            match value {
+                Value::Read(read) => copies.push(Op::Copy { from: input_of[read], to }),
+                Value::Computed(computed) => match symbol_of[computed] {
+                    Some(from) => copies.push(Op::Copy { from, to }),
+                    None => symbol_of[computed] = Some(to),
+                },
+            }
+        }
+        let mut temporary_count = 0;
+        for symbol in symbol_of.iter_mut().filter(|symbol| symbol.is_none()) {
+            *symbol = Some(input_count + output_count + temporary_count);
+            temporary_count += 1;
+        }
+        let symbol = |value: &Value| match *value {
+            Value::Read(read) => input_of[read],
+            Value::Computed(computed) => symbol_of[computed].expect("all are numbered"),
+        };
+        let mut ops: Vec<Op> = Vec::with_capacity(self.ops.len() + copies.len());
+        for (from, to, coefficients) in &self.ops {
+            let (from, to) = (from.iter().map(symbol).collect(), to.iter().map(symbol).collect());
+            ops.push(Op::Dot { from, to, coefficients: coefficients.clone() });
+        }
+        ops.extend(copies);
+        passes::simplify(passes::drop_dead(Program { input_count, output_count, temporary_count, ops }))
+    }
+
+    /// `C` of a node in a plane; `None` where it is always zero.
+    fn coupled(&mut self, node: usize, plane: usize) -> Option<Value> {
+        let shard = self.clay.shard(node)?;
+        let index = node * self.clay.shape.alpha + plane;
+        if self.coupled[index].is_none() {
+            self.coupled[index] = if self.sources.is_known[node] {
+                self.reads.push((shard, plane));
+                Some(Value::Read(self.reads.len() - 1))
+            } else {
+                self.recoupled(node, plane)
+            };
+        }
+        self.coupled[index]
+    }
+
+    /// `C` of a node that cannot be read.
+    fn recoupled(&mut self, node: usize, plane: usize) -> Option<Value> {
+        let Some((partner, partner_plane)) = self.clay.partner(node, plane) else {
+            return Some(self.uncoupled(node, plane));
+        };
+        let inverse = |element| gf::inverse(element).unwrap_or(0);
+        if !self.sources.is_known[partner] {
+            let from = [(node, plane), (partner, partner_plane)].map(|(node, plane)| self.uncoupled(node, plane));
+            let (one, g) = (inverse(DETERMINANT), gf::mul(COUPLING, inverse(DETERMINANT)));
+            let both =
+                self.compute(from.to_vec(), &Matrix::from_fn(2, 2, |row, column| if row == column { one } else { g }));
+            self.coupled[partner * self.clay.shape.alpha + partner_plane] = Some(both[1]);
+            return Some(both[0]);
+        }
+        let read = self.coupled(partner, partner_plane);
+        // U = C + g C* has C at once; U* = g C + C* has it where U* is what the code of a plane gives.
+        let (uncoupled, factor, of_read) = if self.sources.is_decoded[partner] {
+            (self.uncoupled(partner, partner_plane), inverse(COUPLING), inverse(COUPLING))
+        } else {
+            (self.uncoupled(node, plane), 1, COUPLING)
+        };
+        let terms: Vec<(Value, u8)> =
+            [Some((uncoupled, factor)), read.map(|read| (read, of_read))].into_iter().flatten().collect();
+        let coefficients = Matrix::from_fn(1, terms.len(), |_, column| terms[column].1);
+        Some(self.compute(terms.into_iter().map(|(value, _)| value).collect(), &coefficients)[0])
+    }
+
+    /// `U` of a decoded node: computed with those of all decoded nodes of the plane.
+    fn uncoupled(&mut self, node: usize, plane: usize) -> Value {
+        let alpha = self.clay.shape.alpha;
+        if self.uncoupled[node * alpha + plane].is_none() {
+            let (decoded, others): (Vec<usize>, Vec<usize>) =
+                (0..self.clay.node_count()).partition(|&node| self.sources.is_decoded[node]);
+            let mut from = Vec::with_capacity(2 * others.len());
+            let mut columns = Vec::with_capacity(2 * others.len());
+            for (column, &other) in others.iter().enumerate() {
+                for (value, factor) in self.terms(other, plane) {
+                    from.push(value);
+                    columns.push((column, factor));
+                }
+            }
+            let decoder = &self.plane_decoder;
+            let coefficients = Matrix::from_fn(decoded.len(), columns.len(), |row, source| {
+                let (column, factor) = columns[source];
+                gf::mul(decoder.at(row, column), factor)
+            });
+            let values = self.compute(from, &coefficients);
+            for (decoded, value) in decoded.into_iter().zip(values) {
+                self.uncoupled[decoded * alpha + plane] = Some(value);
+            }
+        }
+        self.uncoupled[node * alpha + plane].expect("computed just now")
+    }
+
+    /// `U` of a known node that is not decoded, as a sum.
+    fn terms(&mut self, node: usize, plane: usize) -> Vec<(Value, u8)> {
+        let own = self.coupled(node, plane);
+        let with_own = |factor| own.map(|own| (own, factor));
+        let terms = match self.clay.partner(node, plane) {
+            None => [with_own(1), None],
+            Some((partner, partner_plane)) if self.sources.is_known[partner] => {
+                let partner = self.coupled(partner, partner_plane);
+                [with_own(1), partner.map(|partner| (partner, COUPLING))]
+            }
+            Some((partner, partner_plane)) => {
+                [with_own(DETERMINANT), Some((self.uncoupled(partner, partner_plane), COUPLING))]
+            }
+        };
+        terms.into_iter().flatten().collect()
+    }
+
+    fn compute(&mut self, from: Vec<Value>, coefficients: &Matrix) -> Vec<Value> {
+        let to: Vec<Value> =
+            (self.computed_count..self.computed_count + coefficients.rows()).map(Value::Computed).collect();
+        self.computed_count += to.len();
+        self.ops.push((from, to.clone(), coefficients.clone()));
+        to
+    }
+}
+
+fn plane_decoder(clay: &Clay, sources: &Sources) -> Matrix {
+    let (decoded, others): (Vec<usize>, Vec<usize>) =
+        (0..clay.node_count()).partition(|&node| sources.is_decoded[node]);
+    let of_decoded = clay.parity_check.select_columns(&decoded);
+    match of_decoded.inverse() {
+        Some(inverse) => inverse.multiply(&clay.parity_check.select_columns(&others)),
+        None => Matrix::zero(0, 0),
+    }
+}
