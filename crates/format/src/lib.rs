@@ -13,6 +13,7 @@ pub mod identity;
 pub mod ids;
 pub mod records;
 pub mod shard;
+pub mod shard_file;
 
 pub use identity::NodeIdentity;
 pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId};

@@ -200,7 +200,7 @@ impl Whitening {
     }
 }
 
-fn crc64(bytes: &[u8]) -> u64 {
+pub(crate) fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
 }
 

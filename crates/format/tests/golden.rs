@@ -8,6 +8,7 @@ use weft_format::records::{
     VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
+use weft_format::shard_file::ShardFileHeader;
 use weft_format::{
     Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId,
 };
@@ -53,6 +54,22 @@ fn small_shard() {
     golden!("shard_digest_v1", &digest.0);
     let verified = verify_object(&header().identity, &object).unwrap();
     assert_eq!((verified.header, verified.digest), (header(), digest));
+}
+
+#[test]
+fn shard_file_header() {
+    let header = ShardFileHeader {
+        set: VOLUME,
+        index: ShardIndex(5),
+        code: "rs:4+2".to_owned(),
+        name: b"photos.tar".to_vec(),
+        file_bytes: 20_000_000,
+        digest: std::array::from_fn(|i| i as u8),
+        geometry: Geometry::new(8 << 20, 4, 1, 1, 65_536).unwrap(),
+    };
+    let encoded = header.encode().unwrap();
+    golden!("shard_file_header_v1", &encoded);
+    assert_eq!(ShardFileHeader::decode(&encoded), Ok(header));
 }
 
 #[test]
