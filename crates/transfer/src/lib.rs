@@ -3,7 +3,8 @@
 //! What it never does: know an inode, a name, or the metadata engine. It is given a segment's record and gives one back.
 //!
 //! Two walks: `write.rs` (split, encode, place, put, receipt) and `read.rs` (locate, plan, fetch, decode, deliver); each
-//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put.
+//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put, `objects.rs` the
+//! same stages in memory, without nodes.
 //!
 //! Start reading at `write.rs`.
 
@@ -13,6 +14,7 @@ pub mod error;
 pub mod fleet;
 mod in_flight;
 mod latency;
+pub mod objects;
 pub mod read;
 pub mod readahead;
 pub mod rebuild;

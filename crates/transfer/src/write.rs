@@ -6,7 +6,7 @@ pub(crate) mod encode;
 pub(crate) mod place;
 pub(crate) mod put;
 mod receipt;
-mod split;
+pub(crate) mod split;
 
 use crate::error::WriteError;
 use crate::transfer::Transfer;

@@ -18,21 +18,25 @@ use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, FrameMut, ShardBuilder, Sh
 pub(crate) type Object = (Bytes, Digest);
 
 pub(super) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Object>, WriteError> {
-    let wrong_code =
-        |error: ShardError| WriteError::Code { code: split.code.code.spec().into(), detail: error.to_string() };
-    let builders = builders(inner.volume, split).map_err(wrong_code)?;
     if split.geometry.data_bytes <= INLINE_BYTES {
-        return Ok(fill(split, builders));
+        return encode_here(inner.volume, split);
     }
     let segment = split.segment;
-    let split = split.clone();
-    match inner.runtime.spawn_blocking(move || fill(&split, builders)).await {
-        Ok(objects) => Ok(objects),
+    let (volume, split) = (inner.volume, split.clone());
+    match inner.runtime.spawn_blocking(move || encode_here(volume, &split)).await {
+        Ok(objects) => objects,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(WriteError::Stopped { segment }),
         },
     }
+}
+
+/// Encodes on this thread.
+pub(crate) fn encode_here(volume: VolumeId, split: &Split) -> Result<Vec<Object>, WriteError> {
+    let wrong_code =
+        |error: ShardError| WriteError::Code { code: split.code.code.spec().into(), detail: error.to_string() };
+    Ok(fill(split, builders(volume, split).map_err(wrong_code)?))
 }
 
 fn builders(volume: VolumeId, split: &Split) -> Result<Vec<ShardBuilder>, ShardError> {

@@ -5,6 +5,7 @@ use crate::algebra::{Algebra, LoadedCode};
 use crate::error::WriteError;
 use bytes::Bytes;
 use std::sync::Arc;
+use weft_codes::Shape;
 use weft_format::geometry::{CELL_BYTES_TARGET, Geometry};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, object_bytes};
 use weft_format::{Generation, SegmentId, ShardIndex, ShardKey};
@@ -40,18 +41,25 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
     let code = algebra.load(&spec).map_err(|detail| WriteError::Code { code: spec, detail })?;
     let shape = code.shape();
     let data_bytes = data.iter().map(|piece| piece.len() as u64).sum();
-    let geometry = Geometry::new(
-        data_bytes,
-        shape.native_count as u32,
-        shape.alpha as u32,
-        shape.symbol_alignment_bytes as u32,
-        cell_bytes_target(shape.alpha as u32),
-    );
-    let geometry = geometry.map_err(|error| WriteError::Size { segment, detail: error.to_string() })?;
+    let geometry = geometry(shape, segment, data_bytes)?;
     let margin = usize::from(write_margin);
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
     Ok(Split { segment, code, geometry, quorum, least, data })
+}
+
+/// How `data_bytes` lie in the shards of a code.
+pub(crate) fn geometry(shape: &Shape, segment: SegmentId, data_bytes: u64) -> Result<Geometry, WriteError> {
+    let alpha = shape.alpha as u32;
+    let (native_count, alignment_bytes) = (shape.native_count as u32, shape.symbol_alignment_bytes as u32);
+    Geometry::new(data_bytes, native_count, alpha, alignment_bytes, cell_bytes_target(alpha))
+        .map_err(|error| WriteError::Size { segment, detail: error.to_string() })
+}
+
+/// Data bytes of a full stripe.
+pub(crate) fn full_stripe_bytes(shape: &Shape) -> u64 {
+    let alpha = shape.alpha as u32;
+    u64::from(cell_bytes_target(alpha) / alpha.max(1)) * shape.native_count as u64
 }
 
 /// Symbols of whole frames: a repair that reads some of a shard's symbols must not read frames that others begin in.
