@@ -15,6 +15,10 @@ const SPECS: &[(&str, &[&str])] = &[
     ("raid6", &["raid6:5"]),
     ("rs", &["rs:4+2"]),
     ("rs-vandermonde", &["rs-vandermonde:3+2"]),
+    ("embr", &["embr:n=6,k=5", "embr:n=6,k=3"]),
+    ("msbasic", &["msbasic:4"]),
+    ("lrc", &["lrc:6+2+2"]),
+    ("lrc-uniform", &["lrc-uniform:6+2+2"]),
 ];
 
 #[test]
@@ -52,7 +56,9 @@ fn live(spec: &str) {
 
     let first: Vec<usize> = (0..shape.tolerance).collect();
     first.iter().for_each(|number| fs::remove_dir_all(node(*number, "")).expect("lost"));
-    assert_eq!(margin(&sandbox), 0, "of {spec} without nodes {first:?}");
+    // Codes that are not MDS survive some losses beyond their promise; which, tests of `care` compare with the definition.
+    let is_mds = shape.tolerance + shape.k == shape.n;
+    assert!(margin(&sandbox) == 0 || !is_mds, "of {spec} without nodes {first:?}");
     read_back(&sandbox, "first");
     make_files(&sandbox, "second", &shape);
     weft(&["put", "meta.db", "second", "/d"]);
