@@ -1,5 +1,6 @@
 //! Where a node is, as text; and opening what is there.
 
+use crate::block::BlockNode;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::FolderNode;
 use crate::node::{Node, NodeIdentity};
@@ -15,17 +16,29 @@ use std::sync::Arc;
 pub enum NodeUrl {
     /// A folder of this machine, by absolute path.
     Folder(PathBuf),
+    /// A block device or an image file of this machine, by absolute path.
+    Block(PathBuf),
+}
+
+impl NodeUrl {
+    /// Where on this machine it is; `None` for nodes elsewhere.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            NodeUrl::Folder(path) | NodeUrl::Block(path) => Some(path),
+        }
+    }
 }
 
 /// Text that is no address of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// Nothing.
-    #[error("a node's address is empty: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`")]
+    #[error("a node's address is empty: give a folder, such as `/mnt/disk1`, or a device, such as `block:///dev/sdb`")]
     Empty,
     /// Another program's scheme.
     #[error(
-        "`{url}`: nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`"
+        "`{url}`: nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`, \
+         or a device, such as `block:///dev/sdb`"
     )]
     UnknownScheme {
         /// The whole text.
@@ -34,7 +47,7 @@ pub enum UrlError {
         scheme: String,
     },
     /// `file://host/path`.
-    #[error("`{url}` names a folder of another machine: write three slashes for this machine, `file:///path`")]
+    #[error("`{url}` names a place on another machine: write three slashes for this machine, `file:///path`")]
     OtherHost {
         /// The whole text.
         url: String,
@@ -56,7 +69,7 @@ pub enum UrlError {
 impl FromStr for NodeUrl {
     type Err = UrlError;
 
-    /// `file:///p` (percent-escaped), or a plain path (taken as it is and made absolute).
+    /// `file:///p` or `block:///p` (percent-escaped), or a plain path of a folder (taken as it is and made absolute).
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if text.is_empty() {
             return Err(UrlError::Empty);
@@ -66,21 +79,26 @@ impl FromStr for NodeUrl {
             return std::path::absolute(text).map(NodeUrl::Folder).map_err(|_| relative());
         };
         let url = || text.to_owned();
-        if scheme != "file" {
-            return Err(UrlError::UnknownScheme { url: url(), scheme: scheme.to_owned() });
-        }
+        let kind = match scheme {
+            "file" => NodeUrl::Folder,
+            "block" => NodeUrl::Block,
+            scheme => return Err(UrlError::UnknownScheme { url: url(), scheme: scheme.to_owned() }),
+        };
         if !rest.starts_with('/') {
             return Err(UrlError::OtherHost { url: url() });
         }
         let path = percent_decode(rest.as_bytes()).ok_or_else(|| UrlError::Escape { url: url() })?;
-        Ok(NodeUrl::Folder(PathBuf::from(OsString::from_vec(path))))
+        Ok(kind(PathBuf::from(OsString::from_vec(path))))
     }
 }
 
 impl fmt::Display for NodeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NodeUrl::Folder(path) = self;
-        f.write_str("file://")?;
+        let (scheme, path) = match self {
+            NodeUrl::Folder(path) => ("file", path),
+            NodeUrl::Block(path) => ("block", path),
+        };
+        write!(f, "{scheme}://")?;
         path.as_os_str().as_bytes().iter().try_for_each(|&byte| match byte {
             b'/' | b'-' | b'_' | b'.' | b'~' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => write!(f, "{}", byte as char),
             other => write!(f, "%{other:02X}"),
@@ -111,10 +129,12 @@ fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
 /// that is not `identity` is `WrongNode`.
 ///
 /// # Errors
-/// None for folders.
+/// None for folders and devices.
 pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity) -> Result<Arc<dyn Node>, NodeError> {
-    let NodeUrl::Folder(path) = url;
-    Ok(Arc::new(FolderNode::open(path, name, identity)))
+    Ok(match url {
+        NodeUrl::Folder(path) => Arc::new(FolderNode::open(path, name, identity)),
+        NodeUrl::Block(path) => Arc::new(BlockNode::open(path, name, identity)),
+    })
 }
 
 /// Makes a new, empty node at `url` and opens it.
@@ -122,11 +142,15 @@ pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity) -> Result<Arc<dyn
 /// # Errors
 /// The place is in use, or cannot be written.
 pub async fn create(url: &NodeUrl, name: &str, identity: NodeIdentity) -> Result<Arc<dyn Node>, NodeError> {
-    let NodeUrl::Folder(path) = url;
-    let (path, owned_name): (PathBuf, String) = (Path::to_owned(path), name.to_owned());
-    let created = tokio::task::spawn_blocking(move || FolderNode::create(&path, &owned_name, identity));
-    match created.await {
-        Ok(node) => Ok(Arc::new(node?)),
+    let (url, owned_name) = (url.clone(), name.to_owned());
+    let create = move || -> Result<Arc<dyn Node>, NodeError> {
+        Ok(match url {
+            NodeUrl::Folder(path) => Arc::new(FolderNode::create(&path, &owned_name, identity)?),
+            NodeUrl::Block(path) => Arc::new(BlockNode::create(&path, &owned_name, identity)?),
+        })
+    };
+    match tokio::task::spawn_blocking(create).await {
+        Ok(created) => created,
         Err(stopped) => Err(NodeError::new(NodeErrorKind::Io, name, format!("creating it was stopped: {stopped}"))),
     }
 }

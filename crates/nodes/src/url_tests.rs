@@ -11,6 +11,17 @@ fn folders_by_path_and_by_url() {
 }
 
 #[test]
+fn devices_by_url() {
+    let url: NodeUrl = "block:///dev/disk/by-id/a%20b".parse().unwrap();
+    assert_eq!(url, NodeUrl::Block(PathBuf::from("/dev/disk/by-id/a b")));
+    assert_eq!(url.to_string(), "block:///dev/disk/by-id/a%20b");
+    assert_eq!(
+        "block://host/dev/sdb".parse::<NodeUrl>(),
+        Err(UrlError::OtherHost { url: "block://host/dev/sdb".into() })
+    );
+}
+
+#[test]
 fn display_is_the_inverse_of_parse() {
     let path = OsString::from_vec(b"/d \xff%/\xc3\xa9:x".to_vec());
     let url = NodeUrl::Folder(PathBuf::from(path));

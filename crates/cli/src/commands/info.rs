@@ -215,7 +215,7 @@ fn segment(
 fn file(roster: &Roster, segment: SegmentId, record: &SegmentRecord, index: ShardIndex) -> Option<PathBuf> {
     let key = record.shard_key(segment, index)?;
     let node = record.shards.get(index.as_usize())?.as_ref()?.node;
-    let NodeUrl::Folder(folder) = roster.nodes.get(&node)?.record.url.parse().ok()?;
+    let NodeUrl::Folder(folder) = roster.nodes.get(&node)?.record.url.parse().ok()? else { return None };
     let path = folder.join(format!("{:02x}", segment.0 as u8)).join(key.to_string());
     path.is_file().then_some(path)
 }

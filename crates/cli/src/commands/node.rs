@@ -138,14 +138,14 @@ fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl) -> Result<(Node
 
 /// A node inside the volume itself would hold what it is needed to read.
 fn refuse_own_mount(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
-    let NodeUrl::Folder(folder) = url;
-    let folder = mounts::absolute(folder);
+    let Some(path) = url.path() else { return Ok(()) };
+    let path = mounts::absolute(path);
     for mount in mounts::of_volume(meta)? {
-        if folder.starts_with(&mount.mountpoint) {
+        if path.starts_with(&mount.mountpoint) {
             let mountpoint = mount.mountpoint.display();
             bail!(
-                "node {name}: {} lies in this very volume, mounted at {mountpoint}: give a folder outside of it",
-                folder.display()
+                "node {name}: {} lies in this very volume, mounted at {mountpoint}: give one outside of it",
+                path.display()
             );
         }
     }
@@ -277,7 +277,7 @@ fn answers(store: &Store, id: NodeId) -> Result<bool> {
 fn place_of(record: &NodeRecord) -> String {
     match record.url.parse() {
         Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
-        Err(_) => record.url.clone(),
+        Ok(NodeUrl::Block(_)) | Err(_) => record.url.clone(),
     }
 }
 

@@ -9,6 +9,7 @@ use super::medium::Medium;
 use super::{IDENTITY_FILE, scan, store};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::NodeIdentity;
+use crate::system::{self, read_at};
 use parking_lot::RwLock;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
@@ -117,7 +118,7 @@ impl Place {
             let file = open_beneath(dir, IDENTITY_FILE, OFlags::RDONLY | OFlags::NONBLOCK, ResolveFlags::empty())?;
             let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
             // One byte more than it may have, so that a longer one is refused and not cut.
-            let bytes = store::read_at(&file, 0, MAX_IDENTITY_BYTES + 1)?;
+            let bytes = read_at(&file, 0, MAX_IDENTITY_BYTES + 1)?;
             rustix::io::Result::Ok((bytes, stamp))
         };
         let (bytes, stamp) = read().map_err(|errno| self.away(errno))?;
@@ -169,19 +170,7 @@ impl Place {
 
     /// What a system call's failure means, for all but missing files.
     pub(super) fn failure(&self, errno: Errno, doing: &str) -> NodeError {
-        let (kind, mend) = match errno {
-            Errno::NOSPC | Errno::DQUOT => (NodeErrorKind::Full, "free some space there"),
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => {
-                (NodeErrorKind::Denied, "make it readable and writable for the user this runs as")
-            }
-            Errno::MFILE | Errno::NFILE => (NodeErrorKind::Unavailable, "allow more open files (ulimit -n)"),
-            Errno::STALE | Errno::NODEV | Errno::NXIO | Errno::NOTCONN | Errno::HOSTDOWN | Errno::HOSTUNREACH => {
-                (NodeErrorKind::Unavailable, "attach or mount its disk")
-            }
-            Errno::TIMEDOUT => (NodeErrorKind::TimedOut, "see whether its server or disk answers"),
-            _ => (NodeErrorKind::Io, "look into the kernel's log and at the health of its disk"),
-        };
-        self.error(kind, format!("{}: {doing} failed ({errno}): {mend}", self.path.display()))
+        system::failure(&self.name, &self.path, errno, doing)
     }
 }
 
@@ -209,7 +198,10 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
         Err(errno) => return Err(place.failure(errno, "making the folder")),
     }
     let dir = open_folder(&place.path).map_err(|errno| match errno {
-        Errno::NOTDIR => place.error(NodeErrorKind::Exists, format!("{path} is no folder: give another")),
+        Errno::NOTDIR => place.error(
+            NodeErrorKind::Exists,
+            format!("{path} is no folder: give one, or block://{path} for a device or image file"),
+        ),
         errno => place.failure(errno, "opening it"),
     })?;
     if let Some(found) = identity_in(place, &dir)? {

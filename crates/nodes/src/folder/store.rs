@@ -8,8 +8,9 @@ use super::descriptors::ShardFile;
 use super::place::{Place, Root, open_beneath};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{ShardStat, Space};
+use crate::system::read_at;
 use bytes::Bytes;
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
@@ -241,22 +242,6 @@ fn cut(range: &Range<u64>, size: u64) -> (u64, usize) {
     let end = range.end.min(size);
     let start = range.start.min(end);
     (start, (end - start) as usize)
-}
-
-/// Up to `length` bytes from `offset` on; fewer only where the file ends.
-pub(super) fn read_at(file: impl AsFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(length);
-    while bytes.len() < length {
-        let at = offset + bytes.len() as u64;
-        // The allocation may be longer than asked; what is read beyond `length` is cut off below.
-        match rustix::io::pread(&file, rustix::buffer::spare_capacity(&mut bytes), at) {
-            Ok(0) => break,
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    bytes.truncate(length);
-    Ok(bytes)
 }
 
 pub(super) fn stat(place: &Place, key: ShardKey) -> Result<ShardStat, NodeError> {
