@@ -15,6 +15,7 @@
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
 use crate::linear::Erasures;
 use crate::program::Program;
+use crate::random::Random;
 
 /// About one second of one core, in element operations: what [`survival`] may usually take.
 pub const EFFORT: u64 = 1 << 29;
@@ -70,7 +71,7 @@ pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) 
         survival.fatal = fatal;
     } else {
         survival.tried = affordable.clamp(LEAST_SAMPLES, MOST_SAMPLES).min(patterns - 1);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         for _ in 0..survival.tried {
             let lost = random.choice(n, lost_count);
             if erasures.decodes(&lost) {
@@ -199,30 +200,6 @@ pub fn binomial(n: usize, count: usize) -> u64 {
     let next = |ways: u128, i: usize| Some(ways.checked_mul((n - i) as u128)? / (i as u128 + 1));
     let ways = (0..count.min(n - count)).try_fold(1, next);
     ways.and_then(|ways| u64::try_from(ways).ok()).unwrap_or(u64::MAX)
-}
-
-/// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014), SplitMix64: small, and good from any seed.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// `count` of `0..n`, ascending.
-    fn choice(&mut self, n: usize, count: usize) -> Vec<usize> {
-        let mut all: Vec<usize> = (0..n).collect();
-        for place in 0..count {
-            // Counts are so small beside 2^64 that the remainder favours none noticeably.
-            all.swap(place, place + (self.next() % (n - place) as u64) as usize);
-        }
-        all.truncate(count);
-        all.sort_unstable();
-        all
-    }
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ fn choices_are_counted() {
 
 #[test]
 fn draws_are_distinct_and_reach_everything() {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut seen = [0; 9];
     for _ in 0..900 {
         let choice = random.choice(9, 4);

@@ -2,6 +2,7 @@
 
 pub mod clay;
 pub mod embr;
+pub mod ldpc;
 pub mod lrc;
 pub mod lrc_uniform;
 pub mod msbasic;
@@ -49,5 +50,6 @@ pub fn families() -> &'static [Family] {
         embr::FAMILY,
         msbasic::FAMILY,
         clay::FAMILY,
+        ldpc::FAMILY,
     ]
 }

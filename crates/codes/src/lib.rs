@@ -43,6 +43,7 @@ pub mod matrix;
 pub mod measure;
 pub mod passes;
 pub mod program;
+mod random;
 pub mod reference;
 mod row;
 pub mod spec;

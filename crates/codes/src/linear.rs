@@ -21,7 +21,7 @@
 
 mod erasures;
 mod question;
-mod span;
+pub(crate) mod span;
 
 use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
 use crate::matrix::Matrix;
@@ -199,7 +199,8 @@ fn is_mds(shape: &Shape) -> bool {
     shape.native_count == shape.k * shape.alpha && shape.tolerance + shape.k == shape.n
 }
 
-fn unrecoverable(code: &dyn Code, determined: &[bool], wanted: &Wanted, have: &Offers) -> PlanError {
+/// The error of a question without an answer; `determined` says of each wanted symbol in turn whether it can be had.
+pub(crate) fn unrecoverable(code: &dyn Code, determined: &[bool], wanted: &Wanted, have: &Offers) -> PlanError {
     let alpha = code.shape().alpha;
     let lost = match wanted {
         Wanted::Natives(natives) => {

@@ -4,7 +4,7 @@ use crate::gf;
 use crate::row::Row;
 
 /// Independent rows and their span.
-pub(super) struct Span<R> {
+pub(crate) struct Span<R> {
     columns: usize,
     members: Vec<usize>,
     echelon: Vec<Step<R>>,
@@ -20,17 +20,17 @@ struct Step<R> {
 
 impl<R: Row> Span<R> {
     /// The span of nothing, in a space of so many columns.
-    pub(super) fn new(columns: usize) -> Span<R> {
+    pub(crate) fn new(columns: usize) -> Span<R> {
         Span { columns, members: Vec::new(), echelon: Vec::new() }
     }
 
     /// Names of the rows taken in, in that order.
-    pub(super) fn members(&self) -> &[usize] {
+    pub(crate) fn members(&self) -> &[usize] {
         &self.members
     }
 
     /// Takes the row in if it is not in the span yet.
-    pub(super) fn insert(&mut self, name: usize, row: &R) {
+    pub(crate) fn insert(&mut self, name: usize, row: &R) {
         if self.members.len() == self.columns {
             return;
         }
@@ -48,7 +48,7 @@ impl<R: Row> Span<R> {
     }
 
     /// Coefficients over the members that give this row; `None` if it is not in the span.
-    pub(super) fn express(&self, row: &R) -> Option<Vec<u8>> {
+    pub(crate) fn express(&self, row: &R) -> Option<Vec<u8>> {
         let (residual, combination) = self.reduce(row);
         residual.first_nonzero().is_none().then(|| combination.elements(self.members.len()))
     }

@@ -121,3 +121,12 @@ fn clay() {
         survives_what_it_promises(&format!("clay:{k}+{m}"));
     }
 }
+
+#[test]
+fn ldpc() {
+    for graph in
+        ["plank-5", "cube-8-6", "8+6:eb,3f,5d,9a,ec,f0", "5+5:1e,d,15,1b,7", "3+3:3,5,6", "6+3:f,33,3c", "1+1:1"]
+    {
+        survives_what_it_promises(&format!("ldpc:{graph}"));
+    }
+}

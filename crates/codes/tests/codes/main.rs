@@ -2,6 +2,7 @@
 
 mod erasures;
 mod golden;
+mod ldpc;
 mod lrc;
 mod plans;
 mod regenerating;

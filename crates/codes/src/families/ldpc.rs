@@ -1,0 +1,138 @@
+//! LDPC: `k` data shards and checks, each the XOR of some of the data, as a sparse graph says.
+//!
+//! ```text
+//! check c = XOR of the data blocks that the graph joins with c
+//! ```
+//!
+//! Not MDS: a few more than `k` shards are needed, how many more depends on which. What it gives for that: encoding and
+//! decoding are a few XORs per shard however wide the code is, and a lost data shard is repaired from the neighbours of
+//! one check, not from `k` shards.
+//!
+//! Graphs are named or given:
+//!
+//! - `ldpc:plank-5`, `-10`, `-20`, `-50`, `-100`: as many checks as data, the graphs of Collins and Plank, Assessing the
+//!   performance of erasure codes in the wide-area (2004), appendix;
+//! - `ldpc:cube-8-6`: the best graph of 8 data blocks and 6 checks for Gaidioz, Koblitz, Santos, Exploring high
+//!   performance distributed file storage using LDPC codes (2006): of all graphs that survive any 3 losses by peeling it
+//!   needs the fewest blocks on average, 8.809. Data blocks are the vertices of a cube, checks its faces;
+//! - `ldpc:8+6:55,aa,33,cc,f,f0`: any graph, a hexadecimal mask for each check, bit `i` is data block `i`. A volume keeps
+//!   the spec in every shard, where 96 characters fit: up to 16+16. [`Graph::from_file`] reads graphs from files,
+//!   [`search`] finds good ones.
+//!
+//! Tolerance is one less than the smallest fatal loss (3, 3, 4, 4, 5 for the published graphs in turn, 3 for the cube)
+//! under elimination, and is computed, not believed: see [`smallest_fatal_loss`]. Where that takes too long, as it may in
+//! graphs of hundreds of blocks, the promise is what was proved. Most larger losses can be decoded as well;
+//! [`profile`] counts them, and [`sampled_blocks_needed`] estimates where they are too many to be counted.
+//!
+//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, and for small graphs a
+//! search that proves the choice; the program peels first and eliminates only what peeling leaves.
+//!
+//! ```
+//! use weft_codes::{Offer, Offers, Wanted};
+//!
+//! let code = weft_codes::parse("ldpc:cube-8-6")?;
+//! assert_eq!((code.shape().n, code.shape().k, code.shape().tolerance), (14, 8, 3));
+//! let offer = Offer { combines: false, request_price: 1, symbol_price: 1 };
+//! let have = Offers((0..14).map(|shard| (shard != 5).then_some(offer)).collect());
+//! let repair = code.plan(&Wanted::Shards(vec![5]), &have)?;
+//! assert_eq!(repair.reads.len(), 4); // three vertices and their face, instead of eight shards
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod fatal;
+mod graph;
+mod overhead;
+mod plan;
+mod search;
+
+use super::Family;
+use super::parameters::Problem;
+use crate::code::{Code, Offers, Plan, PlanError, Shape, Wanted};
+use crate::linear::LinearCode;
+use crate::matrix::Matrix;
+use crate::program::Program;
+use std::sync::Arc;
+
+pub use fatal::{FatalLoss, smallest_fatal_loss};
+pub use graph::Graph;
+pub use overhead::{Decoder, Profile, Sampled, blocks_needed, profile, sampled_blocks_needed};
+pub use search::{Found, Goal, Search, search};
+
+pub(super) const FAMILY: Family = Family {
+    name: "ldpc",
+    syntax: "ldpc:GRAPH, where GRAPH is plank-5, -10, -20, -50, -100, cube-8-6 or data+checks:mask,mask,...",
+    example: "ldpc:plank-5",
+    description: "sparse XOR of a graph: cheap at any width, cheap repair, needs a few more than k shards",
+    source: "Collins, Plank: Assessing the performance of erasure codes in the wide-area (2004); Gaidioz et al. (2006)",
+    build,
+};
+
+/// Graphs that have a name, as graph files.
+const NAMED: [(&str, &str); 6] = [
+    ("plank-5", include_str!("ldpc/plank-5.graph")),
+    ("plank-10", include_str!("ldpc/plank-10.graph")),
+    ("plank-20", include_str!("ldpc/plank-20.graph")),
+    ("plank-50", include_str!("ldpc/plank-50.graph")),
+    ("plank-100", include_str!("ldpc/plank-100.graph")),
+    ("cube-8-6", include_str!("ldpc/cube-8-6.graph")),
+];
+
+/// What a tolerance may cost to prove when a code is made: tens of milliseconds, and enough for the widest named graph.
+const MOST_SUMS: u64 = 1_500_000;
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let graph = named_or_given(parameters)?;
+    let spec = match NAMED.iter().find(|(name, _)| *name == parameters) {
+        Some((name, _)) => format!("ldpc:{name}"),
+        None => format!("ldpc:{}", graph.to_spec()),
+    };
+    Ok(Arc::new(LdpcCode::new(spec, graph)))
+}
+
+/// The graph of what follows the colon of a spec.
+///
+/// # Errors
+/// [`Problem::Syntax`] for what is neither a name nor a list of masks, or as [`Graph::new`].
+pub fn named_or_given(parameters: &str) -> Result<Graph, Problem> {
+    match NAMED.iter().find(|(name, _)| *name == parameters) {
+        Some((_, file)) => Graph::from_file(file),
+        None => Graph::from_spec(parameters),
+    }
+}
+
+/// The code of a graph.
+struct LdpcCode {
+    linear: LinearCode,
+    graph: Graph,
+}
+
+impl LdpcCode {
+    fn new(spec: String, graph: Graph) -> LdpcCode {
+        let k = graph.data_count();
+        let mut coding = Matrix::zero(graph.checks().len(), k);
+        for (index, check) in graph.checks().iter().enumerate() {
+            check.iter().for_each(|&data| coding.row_mut(index)[data] = 1);
+        }
+        let tolerance = smallest_fatal_loss(&graph, MOST_SUMS).at_least - 1;
+        let generator = Matrix::identity(k).stack(&coding);
+        LdpcCode { linear: LinearCode::new(spec, k, 1, tolerance, Vec::new(), generator), graph }
+    }
+}
+
+impl Code for LdpcCode {
+    fn spec(&self) -> &str {
+        self.linear.spec()
+    }
+
+    fn shape(&self) -> &Shape {
+        self.linear.shape()
+    }
+
+    fn encode(&self) -> &Program {
+        self.linear.encode()
+    }
+
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+        plan::plan(self, &self.graph, wanted, have)
+    }
+}

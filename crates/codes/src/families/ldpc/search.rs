@@ -1,0 +1,195 @@
+//! Search for good small graphs: simulated annealing over edges, every graph judged exactly by its [`profile`].
+//!
+//! [`profile`]: super::profile
+
+use super::graph::Graph;
+use super::overhead::{Counter, Decoder, MOST_COUNTED_BLOCKS, MOST_COUNTED_OF_A_KIND, Profile};
+use crate::families::parameters::{Problem, require};
+use crate::random::Random;
+use std::ops::ControlFlow;
+
+/// What makes one graph better than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Fewer blocks needed on average.
+    LeastOverhead,
+    /// More losses always survived; among equals, fewer blocks needed on average.
+    MostLosses,
+}
+
+/// What to look for, and for how long. Equal searches find equal graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// Data blocks.
+    pub data_count: usize,
+    /// Checks.
+    pub check_count: usize,
+    /// How the graph is to be decoded.
+    pub decoder: Decoder,
+    /// What is better.
+    pub goal: Goal,
+    /// Of the pseudo-random numbers.
+    pub seed: u64,
+    /// Graphs to look at; 100,000 find the best of 8+6, in a second.
+    pub iterations: u64,
+}
+
+/// The best graph so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// The graph.
+    pub graph: Graph,
+    /// Any so many lost blocks can be borne (by the decoder of the search).
+    pub losses_survived: usize,
+    /// The mean number of blocks drawn until all data follow.
+    pub mean_blocks: f64,
+    /// The graph was the so-manieth looked at, from 1.
+    pub iteration: u64,
+}
+
+impl Found {
+    /// The mean number of blocks needed, per data block.
+    #[must_use]
+    pub fn overhead(&self) -> f64 {
+        self.mean_blocks / self.graph.data_count() as f64
+    }
+
+    /// The least number of blocks that always suffices, per data block.
+    #[must_use]
+    pub fn worst_overhead(&self) -> f64 {
+        (self.graph.block_count() - self.losses_survived) as f64 / self.graph.data_count() as f64
+    }
+}
+
+/// Graphs looked at between two starts, for each edge that there may be. Tried with 8+6: longer walks all end in the broad
+/// hollow of the second best graph, shorter ones do not reach its bottom.
+const ITERATIONS_PER_EDGE: u64 = 12;
+
+/// Temperatures in mean blocks needed: one edge changes the mean by some hundredths; the best graphs differ by less.
+const FIRST_TEMPERATURE: f64 = 0.05;
+const LAST_TEMPERATURE: f64 = 0.005;
+
+/// A loss survived less is borne for a while like so many blocks needed more, or its hollows could not be crossed.
+const BLOCKS_PER_LOSS: f64 = 0.2;
+
+/// The best of the graphs looked at. `watch` is told the number of graphs looked at so far and the best of them, and may
+/// break off.
+///
+/// # Errors
+/// [`Problem::Impossible`]: counts of zero, or too large to be judged exactly.
+pub fn search(task: &Search, mut watch: impl FnMut(u64, &Found) -> ControlFlow<()>) -> Result<Found, Problem> {
+    let Search { data_count, check_count, decoder, goal, seed, iterations } = *task;
+    require(data_count >= 1 && check_count >= 1, || "at least 1 data block and 1 check are needed".to_owned())?;
+    require(data_count.max(check_count) <= MOST_COUNTED_OF_A_KIND, || {
+        format!("graphs are judged exactly up to {MOST_COUNTED_OF_A_KIND} data blocks and as many checks")
+    })?;
+    require(data_count + check_count <= MOST_COUNTED_BLOCKS, || {
+        format!("graphs are judged exactly up to {MOST_COUNTED_BLOCKS} blocks in all")
+    })?;
+    let walk_iterations = ITERATIONS_PER_EDGE * (data_count * check_count) as u64;
+    let mut random = Random::new(seed);
+    let mut walk = Walk::start(data_count, check_count, decoder, &mut random);
+    let mut best = walk.found(1)?;
+    for iteration in 2..=iterations {
+        let age = (iteration - 1) % walk_iterations;
+        if age == 0 {
+            walk = Walk::start(data_count, check_count, decoder, &mut random);
+        } else {
+            let cooled = age as f64 / walk_iterations as f64;
+            let temperature = FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE).powf(cooled);
+            walk.step(goal, temperature, &mut random);
+        }
+        if is_better(goal, &walk.judgement, (best.losses_survived, best.mean_blocks)) {
+            best = walk.found(iteration)?;
+        }
+        if watch(iteration, &best).is_break() {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// (losses survived, mean blocks needed)
+type Judgement = (usize, f64);
+
+fn is_better(goal: Goal, one: &Judgement, other: Judgement) -> bool {
+    // Means are sums in one order over equal counts, so equal graphs have equal means to the last bit.
+    match goal {
+        Goal::MostLosses if one.0 != other.0 => one.0 > other.0,
+        _ => one.1 < other.1,
+    }
+}
+
+/// One walk from graph to graph.
+struct Walk {
+    data_count: usize,
+    decoder: Decoder,
+    counter: Counter,
+    judgement: Judgement,
+}
+
+impl Walk {
+    /// Begins at a random graph.
+    fn start(data_count: usize, check_count: usize, decoder: Decoder, random: &mut Random) -> Walk {
+        // Three checks per data block are where good graphs begin; a check of nothing takes one block.
+        let mut checks = vec![0u32; check_count];
+        for data in 0..data_count {
+            (0..3).for_each(|_| checks[random.below(check_count)] |= 1 << data);
+        }
+        for check in &mut checks {
+            if *check == 0 {
+                *check = 1 << random.below(data_count);
+            }
+        }
+        let mut counter = Counter::of_masks(data_count, checks);
+        let judgement = judge(&counter.count(decoder));
+        Walk { data_count, decoder, counter, judgement }
+    }
+
+    /// Changes an edge, or moves one, unless that is too bad for this temperature.
+    fn step(&mut self, goal: Goal, temperature: f64, random: &mut Random) {
+        let before = self.counter.checks_mut().to_vec();
+        let checks = self.counter.checks_mut();
+        let edge = random.below(self.data_count * checks.len());
+        let (check, data) = (edge / self.data_count, edge % self.data_count);
+        checks[check] ^= 1 << data;
+        if random.below(2) == 0 {
+            // The edge moves to another data block of the same check, or another check of the same data block.
+            let had = checks[check] >> data & 1 == 0;
+            let (other_check, other_data) = match random.below(2) {
+                0 => (check, random.below(self.data_count)),
+                _ => (random.below(checks.len()), data),
+            };
+            if (checks[other_check] >> other_data & 1 == 1) != had {
+                checks[other_check] ^= 1 << other_data;
+            }
+        }
+        let covered = checks.iter().fold(0, |covered, check| covered | check);
+        let is_graph = covered.count_ones() as usize == self.data_count && checks.iter().all(|&check| check != 0);
+        if !is_graph {
+            self.counter.checks_mut().copy_from_slice(&before);
+            return;
+        }
+        let judgement = judge(&self.counter.count(self.decoder));
+        let mut worse = judgement.1 - self.judgement.1;
+        if goal == Goal::MostLosses {
+            worse += (self.judgement.0 as f64 - judgement.0 as f64) * BLOCKS_PER_LOSS;
+        }
+        if worse <= 0.0 || random.fraction() < (-worse / temperature).exp() {
+            self.judgement = judgement;
+        } else {
+            self.counter.checks_mut().copy_from_slice(&before);
+        }
+    }
+
+    fn found(&mut self, iteration: u64) -> Result<Found, Problem> {
+        let masks: Vec<u64> = self.counter.checks_mut().iter().copied().map(u64::from).collect();
+        let graph = Graph::from_masks(self.data_count, &masks)?;
+        let (losses_survived, mean_blocks) = self.judgement;
+        Ok(Found { graph, losses_survived, mean_blocks, iteration })
+    }
+}
+
+fn judge(profile: &Profile) -> Judgement {
+    (profile.losses_survived(), profile.mean_blocks())
+}
