@@ -1,5 +1,6 @@
 //! The families of codes, one file each: construction, limits and source.
 
+pub mod basic;
 pub mod clay;
 pub mod embr;
 pub mod ldpc;
@@ -49,6 +50,7 @@ pub fn families() -> &'static [Family] {
         lrc_uniform::FAMILY,
         embr::FAMILY,
         msbasic::FAMILY,
+        basic::FAMILY,
         clay::FAMILY,
         ldpc::FAMILY,
     ]

@@ -166,6 +166,27 @@ impl Program {
         self.input_count..self.input_count + self.output_count
     }
 
+    /// Symbols added to others: the operations on two symbols that the program comes to, as the literature counts XORs;
+    /// in dot products each coefficient that is not zero counts for a summand.
+    #[must_use]
+    pub fn xor_count(&self) -> usize {
+        let of_op = |op: &Op| match op {
+            Op::Copy { .. } => 0,
+            Op::Xor { from, .. } => from.len().saturating_sub(1),
+            Op::Dot { coefficients, .. } => (0..coefficients.rows())
+                .map(|row| coefficients.row(row).iter().filter(|&&c| c != 0).count().saturating_sub(1))
+                .sum(),
+        };
+        self.ops.iter().map(of_op).sum()
+    }
+
+    /// Symbols read and written from memory, where every operation reads each of its sources and writes each of its
+    /// targets once.
+    #[must_use]
+    pub fn access_count(&self) -> usize {
+        self.ops.iter().map(|op| op.sources().len() + op.targets().len()).sum()
+    }
+
     /// Checks that the program is valid.
     ///
     /// # Errors

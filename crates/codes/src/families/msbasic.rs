@@ -88,7 +88,7 @@ fn encode(k: usize, strip_count: usize) -> Program {
         // Parities are numbered from 1 in the shifts.
         let shifted = |(t, shard): (usize, usize)| data[shard].shifted(t * (parity + 1));
         let terms: Vec<Word> = window(k, parity).enumerate().map(shifted).collect();
-        builder.output(parity * alpha, &terms);
+        (0..alpha).for_each(|place| builder.output(parity * alpha + place, &terms, place));
     }
     builder.finish()
 }

@@ -2,7 +2,8 @@
 //!
 //! A word is `M` strips, each a symbol of a program, of which the last is the XOR of the others, so that `M - 1` are
 //! stored. Multiplication by `z^s` moves strip `i` to place `i + s mod M`: it costs nothing, only names change. Addition
-//! is an XOR per strip.
+//! is an XOR per strip. Words of even parity are the ideal of `1 + z`, in which `1 + z^b` can be inverted wherever `b` is
+//! prime to `M`: [`Builder::quotient`] walks the strips once.
 
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
@@ -12,6 +13,11 @@ use crate::program::{Op, Program, SymbolId};
 pub(super) struct Word(Vec<SymbolId>);
 
 impl Word {
+    /// Zero.
+    pub(super) fn zero() -> Word {
+        Word(Vec::new())
+    }
+
     /// The word times `z^exponent`.
     pub(super) fn shifted(&self, exponent: usize) -> Word {
         let mut strips = self.0.clone();
@@ -44,13 +50,80 @@ impl Builder {
         Word(strips)
     }
 
-    /// The sum of some words as the outputs from the `first` on.
-    pub(super) fn output(&mut self, first: usize, words: &[Word]) {
-        let words = nonzero(words);
-        for place in 0..self.strip_count - 1 {
-            let to = self.program.input_count + first + place;
-            self.program.ops.push(Op::Xor { from: words.iter().map(|word| word.0[place]).collect(), to });
+    /// The sum of some words.
+    pub(super) fn sum(&mut self, words: &[Word]) -> Word {
+        match &nonzero(words)[..] {
+            [] => Word::zero(),
+            [word] => (*word).clone(),
+            words => {
+                let first = self.temporaries(self.strip_count);
+                let strips = first..first + self.strip_count;
+                for (place, to) in strips.clone().enumerate() {
+                    self.program.ops.push(Op::Xor { from: words.iter().map(|word| word.0[place]).collect(), to });
+                }
+                Word(strips.collect())
+            }
         }
+    }
+
+    /// The strip at this place of the sum of some words as this output.
+    pub(super) fn output(&mut self, output: usize, words: &[Word], place: usize) {
+        let from = nonzero(words).iter().map(|word| word.0[place]).collect();
+        self.program.ops.push(Op::Xor { from, to: self.program.input_count + output });
+    }
+
+    /// An input as this output.
+    pub(super) fn copy(&mut self, output: usize, from: SymbolId) {
+        self.program.ops.push(Op::Copy { from, to: self.program.input_count + output });
+    }
+
+    /// The sum of some words over `z^a + z^b`; `a - b` is prime to the number of strips.
+    ///
+    /// With the sum `c` and the step `s = |a - b|`, the quotient is `q` with `q[i] = q[i - s] + c[i]`, up to a shift. All
+    /// `M` strips of `q` sum to zero, which fixes the first: of `q[0] + c[s] + ... + c[ts]`, `t < M`, each `c[ts]` is in
+    /// `M - t` sums, so `q[0]` is the sum of the `c[ts]` with even `t > 0`.
+    pub(super) fn quotient(&mut self, words: &[Word], a: usize, b: usize) -> Word {
+        let words = nonzero(words);
+        if words.is_empty() {
+            return Word::zero();
+        }
+        let (count, step, shift) = (self.strip_count, a.abs_diff(b), a.min(b));
+        let first = self.temporaries(count);
+        let at = |place: usize| words.iter().map(move |word| word.0[place]);
+        let even_steps = (2..count).step_by(2).flat_map(|t| at(t * step % count)).collect();
+        self.program.ops.push(Op::Xor { from: even_steps, to: first });
+        let mut last = first;
+        for place in (1..count).map(|t| t * step % count) {
+            self.program
+                .ops
+                .push(Op::Xor { from: std::iter::once(last).chain(at(place)).collect(), to: first + place });
+            last = first + place;
+        }
+        Word((first..first + count).collect()).shifted(count - shift % count)
+    }
+
+    /// The coefficients, lowest first, of the polynomial of degree below the number of points with these values at
+    /// `z^exponent`. Differences of exponents are prime to the number of strips.
+    pub(super) fn interpolated(&mut self, exponents: &[usize], mut words: Vec<Word>) -> Vec<Word> {
+        let count = words.len();
+        // Newton's divided differences, then products with (x + z^exponent) from the last to the first.
+        for level in 1..count {
+            for i in (level..count).rev() {
+                words[i] = self.quotient(&[words[i].clone(), words[i - 1].clone()], exponents[i], exponents[i - level]);
+            }
+        }
+        for level in (0..count.saturating_sub(1)).rev() {
+            for i in level..count - 1 {
+                words[i] = self.sum(&[words[i].clone(), words[i + 1].shifted(exponents[level])]);
+            }
+        }
+        words
+    }
+
+    /// The value at `z^exponent` of the polynomial with these coefficients, lowest first.
+    pub(super) fn evaluated(&mut self, coefficients: &[Word], exponent: usize) -> Word {
+        let terms = coefficients.iter().enumerate().map(|(power, word)| word.shifted(power * exponent));
+        self.sum(&terms.collect::<Vec<_>>())
     }
 
     /// The program, without what no output needs.
@@ -68,3 +141,7 @@ impl Builder {
 fn nonzero(words: &[Word]) -> Vec<&Word> {
     words.iter().filter(|word| !word.0.is_empty()).collect()
 }
+
+#[cfg(test)]
+#[path = "ring_tests.rs"]
+mod tests;

@@ -109,6 +109,12 @@ fn embr() {
 }
 
 #[test]
+fn basic() {
+    let specs = ["basic:2+2,d=2", "basic:2+3,d=4", "basic:3+3,d=4", "basic:3+3,d=5", "basic:4+4,d=6", "basic:4+4,d=7"];
+    specs.iter().for_each(|spec| survives_what_it_promises(spec));
+}
+
+#[test]
 fn msbasic() {
     [2, 4, 6].iter().for_each(|k| survives_what_it_promises(&format!("msbasic:{k}")));
 }
