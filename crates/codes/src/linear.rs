@@ -8,16 +8,17 @@
 //! 1. read the wanted symbols themselves, where they are offered plainly: no algebra;
 //! 2. take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
 //!    basis), express the wanted rows, and drop what the expression does not use;
-//! 3. for codes that are not MDS, try 2 within each locality group of the shape;
-//! 4. and leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
+//! 3. for codes that are not MDS, try 2 within each locality group of the shape, and within those of all wanted shards;
+//! 4. then try every set of shards where ten or fewer with one symbol each are offered;
+//! 5. else leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
 //!    shape does not tell. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds.
 //!
 //! Generator matrices of zeros and ones, as XOR codes have, are eliminated in words of 64 bits.
 //!
 //! For MDS codes with `alpha` = 1 the result is optimal: fewer than k symbols determine nothing but themselves, so
-//! either 1 is cheapest or the k cheapest shards are. In all other cases it is a good local optimum (the exact question
-//! is that of the lightest dual codeword, which is NP-hard), and a family that knows better overrides it. Where a node
-//! combines, it is asked for as few symbols as the rank of its share in the answer.
+//! either 1 is cheapest or the k cheapest shards are. So it is where 4 applies. In all other cases it is a good local
+//! optimum (the exact question is that of the lightest dual codeword, which is NP-hard), and a family that knows better
+//! overrides it. Where a node combines, it is asked for as few symbols as the rank of its share in the answer.
 
 mod erasures;
 mod question;

@@ -1,15 +1,19 @@
 //! A question in terms of the generator matrix, and the ways of answering it.
 
 use super::span::Span;
-use crate::code::{Offer, Offers, Plan, Price, Read, Shape, Wanted};
+use crate::code::{Group, Offer, Offers, Plan, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::Program;
 use crate::row::{Row, reduced};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,
 /// never reached by codes of a few dozen symbols.
 const SEARCH_OPERATIONS: u64 = 1 << 28;
+
+/// Up to so many offered shards all sets of them are tried: a thousand, in a few milliseconds at most.
+const MOST_SHARDS_TRIED: usize = 10;
 
 /// What is asked.
 pub(super) struct Question<'a, R> {
@@ -75,8 +79,17 @@ impl<'a, R: Row> Question<'a, R> {
         if is_cheapest(&best) {
             return best;
         }
-        let spanned = self.spanned(&self.offered())?;
-        let found = if is_mds { spanned } else { self.improved(self.local(spanned)) };
+        let mut offered = self.offered();
+        let spanned = self.spanned(&offered)?;
+        let found = if is_mds || spanned.price <= least_price {
+            spanned
+        } else if self.shape.alpha == 1 && offered.len() <= MOST_SHARDS_TRIED {
+            // Dear shards first: most is saved where they can be left out, and bounds grow fast where not.
+            offered.sort_by_key(|&shard| Reverse(self.whole_price(shard)));
+            self.cheapest(self.local(spanned), &offered, 0)
+        } else {
+            self.improved(self.local(spanned))
+        };
         if best.as_ref().is_none_or(|best| found.price < best.price) {
             best = Some(found);
         }
@@ -137,16 +150,52 @@ impl<'a, R: Row> Question<'a, R> {
         Some(self.answer(&symbols, &coefficients))
     }
 
-    /// The cheapest answer from within one locality group, if that is cheaper.
+    /// The cheapest answer from within locality groups, if that is cheaper: from each alone, and from the wanted shards
+    /// at hand together with a group that repairs it for each that is lost.
     fn local(&self, mut best: Answer) -> Answer {
-        for group in &self.shape.groups {
-            let offered: Vec<usize> = group.shards.iter().copied().filter(|&s| self.have.0[s].is_some()).collect();
+        let is_offered = |&shard: &usize| self.have.0[shard].is_some();
+        let (mut near, lost): (Vec<usize>, Vec<usize>) = self.wanted_shards().into_iter().partition(is_offered);
+        for shard in lost {
+            let repairs = |group: &&Group| {
+                let lost_count = group.shards.iter().filter(|shard| !is_offered(shard)).count();
+                group.shards.contains(&shard) && lost_count <= group.repairs
+            };
+            near.extend(self.shape.groups.iter().find(repairs).iter().flat_map(|group| &group.shards));
+        }
+        for shards in self.shape.groups.iter().map(|group| &group.shards).chain([&near]) {
+            let offered: Vec<usize> = shards.iter().copied().filter(is_offered).collect();
             match self.spanned(&offered) {
                 Some(answer) if answer.price < best.price => best = answer,
                 _ => {}
             }
         }
         best
+    }
+
+    /// The shards that store a wanted symbol, each once.
+    fn wanted_shards(&self) -> Vec<usize> {
+        let symbols = self.targets.iter().filter_map(|target| self.symbols_of.get(target)).flatten();
+        let mut shards: Vec<usize> = symbols.map(|symbol| symbol / self.shape.alpha).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        shards
+    }
+
+    /// The cheapest answer from any set of these shards that has the first `kept` of them, if that is cheaper.
+    fn cheapest(&self, mut best: Answer, shards: &[usize], kept: usize) -> Answer {
+        let prices = shards[..kept].iter().map(|&shard| self.whole_price(shard));
+        if kept == shards.len() || prices.fold(0, Price::saturating_add) >= best.price {
+            return best;
+        }
+        let without = [&shards[..kept], &shards[kept + 1..]].concat();
+        // What these do not span, no part of them does.
+        if let Some(answer) = self.spanned(&without) {
+            if answer.price < best.price {
+                best = answer;
+            }
+            best = self.cheapest(best, &without, kept);
+        }
+        self.cheapest(best, shards, kept + 1)
     }
 
     /// Leaves out one used shard after the other, each time the one that saves most, as long as that is cheaper and
@@ -179,12 +228,20 @@ impl<'a, R: Row> Question<'a, R> {
         self.have.0[symbol / self.shape.alpha]
     }
 
+    /// What reading all of an offered shard costs.
+    fn whole_price(&self, shard: usize) -> Price {
+        let price = |offer: Offer| {
+            offer.request_price.saturating_add(offer.symbol_price.saturating_mul(self.shape.alpha as Price))
+        };
+        self.have.0[shard].map_or(0, price)
+    }
+
     fn offered(&self) -> Vec<usize> {
         (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect()
     }
 
-    /// The span of these shards as far as they are offered, taken cheapest shard first; at equal prices wanted symbols
-    /// first, so that what is at hand is not computed.
+    /// The span of these offered shards, taken cheapest shard first; at equal prices wanted symbols first, so that what
+    /// is at hand is not computed.
     fn span(&self, shards: &[usize]) -> Span<R> {
         let alpha = self.shape.alpha;
         let mut is_wanted = vec![false; self.stored.len()];
@@ -194,7 +251,7 @@ impl<'a, R: Row> Question<'a, R> {
         let mut order: Vec<(Price, bool, usize)> = shards
             .iter()
             .flat_map(|shard| shard * alpha..(shard + 1) * alpha)
-            .filter_map(|symbol| Some((whole_shard_price(self.offer(symbol)?, alpha), !is_wanted[symbol], symbol)))
+            .map(|symbol| (self.whole_price(symbol / alpha), !is_wanted[symbol], symbol))
             .collect();
         order.sort_unstable();
         let mut span = Span::new(self.shape.native_count);
@@ -246,8 +303,4 @@ impl Answer {
         let program = Program::from_matrix(&self.coefficients);
         Plan { reads: self.reads, program, price: self.price }
     }
-}
-
-fn whole_shard_price(offer: Offer, alpha: usize) -> Price {
-    offer.request_price.saturating_add(offer.symbol_price.saturating_mul(alpha as Price))
 }
