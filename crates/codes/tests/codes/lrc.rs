@@ -1,5 +1,6 @@
 //! Local reconstruction codes: what they decode, what a repair reads, and coefficients that must never change.
 
+use crate::random::Random;
 use weft_codes::families::{lrc, lrc_uniform};
 use weft_codes::{Code, Matrix, Offer, Offers, Wanted, linear};
 
@@ -75,23 +76,12 @@ fn any_one_more_than_the_global_parities_may_be_lost() {
 
 #[test]
 fn wide_codes_survive_samples_of_what_they_promise() {
-    let mut random = 1u64;
-    // Knuth's multiplier for linear congruences; the high bits are good enough to draw shards by.
-    let mut below = |limit: usize| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize % limit
-    };
+    let mut random = Random(1);
     for spec in ["lrc:96+4+5", "lrc:80+10+10", "lrc:60+4+2", "lrc-uniform:96+4+5", "lrc-uniform:72+4+4"] {
         let code = weft_codes::parse(spec).expect(spec);
         let generator = linear::generator(&*code).expect(spec);
         for _ in 0..50 {
-            let mut lost = Vec::new();
-            while lost.len() < code.shape().tolerance {
-                let shard = below(code.shape().n);
-                if !lost.contains(&shard) {
-                    lost.push(shard);
-                }
-            }
+            let lost = random.distinct(code.shape().n, code.shape().tolerance);
             assert!(decodes(&generator, &lost), "{spec} without {lost:?}");
         }
     }

@@ -1,10 +1,11 @@
 //! The crate through its public face.
 
-mod erasures;
+mod conformance;
 mod golden;
 mod ldpc;
 mod lrc;
 mod plans;
+mod random;
 mod regenerating;
 mod run;
 mod shifts;

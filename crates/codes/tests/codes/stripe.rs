@@ -1,6 +1,6 @@
 //! One encoded stripe in memory, for tests that lose shards of it.
 
-use weft_codes::{Code, Compiled, Content, Executor, Offer, Offers, Plan, Program, reference};
+use weft_codes::{Code, Compiled, Content, Executor, Plan, Program, reference};
 
 /// The stored symbols of one stripe, from made-up data.
 pub struct Stripe {
@@ -64,10 +64,4 @@ pub fn run_on(executor: &Executor, program: &Program, inputs: &[Vec<u8>]) -> Vec
     let compiled = Compiled::new(program.clone()).expect("programs of codes are valid");
     executor.run(&compiled, &inputs, &mut buffers).expect("symbols are equally long");
     outputs
-}
-
-/// Equal offers from all shards but the lost ones (a bit each).
-pub fn offers_without(n: usize, lost: u32) -> Offers {
-    let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
-    Offers((0..n).map(|shard| (lost >> shard & 1 == 0).then_some(offer)).collect())
 }
