@@ -2,6 +2,7 @@
 
 pub mod basic;
 pub mod clay;
+pub mod crs;
 pub mod embr;
 pub mod ldpc;
 pub mod lrc;
@@ -46,6 +47,7 @@ pub fn families() -> &'static [Family] {
         raid6::FAMILY,
         rs::FAMILY,
         rs_vandermonde::FAMILY,
+        crs::FAMILY,
         lrc::FAMILY,
         lrc_uniform::FAMILY,
         embr::FAMILY,

@@ -3,18 +3,25 @@
 
 mod drop_dead;
 mod fuse;
+mod inline;
+mod schedule;
+mod share;
 mod simplify;
 
 pub use drop_dead::drop_dead;
 pub use fuse::fuse;
+pub use inline::inline;
+pub use schedule::schedule;
+pub use share::share;
 pub use simplify::simplify;
 
 use crate::program::Program;
 
-/// All passes, in the order that lets each profit from the one before.
+/// All passes, in the order that lets each profit from the one before: first what multiplies, then what only adds.
 #[must_use]
 pub fn optimise(program: Program) -> Program {
-    simplify(fuse(drop_dead(program)))
+    let simple = simplify(fuse(drop_dead(program)));
+    simplify(schedule(drop_dead(inline(share(simple)))))
 }
 
 #[cfg(test)]

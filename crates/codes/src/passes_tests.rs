@@ -1,4 +1,6 @@
 use super::*;
+use crate::families::rs_vandermonde::isal_vandermonde;
+use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::{Op, SymbolId};
 use proptest::prelude::*;
@@ -61,6 +63,21 @@ proptest! {
     }
 
     #[test]
+    fn share_leaves_the_meaning(program in programs()) {
+        leaves_the_meaning(share, program);
+    }
+
+    #[test]
+    fn inline_leaves_the_meaning(program in programs()) {
+        leaves_the_meaning(inline, program);
+    }
+
+    #[test]
+    fn schedule_leaves_the_meaning(program in programs()) {
+        leaves_the_meaning(schedule, program);
+    }
+
+    #[test]
     fn all_together_leave_the_meaning(program in programs()) {
         leaves_the_meaning(optimise, program);
     }
@@ -79,6 +96,63 @@ fn rows_over_the_same_symbols_become_one_operation() {
     assert_eq!(
         optimise(program).to_string(),
         "3 inputs, 2 outputs, 0 temporaries\no0, o1 = [1 1 1; 1 2 4] * (i0, i1, i2)\n"
+    );
+}
+
+#[test]
+fn what_sums_have_in_common_is_computed_once() {
+    let sum = |from: &[SymbolId], to| Op::Xor { from: from.to_vec(), to };
+    let ops = vec![sum(&[0, 1, 2, 3], 5), sum(&[0, 1, 2], 6), sum(&[1, 2, 4], 7)];
+    let program = Program { input_count: 5, output_count: 3, temporary_count: 0, ops };
+    assert_eq!((program.xor_count(), program.access_count()), (7, 13));
+    let shared = share(program);
+    assert_eq!(
+        shared.to_string(),
+        "5 inputs, 3 outputs, 2 temporaries\n\
+         t0 = i1 + i2\nt1 = i0 + t0\no0 = i3 + t1\no1 = t1\no2 = i4 + t0\n"
+    );
+    assert_eq!((shared.xor_count(), shared.access_count()), (4, 14));
+}
+
+/// Direct, and as compressed by Uezato's XorRePair: encoding and a decoding of ISA-L's 10+4 in bits.
+#[test]
+fn sums_are_shared_as_well_as_in_the_literature() {
+    let bits = |matrix: &Matrix| {
+        Matrix::from_fn(8 * matrix.rows(), 8 * matrix.columns(), |row, column| {
+            gf::mul(matrix.at(row / 8, column / 8), 1 << (column % 8)) >> (row % 8) & 1
+        })
+    };
+    let ones = |matrix: &Matrix| -> usize {
+        (0..matrix.rows()).flat_map(|row| matrix.row(row)).map(|&bit| usize::from(bit)).sum()
+    };
+    let coding = isal_vandermonde(10, 4);
+    let generator = Matrix::identity(10).stack(&coding);
+    let left: Vec<usize> = (0..14).filter(|shard| ![2, 4, 5, 6].contains(shard)).collect();
+    let inverse = generator.select_rows(&left).inverse().expect("10+4 is MDS");
+    let decoding = inverse.select_rows(&[2, 4, 5, 6]);
+    for (matrix, direct, published) in [(coding, 755, 385), (decoding, 1368, 511)] {
+        let matrix = bits(&matrix);
+        assert_eq!(ones(&matrix) - matrix.rows(), direct);
+        let program = Program::from_matrix(&matrix);
+        let (xors, accesses) = (program.xor_count(), program.access_count());
+        println!("{direct} direct, {published} published, {xors} ours with {accesses} accesses");
+        assert!(xors * 100 <= published * 105, "{xors}");
+        assert_eq!(program.to_matrix(), Ok(matrix));
+    }
+}
+
+#[test]
+fn chains_of_sums_become_one() {
+    let ops = vec![
+        Op::Xor { from: vec![0, 1], to: 5 },
+        Op::Xor { from: vec![5, 2], to: 6 },
+        Op::Xor { from: vec![6, 0], to: 3 },
+        Op::Copy { from: 1, to: 4 },
+    ];
+    let program = Program { input_count: 3, output_count: 2, temporary_count: 2, ops };
+    assert_eq!(
+        schedule(drop_dead(inline(program))).to_string(),
+        "3 inputs, 2 outputs, 0 temporaries\no0 = i1 + i2\no1 = i1\n"
     );
 }
 

@@ -1,4 +1,7 @@
 //! Joins operations that read the same symbols, so that the symbols are read once.
+//!
+//! Plain sums are not joined with each other: they take no multiplication, and what they have in common is computed
+//! once by [`super::share`].
 
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
@@ -23,7 +26,16 @@ fn joinable(earlier: &Op, op: &Op) -> bool {
     let (wide, narrow) = (earlier.sources(), op.sources());
     // Below three quarters, reading the narrow one's symbols again costs less than multiplying by zeros.
     let comparable = 4 * narrow.len() >= 3 * wide.len() && narrow.len() > 1;
-    comparable && narrow.iter().all(|source| wide.contains(source))
+    comparable && !(is_sum(earlier) && is_sum(op)) && narrow.iter().all(|source| wide.contains(source))
+}
+
+fn is_sum(op: &Op) -> bool {
+    match op {
+        Op::Copy { .. } | Op::Xor { .. } => true,
+        Op::Dot { to, coefficients, .. } => {
+            to.len() == 1 && coefficients.row(0).iter().all(|&coefficient| coefficient == 1)
+        }
+    }
 }
 
 fn join(earlier: &Op, op: &Op) -> Op {

@@ -141,6 +141,16 @@ claims! {
         repair: |lost| lost.numbers[0] - 1,
         read: |_| 1,
     },
+    crs: Claims {
+        family: "crs",
+        small: || {
+            let counts = ["1+1", "3+1", "4+2", "4+4", "6+3", "2+6", "8+2,w=4", "8+6,w=4", "10+4"];
+            counts.iter().map(|counts| format!("crs:{counts}")).collect()
+        },
+        wide: &["crs:12+4,w=4", "crs:20+6"],
+        repair: all,
+        read: all,
+    },
     msbasic: Claims {
         family: "msbasic",
         small: || [2, 4, 6].map(|k| format!("msbasic:{k}")).to_vec(),
@@ -180,7 +190,8 @@ claims! {
             (true, [k, _, d]) => d * lost.shape.alpha / (d - k + 1),
             _ => lost.shape.native_count,
         },
-        read: all,
+        // Of any one symbol, a helper's share is one symbol.
+        read: |lost| if lost.combines { lost.shape.k } else { lost.shape.native_count },
     },
 }
 
