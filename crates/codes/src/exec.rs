@@ -10,6 +10,7 @@
 //! `exec/arch`.
 
 mod arch;
+mod butterflies;
 mod lower;
 
 use crate::program::{Program, ProgramError};

@@ -16,6 +16,7 @@ mod kernels;
 mod portable;
 mod scratch;
 
+use super::butterflies::{Butterflies, MOST_POINTS};
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
 use scratch::{Pool, Scratch};
@@ -30,12 +31,22 @@ pub(super) const MOST_SUMMANDS: usize = 8;
 /// Programs without temporaries and with up to so many symbols find their pointers on the stack.
 const STACK_SYMBOLS: usize = 48;
 
+/// How a step computes its targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// Each as a combination of all sources.
+    Combination,
+    /// All by a network.
+    Butterflies { is_inverse: bool, is_scaled: bool },
+}
+
 /// Some targets as combinations of some sources, or a run of such.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     sources: Vec<u32>,
     targets: Vec<u32>,
-    /// For each source, a coefficient per target; nothing for a sum.
+    form: Form,
+    /// For each source, a coefficient per target; nothing for a sum; for butterflies their factors, then their scales.
     coefficients: Vec<u8>,
     /// The same as bit matrices for `gf2p8affineqb`.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -54,7 +65,6 @@ impl Step {
     pub(super) fn new(sources: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
-        let id = |&symbol: &SymbolId| u32::try_from(symbol).expect("programs have fewer than 2^32 symbols");
         // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
         let columns = (0..sources.len()).rev();
         let by_source: Vec<u8> =
@@ -62,11 +72,35 @@ impl Step {
         let first_is_sum = coefficients.row(0).iter().all(|&coefficient| coefficient == 1);
         let is_sum = first_is_sum && targets.len() == 1;
         let by_source = if is_sum { Vec::new() } else { by_source };
+        Step::of(sources.iter().rev(), targets, Form::Combination, by_source, first_is_sum)
+    }
+
+    /// `targets = network(sources)`. Panics on a target that is also a source or another target, and on other than as
+    /// many of each as the network has values.
+    pub(super) fn butterflies(sources: &[SymbolId], targets: &[SymbolId], network: &Butterflies) -> Step {
+        let Butterflies { is_inverse, factors, scales } = network;
+        let points = factors.len() + 1;
+        assert!((4..=MOST_POINTS).contains(&points) && points.is_power_of_two(), "there is a kernel for the network");
+        assert_eq!((sources.len(), targets.len()), (points, points), "a network has as many sources as targets");
+        assert!(scales.is_empty() || scales.len() == points, "a scale per value, or none");
+        let form = Form::Butterflies { is_inverse: *is_inverse, is_scaled: !scales.is_empty() };
+        Step::of(sources.iter(), targets, form, [&factors[..], scales].concat(), false)
+    }
+
+    fn of<'a>(
+        sources: impl Iterator<Item = &'a SymbolId>,
+        targets: &[SymbolId],
+        form: Form,
+        coefficients: Vec<u8>,
+        first_is_sum: bool,
+    ) -> Step {
+        let id = |&symbol: &SymbolId| u32::try_from(symbol).expect("programs have fewer than 2^32 symbols");
         let step = Step {
-            sources: sources.iter().rev().map(id).collect(),
+            sources: sources.map(id).collect(),
             targets: targets.iter().map(id).collect(),
-            affine: by_source.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
-            coefficients: by_source,
+            form,
+            affine: coefficients.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
+            coefficients,
             first_is_sum,
             repeat_count: 1,
             is_final: false,
@@ -84,6 +118,7 @@ impl Step {
         let is_same = next.repeat_count == 1
             && follows(&self.targets, &next.targets)
             && follows(&self.sources, &next.sources)
+            && self.form == next.form
             && self.coefficients == next.coefficients
             && self.first_is_sum == next.first_is_sum;
         self.repeat_count += u32::from(is_same);
@@ -209,7 +244,12 @@ struct Kernels {
     sums: [Kernel; MOST_SUMMANDS + 1],
     /// By number of targets less one, then by whether the first is a plain sum.
     combinations: [[Kernel; 2]; MOST_TARGETS],
+    /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
+    butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
 }
+
+/// Networks have 4 or 8 values.
+const NETWORK_SIZES: usize = MOST_POINTS.ilog2() as usize - 1;
 
 /// A set of kernels.
 #[derive(Debug)]
@@ -230,6 +270,10 @@ impl Isa {
     }
 
     fn kernel(&self, step: &Step) -> Kernel {
+        if let Form::Butterflies { is_inverse, is_scaled } = step.form {
+            let size = step.targets.len().ilog2() as usize - 2;
+            return self.kernels.butterflies[size][usize::from(is_inverse)][usize::from(is_scaled)];
+        }
         match step.sources.len() {
             summands if summands <= MOST_SUMMANDS && step.is_sum() => self.kernels.sums[summands],
             _ => self.kernels.combinations[step.targets.len() - 1][usize::from(step.first_is_sum)],

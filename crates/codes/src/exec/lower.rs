@@ -2,6 +2,7 @@
 
 use super::Compiled;
 use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
+use super::butterflies::Butterflies;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 
@@ -53,9 +54,13 @@ fn slice_bytes(program: &Program, steps: &[Step]) -> usize {
     if in_l1 * moved_symbols >= LEAST_STEP_BYTES * step_count { in_l1 } else { share(L2_BYTES) }
 }
 
-/// One step per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones comes first, where kernels expect it.
+/// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
+/// comes first, where kernels expect it.
 fn lower_op(op: &Op) -> Vec<Step> {
     let coefficients = op.coefficients();
+    if let Some(network) = Butterflies::of(&coefficients) {
+        return vec![Step::butterflies(op.sources(), op.targets(), &network)];
+    }
     let mut rows: Vec<usize> = (0..coefficients.rows()).collect();
     let is_sum = |row: usize| coefficients.row(row).iter().all(|&coefficient| coefficient == 1);
     if let Some(sum) = rows.iter().position(|&row| is_sum(row)) {
@@ -78,10 +83,24 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
     let combinations = (1..=MOST_TARGETS)
         .flat_map(|targets| [(MOST_SOURCES, targets, false), (MOST_SOURCES, targets, true), (2, targets, false)]);
     let sums = (0..=MOST_SUMMANDS).map(|sources| (sources, 1, true));
-    sums.chain(combinations).filter_map(|(sources, targets, first_is_sum)| {
-        let coefficients = Matrix::from_fn(targets, sources, |row, column| {
-            if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
-        });
+    let dense = sums.chain(combinations).map(|(sources, targets, first_is_sum)| {
+        Matrix::from_fn(
+            targets,
+            sources,
+            |row, column| {
+                if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
+            },
+        )
+    });
+    let networks = [4, 8].into_iter().flat_map(|points| {
+        [(false, false), (false, true), (true, false), (true, true)].into_iter().map(move |(is_inverse, is_scaled)| {
+            let factors = (1..points).map(|index| (37 * index) as u8).collect();
+            let scales = if is_scaled { (1..=points).map(|index| (29 * index) as u8).collect() } else { Vec::new() };
+            Butterflies { is_inverse, factors, scales }.matrix()
+        })
+    });
+    dense.chain(networks).filter_map(|coefficients| {
+        let (targets, sources) = (coefficients.rows(), coefficients.columns());
         let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
         Compiled::new(Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }).ok()
     })

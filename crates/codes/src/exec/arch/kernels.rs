@@ -198,6 +198,89 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
     }
 }
 
+/// A network of butterflies over `POINTS` values, a vector of each at a time; the factors stay in registers.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step is a network of this form.
+#[inline(always)]
+pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    bytes: usize,
+    stores: Stores,
+) {
+    // SAFETY: ids are in range; vectors lie within `bytes`; a network has a factor less than it has values.
+    unsafe {
+        let mut sources = [std::ptr::null(); POINTS];
+        let mut targets = [std::ptr::null_mut(); POINTS];
+        let mut streams = stores == Stores::Streaming;
+        for point in 0..POINTS {
+            sources[point] = (*symbols.add(step.sources[point] as usize)).cast_const();
+            targets[point] = *symbols.add(step.targets[point] as usize);
+            streams &= is_aligned::<V>(targets[point]);
+        }
+        let mut factors = [V::factor(step, 0); POINTS];
+        for (index, factor) in factors.iter_mut().enumerate().take(POINTS - 1) {
+            *factor = V::factor(step, index);
+        }
+        let mut at = 0;
+        while at < bytes {
+            // The last vector may begin within the one before: writing the same bytes twice does no harm.
+            let start = at.min(bytes - V::BYTES);
+            let mut values = [V::zero(); POINTS];
+            for (point, (value, source)) in values.iter_mut().zip(&sources).enumerate() {
+                *value = V::load(source.add(start));
+                if SCALED && INVERSE {
+                    *value = value.multiply(V::factor(step, POINTS - 1 + point));
+                }
+            }
+            if INVERSE {
+                let mut half = 1;
+                while half < POINTS {
+                    each_butterfly::<POINTS>(half, |block, a, b| {
+                        values[b] = values[b].xor(values[a]);
+                        values[a] = values[a].xor(values[b].multiply(factors[block]));
+                    });
+                    half *= 2;
+                }
+            } else {
+                let mut half = POINTS / 2;
+                while half > 0 {
+                    each_butterfly::<POINTS>(half, |block, a, b| {
+                        let product = values[b].multiply(factors[block]);
+                        values[b] = values[b].xor3(values[a], product);
+                        values[a] = values[a].xor(product);
+                    });
+                    half /= 2;
+                }
+            }
+            for (point, (value, target)) in values.iter_mut().zip(&targets).enumerate() {
+                if SCALED && !INVERSE {
+                    *value = value.multiply(V::factor(step, POINTS - 1 + point));
+                }
+                put(target.add(start), &[*value], streams && start == at);
+            }
+            at += V::BYTES;
+        }
+    }
+}
+
+/// Calls with the number of the block and the indices of both values, for all butterflies of the level whose blocks
+/// have halves of so many values.
+#[inline(always)]
+fn each_butterfly<const POINTS: usize>(half: usize, mut butterfly: impl FnMut(usize, usize, usize)) {
+    let block_count = POINTS / (2 * half);
+    let mut block = 0;
+    while block < block_count {
+        let mut a = block * 2 * half;
+        while a < block * 2 * half + half {
+            butterfly(block_count - 1 + block, a, a + half);
+            a += 1;
+        }
+        block += 1;
+    }
+}
+
 #[inline(always)]
 unsafe fn load<V: Vector, const VECTORS: usize>(
     symbols: *const *mut u8,
@@ -263,6 +346,19 @@ macro_rules! entry_points {
                 unsafe { kernels::combine::<$vector, TARGETS, VECTORS, SUM>(step, symbols, bytes, stores) }
             }
 
+            /// # Safety
+            /// As [`kernels::butterflies`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn butterflies<const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
+                step: &Step,
+                symbols: *const *mut u8,
+                bytes: usize,
+                stores: Stores,
+            ) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::butterflies::<$vector, POINTS, INVERSE, SCALED>(step, symbols, bytes, stores) }
+            }
+
             const VECTORS: [usize; $crate::exec::arch::MOST_TARGETS] = [$($vectors),*];
             Kernels {
                 sums: [
@@ -283,6 +379,16 @@ macro_rules! entry_points {
                     [combine::<4, { VECTORS[3] }, false>, combine::<4, { VECTORS[3] }, true>],
                     [combine::<5, { VECTORS[4] }, false>, combine::<5, { VECTORS[4] }, true>],
                     [combine::<6, { VECTORS[5] }, false>, combine::<6, { VECTORS[5] }, true>],
+                ],
+                butterflies: [
+                    [
+                        [butterflies::<4, false, false>, butterflies::<4, false, true>],
+                        [butterflies::<4, true, false>, butterflies::<4, true, true>],
+                    ],
+                    [
+                        [butterflies::<8, false, false>, butterflies::<8, false, true>],
+                        [butterflies::<8, true, false>, butterflies::<8, true, true>],
+                    ],
                 ],
             }
         };

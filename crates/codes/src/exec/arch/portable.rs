@@ -1,7 +1,7 @@
 //! Plain Rust for every machine, and the oracle of the other kernels: one table look-up per byte.
 
-use super::{Isa, Kernel, Kernels, MOST_SUMMANDS, MOST_TARGETS, Step, Stores};
-use crate::gf::MUL;
+use super::{Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores};
+use crate::gf::{MUL, mul};
 use std::slice;
 
 pub(super) const ISA: Isa = isa("portable", kernel);
@@ -11,13 +11,21 @@ pub(super) const ISA: Isa = isa("portable", kernel);
 pub(super) const ERRING_ISA: Isa = isa("erring", erring_kernel);
 
 const fn isa(name: &'static str, kernel: Kernel) -> Isa {
-    let kernels = Kernels { sums: [kernel; MOST_SUMMANDS + 1], combinations: [[kernel; 2]; MOST_TARGETS] };
+    let kernels = Kernels {
+        sums: [kernel; MOST_SUMMANDS + 1],
+        combinations: [[kernel; 2]; MOST_TARGETS],
+        butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
+    };
     Isa { name, is_available: || true, least_bytes: 0, kernels, fence: || () }
 }
 
 /// # Safety
 /// As [`super::Kernel`] says.
 unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) {
+    if let Form::Butterflies { is_inverse, .. } = step.form {
+        // SAFETY: the caller's promises are passed on.
+        return unsafe { butterflies(step, is_inverse, symbols, bytes) };
+    }
     // SAFETY: ids are in range.
     let start = |id: u32| unsafe { *symbols.add(id as usize) };
     for (row, &target) in step.targets.iter().enumerate() {
@@ -37,6 +45,51 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
                 let products = &MUL[coefficient as usize];
                 target.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
             }
+        }
+    }
+}
+
+/// # Safety
+/// As [`super::Kernel`] says; the step is a network.
+unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, bytes: usize) {
+    let points = step.targets.len();
+    let (factors, scales) = step.coefficients.split_at(points - 1);
+    let levels = points.ilog2();
+    let scale =
+        |values: &mut [u8]| values.iter_mut().zip(scales).for_each(|(value, &scale)| *value = mul(*value, scale));
+    for at in 0..bytes {
+        let mut values = [0; MOST_POINTS];
+        let values = &mut values[..points];
+        for (value, &source) in values.iter_mut().zip(&step.sources) {
+            // SAFETY: ids are in range, and sources are valid for `bytes` bytes.
+            *value = unsafe { *(*symbols.add(source as usize)).add(at) };
+        }
+        if is_inverse {
+            scale(values);
+        }
+        for level in 0..levels {
+            let half = if is_inverse { 1 << level } else { points >> (level + 1) };
+            let block_count = points / (2 * half);
+            for (block, values) in values.chunks_exact_mut(2 * half).enumerate() {
+                let factor = factors[block_count - 1 + block];
+                let (a, b) = values.split_at_mut(half);
+                for (a, b) in a.iter_mut().zip(b) {
+                    if is_inverse {
+                        *b ^= *a;
+                        *a ^= mul(*b, factor);
+                    } else {
+                        *a ^= mul(*b, factor);
+                        *b ^= *a;
+                    }
+                }
+            }
+        }
+        if !is_inverse {
+            scale(values);
+        }
+        for (value, &target) in values.iter().zip(&step.targets) {
+            // SAFETY: ids are in range, and targets are valid for writing `bytes` bytes.
+            unsafe { *(*symbols.add(target as usize)).add(at) = *value };
         }
     }
 }

@@ -1,0 +1,109 @@
+//! Dot products that are networks of butterflies: n log n products instead of n^2.
+//!
+//! The additive Fourier transforms of Lin, Chung and Han ("Novel polynomial basis and its application to Reed-Solomon
+//! erasure codes", 2014, section 4) consist of such networks. A program does not say so: it has dot products, and the
+//! executor finds what can be run faster.
+//!
+//! A network over 2^l values has l levels. A block of values is two halves `a` and `b`; a butterfly with the block's
+//! factor `f` takes a value of each half to `a' = a + f b`, `b' = a' + b`, or, in an inverse network, to `b' = a + b`,
+//! `a' = a + f b'`. Networks begin with the one block of all values and go on in both halves; inverse networks end with it.
+//! The outputs of a network, the inputs of an inverse one, may be scaled.
+
+use crate::gf;
+use crate::matrix::Matrix;
+
+/// Most values of a network: with as many factors and temporaries they fill 32 registers.
+pub(super) const MOST_POINTS: usize = 8;
+
+/// A network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Butterflies {
+    pub(super) is_inverse: bool,
+    /// One per block: the block of all values, then its halves, then theirs.
+    pub(super) factors: Vec<u8>,
+    /// One per value; empty where all are 1.
+    pub(super) scales: Vec<u8>,
+}
+
+impl Butterflies {
+    /// The network that computes the product with this matrix, if there is one, and it is worth it.
+    pub(super) fn of(matrix: &Matrix) -> Option<Butterflies> {
+        let size = matrix.rows();
+        // Two by two, butterflies save a product and cost a sum.
+        if size != matrix.columns() || !size.is_power_of_two() || !(4..=MOST_POINTS).contains(&size) {
+            return None;
+        }
+        [false, true].into_iter().find_map(|is_inverse| Butterflies::find(matrix, is_inverse))
+    }
+
+    /// The matrix that the network computes the product with.
+    pub(super) fn matrix(&self) -> Matrix {
+        self.block_matrix(0, 0, self.factors.len() + 1)
+    }
+
+    /// The matrix of a block, from its number, first value and size.
+    fn block_matrix(&self, block: usize, first: usize, size: usize) -> Matrix {
+        let half = size / 2;
+        if half == 0 {
+            return Matrix::from_fn(1, 1, |_, _| self.scales.get(first).copied().unwrap_or(1));
+        }
+        let a = self.block_matrix(2 * block + 1, first, half);
+        let b = self.block_matrix(2 * block + 2, first + half, half);
+        let factor = self.factors[block];
+        Matrix::from_fn(size, size, |row, column| {
+            let (part, times) = match (self.is_inverse, row < half, column < half) {
+                (false, true, true) => (&a, 1),
+                (false, true, false) => (&a, factor),
+                (false, false, true) => (&b, 1),
+                (false, false, false) => (&b, factor ^ 1),
+                (true, true, true) => (&a, factor ^ 1),
+                (true, true, false) => (&b, factor),
+                (true, false, true) => (&a, 1),
+                (true, false, false) => (&b, 1),
+            };
+            gf::mul(part.at(row % half, column % half), times)
+        })
+    }
+
+    fn find(matrix: &Matrix, is_inverse: bool) -> Option<Butterflies> {
+        let size = matrix.rows();
+        let mut network = Butterflies { is_inverse, factors: vec![0; size - 1], scales: vec![0; size] };
+        network.fill(matrix, 0, 0)?;
+        if network.scales.iter().all(|&scale| scale == 1) {
+            network.scales.clear();
+        }
+        Some(network)
+    }
+
+    /// Fills in what concerns one block, the reverse of [`Butterflies::block_matrix`]; `None` if there is no such network.
+    fn fill(&mut self, matrix: &Matrix, block: usize, first: usize) -> Option<()> {
+        let half = matrix.rows() / 2;
+        if half == 0 {
+            self.scales[first] = matrix.at(0, 0);
+            return (matrix.at(0, 0) != 0).then_some(());
+        }
+        let part = |row: usize, column: usize| Matrix::from_fn(half, half, |r, c| matrix.at(row + r, column + c));
+        let times = |part: &Matrix, factor| Matrix::from_fn(half, half, |r, c| gf::mul(part.at(r, c), factor));
+        let [top_left, top_right] = [part(0, 0), part(0, half)];
+        let [bottom_left, bottom_right] = [part(half, 0), part(half, half)];
+        let (whole, [a, b]) = match self.is_inverse {
+            false => (&top_left, [&top_left, &bottom_left]),
+            true => (&bottom_right, [&bottom_left, &bottom_right]),
+        };
+        let column = (0..half).find(|&column| whole.at(0, column) != 0)?;
+        let factor = gf::divide(top_right.at(0, column), whole.at(0, column))?;
+        let is_network = top_right == times(whole, factor)
+            && match self.is_inverse {
+                false => bottom_right == times(b, factor ^ 1),
+                true => top_left == times(a, factor ^ 1),
+            };
+        self.factors[block] = factor;
+        is_network.then_some(())?;
+        self.fill(a, 2 * block + 1, first)?;
+        self.fill(b, 2 * block + 2, first + half)
+    }
+}
+
+#[cfg(test)]
+#[path = "butterflies_tests.rs"]
+mod tests;
