@@ -11,6 +11,9 @@ fn main() {
     let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let defaults = ["rs:4+2", "rs:8+4", "rs:10+4"].map(str::to_owned);
     let specs = if named.is_empty() { defaults.to_vec() } else { named };
+    // The portable kernels are for comparison, not for speed.
+    let executors: Vec<Executor> =
+        Executor::all().into_iter().filter(|executor| executor.name() != "portable").collect();
     let start = Instant::now();
     let mut memory = Memory::new();
     let columns: String = ["encode", "decode", "repair", "copy"].map(|name| format!("{name:>16}")).concat();
@@ -23,7 +26,7 @@ fn main() {
                 continue;
             }
         };
-        for (executor, place) in Executor::all().iter().flat_map(|executor| PLACES.map(|place| (executor, place))) {
+        for (executor, place) in executors.iter().flat_map(|executor| PLACES.map(|place| (executor, place))) {
             let label = format!("{spec} {} {}", executor.name(), place.name);
             match measure::code(&*code, executor, &place, Effort::default(), &mut memory, &|| start.elapsed()) {
                 Ok(speeds) => {

@@ -11,6 +11,8 @@
 //! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
 //! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
 
+mod transform;
+
 use super::Family;
 use super::parameters::{Problem, data_and_parity, require};
 use crate::code::Code;
@@ -34,7 +36,12 @@ const MOST_SHARDS: usize = 256;
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (k, m) = data_and_parity(parameters)?;
     check_counts(k, m)?;
-    Ok(Arc::new(LinearCode::systematic_mds(format!("rs:{k}+{m}"), &normalised_cauchy(k, m))))
+    let spec = format!("rs:{k}+{m}");
+    let transform = transform::encode(k, m);
+    if transform::cost_products(&transform) < k * m {
+        return Ok(Arc::new(LinearCode::systematic(spec, k, 1, m, Vec::new(), transform)));
+    }
+    Ok(Arc::new(LinearCode::systematic_mds(spec, &normalised_cauchy(k, m))))
 }
 
 /// Refuses counts that no Reed-Solomon code over GF(2^8) has.
@@ -47,8 +54,13 @@ pub(super) fn check_counts(k: usize, m: usize) -> Result<(), Problem> {
 /// The coding matrix of `rs:k+m`: `m` rows, `k` columns; needs `k + m <= 256`.
 #[must_use]
 pub fn normalised_cauchy(k: usize, m: usize) -> Matrix {
-    let cauchy = isal_cauchy(k, m);
-    Matrix::from_fn(m, k, |row, column| gf::divide(cauchy.at(row, column), cauchy.at(0, column)).unwrap_or(0))
+    assert!(k + m <= MOST_SHARDS, "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together");
+    Matrix::from_fn(m, k, |row, column| coefficient(k, row, column))
+}
+
+/// One element of [`normalised_cauchy`].
+fn coefficient(k: usize, row: usize, column: usize) -> u8 {
+    gf::divide((k ^ column) as u8, ((k + row) ^ column) as u8).unwrap_or(0)
 }
 
 /// The coding rows of ISA-L's `gf_gen_cauchy1_matrix`: `1 / ((k + r) ^ j)`; needs `k + m <= 256`.
