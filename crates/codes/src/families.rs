@@ -7,8 +7,11 @@ pub mod embr;
 pub mod ldpc;
 pub mod lrc;
 pub mod lrc_uniform;
+pub mod mbr;
 pub mod msbasic;
+pub mod msr;
 mod parameters;
+mod product_matrix;
 pub mod raid5;
 pub mod raid6;
 pub mod replica;
@@ -54,6 +57,8 @@ pub fn families() -> &'static [Family] {
         msbasic::FAMILY,
         basic::FAMILY,
         clay::FAMILY,
+        msr::FAMILY,
+        mbr::FAMILY,
         ldpc::FAMILY,
     ]
 }

@@ -196,8 +196,9 @@ pub fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), Plan
     }
 }
 
+/// Is it an MDS code with one symbol per shard? (Of those with more, some wanted symbols may take less than k shards.)
 fn is_mds(shape: &Shape) -> bool {
-    shape.native_count == shape.k * shape.alpha && shape.tolerance + shape.k == shape.n
+    shape.alpha == 1 && shape.native_count == shape.k && shape.tolerance + shape.k == shape.n
 }
 
 /// The error of a question without an answer; `determined` says of each wanted symbol in turn whether it can be had.

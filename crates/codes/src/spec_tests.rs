@@ -58,6 +58,24 @@ fn the_impossible_is_refused_with_its_mend() {
             "embr:n=4,k=4",
             r#""embr:n=4,k=4" is impossible: of 4 shards, 1 to 3 can be enough, not 4; choose e.g. embr:n=6,k=4"#,
         ),
+        ("clay:4+1", r#""clay:4+1" is impossible: with 1 parity nothing is gained over raid5:5; choose e.g. clay:4+2"#),
+        (
+            "clay:40+2",
+            r#""clay:40+2" is impossible: 2^21 symbols per cell are needed, more than 1024; choose e.g. clay:4+2"#,
+        ),
+        (
+            "msr:10+4,d=13",
+            r#""msr:10+4,d=13" is impossible: a product matrix needs 2 * 10 - 2 helpers at least, not 13; see clay:10+4; choose e.g. msr:4+4,d=7"#,
+        ),
+        (
+            "msr:4+4,d=8",
+            r#""msr:4+4,d=8" is impossible: a lost shard has 7 helpers at most, not 8; choose e.g. msr:4+4,d=7"#,
+        ),
+        (
+            "mbr:4+4,d=3",
+            r#""mbr:4+4,d=3" is impossible: a lost shard has 4 to 7 helpers, not 3; choose e.g. mbr:4+4,d=5"#,
+        ),
+        ("mbr:4+4", r#""mbr:4+4" is not written as mbr:data+parity,d=helpers; write e.g. mbr:4+4,d=5"#),
         ("embr:4,3", r#""embr:4,3" is not written as embr:n=shards,k=enough; write e.g. embr:n=6,k=4"#),
         (
             "rs-vandermonde:22+4",

@@ -127,6 +127,11 @@ impl Clay {
         }
     }
 
+    /// Is the node at home in the plane, `x = z_y`?
+    fn is_at_home(&self, node: usize, plane: usize) -> bool {
+        self.partner(node, plane).is_none()
+    }
+
     /// Node and plane of the partner; `None` for a symbol that is not coupled.
     fn partner(&self, node: usize, plane: usize) -> Option<(usize, usize)> {
         let (x, y) = (node % self.q, node / self.q);
@@ -150,18 +155,22 @@ impl Clay {
     fn cheapest(&self, wanted: &[Place], have: &Offers, left_out: &[usize]) -> Option<Draft<'_>> {
         let is_offered = |shard: usize| have.0[shard].is_some() && !left_out.contains(&shard);
         let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| is_offered(shard)).collect();
-        let mut lost: Vec<usize> = wanted.iter().map(|&(shard, _)| shard).filter(|&s| !is_offered(s)).collect();
-        lost.dedup();
+        let lost: Vec<Place> = wanted.iter().copied().filter(|&(shard, _)| !is_offered(shard)).collect();
         if lost.is_empty() {
             return Some(Draft::new(self, Sources::plain(self, &offered), wanted));
         }
         if offered.len() < self.shape.k {
             return None;
         }
-        [Sources::fewest_shards(self, &offered, wanted, have), Sources::fewest_planes(self, &offered, &lost, have)]
-            .map(|sources| Draft::new(self, sources, wanted))
-            .into_iter()
-            .min_by_key(|draft| have.price(&draft.reads()))
+        let mut sources = vec![
+            Sources::fewest_shards(self, &offered, wanted, have),
+            Sources::fewest_planes(self, &offered, &lost, have),
+        ];
+        if lost.len() < self.shape.alpha / self.q {
+            sources.push(Sources::fewest_partners(self, &offered, &lost, have));
+        }
+        let drafts = sources.into_iter().map(|sources| Draft::new(self, sources, wanted));
+        drafts.min_by_key(|draft| have.price(&draft.reads()))
     }
 
     /// Nothing costs less than this: `symbol_count` symbols, at the lowest price.

@@ -168,6 +168,39 @@ claims! {
         repair: share_of_each,
         read: share_of_each,
     },
+    msr: Claims {
+        family: "msr",
+        small: || {
+            let counts =
+                ["2+1,d=2", "2+2,d=2", "2+2,d=3", "3+2,d=4", "3+3,d=4", "3+3,d=5", "4+3,d=6", "4+4,d=6", "4+4,d=7"];
+            counts.iter().map(|counts| format!("msr:{counts}")).collect()
+        },
+        wide: &["msr:8+8,d=14", "msr:6+7,d=12"],
+        repair: |lost| match (lost.combines, lost.numbers) {
+            (true, [_, _, d]) => *d,
+            _ => lost.shape.native_count,
+        },
+        read: |lost| match (lost.combines, lost.numbers) {
+            (true, [k, ..]) => *k,
+            _ => lost.shape.native_count,
+        },
+    },
+    mbr: Claims {
+        family: "mbr",
+        small: || {
+            let of = |n: usize| {
+                (1..n).flat_map(move |k| (k..n).map(move |d| format!("mbr:{k}+{},d={d}", n - k)))
+            };
+            // Where 10 symbols are few enough for brute force, it may find a mixture of whole shards and single symbols.
+            (2..=7).flat_map(of).filter(|spec| spec != "mbr:2+3,d=2").collect()
+        },
+        wide: &["mbr:4+8,d=6", "mbr:8+4,d=9"],
+        repair: |lost| match (lost.combines, lost.numbers) {
+            (true, [_, _, d]) => *d,
+            _ => lost.shape.native_count,
+        },
+        read: |lost| if lost.combines { lost.numbers[0] } else { lost.shape.native_count },
+    },
     ldpc: Claims {
         family: "ldpc",
         small: || {

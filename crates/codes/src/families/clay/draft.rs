@@ -9,6 +9,7 @@ use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use std::cmp::Reverse;
 
 /// The coupling `g`; its square must not be 1, or pairs of symbols would not determine each other.
 const COUPLING: u8 = 2;
@@ -61,16 +62,29 @@ impl Sources {
         Sources { is_known, is_decoded }
     }
 
-    /// All that is offered; decoded are the columns of what is lost, as far as they can be.
-    pub(super) fn fewest_planes(clay: &Clay, offered: &[usize], lost: &[usize], have: &Offers) -> Sources {
+    /// All that is offered; decoded are the columns of what is lost, as far as they can be. Whole shards take the
+    /// fewest planes so.
+    pub(super) fn fewest_planes(clay: &Clay, offered: &[usize], lost: &[Place], have: &Offers) -> Sources {
+        let is_in_lost_column = |node: usize| lost.iter().any(|&(shard, _)| clay.node(shard) / clay.q == node / clay.q);
+        Sources::decoding(clay, offered, have, is_in_lost_column)
+    }
+
+    /// All that is offered; decoded are nodes not at home in the planes of what is lost, as far as they can be: each of
+    /// these would add a partner. Few symbols take the fewest others so.
+    pub(super) fn fewest_partners(clay: &Clay, offered: &[usize], lost: &[Place], have: &Offers) -> Sources {
+        let is_never_at_home = |node: usize| lost.iter().all(|&(_, plane)| !clay.is_at_home(node, plane));
+        Sources::decoding(clay, offered, have, is_never_at_home)
+    }
+
+    /// All that is offered; decoded are what is not, then what is preferred, then what is dearest.
+    fn decoding(clay: &Clay, offered: &[usize], have: &Offers, is_preferred: impl Fn(usize) -> bool) -> Sources {
         let Sources { is_known, .. } = Sources::plain(clay, offered);
-        let is_in_lost_column = |node: usize| lost.iter().any(|&shard| clay.node(shard) / clay.q == node / clay.q);
         let price = |node| {
             let offer = clay.shard(node).and_then(|shard| have.0[shard]);
             offer.map_or(0, |offer| offer.symbol_price)
         };
         let mut nodes: Vec<usize> = (0..clay.node_count()).collect();
-        nodes.sort_by_key(|&node| (is_known[node], !is_in_lost_column(node), std::cmp::Reverse(price(node))));
+        nodes.sort_by_cached_key(|&node| (is_known[node], !is_preferred(node), Reverse(price(node))));
         let mut is_decoded = vec![false; nodes.len()];
         nodes[..clay.q].iter().for_each(|&node| is_decoded[node] = true);
         Sources { is_known, is_decoded }

@@ -1,0 +1,249 @@
+//! Product-matrix MSR codes: MDS, and a lost shard is regenerated from one symbol of each of `d` helpers.
+//!
+//! Construction (Rashmi, Shah, Kumar: Optimal exact-regenerating codes for distributed storage at the MSR and MBR
+//! points via a product-matrix construction, 2011, section V) over GF(2^8), for `d = 2 alpha`, `k = alpha + 1`:
+//!
+//! ```text
+//! M = [S1; S2]                                    two symmetric alpha x alpha matrices
+//! phi_i = (1, x_i, ..., x_i^(alpha-1))            l_i = x_i^alpha + c x_i, all different
+//! shard i stores phi_i^T S1 + l_i phi_i^T S2
+//! ```
+//!
+//! `c` is the least number for which so many elements have different `l`; the points `x_i` are those elements in order,
+//! each the first of its `l`. Any `d` vectors `(phi_i, l_i phi_i)` are independent, as these are values of a basis of
+//! all polynomials of degree below `d`. Larger `d` by shortening: with `s = d - 2k + 2`, take the code of `k + s` data
+//! shards of which the first `s` hold zeros and are not stored. So `alpha = d - k + 1`, always.
+//!
+//! What is stored is `U_ij = (phi_i^T S1 + l_i phi_i^T S2) phi_j`: by data shard `i` for all other data shards `j` (those
+//! not stored first), where they are the native symbols; by a parity for all data shards `j` but the last. That makes
+//! encoding sparse: for pairs of data shards `U_ij` and `U_ji` give the products with `S1` and `S2`, so with
+//! `phi_p = sum of a_i phi_i` over the data shards `i` but `j`
+//!
+//! ```text
+//! U_pj = sum of a_i ((l_j + l_p) U_ij + (l_i + l_p) U_ji) / (l_i + l_j)       d symbols instead of alpha k
+//! ```
+//!
+//! and it makes the repair of a data shard a matter of plain reads: what helper `h` contributes to `f` is `U_hf`, which
+//! it stores, but for the last data shard and for parities, where helpers have to combine. Repair reads `d` symbols,
+//! `d / alpha` shards. Costs: encoding multiplies `2 alpha / k` times as often as `rs` does.
+//!
+//! ```
+//! use weft_codes::{Offer, Offers, Wanted};
+//!
+//! let code = weft_codes::parse("msr:4+4,d=7")?;
+//! assert_eq!(code.shape().alpha, 4);
+//! let offer = Offer { combines: true, request_price: 0, symbol_price: 1 };
+//! let have = Offers((0..8).map(|shard| (shard != 7).then_some(offer)).collect());
+//! assert_eq!(code.plan(&Wanted::Shards(vec![7]), &have)?.reads.len(), 7);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use super::parameters::{Problem, data_and_parity, named_count, require};
+use super::product_matrix::{self, ProductMatrix, in_basis, powers};
+use super::{Family, rs};
+use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
+use crate::matrix::Matrix;
+use crate::program::{Op, Program, SymbolId};
+use crate::{gf, linear, passes};
+use std::sync::{Arc, OnceLock};
+
+pub(super) const FAMILY: Family = Family {
+    name: "msr",
+    syntax: "msr:data+parity,d=helpers",
+    example: "msr:4+4,d=7",
+    description: "product matrix, MDS: any `parity` shards may be lost, repair takes 1/(d-k+1) of each of d helpers",
+    source: "Rashmi, Shah, Kumar: Optimal exact-regenerating codes via a product-matrix construction (2011)",
+    build,
+};
+
+/// Dense matrices of so many native symbols are still quick to invert.
+const MOST_NATIVES: usize = 512;
+
+fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
+    let (counts, d) = parameters.split_once(',').ok_or(Problem::Syntax)?;
+    let ((k, m), d) = (data_and_parity(counts)?, named_count(d, "d")?);
+    rs::check_counts(k, m)?;
+    require(k >= 2, || "at least 2 data shards are needed, one is only copied".to_owned())?;
+    let n = k + m;
+    require(d < n, || format!("a lost shard has {} helpers at most, not {d}", n - 1))?;
+    require(d >= 2 * k - 2, || {
+        format!("a product matrix needs 2 * {k} - 2 helpers at least, not {d}; see clay:{k}+{m}")
+    })?;
+    let alpha = d + 1 - k;
+    require(k * alpha <= MOST_NATIVES, || format!("{} native symbols are more than {MOST_NATIVES}", k * alpha))?;
+    let points = points(n + alpha + 1 - k, alpha).ok_or_else(|| {
+        Problem::Impossible(format!("GF(2^8) has not as many points as {n} shards with {d} helpers need"))
+    })?;
+    Ok(Arc::new(Msr::new(k, m, d, &points)))
+}
+
+/// A point of a shard: its element and its `l`.
+type Point = (u8, u8);
+
+/// So many points with different `l`.
+fn points(count: usize, alpha: usize) -> Option<Vec<Point>> {
+    (0..=u8::MAX).find_map(|c| {
+        let mut points: Vec<Point> = Vec::new();
+        for x in 0..=u8::MAX {
+            let l = gf::mul(powers(x, alpha)[alpha - 1], x) ^ gf::mul(c, x);
+            if points.iter().all(|point| point.1 != l) {
+                points.push((x, l));
+            }
+        }
+        points.truncate(count);
+        (points.len() == count).then_some(points)
+    })
+}
+
+struct Msr {
+    spec: String,
+    shape: Shape,
+    d: usize,
+    /// Shards not stored, ahead of all others.
+    zero_count: usize,
+    /// By shard, with those not stored.
+    points: Vec<Point>,
+    encode: Program,
+    generator: OnceLock<Matrix>,
+}
+
+impl Msr {
+    fn new(k: usize, m: usize, d: usize, points: &[Point]) -> Msr {
+        let (n, alpha) = (k + m, d + 1 - k);
+        let native_count = k * alpha;
+        let content = |symbol| if symbol < native_count { Content::Native(symbol) } else { Content::Coded };
+        let shape = Shape {
+            n,
+            k,
+            alpha,
+            native_count,
+            symbol_alignment_bytes: 1,
+            tolerance: m,
+            contents: (0..n * alpha).map(content).collect(),
+            groups: Vec::new(),
+        };
+        let mut msr = Msr {
+            spec: format!("msr:{k}+{m},d={d}"),
+            shape,
+            d,
+            zero_count: alpha + 1 - k,
+            points: points.to_vec(),
+            encode: Program { input_count: 0, output_count: 0, temporary_count: 0, ops: Vec::new() },
+            generator: OnceLock::new(),
+        };
+        msr.encode = msr.encoding();
+        msr
+    }
+
+    /// Data shards, with those not stored; they come first.
+    fn data_count(&self) -> usize {
+        self.shape.alpha + 1
+    }
+
+    fn phi(&self, index: usize) -> Vec<u8> {
+        powers(self.points[index].0, self.shape.alpha)
+    }
+
+    /// With whose directions the shard is stored (both counted with those not stored).
+    fn directions(&self, index: usize) -> Vec<usize> {
+        let is_stored = |&other: &usize| other != index.min(self.data_count() - 1);
+        (0..self.data_count()).filter(is_stored).collect()
+    }
+
+    fn basis(&self, indices: &[usize]) -> Matrix {
+        Matrix::from_fn(indices.len(), self.shape.alpha, |row, column| self.phi(indices[row])[column])
+    }
+
+    /// For each direction all parities at once, since they read the same symbols.
+    fn encoding(&self) -> Program {
+        let Shape { n, k, alpha, native_count, .. } = self.shape;
+        let (zeros, data) = (self.zero_count, self.data_count());
+        let l = |index: usize| self.points[index].1;
+        // The native symbol U_ij; none where shard i holds zeros.
+        let native = |i: usize, j: usize| -> Option<SymbolId> {
+            let sub = if j < i { j } else { j - 1 };
+            Some(i.checked_sub(zeros)? * alpha + sub)
+        };
+        let parities: Vec<usize> = (data..n + zeros).collect();
+        let op = |(sub, j): (usize, usize)| {
+            let others: Vec<usize> = (0..data).filter(|&i| i != j).collect();
+            let basis = self.basis(&others);
+            let inverse = basis.inverse().expect("rows of a Vandermonde matrix with distinct points are independent");
+            let combinations = self.basis(&parities).multiply(&inverse);
+            let mut from = Vec::new();
+            let mut columns: Vec<Vec<u8>> = Vec::new();
+            for (column, &i) in others.iter().enumerate() {
+                let quotient = |row: usize, l_of_other: u8| {
+                    let factor = gf::divide(l_of_other ^ l(parities[row]), l(i) ^ l(j)).unwrap_or(0);
+                    gf::mul(combinations.at(row, column), factor)
+                };
+                for (symbol, l_of_other) in [(native(i, j), l(j)), (native(j, i), l(i))] {
+                    if let Some(symbol) = symbol {
+                        from.push(symbol);
+                        columns.push((0..parities.len()).map(|row| quotient(row, l_of_other)).collect());
+                    }
+                }
+            }
+            let to = (0..n - k).map(|parity| native_count + parity * alpha + sub).collect();
+            let coefficients = Matrix::from_fn(parities.len(), from.len(), |row, column| columns[column][row]);
+            Op::Dot { from, to, coefficients }
+        };
+        let ops = self.directions(data).into_iter().enumerate().map(op).collect();
+        passes::simplify(Program { input_count: native_count, output_count: (n - k) * alpha, temporary_count: 0, ops })
+    }
+}
+
+impl ProductMatrix for Msr {
+    fn helper_count(&self) -> usize {
+        self.d
+    }
+
+    fn generator(&self) -> &Matrix {
+        self.generator.get_or_init(|| linear::generator(self).expect("the encode program is valid"))
+    }
+
+    fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)> {
+        let directions = self.directions(helper + self.zero_count);
+        let lost = lost + self.zero_count;
+        if let Some(sub) = directions.iter().position(|&direction| direction == lost) {
+            return vec![(sub, 1)];
+        }
+        let coefficients = in_basis(&self.phi(lost), &self.basis(&directions));
+        coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()
+    }
+
+    /// Helpers give (phi_h, l_h phi_h) (S1 phi_f; S2 phi_f), wanted are (phi_j, l_f phi_j) (S1 phi_f; S2 phi_f).
+    fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
+        let (alpha, zeros) = (self.shape.alpha, self.zero_count);
+        let psi = |phi_of: usize, l_of: usize, column: usize| {
+            let phi = self.phi(phi_of);
+            if column < alpha { phi[column] } else { gf::mul(phi[column - alpha], self.points[l_of].1) }
+        };
+        // Shards that are not stored contribute zeros.
+        let all: Vec<usize> = (0..zeros).chain(helpers.iter().map(|helper| helper + zeros)).collect();
+        let given = Matrix::from_fn(2 * alpha, 2 * alpha, |row, column| psi(all[row], all[row], column));
+        let inverse = given.inverse().expect("any d shards contribute independently");
+        let directions = self.directions(lost + zeros);
+        let wanted = Matrix::from_fn(alpha, 2 * alpha, |row, column| psi(directions[row], lost + zeros, column));
+        let stored: Vec<usize> = (zeros..all.len()).collect();
+        wanted.multiply(&inverse).select_columns(&stored)
+    }
+}
+
+impl Code for Msr {
+    fn spec(&self) -> &str {
+        &self.spec
+    }
+
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn encode(&self) -> &Program {
+        &self.encode
+    }
+
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+        product_matrix::plan(self, wanted, have)
+    }
+}
