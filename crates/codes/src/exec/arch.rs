@@ -16,6 +16,7 @@ mod kernels;
 mod portable;
 mod scratch;
 
+use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
@@ -306,24 +307,29 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps; `stores` is for targets that no step reads. `isa` is one of [`available`]. Panics unless counts fit
-/// and all symbols have `symbol_bytes` bytes.
+/// Runs the steps; targets that no step reads are stored as `stores` says for so many bytes of inputs and outputs.
+/// `isa` is one of [`available`].
+///
+/// # Errors
+/// Counts or lengths do not fit; nothing was written.
 pub(super) fn run(
     isa: &Isa,
     steps: &Steps,
     inputs: &[&[u8]],
     outputs: &mut [&mut [u8]],
-    symbol_bytes: usize,
-    stores: Stores,
-) {
-    assert_eq!((inputs.len(), outputs.len()), (steps.input_count, steps.output_count), "counts fit");
-    assert!(inputs.iter().all(|input| input.len() == symbol_bytes), "inputs are equally long");
-    assert!(outputs.iter().all(|output| output.len() == symbol_bytes), "outputs are equally long");
+    stores: fn(given_bytes: usize) -> Stores,
+) -> Result<(), RunError> {
+    let symbol_bytes = check(steps, inputs, outputs)?;
     if symbol_bytes == 0 {
-        return;
+        return Ok(());
     }
+    let stores = stores(symbol_bytes.saturating_mul(inputs.len() + outputs.len()));
     // Even slices, so that the last one is not a short rest.
-    let slice_bytes = symbol_bytes.div_ceil(symbol_bytes.div_ceil(steps.slice_bytes)).next_multiple_of(LINE_BYTES);
+    let slice_bytes = match symbol_bytes <= steps.slice_bytes {
+        true => symbol_bytes,
+        false => symbol_bytes.div_ceil(symbol_bytes.div_ceil(steps.slice_bytes)),
+    };
+    let slice_bytes = slice_bytes.next_multiple_of(LINE_BYTES);
     // Exposed, because a run over contiguous symbols goes from one into the next.
     let inputs = inputs.iter().map(|input| ptr::with_exposed_provenance_mut(input.as_ptr().expose_provenance()));
     let outputs =
@@ -335,7 +341,7 @@ pub(super) fn run(
         symbols.iter_mut().zip(given).for_each(|(symbol, start)| *symbol = start);
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
         unsafe { run_slices(isa, steps, &mut symbols[..steps.symbol_count()], &[], slice_bytes, symbol_bytes, stores) }
-        return;
+        return Ok(());
     }
     let mut scratch = steps.pool.take();
     let Scratch { symbols, contiguous_counts, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
@@ -346,6 +352,29 @@ pub(super) fn run(
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
     unsafe { run_slices(isa, steps, symbols, contiguous_counts, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
+    Ok(())
+}
+
+/// The common length of all symbols.
+fn check(steps: &Steps, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
+    if inputs.len() != steps.input_count {
+        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
+    }
+    if outputs.len() != steps.output_count {
+        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
+    }
+    let expected = match (inputs.first(), outputs.first()) {
+        (Some(input), _) => input.len(),
+        (None, Some(output)) => output.len(),
+        (None, None) => 0,
+    };
+    if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
+        return Err(RunError::InputLength { input, expected, given: inputs[input].len() });
+    }
+    if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
+        return Err(RunError::OutputLength { output, expected, given: outputs[output].len() });
+    }
+    Ok(expected)
 }
 
 /// For each symbol how many from it on, itself included, lie one after the other in memory.

@@ -125,7 +125,7 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
             *target = *symbols.add(id as usize);
             streams &= is_aligned::<V>(*target);
         }
-        let prefetches = stores == Stores::Streaming && step.sources.len() >= PREFETCH_SOURCES;
+        let prefetches = stores == Stores::Streaming && step.sources.len() >= UNROLLED_SOURCES;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
             let sums = combine_at::<V, TARGETS, VECTORS, SUM>(step, symbols, at, prefetches);
@@ -146,8 +146,9 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     }
 }
 
-/// With so many streams and more the hardware's own prefetchers lose track.
-const PREFETCH_SOURCES: usize = 10;
+/// So many sources are told apart by the code that loads them. With as many streams the hardware's own prefetchers lose
+/// track.
+const UNROLLED_SOURCES: usize = 16;
 
 /// `VECTORS` vectors of all targets from byte `at`.
 #[inline(always)]
@@ -161,28 +162,28 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
     // target.
     unsafe {
         let mut sums = [[V::zero(); VECTORS]; TARGETS];
-        let mut factor = 0;
-        let mut pairs = step.sources.chunks_exact(2);
-        for pair in &mut pairs {
-            let a = load::<V, VECTORS>(symbols, pair[0], at, prefetches);
-            let b = load::<V, VECTORS>(symbols, pair[1], at, prefetches);
-            for (target, sum) in sums.iter_mut().enumerate() {
-                if SUM && target == 0 {
-                    for vector in 0..VECTORS {
-                        sum[vector] = sum[vector].xor3(a[vector], b[vector]);
-                    }
-                } else {
-                    let by_a = V::factor(step, factor + target);
-                    let by_b = V::factor(step, factor + TARGETS + target);
-                    for vector in 0..VECTORS {
-                        sum[vector] = sum[vector].xor3(a[vector].multiply(by_a), b[vector].multiply(by_b));
-                    }
+        let sources = step.sources.as_ptr();
+        let paired = step.sources.len() & !1;
+        let mut source = 0;
+        // Written out, so that each load instruction follows one stream: prefetchers tell streams apart by it, and an
+        // instruction that goes round several misleads them.
+        macro_rules! add_pairs {
+            ($($pair:literal)*) => {
+                'all: loop {
+                    $(
+                        if source + 2 * $pair == paired {
+                            break 'all;
+                        }
+                        add_pair::<V, TARGETS, VECTORS, SUM>(step, symbols, source + 2 * $pair, at, prefetches, &mut sums);
+                    )*
+                    source += UNROLLED_SOURCES;
                 }
-            }
-            factor += 2 * TARGETS;
+            };
         }
-        if let [last] = pairs.remainder() {
-            let a = load::<V, VECTORS>(symbols, *last, at, prefetches);
+        add_pairs!(0 1 2 3 4 5 6 7);
+        let factor = paired * TARGETS;
+        if paired < step.sources.len() {
+            let a = load::<V, VECTORS>(symbols, *sources.add(paired), at, prefetches);
             for (target, sum) in sums.iter_mut().enumerate() {
                 for vector in 0..VECTORS {
                     let product = if SUM && target == 0 {
@@ -195,6 +196,37 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
             }
         }
         sums
+    }
+}
+
+/// Adds sources number `source` and the next.
+#[inline(always)]
+unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    source: usize,
+    at: usize,
+    prefetches: bool,
+    sums: &mut [[V; VECTORS]; TARGETS],
+) {
+    // SAFETY: the step has both sources, and a coefficient for each source and target.
+    unsafe {
+        let sources = step.sources.as_ptr().add(source);
+        let a = load::<V, VECTORS>(symbols, *sources, at, prefetches);
+        let b = load::<V, VECTORS>(symbols, *sources.add(1), at, prefetches);
+        for (target, sum) in sums.iter_mut().enumerate() {
+            if SUM && target == 0 {
+                for vector in 0..VECTORS {
+                    sum[vector] = sum[vector].xor3(a[vector], b[vector]);
+                }
+            } else {
+                let by_a = V::factor(step, source * TARGETS + target);
+                let by_b = V::factor(step, (source + 1) * TARGETS + target);
+                for vector in 0..VECTORS {
+                    sum[vector] = sum[vector].xor3(a[vector].multiply(by_a), b[vector].multiply(by_b));
+                }
+            }
+        }
     }
 }
 
@@ -281,6 +313,8 @@ fn each_butterfly<const POINTS: usize>(half: usize, mut butterfly: impl FnMut(us
     }
 }
 
+/// Vectors of a source from byte `at`; if `prefetches`, it also asks for those [`PREFETCH_BYTES`] later, which may lie
+/// past the end.
 #[inline(always)]
 unsafe fn load<V: Vector, const VECTORS: usize>(
     symbols: *const *mut u8,
@@ -288,7 +322,7 @@ unsafe fn load<V: Vector, const VECTORS: usize>(
     at: usize,
     prefetches: bool,
 ) -> [V; VECTORS] {
-    // SAFETY: the caller's source is valid for these vectors; what is prefetched need not be valid.
+    // SAFETY: ids are in range, and the caller's source is valid for these vectors.
     unsafe {
         let start = (*symbols.add(source as usize)).cast_const().add(at);
         let mut values = [V::zero(); VECTORS];
