@@ -18,6 +18,7 @@ const SPECS: &[(&str, &[&str])] = &[
     ("embr", &["embr:n=6,k=5", "embr:n=6,k=3"]),
     ("msbasic", &["msbasic:4"]),
     ("lrc", &["lrc:6+2+2"]),
+    ("mojette", &["mojette:4+2", "mojette:2+2,nonsystematic,l=8"]),
     ("ldpc", &["ldpc:plank-5"]),
     ("lrc-uniform", &["lrc-uniform:6+2+2"]),
 ];

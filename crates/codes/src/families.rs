@@ -8,6 +8,7 @@ pub mod ldpc;
 pub mod lrc;
 pub mod lrc_uniform;
 pub mod mbr;
+pub mod mojette;
 pub mod msbasic;
 pub mod msr;
 mod parameters;
@@ -18,6 +19,7 @@ pub mod replica;
 mod ring;
 pub mod rs;
 pub mod rs_vandermonde;
+mod sums;
 
 use crate::code::Code;
 use std::sync::Arc;
@@ -59,6 +61,7 @@ pub fn families() -> &'static [Family] {
         clay::FAMILY,
         msr::FAMILY,
         mbr::FAMILY,
+        mojette::FAMILY,
         ldpc::FAMILY,
     ]
 }

@@ -201,6 +201,18 @@ claims! {
         },
         read: |lost| if lost.combines { lost.numbers[0] } else { lost.shape.native_count },
     },
+    mojette: Claims {
+        family: "mojette",
+        small: || {
+            let systematic = ["1+1,l=2", "2+1,l=3", "1+3,l=3", "2+2", "3+3,l=4", "4+2,l=6", "4+4,l=3", "8+4,l=4"];
+            let paper = ["1+2,l=2", "2+1,l=8", "4+2,l=5", "3+4,l=3", "5+4,l=1"];
+            let paper = paper.iter().map(|counts| counts.replace(",l", ",nonsystematic,l"));
+            systematic.map(str::to_owned).into_iter().chain(paper).map(|counts| format!("mojette:{counts}")).collect()
+        },
+        wide: &["mojette:12+4,l=20", "mojette:6+6,nonsystematic,l=9"],
+        repair: all,
+        read: |lost| lost.shape.k,
+    },
     ldpc: Claims {
         family: "ldpc",
         small: || {

@@ -4,6 +4,7 @@ mod conformance;
 mod golden;
 mod ldpc;
 mod lrc;
+mod mojette;
 mod plans;
 mod random;
 mod regenerating;

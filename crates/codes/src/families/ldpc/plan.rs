@@ -9,9 +9,9 @@ mod derive;
 
 use super::graph::Graph;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Wanted};
+use crate::families::sums;
 use crate::linear;
 use choose::Answer;
-use derive::program;
 
 /// What is asked.
 struct Question<'a> {
@@ -50,8 +50,8 @@ pub(super) fn plan(code: &dyn Code, graph: &Graph, wanted: &Wanted, have: &Offer
     let price = |offer: &crate::code::Offer| offer.request_price.saturating_add(offer.symbol_price);
     let prices: Vec<Option<Price>> = have.0.iter().map(|offer| offer.as_ref().map(price)).collect();
     match question.cheapest(&prices) {
-        Some(Answer { price, reads, steps }) => {
-            let program = program(&reads, &steps, targets);
+        Some(Answer { price, reads, sums }) => {
+            let program = sums::program(&reads, &sums, targets);
             let reads = reads.into_iter().map(|shard| Read { shard, terms: vec![(0, 1)] }).collect();
             Ok(Plan { reads, program, price })
         }

@@ -12,9 +12,9 @@
 //! In graphs of at most [`MOST_PROVED_BLOCKS`] blocks a search over all sets, cut short wherever it cannot get cheaper,
 //! then proves the answer the cheapest or finds the one that is.
 
-use super::derive::{Step, used};
 use super::{Prices, Question};
 use crate::code::Price;
+use crate::families::sums::{self, Sum};
 use crate::linear::span::Span;
 use crate::row::Bits;
 use std::cmp::Reverse;
@@ -31,7 +31,7 @@ pub(super) struct Answer {
     pub(super) price: Price,
     /// Ascending, each used.
     pub(super) reads: Vec<usize>,
-    pub(super) steps: Vec<Step>,
+    pub(super) sums: Vec<Sum>,
 }
 
 impl Question<'_> {
@@ -51,7 +51,7 @@ impl Question<'_> {
             return Some(best);
         }
         let proved = Proof::new(self, prices, best.price).search();
-        proved.and_then(|reads| self.answer(reads, prices)).or(Some(best))
+        proved.and_then(|reads| self.answer(&reads, prices)).or(Some(best))
     }
 
     /// Is each target determined by what is offered?
@@ -75,12 +75,12 @@ impl Question<'_> {
     }
 
     fn peeled_or_spanned(&self, prices: &Prices) -> Option<Answer> {
-        let peeled = self.peeled_reads(prices).and_then(|reads| self.answer(reads, prices));
+        let peeled = self.peeled_reads(prices).and_then(|reads| self.answer(&reads, prices));
         peeled.into_iter().chain(self.spanned(prices)).min_by_key(|answer| answer.price)
     }
 
     fn spanned(&self, prices: &Prices) -> Option<Answer> {
-        self.answer(self.spanned_reads(prices)?, prices)
+        self.answer(&self.spanned_reads(prices)?, prices)
     }
 
     fn improved(&self, mut best: Answer, prices: &Prices, suggest: fn(&Self, &Prices) -> Option<Answer>) -> Answer {
@@ -102,13 +102,11 @@ impl Question<'_> {
         best
     }
 
-    fn answer(&self, mut reads: Vec<usize>, prices: &Prices) -> Option<Answer> {
-        reads.sort_unstable();
-        reads.dedup();
-        let steps = self.derive(&reads)?;
-        let reads = used(&reads, &steps, &self.targets);
+    fn answer(&self, reads: &[usize], prices: &Prices) -> Option<Answer> {
+        let sums = self.derive(reads)?;
+        let reads = sums::reads(&sums, &self.targets);
         let price = reads.iter().filter_map(|&block| prices[block]).fold(0, Price::saturating_add);
-        Some(Answer { price, reads, steps })
+        Some(Answer { price, reads, sums })
     }
 
     /// Reads of the cheapest derivations by peeling.

@@ -1,0 +1,93 @@
+//! The geometry: rows of elements, projections of bins, and which element follows from which bin.
+
+/// An element of the grid: (row, column).
+pub type Element = (usize, usize);
+
+/// `k` rows of `l` elements, and the directions `(p, 1)` that it is projected along.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Rows, each a data block.
+    pub rows: usize,
+    /// Elements of a row.
+    pub columns: usize,
+    /// The `p` of each projection, ascending.
+    pub directions: Vec<isize>,
+}
+
+/// An element that is recovered, and where from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// The element.
+    pub element: Element,
+    /// Index of the projection whose bin is used.
+    pub projection: usize,
+    /// The bin; all its other elements are known by then.
+    pub bin: usize,
+}
+
+impl Grid {
+    /// A grid with so many projections, directions around 0: `p_i = i - floor(n / 2)`.
+    #[must_use]
+    pub fn new(rows: usize, columns: usize, projection_count: usize) -> Grid {
+        let middle = (projection_count / 2) as isize;
+        Grid { rows, columns, directions: (0..projection_count as isize).map(|index| index - middle).collect() }
+    }
+
+    /// Bins of the projection: `(k - 1) |p| + l`.
+    #[must_use]
+    pub fn bin_count(&self, projection: usize) -> usize {
+        (self.rows - 1) * self.directions[projection].unsigned_abs() + self.columns
+    }
+
+    /// The bin that the element falls into: `column + row p - min(0, (k - 1) p)`.
+    #[must_use]
+    pub fn bin(&self, projection: usize, (row, column): Element) -> usize {
+        (column as isize + self.shift(projection, row)) as usize
+    }
+
+    /// The elements of a bin, by row.
+    pub fn elements(&self, projection: usize, bin: usize) -> impl Iterator<Item = Element> + '_ {
+        (0..self.rows).filter_map(move |row| {
+            let column = bin as isize - self.shift(projection, row);
+            (0..self.columns as isize).contains(&column).then_some((row, column as usize))
+        })
+    }
+
+    /// How far the row is shifted on its way into the projection; never negative.
+    fn shift(&self, projection: usize, row: usize) -> isize {
+        let p = self.directions[projection];
+        row as isize * p - ((self.rows as isize - 1) * p).min(0)
+    }
+
+    /// How far each lost row's recovery runs ahead of the last one's, for ascending rows and projections of descending
+    /// direction, one for each: `ahead[j - 1] = ahead[j] + p_j (row_j - row_(j - 1))`, shifted to a minimum of 0.
+    #[must_use]
+    pub fn ahead(&self, lost_rows: &[usize], projections: &[usize]) -> Vec<usize> {
+        let mut ahead = vec![0; lost_rows.len()];
+        for j in (1..lost_rows.len()).rev() {
+            let rows_between = (lost_rows[j] - lost_rows[j - 1]) as isize;
+            ahead[j - 1] = ahead[j] + self.directions[projections[j]] * rows_between;
+        }
+        let least = ahead.iter().copied().min().unwrap_or(0);
+        ahead.into_iter().map(|columns| (columns - least) as usize).collect()
+    }
+
+    /// All elements of the lost rows (ascending), in an order in which each is the only one of its bin that is not known
+    /// yet. Takes as many projections as rows, of descending direction; row `j` is found in projection `j`, starting from
+    /// the corners (Normand, Kingston, Evenou 2006).
+    pub fn recoveries(&self, lost_rows: &[usize], projections: &[usize]) -> Vec<Recovery> {
+        let ahead = self.ahead(lost_rows, projections);
+        let first = ahead.iter().max().map_or(0, |&most| -(most as isize));
+        let mut recoveries = Vec::with_capacity(lost_rows.len() * self.columns);
+        for step in first..self.columns as isize {
+            for ((&row, &projection), &ahead) in lost_rows.iter().zip(projections).zip(&ahead) {
+                let column = step + ahead as isize;
+                if (0..self.columns as isize).contains(&column) {
+                    let element = (row, column as usize);
+                    recoveries.push(Recovery { element, projection, bin: self.bin(projection, element) });
+                }
+            }
+        }
+        recoveries
+    }
+}
