@@ -109,8 +109,15 @@ pub(super) struct Draft<'a> {
     uncoupled: Vec<Option<Value>>,
     reads: Vec<Place>,
     computed_count: usize,
-    ops: Vec<(Vec<Value>, Vec<Value>, Matrix)>,
+    ops: Vec<Combination>,
     outputs: Vec<Value>,
+}
+
+/// `to = coefficients * from`.
+struct Combination {
+    from: Vec<Value>,
+    to: Vec<Value>,
+    coefficients: Matrix,
 }
 
 impl<'a> Draft<'a> {
@@ -135,7 +142,43 @@ impl<'a> Draft<'a> {
             draft.coupled(clay.node(shard), plane);
         }
         draft.outputs = wanted.iter().filter_map(|&(s, plane)| draft.coupled(clay.node(s), plane)).collect();
+        draft.fold();
         draft
+    }
+
+    /// Computes what is made of a single computed symbol, that nothing else needs, and of symbols read, together with
+    /// that symbol: in repairs, all that a plane gives comes from one operation.
+    fn fold(&mut self) {
+        let mut use_counts = vec![0; self.computed_count];
+        for value in self.ops.iter().flat_map(|op| &op.from).chain(&self.outputs) {
+            if let Value::Computed(computed) = value {
+                use_counts[*computed] += 1;
+            }
+        }
+        // By computed symbol: the operation that gives it, and in which row.
+        let mut origins = vec![(0, 0); self.computed_count];
+        let mut kept: Vec<Combination> = Vec::with_capacity(self.ops.len());
+        for op in std::mem::take(&mut self.ops) {
+            let mut computed = op.from.iter().filter_map(|value| match value {
+                Value::Computed(computed) => Some(*computed),
+                Value::Read(_) => None,
+            });
+            let only = computed.next().filter(|only| computed.next().is_none() && use_counts[*only] == 1);
+            let (origin, row) = match (only, &op.to[..]) {
+                (Some(only), [_]) => origins[only],
+                _ => (kept.len(), 0),
+            };
+            for (row, value) in (row..).zip(&op.to) {
+                if let Value::Computed(computed) = value {
+                    origins[*computed] = (origin, row);
+                }
+            }
+            match kept.get_mut(origin) {
+                Some(earlier) => earlier.replace(row, &op),
+                None => kept.push(op),
+            }
+        }
+        self.ops = kept;
     }
 
     /// The reads, by shard and plane.
@@ -175,7 +218,7 @@ impl<'a> Draft<'a> {
             Value::Computed(computed) => symbol_of[computed].expect("all are numbered"),
         };
         let mut ops: Vec<Op> = Vec::with_capacity(self.ops.len() + copies.len());
-        for (from, to, coefficients) in &self.ops {
+        for Combination { from, to, coefficients } in &self.ops {
             let (from, to) = (from.iter().map(symbol).collect(), to.iter().map(symbol).collect());
             ops.push(Op::Dot { from, to, coefficients: coefficients.clone() });
         }
@@ -273,8 +316,31 @@ impl<'a> Draft<'a> {
         let to: Vec<Value> =
             (self.computed_count..self.computed_count + coefficients.rows()).map(Value::Computed).collect();
         self.computed_count += to.len();
-        self.ops.push((from, to.clone(), coefficients.clone()));
+        self.ops.push(Combination { from, to: to.clone(), coefficients: coefficients.clone() });
         to
+    }
+}
+
+impl Combination {
+    /// Gives, instead of the target of a row, what `later` makes of it and of symbols read.
+    fn replace(&mut self, row: usize, later: &Combination) {
+        let target = self.to[row];
+        let factor_of = |value: &Value| later.from.iter().position(|from| from == value);
+        let scale = factor_of(&target).map_or(0, |column| later.coefficients.at(0, column));
+        gf::scale(self.coefficients.row_mut(row), scale);
+        let row_count = self.to.len();
+        for (column, value) in later.from.iter().enumerate().filter(|(_, value)| **value != target) {
+            let factor = later.coefficients.at(0, column);
+            match self.from.iter().position(|from| from == value) {
+                Some(known) => self.coefficients.row_mut(row)[known] ^= factor,
+                None => {
+                    self.from.push(*value);
+                    let added = Matrix::from_fn(row_count, 1, |other, _| if other == row { factor } else { 0 });
+                    self.coefficients = self.coefficients.beside(&added);
+                }
+            }
+        }
+        self.to[row] = later.to[0];
     }
 }
 
