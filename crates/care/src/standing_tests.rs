@@ -7,7 +7,14 @@ use weft_format::shard::Digest;
 use weft_nodes::{NodeErrorKind, Space};
 
 fn facts(id: u128, state: NodeState, answers: bool, domain: &str) -> (NodeId, NodeFacts) {
-    let record = NodeRecord { name: format!("n{id}"), url: String::new(), state, domain: domain.into(), weight: 1 };
+    let record = NodeRecord {
+        name: format!("n{id}"),
+        url: String::new(),
+        state,
+        domain: domain.into(),
+        weight: 1,
+        secret: Default::default(),
+    };
     let reach = match answers {
         true => Reach::Answers(Space { total_bytes: 1, free_bytes: 1, disk: None }),
         false => Reach::OutOfReach("gone".into()),

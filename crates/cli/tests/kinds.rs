@@ -2,9 +2,14 @@
 
 mod sandbox;
 
+use rustix::process::{Pid, Signal};
 use sandbox::Sandbox;
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs::{self, File, Permissions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 fn image(sandbox: &Sandbox, name: &str) -> String {
     let path = sandbox.path(name);
@@ -48,14 +53,15 @@ fn folders_and_devices_make_one_drive() {
         let place = image(&sandbox, &format!("new{number}"));
         sandbox.weft(["node", "replace", "meta.db", &number.to_string(), &place]).ok();
     }
-    // Another process than the mount's stores shards on the same devices, while the mount does.
-    let writing = std::thread::scope(|scope| {
+    // Another process than the mount's stores shards on the same devices, while the mount does. What the mount then writes
+    // may lack shards again, before it knows the new nodes.
+    std::thread::scope(|scope| {
         let writer = scope.spawn(|| (40..60).for_each(write));
-        let said = sandbox.weft(["repair", "meta.db"]).ok();
+        sandbox.weft(["repair", "meta.db"]);
         writer.join().expect("written");
-        said
     });
-    assert!(writing.contains("every file survives the loss of any 2 more nodes"), "{writing}");
+    let said = sandbox.weft(["repair", "meta.db"]).ok();
+    assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
     sandbox.umount();
     fs::remove_file(sandbox.path("image3")).expect("removed");
     fs::remove_dir_all(sandbox.path("node4")).expect("removed");
@@ -81,5 +87,157 @@ fn a_device_is_refused_with_a_sentence() {
     ] {
         let sentence = add(&place);
         assert!(sentence.contains(words), "{sentence}");
+    }
+}
+
+/// A daemon of its own process, ended when dropped.
+struct Served {
+    process: Child,
+    address: String,
+}
+
+impl Served {
+    fn start(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
+        let key = key.into_iter().flat_map(|file| ["--key", file]);
+        let arguments = ["node", "serve", folder, "--listen", listen].into_iter().chain(key);
+        let mut process = sandbox.command(arguments).stdout(Stdio::piped()).spawn().expect("weft runs");
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it is");
+        let address = line.split("weft://").nth(1).and_then(|rest| rest.split(' ').next());
+        Self { address: address.unwrap_or_else(|| panic!("`{line}`")).to_owned(), process }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = Pid::from_child(&self.process);
+        rustix::process::kill_process(id, signal).expect("sent");
+    }
+
+    fn kill(&mut self) {
+        self.process.kill().expect("killed");
+        self.process.wait().expect("ended");
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Reads the file anew; how long the longest of its 64 KiB reads took.
+fn longest_read(path: &Path, right: &[u8]) -> Duration {
+    let file = File::open(path).expect("opened");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("dropped");
+    let mut longest = Duration::ZERO;
+    for (number, right) in right.chunks(64 << 10).enumerate() {
+        let mut bytes = vec![0; right.len()];
+        let began = Instant::now();
+        file.read_exact_at(&mut bytes, (number * (64 << 10)) as u64).expect("read");
+        longest = longest.max(began.elapsed());
+        assert!(bytes == right, "piece {number} differs");
+    }
+    longest
+}
+
+#[test]
+fn daemons_that_are_silent_or_dead_are_done_without() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let mut daemons = Vec::new();
+    for number in 1..=6 {
+        let folder = sandbox.path(&format!("served{number}"));
+        fs::create_dir(&folder).expect("made");
+        // Every other one has a key.
+        let key = (number % 2 == 0).then(|| sandbox.path(&format!("key{number}")));
+        let served = Served::start(&sandbox, &folder, "127.0.0.1:0", key.as_deref());
+        let (name, url) = (number.to_string(), format!("weft://{}", served.address));
+        let key = key.iter().flat_map(|file| ["--key", file.as_str()]);
+        sandbox.weft(["node", "add", "meta.db", &name, &url].into_iter().chain(key)).ok();
+        daemons.push(served);
+    }
+    sandbox.mount();
+    let content: Vec<u8> = (0..40_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    let write = |name: &str| {
+        let began = Instant::now();
+        let mut file = File::create(sandbox.file(name)).expect("made");
+        file.write_all(&content).and_then(|()| file.sync_all()).expect("written");
+        began.elapsed()
+    };
+    write("first");
+
+    // Silent, not dead: nothing answers and nothing refuses.
+    for daemon in &daemons[..2] {
+        daemon.signal(Signal::STOP);
+    }
+    let stall = longest_read(&sandbox.file("first"), &content);
+    println!("longest read with two silent nodes: {stall:?}");
+    let took = write("second");
+    println!("40 MB written with two silent nodes in {took:?}");
+    // Both are bounded far below the deadline of a call (10 s), whatever the machine is doing.
+    assert!(stall.max(took) < Duration::from_secs(8), "{stall:?}, {took:?}");
+    for daemon in &daemons[..2] {
+        daemon.signal(Signal::CONT);
+    }
+
+    // Dead, and two others.
+    let addresses: Vec<String> = daemons.iter().map(|daemon| daemon.address.clone()).collect();
+    for daemon in &mut daemons[2..4] {
+        daemon.kill();
+    }
+    longest_read(&sandbox.file("first"), &content);
+    write("third");
+    for number in [3, 4] {
+        let folder = sandbox.path(&format!("served{number}"));
+        let key = (number == 4).then(|| sandbox.path("key4"));
+        daemons[number - 1] = Served::start(&sandbox, &folder, &addresses[number - 1], key.as_deref());
+    }
+    // They come back with what they had; what they missed is rebuilt.
+    let said = sandbox.weft(["repair", "meta.db"]).ok();
+    assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
+    for daemon in &mut daemons[4..] {
+        daemon.kill();
+    }
+    sandbox.umount();
+    sandbox.mount();
+    for name in ["first", "second", "third"] {
+        longest_read(&sandbox.file(name), &content);
+    }
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn a_daemon_is_refused_with_a_sentence() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let folder = sandbox.path("served");
+    fs::create_dir(&folder).expect("made");
+    let key = sandbox.path("key");
+    let serve = |arguments: &[&str]| sandbox.weft(["node", "serve"].iter().chain(arguments)).sentence();
+    assert!(serve(&[&folder, "--listen", "0.0.0.0:0"]).contains("--key"), "others can reach it");
+    assert!(serve(&[&sandbox.path("missing")]).contains("is not there"));
+    let served = Served::start(&sandbox, &folder, "127.0.0.1:0", Some(&key));
+    assert!(serve(&[&folder, "--listen", "127.0.0.1:0"]).contains("another daemon"));
+    let taken = sandbox.path("taken");
+    fs::create_dir(&taken).expect("made");
+    assert!(serve(&[&taken, "--listen", &served.address]).contains("cannot listen"));
+
+    let url = format!("weft://{}", served.address);
+    let add = |arguments: &[&str]| sandbox.weft(["node", "add", "meta.db", "one"].iter().chain(arguments)).sentence();
+    assert!(add(&[&url]).contains("--key"), "nothing goes without the key");
+    fs::write(sandbox.path("wrong"), "ab".repeat(32)).expect("written");
+    assert!(add(&[&url, "--key", "wrong"]).contains("can be read by others"));
+    fs::set_permissions(sandbox.path("wrong"), Permissions::from_mode(0o600)).expect("set");
+    assert!(add(&[&url, "--key", "wrong"]).contains("another key"));
+    assert!(add(&["/dev/shm/x", "--key", "key"]).contains("takes no key"));
+    assert!(add(&["weft://127.0.0.1:1"]).contains("start its daemon"));
+    sandbox.weft(["node", "add", "meta.db", "one", &url, "--key", "key"]).ok();
+    let secret = fs::read_to_string(&key).expect("read");
+    let shown = [sandbox.weft(["node", "list", "--json", "meta.db"]).ok(), sandbox.weft(["status", "meta.db"]).ok()];
+    assert!(shown.iter().all(|shown| shown.contains(&url) && !shown.contains(secret.trim())), "{shown:?}");
+    for secret in [key, sandbox.path("meta.db")] {
+        let mode = fs::metadata(&secret).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{secret}");
     }
 }

@@ -7,6 +7,7 @@ fn record(name: &str) -> NodeRecord {
         state: NodeState::Active,
         domain: name.into(),
         weight: 1,
+        secret: Default::default(),
     }
 }
 

@@ -12,7 +12,7 @@ mod volume;
 use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
-pub use node::{NodeRecord, NodeState};
+pub use node::{NodeRecord, NodeState, Secret};
 pub use policy::PolicyRecord;
 pub use segment::{SegmentRecord, ShardLocation};
 pub use session::SessionRecord;

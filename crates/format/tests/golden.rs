@@ -4,8 +4,8 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, SessionRecord, ShardLocation, Timestamp,
-    VolumeRecord,
+    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, Secret, SegmentRecord, SessionRecord, ShardLocation,
+    Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -95,9 +95,26 @@ fn node_record() {
         state: NodeState::Draining,
         domain: "host/rack".to_owned(),
         weight: 1_863,
+        secret: Default::default(),
     };
     golden!("node_record_v1", &record.encode());
     assert_eq!(NodeRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn node_record_with_a_secret() {
+    let record = NodeRecord {
+        name: "remote".to_owned(),
+        url: "weft://nas:7600".to_owned(),
+        state: NodeState::Active,
+        domain: "nas".to_owned(),
+        weight: 1,
+        secret: Secret(vec![0xab; 32]),
+    };
+    golden!("node_record_v1_with_secret", &record.encode());
+    assert_eq!(NodeRecord::decode(&record.encode()), Ok(record.clone()));
+    let shown = format!("{record:?}");
+    assert!(shown.contains("not shown") && !shown.contains("171"), "{shown}");
 }
 
 #[test]

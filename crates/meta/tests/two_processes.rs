@@ -27,6 +27,7 @@ fn node(number: u128) -> NodeRecord {
         state: NodeState::Active,
         domain: format!("host-{number}"),
         weight: 1,
+        secret: Default::default(),
     }
 }
 

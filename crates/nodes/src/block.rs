@@ -62,6 +62,14 @@ impl BlockNode {
         }
     }
 
+    /// Which node is on the device; `None` if it is there and is none.
+    ///
+    /// # Errors
+    /// `Unavailable`: it is not there; `WrongNode`: it is no device, or its superblocks are damaged; `Denied`, `Io`.
+    pub fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
+        store::probe(path)
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Place) -> Result<T, NodeError> + Send + 'static,

@@ -67,6 +67,14 @@ impl FolderNode {
         Ok(node)
     }
 
+    /// Which node is at `path`; `None` if the folder is there and is none.
+    ///
+    /// # Errors
+    /// `Unavailable`: it is not there; `WrongNode`: its identity file is none; `Denied`, `Io`: it cannot be read.
+    pub fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
+        place::probe(path)
+    }
+
     /// The node `identity` at `path`. Does no I/O: while the folder is away every call is `Unavailable`, and once it is
     /// back they work.
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {

@@ -7,10 +7,11 @@
 //!
 //! What it never does: decide where shards go (cluster), what to read (codes, transfer), or what a silence means (care).
 //!
-//! Start reading at `node.rs`, then `folder.rs` (or `block.rs`), then `conformance.rs`.
+//! Start reading at `node.rs`, then `folder.rs` (or `block.rs`, or `daemon.rs`), then `conformance.rs`.
 
 pub mod block;
 pub mod conformance;
+pub mod daemon;
 pub mod error;
 pub mod folder;
 pub mod memory;
@@ -20,6 +21,7 @@ pub mod url;
 pub mod wrappers;
 
 pub use block::BlockNode;
+pub use daemon::{Daemon, DaemonNode, Key};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::FolderNode;
 pub use memory::MemoryNode;

@@ -1,6 +1,7 @@
 //! Where a node is, as text; and opening what is there.
 
 use crate::block::BlockNode;
+use crate::daemon::{DaemonNode, Key};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::FolderNode;
 use crate::node::{Node, NodeIdentity};
@@ -18,13 +19,29 @@ pub enum NodeUrl {
     Folder(PathBuf),
     /// A block device or an image file of this machine, by absolute path.
     Block(PathBuf),
+    /// What a daemon serves, by host and port.
+    Daemon(String),
 }
+
+/// Where our daemon listens if nothing else is said.
+pub const DAEMON_PORT: u16 = 7600;
 
 impl NodeUrl {
     /// Where on this machine it is; `None` for nodes elsewhere.
     pub fn path(&self) -> Option<&Path> {
         match self {
             NodeUrl::Folder(path) | NodeUrl::Block(path) => Some(path),
+            NodeUrl::Daemon(_) => None,
+        }
+    }
+
+    /// An address for what was here and is lost, now that something else is here: it leads nowhere, or to another node, and
+    /// differs from all others by the mark.
+    pub fn former(&self, mark: &str) -> String {
+        match self {
+            // A `#` in a path, which makes it another one.
+            NodeUrl::Folder(_) | NodeUrl::Block(_) => format!("{self}%23lost-{mark}"),
+            NodeUrl::Daemon(_) => format!("{self}#lost-{mark}"),
         }
     }
 }
@@ -38,7 +55,7 @@ pub enum UrlError {
     /// Another program's scheme.
     #[error(
         "`{url}`: nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`, \
-         or a device, such as `block:///dev/sdb`"
+         a device, such as `block:///dev/sdb`, or a daemon, such as `weft://host:7600`"
     )]
     UnknownScheme {
         /// The whole text.
@@ -58,6 +75,12 @@ pub enum UrlError {
         /// The whole text.
         url: String,
     },
+    /// `weft://` without a host, or with more than a host and a port.
+    #[error("`{url}` names no daemon: write `weft://host` or `weft://host:port`")]
+    Authority {
+        /// The whole text.
+        url: String,
+    },
     /// The current folder cannot be told.
     #[error("`{path}` is relative and the current folder cannot be told: give an absolute path")]
     Relative {
@@ -69,7 +92,8 @@ pub enum UrlError {
 impl FromStr for NodeUrl {
     type Err = UrlError;
 
-    /// `file:///p` or `block:///p` (percent-escaped), or a plain path of a folder (taken as it is and made absolute).
+    /// `file:///p` or `block:///p` (percent-escaped), `weft://host:port`, or a plain path of a folder (taken as it is and made
+    /// absolute).
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if text.is_empty() {
             return Err(UrlError::Empty);
@@ -82,6 +106,7 @@ impl FromStr for NodeUrl {
         let kind = match scheme {
             "file" => NodeUrl::Folder,
             "block" => NodeUrl::Block,
+            "weft" => return daemon(rest).ok_or_else(|| UrlError::Authority { url: url() }),
             scheme => return Err(UrlError::UnknownScheme { url: url(), scheme: scheme.to_owned() }),
         };
         if !rest.starts_with('/') {
@@ -97,6 +122,7 @@ impl fmt::Display for NodeUrl {
         let (scheme, path) = match self {
             NodeUrl::Folder(path) => ("file", path),
             NodeUrl::Block(path) => ("block", path),
+            NodeUrl::Daemon(address) => return write!(f, "weft://{address}"),
         };
         write!(f, "{scheme}://")?;
         path.as_os_str().as_bytes().iter().try_for_each(|&byte| match byte {
@@ -104,6 +130,20 @@ impl fmt::Display for NodeUrl {
             other => write!(f, "%{other:02X}"),
         })
     }
+}
+
+/// Host and port; a slash at the end does no harm, and what follows `#` is a mark that only tells addresses apart.
+fn daemon(rest: &str) -> Option<NodeUrl> {
+    let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
+    let authority: hyper::http::uri::Authority = rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
+    let is_plain = !authority.host().is_empty() && !authority.as_str().contains('@');
+    let port = match authority.port() {
+        Some(port) => port.as_u16(),
+        // `host:` has an empty port, which is none.
+        None if authority.as_str().len() == authority.host().len() => DAEMON_PORT,
+        None => return None,
+    };
+    is_plain.then(|| NodeUrl::Daemon(format!("{}:{port}", authority.host())))
 }
 
 fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
@@ -125,33 +165,61 @@ fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Opens the node at `url`. Does no I/O: a node that is away now is `Unavailable` at each call until it is back, and one
-/// that is not `identity` is `WrongNode`.
+/// Opens the node at `url`; `key` is for daemons. Does no I/O: a node that is away now is `Unavailable` at each call until
+/// it is back, and one that is not `identity` is `WrongNode`.
 ///
 /// # Errors
-/// None for folders and devices.
-pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity) -> Result<Arc<dyn Node>, NodeError> {
+/// None for folders, devices and daemons.
+pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Arc<dyn Node>, NodeError> {
     Ok(match url {
+        NodeUrl::Daemon(address) => Arc::new(DaemonNode::open(address, name, identity, key)),
         NodeUrl::Folder(path) => Arc::new(FolderNode::open(path, name, identity)),
         NodeUrl::Block(path) => Arc::new(BlockNode::open(path, name, identity)),
     })
 }
 
-/// Makes a new, empty node at `url` and opens it.
+/// Makes a new, empty node at `url` and opens it; `key` is for daemons.
 ///
 /// # Errors
 /// The place is in use, or cannot be written.
-pub async fn create(url: &NodeUrl, name: &str, identity: NodeIdentity) -> Result<Arc<dyn Node>, NodeError> {
-    let (url, owned_name) = (url.clone(), name.to_owned());
-    let create = move || -> Result<Arc<dyn Node>, NodeError> {
-        Ok(match url {
-            NodeUrl::Folder(path) => Arc::new(FolderNode::create(&path, &owned_name, identity)?),
-            NodeUrl::Block(path) => Arc::new(BlockNode::create(&path, &owned_name, identity)?),
-        })
-    };
-    match tokio::task::spawn_blocking(create).await {
-        Ok(created) => created,
+pub async fn create(
+    url: &NodeUrl,
+    name: &str,
+    identity: NodeIdentity,
+    key: Option<Key>,
+) -> Result<Arc<dyn Node>, NodeError> {
+    match url {
+        NodeUrl::Daemon(address) => Ok(Arc::new(DaemonNode::create(address, name, identity, key).await?)),
+        NodeUrl::Folder(path) => blocking(path, name, move |path, name| FolderNode::create(path, name, identity)).await,
+        NodeUrl::Block(path) => blocking(path, name, move |path, name| BlockNode::create(path, name, identity)).await,
+    }
+}
+
+/// Runs `create` where it may wait for a disk.
+async fn blocking<N: Node + 'static>(
+    path: &Path,
+    name: &str,
+    create: impl FnOnce(&Path, &str) -> Result<N, NodeError> + Send + 'static,
+) -> Result<Arc<dyn Node>, NodeError> {
+    let (path, owned_name) = (path.to_owned(), name.to_owned());
+    match tokio::task::spawn_blocking(move || create(&path, &owned_name)).await {
+        Ok(created) => Ok(Arc::new(created?)),
         Err(stopped) => Err(NodeError::new(NodeErrorKind::Io, name, format!("creating it was stopped: {stopped}"))),
+    }
+}
+
+/// Which node is at `url`, a place of this machine; `None` if it is there and is none.
+///
+/// # Errors
+/// The place is not there, cannot be read, or is no place of this machine.
+pub fn probe(url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {
+    match url {
+        NodeUrl::Folder(path) => FolderNode::probe(path),
+        NodeUrl::Block(path) => BlockNode::probe(path),
+        NodeUrl::Daemon(_) => {
+            let detail = "a daemon serves a folder or a device of its own machine: give that";
+            Err(NodeError::new(NodeErrorKind::Unavailable, &url.to_string(), detail))
+        }
     }
 }
 

@@ -22,6 +22,37 @@ fn devices_by_url() {
 }
 
 #[test]
+fn daemons_by_url() {
+    let daemon = |address: &str| Ok(NodeUrl::Daemon(address.to_owned()));
+    assert_eq!("weft://nas:7601".parse(), daemon("nas:7601"));
+    assert_eq!("weft://nas/".parse(), daemon("nas:7600"));
+    assert_eq!("weft://[::1]:80".parse(), daemon("[::1]:80"));
+    let url: NodeUrl = "weft://10.0.0.7".parse().unwrap();
+    assert_eq!((url.to_string(), url.path()), ("weft://10.0.0.7:7600".to_owned(), None));
+    for none in [
+        "weft://",
+        "weft:///x",
+        "weft://host:",
+        "weft://host:99999",
+        "weft://user@host",
+        "weft://host/path",
+        "weft://a b",
+    ] {
+        assert!(matches!(none.parse::<NodeUrl>(), Err(UrlError::Authority { .. })), "{none}");
+    }
+}
+
+#[test]
+fn former_addresses_are_addresses_of_their_own() {
+    for text in ["/mnt/a", "block:///dev/sdb", "weft://nas:7601"] {
+        let url: NodeUrl = text.parse().unwrap();
+        let former = url.former("12ab");
+        assert_ne!(former, url.to_string());
+        former.parse::<NodeUrl>().unwrap();
+    }
+}
+
+#[test]
 fn display_is_the_inverse_of_parse() {
     let path = OsString::from_vec(b"/d \xff%/\xc3\xa9:x".to_vec());
     let url = NodeUrl::Folder(PathBuf::from(path));

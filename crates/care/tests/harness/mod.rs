@@ -51,7 +51,14 @@ impl World {
     pub fn add_node_again(&self, id: NodeId) {
         let name = format!("n{}", id.0);
         let url = format!("memory:{name}");
-        let record = NodeRecord { name: name.clone(), url, state: NodeState::Active, domain: name, weight: 1 };
+        let record = NodeRecord {
+            name: name.clone(),
+            url,
+            state: NodeState::Active,
+            domain: name,
+            weight: 1,
+            secret: Default::default(),
+        };
         self.catalogue.set_node(id, record);
     }
 

@@ -1,17 +1,21 @@
-//! `weft node add|list|replace|remove META`: where a volume keeps its shards.
+//! `weft node add|list|replace|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines.
+
+pub mod serve;
 
 use crate::care::count;
 use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_format::records::{NodeRecord, NodeState};
+use weft_format::records::{NodeRecord, NodeState, Secret};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeIdentity, NodeUrl, Space};
+use weft_nodes::url::DAEMON_PORT;
+use weft_nodes::{Key, NodeIdentity, NodeUrl, Space};
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -27,9 +31,12 @@ pub enum Arguments {
         meta: PathBuf,
         /// Its name, unique in the volume
         name: String,
-        /// An empty folder, or one to be made; best on a disk of its own
+        /// An empty folder, or one to be made, best on a disk of its own; or block:///dev/sdX, or weft://host:port
         #[arg(value_name = "FOLDER|URL")]
         place: String,
+        /// For weft://: the key file that the daemon was started with
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
         /// Nodes of one domain fail together, and a file never has two shards in one; by default each node is its own
         #[arg(long)]
         domain: Option<String>,
@@ -52,9 +59,12 @@ pub enum Arguments {
         meta: PathBuf,
         /// Name of the node
         name: String,
-        /// An empty folder, or one to be made
+        /// An empty folder, or one to be made; or block:///dev/sdX, or weft://host:port
         #[arg(value_name = "FOLDER|URL")]
         place: String,
+        /// For weft://: the key file that the daemon was started with
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
     },
     /// Forget a node that holds no shards
     #[command(visible_alias = "rm")]
@@ -63,6 +73,18 @@ pub enum Arguments {
         meta: PathBuf,
         /// Name of the node
         name: String,
+    },
+    /// Serve a folder, a device or an image file of this machine as a node for others, until a signal ends it
+    Serve {
+        /// An existing folder, or block:///dev/sdX
+        #[arg(value_name = "FOLDER|URL")]
+        place: String,
+        /// Where to listen; port 0 takes any free one
+        #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT)))]
+        listen: SocketAddr,
+        /// What users must know, in a file that is made if it is not there; needed wherever others can reach it
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
     },
 }
 
@@ -84,32 +106,42 @@ struct Line {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
-        Arguments::Add { meta, name, place, domain, weight } => {
-            add(meta, name, place, domain.as_deref(), *weight)?;
+        Arguments::Add { meta, name, place, key, domain, weight } => {
+            add(meta, name, place, key.as_deref(), domain.as_deref(), *weight)?;
             println!("Added node {name}");
             Ok(())
         }
         Arguments::List { meta, json } => list(meta, *json),
-        Arguments::Replace { meta, name, place } => replace(meta, name, place),
+        Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
         Arguments::Remove { meta, name } => remove(meta, name),
+        Arguments::Serve { place, listen, key } => serve::serve(place, *listen, key.as_deref()),
     }
 }
 
 /// Makes a folder a node, and says so in metadata.
-pub fn add(meta: &Path, name: &str, place: &str, domain: Option<&str>, weight: Option<u64>) -> Result<()> {
+pub fn add(
+    meta: &Path,
+    name: &str,
+    place: &str,
+    key_file: Option<&Path>,
+    domain: Option<&str>,
+    weight: Option<u64>,
+) -> Result<()> {
     check_name(name)?;
     let url: NodeUrl = place.parse()?;
+    let key = key(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
-    let (node, space) = create(&store, meta, name, &url)?;
+    let (node, space) = create(&store, meta, name, &url, key.clone())?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
         state: NodeState::Active,
         domain: domain.unwrap_or(name).to_owned(),
         weight: weight.unwrap_or_else(|| default_weight(space)),
+        secret: secret(key),
     };
     store.add_node(node, &record)?;
     Ok(store.flush()?)
@@ -124,13 +156,26 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes the identity of a new node of this volume into an empty folder.
-fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl) -> Result<(NodeId, Space)> {
+/// The key that the node asks for.
+fn key(url: &NodeUrl, file: Option<&Path>) -> Result<Option<Key>> {
+    match (url, file) {
+        (_, None) => Ok(None),
+        (NodeUrl::Daemon(_), Some(file)) => serve::read_key(file).map(Some),
+        _ => bail!("{url} takes no key: leave out --key"),
+    }
+}
+
+fn secret(key: Option<Key>) -> Secret {
+    Secret(key.map(|key| key.to_bytes().to_vec()).unwrap_or_default())
+}
+
+/// Makes an empty place a new node of this volume.
+fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl, key: Option<Key>) -> Result<(NodeId, Space)> {
     refuse_own_mount(meta, name, url)?;
     let id = NodeId(rand::random());
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
     let space = compose::runtime()?.block_on(async {
-        let node = weft_nodes::create(url, name, identity).await?;
+        let node = weft_nodes::create(url, name, identity, key).await?;
         node.space().await
     })?;
     Ok((id, space))
@@ -219,8 +264,9 @@ fn state_name(state: NodeState) -> &'static str {
 
 /// The old id stays, under another name, until repair has moved what it holds, or rebuilt it where the old place does not
 /// answer any more; the new one has the name.
-fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
+fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Result<()> {
     let url: NodeUrl = place.parse()?;
+    let key = key(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
     if old.state != NodeState::Active {
@@ -229,7 +275,7 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
             meta.display()
         );
     }
-    let (id, space) = create(&store, meta, name, &url)?;
+    let (id, space) = create(&store, meta, name, &url, key.clone())?;
     let short_id = &old_id.to_string()[..8];
     let retired = if answers(&store, old_id)? {
         NodeRecord { name: format!("{name}.old-{short_id}"), state: NodeState::Draining, ..old.clone() }
@@ -237,7 +283,7 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
         NodeRecord {
             name: format!("{name}.lost-{short_id}"),
             // No two nodes share a place; what was in this one is gone.
-            url: if old.url == url.to_string() { format!("{}%23lost-{short_id}", old.url) } else { old.url.clone() },
+            url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
             state: NodeState::Lost,
             ..old.clone()
         }
@@ -248,6 +294,7 @@ fn replace(meta: &Path, name: &str, place: &str) -> Result<()> {
         state: NodeState::Active,
         domain: old.domain.clone(),
         weight: default_weight(space),
+        secret: secret(key),
     };
     store.update_node(old_id, &old, &retired)?;
     store.add_node(id, &new)?;
@@ -277,7 +324,7 @@ fn answers(store: &Store, id: NodeId) -> Result<bool> {
 fn place_of(record: &NodeRecord) -> String {
     match record.url.parse() {
         Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
-        Ok(NodeUrl::Block(_)) | Err(_) => record.url.clone(),
+        Ok(NodeUrl::Block(_) | NodeUrl::Daemon(_)) | Err(_) => record.url.clone(),
     }
 }
 

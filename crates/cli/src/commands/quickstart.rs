@@ -78,7 +78,7 @@ fn add_nodes(layout: &Layout) -> Result<(String, usize, usize)> {
         for name in (1..=shape.n).map(|number| number.to_string()).filter(|name| !there.contains(name)) {
             let folder = layout.nodes.join(&name);
             let Some(folder) = folder.to_str() else { bail!("{} is not UTF-8: choose another name", folder.display()) };
-            node::add(&layout.meta, &name, folder, None, None)?;
+            node::add(&layout.meta, &name, folder, None, None, None)?;
         }
     }
     Ok((code.spec().to_owned(), shape.tolerance, shape.n))

@@ -2,6 +2,7 @@
 
 use super::{RecordError, VERSION, damaged, decode_message};
 use prost::Message as _;
+use std::fmt;
 
 const WHAT: &str = "node";
 
@@ -14,6 +15,16 @@ pub enum NodeState {
     Draining,
     /// Its folder or device was given up; what it held is to be rebuilt elsewhere.
     Lost,
+}
+
+/// What proves to a node that it is this volume that asks; empty where none is needed. Never shown, not by `Debug` either.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub Vec<u8>);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "Secret(none)" } else { "Secret(not shown)" })
+    }
 }
 
 /// What metadata knows of a node.
@@ -29,6 +40,8 @@ pub struct NodeRecord {
     pub domain: String,
     /// Relative weight for placement; by default the node's capacity in GiB, at least 1.
     pub weight: u64,
+    /// What the node asks of its users; for a daemon with a key, its 32 bytes.
+    pub secret: Secret,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -45,6 +58,8 @@ struct Message {
     domain: String,
     #[prost(uint64, tag = "6")]
     weight: u64,
+    #[prost(bytes = "vec", tag = "7")]
+    secret: Vec<u8>,
 }
 
 impl NodeRecord {
@@ -63,6 +78,7 @@ impl NodeRecord {
             state,
             domain: self.domain.clone(),
             weight: self.weight,
+            secret: self.secret.0.clone(),
         }
         .encode_to_vec()
     }
@@ -79,6 +95,7 @@ impl NodeRecord {
             3 => NodeState::Lost,
             other => return Err(damaged(WHAT, format!("state {other} does not exist"))),
         };
-        Ok(Self { name: message.name, url: message.url, state, domain: message.domain, weight: message.weight })
+        let Message { name, url, domain, weight, secret, .. } = message;
+        Ok(Self { name, url, state, domain, weight, secret: Secret(secret) })
     }
 }

@@ -102,6 +102,7 @@ pub(crate) fn node_record(number: u128) -> NodeRecord {
         state: NodeState::Active,
         domain: format!("host-{number}"),
         weight: 1,
+        secret: Default::default(),
     }
 }
 

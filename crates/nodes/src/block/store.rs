@@ -576,6 +576,20 @@ pub(super) fn identity(place: &Place) -> Result<NodeIdentity, NodeError> {
     Ok(place.superblock(&root.device)?.identity)
 }
 
+/// Which node is on the device; `None` if it begins blank.
+pub(super) fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
+    // Whoever it is: what is expected is not looked at.
+    let nobody = NodeIdentity { volume: weft_format::VolumeId(0), node: weft_format::NodeId(0) };
+    let place = Place::new(path, &path.to_string_lossy(), nobody);
+    let failed = |errno| place.failure(errno, "opening it");
+    let device = Device::open(path).map_err(failed)?;
+    let begin = device.read(0, FRESH_BYTES).map_err(failed)?;
+    if begin.iter().all(|&byte| byte == 0) {
+        return Ok(None);
+    }
+    Ok(Some(place.superblock(&device)?.identity))
+}
+
 /// Makes the device into the node, if it is blank.
 pub(super) fn create(place: &Place) -> Result<(), NodeError> {
     let path = place.path.display();

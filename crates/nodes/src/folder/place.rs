@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_format::identity::MAX_IDENTITY_BYTES;
+use weft_format::{NodeId, VolumeId};
 
 /// A node's folder, by path; attached while it is there.
 pub(super) struct Place {
@@ -183,6 +184,15 @@ pub(super) fn open_beneath(
 ) -> rustix::io::Result<OwnedFd> {
     let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+/// Which node the folder is; `None` if it is there and is none.
+pub(super) fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
+    // Whoever it is: what is expected is not looked at.
+    let nobody = NodeIdentity { volume: VolumeId(0), node: NodeId(0) };
+    let place = Place::new(path, &path.to_string_lossy(), nobody);
+    let dir = open_folder(path).map_err(|errno| place.away(errno))?;
+    identity_in(&place, &dir)
 }
 
 /// Makes the folder into the node, if nothing is in it.

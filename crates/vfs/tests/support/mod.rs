@@ -94,6 +94,7 @@ pub fn memory_nodes(count: u128) -> Members {
                 name,
                 state: NodeState::Active,
                 weight: 1,
+                secret: Default::default(),
             };
             (id, record, node)
         })

@@ -8,8 +8,10 @@ use crate::owner::OwnerError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, RenameFlags};
 use std::fmt::Write as _;
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,6 +99,8 @@ fn make(draft: &Path) -> rusqlite::Result<()> {
 
 fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     let io = |source: io::Error| OpenError::Engine(failed(path, source));
+    // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
+    std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
     std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
     let here = rustix::fs::CWD;
     rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {

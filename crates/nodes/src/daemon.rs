@@ -1,0 +1,26 @@
+//! Our own daemon: a place of one machine as a node for others, over HTTP/1.1.
+//!
+//! `weft node serve` runs a [`Daemon`] on a folder, a device or an image file; [`DaemonNode`] is the same node seen from
+//! elsewhere, `weft://host:port`. HTTP with ranges, so that any tool for HTTP can look at it; each call of [`crate::Node`] is one
+//! request (`wire.rs`), and an error's kind travels with it. What is not signed with the node's key (`auth.rs`), comes
+//! from another node, or is longer than what was asked is not believed: a proxy's error page is not *absent*, a stranger's
+//! answer is no shard.
+//!
+//! Bounds: bodies wait for room before they are read, connections are counted, and whoever sends too slowly is cut off. A
+//! daemon told to end finishes what is under way.
+//!
+//! Start reading at `wire.rs`, then `server.rs`.
+
+mod auth;
+mod client;
+mod metrics;
+mod server;
+mod wire;
+
+pub use auth::{Key, ParseKeyError};
+pub use client::DaemonNode;
+pub use server::Daemon;
+
+#[cfg(test)]
+#[path = "daemon_tests.rs"]
+mod tests;

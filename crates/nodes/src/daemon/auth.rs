@@ -1,0 +1,212 @@
+//! Proving, both ways, that whoever asks and whoever answers knows the key: pure.
+//!
+//! A request carries the time, a nonce and a MAC over everything in it that matters, the digest of its body included; the
+//! answer carries a MAC over everything in it and the request's nonce. So nobody without the key reads, writes, changes what
+//! travels, answers in the node's place, or asks again what was asked once. Nothing is hidden: who must not see the bytes
+//! either is kept off the wire by other means.
+//!
+//! The MAC is BLAKE3's keyed mode; comparing its hashes takes constant time.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::str::FromStr;
+use weft_format::NodeIdentity;
+
+/// A request older, or newer, than this is refused: clocks may differ so much, and nonces are remembered so long.
+pub const SKEW_MAX_MS: u64 = 60_000;
+
+/// Nonces remembered; more requests than this in the time they are remembered are refused. A node answers some ten thousand
+/// requests a second.
+const NONCES_MAX: usize = 2_000_000;
+
+/// What a node and its users share. Never shown: not by `Debug`, not in an error.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// From 32 random bytes.
+    pub fn new(random: [u8; 32]) -> Self {
+        Self(random)
+    }
+
+    /// 64 hexadecimal digits, for a file that only its owner reads.
+    pub fn to_hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+
+    /// Its bytes, for a record that nobody is shown.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        self.0
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key(not shown)")
+    }
+}
+
+/// Text that is no key; it is not repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a key has 64 hexadecimal digits: give the file that `weft node serve` wrote")]
+pub struct ParseKeyError;
+
+impl FromStr for Key {
+    type Err = ParseKeyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseKeyError> {
+        blake3::Hash::from_hex(text.trim()).map(|hash| Self(*hash.as_bytes())).map_err(|_| ParseKeyError)
+    }
+}
+
+/// What of a request is signed.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    /// Path and query, as sent.
+    pub(super) target: &'a str,
+    /// The range header, or nothing.
+    pub(super) range: &'a str,
+    pub(super) body_bytes: u64,
+    pub(super) body: blake3::Hash,
+    /// Which node is meant; none while it belongs to no volume yet.
+    pub(super) node: Option<NodeIdentity>,
+}
+
+/// What of an answer is signed.
+pub(super) struct Answered<'a> {
+    pub(super) status: u16,
+    /// Name of the error's kind, or nothing.
+    pub(super) error: &'a str,
+    pub(super) body: blake3::Hash,
+}
+
+/// What a request says of itself to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Proof {
+    pub(super) time_ms: u64,
+    pub(super) nonce: u128,
+    mac: blake3::Hash,
+}
+
+/// Why a request is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// It says nothing, or not what is to be said.
+    NoProof,
+    /// Another key, or something was changed.
+    WrongMac,
+    /// Too old, or from the future.
+    WrongTime,
+    /// The same was asked before.
+    Repeated,
+    /// So many were asked that repetitions could no longer be told.
+    TooMany,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Doubt::NoProof => "the request is not signed: add the node with its key (weft node add --key FILE)",
+            Doubt::WrongMac => "the request is signed with another key: use the one that the node was started with",
+            Doubt::WrongTime => "the request is more than a minute off: set the clocks of both machines",
+            Doubt::Repeated => "the request was made before",
+            Doubt::TooMany => "more requests came than can be told apart: ask again in a minute",
+        })
+    }
+}
+
+impl Proof {
+    /// The proof for a request; `nonce` is random.
+    pub(super) fn of(key: &Key, asked: &Asked<'_>, time_ms: u64, nonce: u128) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(&key.0);
+        let node = asked.node.map(|node| [node.volume.to_bytes(), node.node.to_bytes()].concat()).unwrap_or_default();
+        for part in
+            [&b"weft request 1"[..], asked.method.as_bytes(), asked.target.as_bytes(), asked.range.as_bytes(), &node]
+        {
+            // Lengths, so that no two requests read the same.
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        hasher.update(&asked.body_bytes.to_le_bytes()).update(asked.body.as_bytes());
+        hasher.update(&time_ms.to_le_bytes()).update(&nonce.to_le_bytes());
+        Self { time_ms, nonce, mac: hasher.finalize() }
+    }
+
+    /// As it stands in the header.
+    pub(super) fn encode(&self) -> String {
+        format!("weft1 {}:{:032x}:{}", self.time_ms, self.nonce, self.mac.to_hex())
+    }
+
+    /// The inverse of [`Self::encode`].
+    pub(super) fn decode(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix("weft1 ")?.split(':');
+        let (time_ms, nonce, mac) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_plain = |digits: &str| !digits.starts_with('+');
+        if parts.next().is_some() || nonce.len() != 32 || !is_plain(time_ms) || !is_plain(nonce) {
+            return None;
+        }
+        Some(Self {
+            time_ms: time_ms.parse().ok()?,
+            nonce: u128::from_str_radix(nonce, 16).ok()?,
+            mac: blake3::Hash::from_hex(mac).ok()?,
+        })
+    }
+}
+
+/// The MAC of an answer to the request with this nonce.
+pub(super) fn sign_answer(key: &Key, nonce: u128, answered: &Answered<'_>) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new_keyed(&key.0);
+    for part in [&b"weft answer 1"[..], answered.error.as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    hasher
+        .update(&answered.status.to_le_bytes())
+        .update(answered.body.as_bytes())
+        .update(&nonce.to_le_bytes())
+        .finalize()
+}
+
+/// The nonces of late, so that none is accepted twice.
+#[derive(Debug, Default)]
+pub(super) struct Nonces {
+    seen: HashSet<u128>,
+    by_time: VecDeque<(u64, u128)>,
+}
+
+impl Nonces {
+    /// Is the request believable at `now_ms`? Only what is right takes a place among the nonces.
+    pub(super) fn check(
+        &mut self,
+        key: &Key,
+        asked: &Asked<'_>,
+        proof: Option<Proof>,
+        now_ms: u64,
+    ) -> Result<(), Doubt> {
+        let proof = proof.ok_or(Doubt::NoProof)?;
+        if Proof::of(key, asked, proof.time_ms, proof.nonce) != proof {
+            return Err(Doubt::WrongMac);
+        }
+        if proof.time_ms.abs_diff(now_ms) > SKEW_MAX_MS {
+            return Err(Doubt::WrongTime);
+        }
+        // What was accepted at some time stays acceptable for twice the skew at most.
+        while let Some(&(time_ms, nonce)) = self.by_time.front()
+            && now_ms.saturating_sub(time_ms) > 2 * SKEW_MAX_MS
+        {
+            self.by_time.pop_front();
+            self.seen.remove(&nonce);
+        }
+        if self.seen.contains(&proof.nonce) {
+            return Err(Doubt::Repeated);
+        }
+        if self.seen.len() >= NONCES_MAX {
+            return Err(Doubt::TooMany);
+        }
+        self.seen.insert(proof.nonce);
+        self.by_time.push_back((now_ms, proof.nonce));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "auth_tests.rs"]
+mod tests;

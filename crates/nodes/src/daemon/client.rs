@@ -1,0 +1,397 @@
+//! A node that another process serves.
+
+use super::auth::{Answered, Asked, Key, Proof, sign_answer};
+use super::server::{already_a_node, now_ms};
+use super::wire::{
+    DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
+    kind_of, range_header,
+};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, RANGE};
+use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use weft_format::ShardKey;
+
+/// No connection in so long: nobody is there.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// A request may take so long, ...
+const DEADLINE: Duration = Duration::from_secs(10);
+/// ... and longer by its bytes at this rate: whoever is slower is as good as silent.
+const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
+
+/// Idle connections are kept so long: less than daemons keep them.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// A page, an error, an identity.
+const TEXT_BYTES_MAX: u64 = 4 << 20;
+
+/// A daemon's node.
+pub struct DaemonNode {
+    address: String,
+    name: String,
+    identity: NodeIdentity,
+    key: Option<Key>,
+    client: Client<HttpConnector, Parts>,
+    capability: Capability,
+}
+
+/// What to ask.
+struct Question<'a> {
+    method: Method,
+    target: String,
+    range: Option<String>,
+    body: &'a [Bytes],
+    /// The longest answer that makes sense.
+    answer_bytes_max: u64,
+    /// Whom to ask; none: whoever is there.
+    of: Option<NodeIdentity>,
+}
+
+/// What came back, and is what it should be.
+struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl<'a> Question<'a> {
+    fn new(method: Method, target: impl Into<String>) -> Self {
+        Self { method, target: target.into(), range: None, body: &[], answer_bytes_max: TEXT_BYTES_MAX, of: None }
+    }
+}
+
+impl DaemonNode {
+    /// The node `identity` at `address` (host and port). Does no I/O: a daemon that does not answer is `Unavailable` at each
+    /// call.
+    pub fn open(address: &str, name: &str, identity: NodeIdentity, key: Option<Key>) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_DEADLINE));
+        let mut client = Client::builder(TokioExecutor::new());
+        client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
+        Self {
+            address: address.to_owned(),
+            name: name.to_owned(),
+            identity,
+            key,
+            client: client.build(connector),
+            capability: Capability {
+                combines: false,
+                range_granularity_bytes: 1,
+                lists_in_order: true,
+                request_price: 4,
+                kib_out_price: 1,
+                kib_in_price: 1,
+            },
+        }
+    }
+
+    /// Makes the place that the daemon serves into the node `identity`, and opens it.
+    ///
+    /// # Errors
+    /// `Unavailable`: nobody answers; `Exists`, `WrongNode`: it is a node already; `Denied`: another key; and whatever making
+    /// a node there meets.
+    pub async fn create(
+        address: &str,
+        name: &str,
+        identity: NodeIdentity,
+        key: Option<Key>,
+    ) -> Result<Self, NodeError> {
+        let node = Self::open(address, name, identity, key);
+        let body = [Bytes::from(identity.encode())];
+        node.ask(Question { body: &body, ..Question::new(Method::PUT, "/identity") }).await?;
+        Ok(node)
+    }
+
+    /// Host and port.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    fn error(&self, kind: NodeErrorKind, detail: impl Into<String>) -> NodeError {
+        NodeError::new(kind, &self.name, detail)
+    }
+
+    async fn ask(&self, question: Question<'_>) -> Result<Answer, NodeError> {
+        let asked_bytes = question.body.iter().map(|part| part.len() as u64).sum::<u64>();
+        let moved_bytes = asked_bytes + question.answer_bytes_max.min(SHARD_BYTES_MAX);
+        let deadline = Instant::now() + DEADLINE + Duration::from_secs(moved_bytes / BYTES_PER_SECOND_MIN);
+        match tokio::time::timeout_at(deadline.into(), self.ask_at_leisure(question, asked_bytes)).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                let detail = format!("{} does not answer: see whether the daemon and the network are up", self.address);
+                Err(self.error(NodeErrorKind::TimedOut, detail))
+            }
+        }
+    }
+
+    async fn ask_at_leisure(&self, question: Question<'_>, body_bytes: u64) -> Result<Answer, NodeError> {
+        let (request, nonce) = self.request(&question, body_bytes)?;
+        // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
+        let response = self.client.request(request).await.map_err(|error| {
+            let kind = if error.is_connect() { NodeErrorKind::Unavailable } else { NodeErrorKind::Io };
+            self.error(kind, format!("{} cannot be asked ({}): start its daemon", self.address, reason(&error)))
+        })?;
+        let (head, body) = response.into_parts();
+        let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        // An error has an answer of its own, which may be longer than a short range.
+        let most = question.answer_bytes_max.max(TEXT_BYTES_MAX);
+        if length.is_none_or(|length| length > most) && head.status != StatusCode::NO_CONTENT {
+            return Err(self.not_a_node("its answer is longer than what was asked"));
+        }
+        let body = self.receive(body, most).await?;
+        self.check(&question, &head.headers, head.status, nonce, body)
+    }
+
+    fn request(&self, question: &Question<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {
+        let uri = format!("http://{}{}", self.address, question.target);
+        let mut request = Request::builder().method(question.method.clone()).uri(uri);
+        if let Some(range) = &question.range {
+            request = request.header(RANGE, range);
+        }
+        let mut nonce = 0;
+        if let Some(key) = &self.key {
+            let mut digest = blake3::Hasher::new();
+            question.body.iter().for_each(|part| {
+                digest.update(part);
+            });
+            let asked = Asked {
+                method: question.method.as_str(),
+                target: &question.target,
+                range: question.range.as_deref().unwrap_or_default(),
+                body_bytes,
+                body: digest.finalize(),
+                node: question.of,
+            };
+            nonce = rand::random();
+            let proof = Proof::of(key, &asked, now_ms(), nonce);
+            request = request.header(AUTHORIZATION, proof.encode());
+            request = request.header(DIGEST_HEADER, asked.body.to_hex().as_str());
+        }
+        let body = Parts { parts: question.body.iter().cloned().collect(), left_bytes: body_bytes };
+        let request = request.body(body).map_err(|error| {
+            let detail = format!("`{}` is no address ({error}): give host and port", self.address);
+            self.error(NodeErrorKind::Unavailable, detail)
+        })?;
+        Ok((request, nonce))
+    }
+
+    async fn receive(&self, mut body: Incoming, bytes_max: u64) -> Result<Bytes, NodeError> {
+        let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                self.error(
+                    NodeErrorKind::Io,
+                    format!("the answer of {} was cut off ({error}): ask again", self.address),
+                )
+            })?;
+            let Ok(part) = frame.into_data() else { continue };
+            if (first.len() + all.len() + part.len()) as u64 > bytes_max {
+                return Err(self.not_a_node("its answer is longer than what was asked"));
+            }
+            if first.is_empty() && all.is_empty() {
+                first = part;
+                continue;
+            }
+            if all.is_empty() {
+                all.extend_from_slice(&std::mem::take(&mut first));
+            }
+            all.extend_from_slice(&part);
+        }
+        Ok(if all.is_empty() { first } else { all.freeze() })
+    }
+
+    /// Is it an answer, of the right node, to this question?
+    fn check(
+        &self,
+        question: &Question<'_>,
+        headers: &HeaderMap,
+        status: StatusCode,
+        nonce: u128,
+        body: Bytes,
+    ) -> Result<Answer, NodeError> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let error = text(ERROR_HEADER).unwrap_or_default();
+        let detail = || serde_json::from_slice::<ErrorBody>(&body).map(|body| body.detail).ok();
+        if status == StatusCode::UNAUTHORIZED || status == StatusCode::TOO_MANY_REQUESTS {
+            let why = detail().unwrap_or_else(|| "it does not say why".to_owned());
+            let kind =
+                if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Unavailable };
+            // Which node it is comes first: another one has another key.
+            self.check_node(question, text(NODE_HEADER))?;
+            return Err(self.error(kind, format!("{} refuses: {why}", self.address)));
+        }
+        self.check_node(question, text(NODE_HEADER))?;
+        if let Some(key) = &self.key {
+            let answered = Answered { status: status.as_u16(), error, body: blake3::hash(&body) };
+            let proof = text(PROOF_HEADER).and_then(|hex| blake3::Hash::from_hex(hex).ok());
+            if proof != Some(sign_answer(key, nonce, &answered)) {
+                return Err(self.not_a_node("its answer is not signed with the node's key"));
+            }
+        }
+        if let Some(kind) = kind_of(error, status) {
+            return Err(self.error(kind, detail().unwrap_or_else(|| format!("{} gives no reason", self.address))));
+        }
+        if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
+            return Ok(Answer { status, body });
+        }
+        let why = detail().map_or_else(String::new, |why| format!(": {why}"));
+        Err(self.error(NodeErrorKind::Io, format!("{} answers {status}{why}", self.address)))
+    }
+
+    fn check_node(&self, question: &Question<'_>, node: Option<&str>) -> Result<(), NodeError> {
+        let parse = |text: &str| {
+            let (volume, node) = text.split_once('/')?;
+            Some(NodeIdentity { volume: volume.parse().ok()?, node: node.parse().ok()? })
+        };
+        match node.map(parse) {
+            Some(Some(found)) if found == self.identity => Ok(()),
+            Some(Some(found)) if question.of.is_none() => Err(already_a_node(&self.address, found, self.identity)),
+            Some(Some(found)) => {
+                let detail =
+                    format!("{} is node {} of volume {}, not the one wanted", self.address, found.node, found.volume);
+                Err(self.error(NodeErrorKind::WrongNode, detail))
+            }
+            // A place without an owner refuses whatever else than to be claimed.
+            None if question.of.is_none() => Ok(()),
+            _ => Err(self.not_a_node("it says not which node it is")),
+        }
+    }
+
+    fn not_a_node(&self, why: &str) -> NodeError {
+        let detail = format!("what answers at {} is no node ({why}): see what runs there", self.address);
+        self.error(NodeErrorKind::WrongNode, detail)
+    }
+
+    fn shard(method: Method, key: ShardKey) -> Question<'static> {
+        Question::new(method, format!("/shards/{key}"))
+    }
+
+    async fn ask_node(&self, question: Question<'_>) -> Result<Answer, NodeError> {
+        self.ask(Question { of: Some(self.identity), ..question }).await
+    }
+
+    fn decoded<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, NodeError> {
+        serde_json::from_slice(&answer.body).map_err(|_| self.not_a_node("its answer makes no sense"))
+    }
+}
+
+#[async_trait]
+impl Node for DaemonNode {
+    fn capability(&self) -> &Capability {
+        &self.capability
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        self.ask_node(Question { body: parts, ..Self::shard(Method::PUT, key) }).await.map(drop)
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        if range.is_empty() {
+            // Whether the shard is there is to be known all the same.
+            self.stat(key).await?;
+            return Ok(Bytes::new());
+        }
+        let bytes_max = (range.end - range.start).min(SHARD_BYTES_MAX);
+        let question = Question {
+            range: Some(range_header(&range)),
+            answer_bytes_max: bytes_max,
+            ..Self::shard(Method::GET, key)
+        };
+        let answer = self.ask_node(question).await?;
+        match answer.status {
+            StatusCode::RANGE_NOT_SATISFIABLE => Ok(Bytes::new()),
+            StatusCode::PARTIAL_CONTENT if answer.body.len() as u64 <= bytes_max => Ok(answer.body),
+            _ => Err(self.not_a_node("its answer is no range")),
+        }
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        let question = Question::new(Method::GET, format!("/shards/{key}?stat"));
+        let stat: StatBody = self.decoded(&self.ask_node(question).await?)?;
+        Ok(ShardStat { bytes: stat.bytes, modified_ms: stat.modified_ms })
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        let after = after.map(|key| format!("after={key}&")).unwrap_or_default();
+        let question = Question::new(Method::GET, format!("/shards?{after}limit={limit}"));
+        let page: PageBody = self.decoded(&self.ask_node(question).await?)?;
+        let keys: Result<Vec<ShardKey>, _> = page.keys.iter().map(|key| key.parse()).collect();
+        let keys = keys.map_err(|_| self.not_a_node("it lists what is no key"))?;
+        if keys.len() > limit || !keys.is_sorted() {
+            return Err(self.not_a_node("it lists keys that were not asked for"));
+        }
+        Ok(Page { keys, foreign: page.foreign, more: page.more })
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.ask_node(Self::shard(Method::DELETE, key)).await.map(drop)
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        let space: SpaceBody = self.decoded(&self.ask_node(Question::new(Method::GET, "/space")).await?)?;
+        Ok(Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes, disk: None })
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        let answer = self.ask_node(Question::new(Method::GET, "/identity")).await?;
+        NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it says not which node it is"))
+    }
+}
+
+/// Innermost cause, which says most in fewest words.
+fn reason(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+/// A body of parts, sent without joining them.
+struct Parts {
+    parts: VecDeque<Bytes>,
+    left_bytes: u64,
+}
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(loop {
+            match self.parts.pop_front() {
+                Some(part) if part.is_empty() => {}
+                Some(part) => {
+                    self.left_bytes -= part.len() as u64;
+                    break Some(Ok(Frame::data(part)));
+                }
+                None => break None,
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}

@@ -1,0 +1,435 @@
+//! Serving one place of this machine to users elsewhere.
+
+use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
+use super::metrics::Metrics;
+use super::wire::{
+    Call, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody,
+    StatBody, kind_name,
+};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::node::{Node, NodeIdentity};
+use crate::url::{self, NodeUrl};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::{Mutex, RwLock};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Connections at once; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 1024;
+
+/// A connection on which no whole request head comes for so long is closed. Longer than users keep idle ones.
+const HEAD_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A body of which nothing comes for so long is given up, ...
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+/// ... and so is one slower than this on the whole.
+const BODY_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+
+/// Bytes of bodies held at once, in both directions; requests wait for room before they are read.
+const HELD_BYTES_MAX: u64 = 512 << 20;
+const PERMIT_BYTES: u64 = 4 << 10;
+
+/// How long requests under way may take to end when the daemon is to end.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// An identity has some hundred bytes.
+const CLAIM_BYTES_MAX: u64 = 4096;
+
+/// One place, served.
+pub struct Daemon {
+    place: NodeUrl,
+    name: String,
+    key: Option<Key>,
+    node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
+    nonces: Mutex<Nonces>,
+    held: Arc<Semaphore>,
+    metrics: Metrics,
+    /// No second daemon serves the folder.
+    _lock: Option<OwnedFd>,
+}
+
+/// What is answered.
+struct Reply {
+    status: StatusCode,
+    error: &'static str,
+    body: Bytes,
+    /// What it holds of [`Daemon::held`] until it is sent.
+    held: Option<OwnedSemaphorePermit>,
+}
+
+impl Reply {
+    fn ok(body: impl Into<Bytes>) -> Self {
+        Self { status: StatusCode::OK, error: "", body: body.into(), held: None }
+    }
+
+    fn json(body: &impl serde::Serialize) -> Self {
+        Self::ok(serde_json::to_vec(body).expect("numbers and strings are JSON"))
+    }
+
+    fn refused(status: StatusCode, error: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, error, ..Self::json(&ErrorBody { detail: detail.into() }) }
+    }
+
+    fn invalid(detail: impl Into<String>) -> Self {
+        Self::refused(StatusCode::BAD_REQUEST, "", detail)
+    }
+}
+
+impl From<NodeError> for Reply {
+    fn from(error: NodeError) -> Self {
+        let (name, status) = kind_name(error.kind);
+        Self::refused(status, name, error.detail)
+    }
+}
+
+/// What headers say of a body.
+struct Announced {
+    bytes: u64,
+    digest: Option<blake3::Hash>,
+}
+
+impl Daemon {
+    /// A daemon for a folder, a device or an image file of this machine, which may be a node already or become one when it
+    /// is added to a volume. Without a key everybody who reaches it is believed.
+    ///
+    /// # Errors
+    /// The place is not there, cannot be read, or is served by another daemon.
+    pub fn open(place: NodeUrl, key: Option<Key>) -> Result<Self, NodeError> {
+        let name = place.to_string();
+        let lock = match &place {
+            NodeUrl::Folder(folder) => Some(lock(folder, &name)?),
+            _ => None,
+        };
+        let node = match url::probe(&place)? {
+            Some(identity) => Some((identity, url::open(&place, &name, identity, None)?)),
+            None => None,
+        };
+        Ok(Self {
+            place,
+            name,
+            key,
+            node: RwLock::new(node),
+            nonces: Mutex::default(),
+            held: Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize)),
+            metrics: Metrics::default(),
+            _lock: lock,
+        })
+    }
+
+    /// Who it is, once it belongs to a volume.
+    pub fn identity(&self) -> Option<NodeIdentity> {
+        self.node.read().as_ref().map(|(identity, _)| *identity)
+    }
+
+    /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
+        let (graceful, connections) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+        let mut stop = std::pin::pin!(stop);
+        loop {
+            let accept = async {
+                // It is never closed.
+                let permit = Arc::clone(&connections).acquire_owned().await.ok();
+                (permit, listener.accept().await)
+            };
+            let (permit, accepted) = tokio::select! {
+                () = &mut stop => break,
+                accepted = accept => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let connection = graceful.watch(Arc::clone(&self).connection(stream, peer));
+                    tokio::spawn(async move {
+                        // How a connection ended is its peer's business.
+                        let _ = connection.await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(node = self.name, "a connection could not be accepted: {error}");
+                    // Out of descriptors, most likely; trying at once would only burn time.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+            tracing::warn!(node = self.name, "requests under way were cut off");
+        }
+    }
+
+    fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        peer: SocketAddr,
+    ) -> http1::Connection<
+        TokioIo<TcpStream>,
+        impl hyper::service::HttpService<Incoming, ResBody = Full<Bytes>, Error = Infallible, Future: Send>,
+    > {
+        // Without it small answers wait for acknowledgements of earlier ones.
+        let _ = stream.set_nodelay(true);
+        let service = service_fn(move |request| {
+            let daemon = Arc::clone(&self);
+            async move { Ok::<_, Infallible>(daemon.answer(request, peer).await) }
+        });
+        let mut server = http1::Builder::new();
+        server.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+        server.serve_connection(TokioIo::new(stream), service)
+    }
+
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let began = Instant::now();
+        let proof = proof_of(request.headers());
+        let (name, reply) = self.reply(request, proof, peer).await;
+        self.metrics.answered(name, reply.status, reply.body.len() as u64, began.elapsed());
+        self.respond(reply, proof)
+    }
+
+    async fn reply(&self, request: Request<Incoming>, proof: Option<Proof>, peer: SocketAddr) -> (&'static str, Reply) {
+        let (head, body) = request.into_parts();
+        let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+        let range = header(RANGE.as_str());
+        let call = match Call::parse(&head.method, head.uri.path(), head.uri.query(), range) {
+            Ok(call) => call,
+            Err(why) => return ("invalid", Reply::invalid(why)),
+        };
+        let name = call.name();
+        let announced = match announced(&head.headers) {
+            Ok(announced) => announced,
+            Err(refused) => return (name, refused),
+        };
+        // Numbers of requests are no secret to who is on this machine anyway.
+        let is_open = call == Call::Metrics && peer.ip().is_loopback();
+        if let Some(key) = self.key.as_ref().filter(|_| !is_open) {
+            let asked = Asked {
+                method: head.method.as_str(),
+                target: head.uri.path_and_query().map_or("", |target| target.as_str()),
+                range: range.unwrap_or_default(),
+                body_bytes: announced.bytes,
+                body: announced.digest.unwrap_or_else(|| blake3::hash(&[])),
+                node: self.identity(),
+            };
+            if let Err(doubt) = self.nonces.lock().check(key, &asked, proof, now_ms()) {
+                tracing::warn!(node = self.name, %peer, "refused: {doubt}");
+                let status =
+                    if doubt == Doubt::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNAUTHORIZED };
+                return (name, Reply::refused(status, "", doubt.to_string()));
+            }
+        }
+        let done = self.perform(call, announced, body).await;
+        (name, done.unwrap_or_else(|refused| refused))
+    }
+
+    async fn perform(&self, call: Call, announced: Announced, body: Incoming) -> Result<Reply, Reply> {
+        let takes_body = matches!(call, Call::Put(_) | Call::Claim);
+        if !takes_body && announced.bytes > 0 {
+            return Err(Reply::invalid("this request takes no body"));
+        }
+        match call {
+            Call::Put(key) => {
+                let node = self.node()?;
+                let (parts, _held) = self.receive(announced, body, SHARD_BYTES_MAX).await?;
+                node.put(key, &parts).await?;
+                Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
+            }
+            Call::Get(key, range) => self.get(&*self.node()?, key, range).await,
+            Call::Stat(key) => {
+                let stat = self.node()?.stat(key).await?;
+                Ok(Reply::json(&StatBody { bytes: stat.bytes, modified_ms: stat.modified_ms }))
+            }
+            Call::Remove(key) => {
+                self.node()?.remove(key).await?;
+                Ok(Reply { status: StatusCode::NO_CONTENT, ..Reply::ok("") })
+            }
+            Call::List { after, limit } => {
+                let page = self.node()?.list(after, limit).await?;
+                let keys = page.keys.iter().map(ToString::to_string).collect();
+                Ok(Reply::json(&PageBody { keys, foreign: page.foreign, more: page.more }))
+            }
+            Call::Space => {
+                let space = self.node()?.space().await?;
+                Ok(Reply::json(&SpaceBody { total_bytes: space.total_bytes, free_bytes: space.free_bytes }))
+            }
+            Call::Identity => Ok(Reply::ok(self.node()?.identity().await?.encode())),
+            Call::Claim => {
+                let (parts, _held) = self.receive(announced, body, CLAIM_BYTES_MAX).await?;
+                self.claim(&parts.concat()).await
+            }
+            Call::Metrics => Ok(Reply::ok(self.metrics.text())),
+        }
+    }
+
+    fn node(&self) -> Result<Arc<dyn Node>, Reply> {
+        let node = self.node.read().as_ref().map(|(_, node)| Arc::clone(node));
+        node.ok_or_else(|| {
+            let detail = format!("{} belongs to no volume yet: add it with `weft node add`", self.name);
+            Reply::from(NodeError::new(NodeErrorKind::WrongNode, &self.name, detail))
+        })
+    }
+
+    async fn get(&self, node: &dyn Node, key: weft_format::ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
+        let bytes = node.stat(key).await?.bytes;
+        let range = range.start..range.end.min(bytes);
+        if range.is_empty() {
+            return Ok(Reply { status: StatusCode::RANGE_NOT_SATISFIABLE, ..Reply::ok("") });
+        }
+        let held = self.hold(range.end - range.start).await;
+        let body = node.get(key, range).await?;
+        Ok(Reply { status: StatusCode::PARTIAL_CONTENT, held, ..Reply::ok(body) })
+    }
+
+    /// Waits until so many bytes may be held.
+    async fn hold(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let permits = bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
+        // It is never closed.
+        Arc::clone(&self.held).acquire_many_owned(permits as u32).await.ok()
+    }
+
+    /// The whole body, if it is as announced.
+    async fn receive(
+        &self,
+        announced: Announced,
+        mut body: Incoming,
+        bytes_max: u64,
+    ) -> Result<(Vec<Bytes>, Option<OwnedSemaphorePermit>), Reply> {
+        if announced.bytes > bytes_max {
+            let detail = format!("a body of {} bytes is more than {bytes_max}", announced.bytes);
+            return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
+        }
+        let held = self.hold(announced.bytes).await;
+        let deadline =
+            Instant::now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
+        let (mut parts, mut bytes, mut digest) = (Vec::new(), 0, blake3::Hasher::new());
+        loop {
+            let patience = BODY_DEADLINE.min(deadline.saturating_duration_since(Instant::now()));
+            let frame = match tokio::time::timeout(patience, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(None) => break,
+                Ok(Some(Err(error))) => return Err(Reply::invalid(format!("the body was cut off: {error}"))),
+                Err(_) => return Err(Reply::refused(StatusCode::REQUEST_TIMEOUT, "", "the body came too slowly")),
+            };
+            if let Ok(part) = frame.into_data() {
+                bytes += part.len() as u64;
+                digest.update(&part);
+                parts.push(part);
+            }
+        }
+        if bytes != announced.bytes || announced.digest.is_some_and(|announced| announced != digest.finalize()) {
+            return Err(Reply::invalid("the body is not what was announced"));
+        }
+        Ok((parts, held))
+    }
+
+    async fn claim(&self, identity: &[u8]) -> Result<Reply, Reply> {
+        let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
+        match self.identity() {
+            Some(own) if own == identity => return Ok(Reply::ok("")),
+            Some(own) => return Err(already_a_node(&self.name, own, identity).into()),
+            None => {}
+        }
+        let node = url::create(&self.place, &self.name, identity, None).await?;
+        *self.node.write() = Some((identity, node));
+        tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
+        Ok(Reply::ok(""))
+    }
+
+    fn respond(&self, reply: Reply, proof: Option<Proof>) -> Response<Full<Bytes>> {
+        let mut response = Response::builder().status(reply.status);
+        if let Some(identity) = self.identity() {
+            response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
+        }
+        if !reply.error.is_empty() {
+            response = response.header(ERROR_HEADER, reply.error);
+        }
+        if let (Some(key), Some(proof)) = (&self.key, proof) {
+            let answered =
+                Answered { status: reply.status.as_u16(), error: reply.error, body: blake3::hash(&reply.body) };
+            let signed = sign_answer(key, proof.nonce, &answered);
+            response = response.header(PROOF_HEADER, signed.to_hex().as_str());
+        }
+        let body = match reply.held {
+            Some(held) => Bytes::from_owner(Held { bytes: reply.body, _held: held }),
+            None => reply.body,
+        };
+        response.body(Full::new(body)).expect("statuses and headers made here are valid")
+    }
+}
+
+/// Bytes that count as held until they are dropped.
+struct Held {
+    bytes: Bytes,
+    _held: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+pub(super) fn already_a_node(name: &str, own: NodeIdentity, wanted: NodeIdentity) -> NodeError {
+    if own.volume == wanted.volume {
+        let detail = format!("{name} is node {} of this volume already: give another place", own.node);
+        NodeError::new(NodeErrorKind::Exists, name, detail)
+    } else {
+        let detail = format!("{name} is a node of volume {}: give another place", own.volume);
+        NodeError::new(NodeErrorKind::WrongNode, name, detail)
+    }
+}
+
+fn proof_of(headers: &HeaderMap) -> Option<Proof> {
+    Proof::decode(headers.get(AUTHORIZATION)?.to_str().ok()?)
+}
+
+fn announced(headers: &HeaderMap) -> Result<Announced, Reply> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let bytes = match text(CONTENT_LENGTH.as_str()) {
+        Some(length) => length.parse().map_err(|_| Reply::invalid("the length of the body is no number"))?,
+        None if headers.contains_key(hyper::header::TRANSFER_ENCODING) => {
+            return Err(Reply::refused(StatusCode::LENGTH_REQUIRED, "", "a body has a length"));
+        }
+        None => 0,
+    };
+    let digest = match text(DIGEST_HEADER) {
+        Some(hex) => Some(blake3::Hash::from_hex(hex).map_err(|_| Reply::invalid("the digest of the body is none"))?),
+        None => None,
+    };
+    Ok(Announced { bytes, digest })
+}
+
+fn lock(folder: &std::path::Path, name: &str) -> Result<OwnedFd, NodeError> {
+    let failed = |errno| crate::system::failure(name, folder, errno, "opening it");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|errno| match errno {
+        rustix::io::Errno::NOENT => {
+            let detail = format!("{} is not there: make the folder, or mount its disk", folder.display());
+            NodeError::new(NodeErrorKind::Unavailable, name, detail)
+        }
+        errno => failed(errno),
+    })?;
+    match rustix::fs::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(opened),
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let detail = format!("{} is served by another daemon: end that first", folder.display());
+            Err(NodeError::new(NodeErrorKind::Exists, name, detail))
+        }
+        Err(errno) => Err(failed(errno)),
+    }
+}
+
+pub(super) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64)
+}

@@ -1,0 +1,184 @@
+//! What crosses the wire, as values: requests, errors, headers. Pure.
+//!
+//! ```text
+//! PUT    /shards/<key>                   a shard object; stored durably when answered
+//! GET    /shards/<key>   Range: bytes=   bytes of it
+//! GET    /shards/<key>?stat              its length and age
+//! DELETE /shards/<key>                   removes it durably
+//! GET    /shards?after=<key>&limit=<n>   keys, ascending
+//! GET    /space, GET /identity           room; who the node is
+//! PUT    /identity                       makes a place without an owner into this node
+//! GET    /metrics                        counters for Prometheus
+//! ```
+
+use crate::error::NodeErrorKind;
+use hyper::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use weft_format::ShardKey;
+
+/// Which node answers: `<volume>/<node>`.
+pub(super) const NODE_HEADER: &str = "weft-node";
+/// Name of an error's kind: an answer without it that is no success does not come from a node.
+pub(super) const ERROR_HEADER: &str = "weft-error";
+/// BLAKE3 of the request's body.
+pub(super) const DIGEST_HEADER: &str = "weft-digest";
+/// MAC of the answer.
+pub(super) const PROOF_HEADER: &str = "weft-proof";
+
+/// Longest shard object taken: many times the longest that is made, and little enough to be held in memory.
+pub(super) const SHARD_BYTES_MAX: u64 = 256 << 20;
+
+/// Keys in one page.
+pub(super) const PAGE_KEYS_MAX: usize = 10_000;
+
+/// A request that makes sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    Put(ShardKey),
+    Get(ShardKey, Range<u64>),
+    Stat(ShardKey),
+    Remove(ShardKey),
+    List { after: Option<ShardKey>, limit: usize },
+    Space,
+    Identity,
+    Claim,
+    Metrics,
+}
+
+impl Call {
+    /// What is asked; `Err` says why that cannot be asked.
+    pub(super) fn parse(method: &Method, path: &str, query: Option<&str>, range: Option<&str>) -> Result<Self, String> {
+        let not_known = || format!("{method} {path:.80} is nothing that a node can be asked");
+        let call = match (method, path) {
+            (&Method::GET, "/shards") => return list(query.unwrap_or_default()),
+            (&Method::GET, "/space") => Call::Space,
+            (&Method::GET, "/identity") => Call::Identity,
+            (&Method::PUT, "/identity") => Call::Claim,
+            (&Method::GET, "/metrics") => Call::Metrics,
+            (method, path) => {
+                let name = path.strip_prefix("/shards/").ok_or_else(not_known)?;
+                // Only the one way of writing a key is taken, so nothing of a path reaches the store.
+                let key: ShardKey = name.parse().map_err(|error| format!("{error}"))?;
+                match *method {
+                    Method::GET if query == Some("stat") => return Ok(Call::Stat(key)),
+                    Method::PUT => Call::Put(key),
+                    Method::GET => Call::Get(key, range.map_or(Ok(0..u64::MAX), parse_range)?),
+                    Method::DELETE => Call::Remove(key),
+                    _ => return Err(not_known()),
+                }
+            }
+        };
+        if query.is_some() {
+            return Err(format!("{path:.80} takes no question mark"));
+        }
+        Ok(call)
+    }
+
+    /// Name for counters.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Call::Put(_) => "put",
+            Call::Get(..) => "get",
+            Call::Stat(_) => "stat",
+            Call::Remove(_) => "remove",
+            Call::List { .. } => "list",
+            Call::Space => "space",
+            Call::Identity => "identity",
+            Call::Claim => "claim",
+            Call::Metrics => "metrics",
+        }
+    }
+}
+
+fn list(query: &str) -> Result<Call, String> {
+    let (mut after, mut limit) = (None, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("after", key)) if after.is_none() => after = Some(key.parse().map_err(|error| format!("{error}"))?),
+            Some(("limit", count)) if limit.is_none() => limit = Some(number(count).ok_or("limit is a number")?),
+            _ => return Err("a listing is asked by after=<key> and limit=<number>".to_owned()),
+        }
+    }
+    let limit = limit.map_or(PAGE_KEYS_MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok(Call::List { after, limit: limit.min(PAGE_KEYS_MAX) })
+}
+
+/// The range header for these bytes, which must be some.
+pub(super) fn range_header(range: &Range<u64>) -> String {
+    match range.end {
+        u64::MAX => format!("bytes={}-", range.start),
+        end => format!("bytes={}-{}", range.start, end - 1),
+    }
+}
+
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let parse = || {
+        let (start, last) = text.strip_prefix("bytes=")?.split_once('-')?;
+        let end = if last.is_empty() { u64::MAX } else { number(last)?.checked_add(1)? };
+        let start = number(start)?;
+        (start < end).then_some(start..end)
+    };
+    parse().ok_or_else(|| "a range is written bytes=FIRST-LAST or bytes=FIRST-, one at a time".to_owned())
+}
+
+/// Plain digits.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// An error's body.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ErrorBody {
+    pub(super) detail: String,
+}
+
+/// A page of keys.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct PageBody {
+    pub(super) keys: Vec<String>,
+    pub(super) foreign: Vec<String>,
+    pub(super) more: bool,
+}
+
+/// Length and age of a shard.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StatBody {
+    pub(super) bytes: u64,
+    pub(super) modified_ms: u64,
+}
+
+/// Room.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SpaceBody {
+    pub(super) total_bytes: u64,
+    pub(super) free_bytes: u64,
+}
+
+/// Kinds of errors as they are called on the wire, and with which status they come.
+const KINDS: [(NodeErrorKind, &str, StatusCode); 9] = [
+    (NodeErrorKind::NotFound, "not-found", StatusCode::NOT_FOUND),
+    (NodeErrorKind::Exists, "exists", StatusCode::CONFLICT),
+    (NodeErrorKind::Unavailable, "unavailable", StatusCode::SERVICE_UNAVAILABLE),
+    (NodeErrorKind::WrongNode, "wrong-node", StatusCode::MISDIRECTED_REQUEST),
+    (NodeErrorKind::Full, "full", StatusCode::INSUFFICIENT_STORAGE),
+    (NodeErrorKind::Denied, "denied", StatusCode::FORBIDDEN),
+    (NodeErrorKind::Corrupt, "corrupt", StatusCode::INTERNAL_SERVER_ERROR),
+    (NodeErrorKind::TimedOut, "timed-out", StatusCode::GATEWAY_TIMEOUT),
+    (NodeErrorKind::Io, "io", StatusCode::INTERNAL_SERVER_ERROR),
+];
+
+/// What an error's kind is called, and its status.
+pub(super) fn kind_name(kind: NodeErrorKind) -> (&'static str, StatusCode) {
+    let found = KINDS.iter().find(|(known, ..)| *known == kind);
+    found.map_or(("io", StatusCode::INTERNAL_SERVER_ERROR), |(_, name, status)| (name, *status))
+}
+
+/// The kind that is called so, with the status that goes with it.
+pub(super) fn kind_of(name: &str, status: StatusCode) -> Option<NodeErrorKind> {
+    KINDS.iter().find(|(_, known, of_kind)| *known == name && *of_kind == status).map(|(kind, ..)| *kind)
+}
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;

@@ -1,0 +1,288 @@
+//! A real daemon on a real socket, and things that are no daemons.
+
+use super::*;
+use crate::conformance::{self, key, shard};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::node::{Node, NodeIdentity};
+use crate::url::NodeUrl;
+use bytes::Bytes;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use weft_format::{NodeId, VolumeId};
+
+const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
+const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
+
+fn secret() -> Option<Key> {
+    Some(Key::new([7; 32]))
+}
+
+struct Served {
+    folder: TempDir,
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    ended: tokio::task::JoinHandle<()>,
+}
+
+async fn serve(key: Option<Key>) -> Served {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let daemon = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
+        let _ = stopped.await;
+    }));
+    Served { folder, address, stop: Some(stop), ended }
+}
+
+impl Served {
+    async fn node(&self, key: Option<Key>) -> DaemonNode {
+        DaemonNode::create(&self.address.to_string(), "remote", IDENTITY, key).await.unwrap()
+    }
+
+    async fn end(mut self) -> TempDir {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        (&mut self.ended).await.unwrap();
+        self.folder
+    }
+
+    /// Sends bytes as they are; what comes back until the connection closes or nothing more comes.
+    async fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = tokio::time::timeout(Duration::from_millis(300), stream.read_to_end(&mut answer)).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+}
+
+fn bytes_of(number: u64, data_bytes: u64) -> Bytes {
+    shard(IDENTITY.volume, key(number, 0), data_bytes, number)
+}
+
+fn refusal<T>(result: Result<T, NodeError>) -> (NodeErrorKind, String) {
+    let error = result.err().expect("refused");
+    (error.kind, error.detail)
+}
+
+async fn conforms(key: fn() -> Option<Key>) {
+    let daemons = tokio::sync::Mutex::new(Vec::new());
+    conformance::check_all(|| async {
+        let served = serve(key()).await;
+        let node = served.node(key()).await;
+        daemons.lock().await.push(served);
+        Arc::new(node) as Arc<dyn Node>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conforms_without_a_key() {
+    conforms(|| None).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conforms_with_a_key() {
+    conforms(secret).await;
+}
+
+#[tokio::test]
+async fn nothing_is_read_or_written_without_the_key() {
+    let served = serve(secret()).await;
+    let node = served.node(secret()).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    for wrong in [None, Some(Key::new([8; 32]))] {
+        let stranger = DaemonNode::open(&served.address.to_string(), "stranger", IDENTITY, wrong);
+        assert_eq!(refusal(stranger.get(key(1, 0), 0..10).await).0, NodeErrorKind::Denied);
+        assert_eq!(refusal(stranger.put(key(2, 0), &[bytes_of(2, 1)]).await).0, NodeErrorKind::Denied);
+        assert_eq!(refusal(stranger.remove(key(1, 0)).await).0, NodeErrorKind::Denied);
+        assert_eq!(refusal(stranger.list(None, 1).await).0, NodeErrorKind::Denied);
+        assert_eq!(refusal(stranger.space().await).0, NodeErrorKind::Denied);
+    }
+    assert_eq!(node.list(None, 10).await.unwrap().keys, [key(1, 0)]);
+}
+
+#[tokio::test]
+async fn a_daemon_belongs_to_one_volume_and_says_so_after_a_restart() {
+    let served = serve(None).await;
+    let address = served.address.to_string();
+    let unclaimed = DaemonNode::open(&address, "remote", IDENTITY, None);
+    assert_eq!(refusal(unclaimed.space().await).0, NodeErrorKind::WrongNode);
+    let node = served.node(None).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    assert_eq!(refusal(DaemonNode::create(&address, "other", STRANGER, None).await).0, NodeErrorKind::WrongNode);
+    let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
+    assert_eq!(refusal(DaemonNode::create(&address, "other", sibling, None).await).0, NodeErrorKind::Exists);
+    let stranger = DaemonNode::open(&address, "other", STRANGER, None);
+    assert_eq!(refusal(stranger.stat(key(1, 0)).await).0, NodeErrorKind::WrongNode);
+
+    let folder = served.end().await;
+    assert_eq!(refusal(node.stat(key(1, 0)).await).0, NodeErrorKind::Unavailable);
+    let again = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), None).unwrap();
+    assert_eq!(again.identity(), Some(IDENTITY));
+    let (kind, detail) = refusal(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), None).map(drop));
+    assert!(kind == NodeErrorKind::Exists && detail.contains("another daemon"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_daemon_whose_folder_goes_has_lost_nothing() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    let (path, elsewhere) = (served.folder.path().to_owned(), served.folder.path().with_extension("elsewhere"));
+    std::fs::rename(&path, &elsewhere).unwrap();
+    for number in [1, 2] {
+        assert_eq!(refusal(node.get(key(number, 0), 0..10).await).0, NodeErrorKind::Unavailable);
+    }
+    std::fs::rename(&elsewhere, &path).unwrap();
+    assert_eq!(node.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes_of(1, 100));
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused_and_leave_nothing() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    let name = key(1, 0);
+    for (request, status) in [
+        ("GET /shards/../weft-node.json HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), "400"),
+        ("GET /shards/%2e%2e%2fweft-node.json HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), "400"),
+        (format!("POST /shards/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n"), "400"),
+        (format!("PUT /shards/{name} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"), "411"),
+        (format!("PUT /shards/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 99999999999\r\n\r\n"), "413"),
+        (format!("PUT /shards/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nweft-digest: zz\r\n\r\nx"), "400"),
+        (
+            format!(
+                "PUT /shards/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nweft-digest: {}\r\n\r\nx",
+                blake3::hash(b"y").to_hex()
+            ),
+            "400",
+        ),
+        (format!("GET /shards/{name} HTTP/1.1\r\nhost: x\r\nrange: bytes=9-1\r\n\r\n"), "400"),
+        ("GET /shards HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc".to_owned(), "400"),
+        ("PUT /identity HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}".to_owned(), "400"),
+        ("no http at all\r\n\r\n".to_owned(), "400"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(500_000)), ""),
+    ] {
+        let answer = served.raw(request.as_bytes()).await;
+        assert!(answer.split(' ').nth(1).unwrap_or_default().starts_with(status), "{request:.60} got {answer:.80}");
+    }
+    // A body that never comes whole.
+    let cut = served
+        .raw(format!("PUT /shards/{name} HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\nabc").as_bytes())
+        .await;
+    assert_eq!(cut, "");
+    assert!(node.list(None, 10).await.unwrap().keys.is_empty());
+    let metrics = served.raw(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(metrics.contains("weft_node_requests_total{request=\"put\",status=\"413\"} 1"), "{metrics}");
+}
+
+/// Answers every connection with these bytes, then is silent.
+async fn liar(answer: Vec<u8>) -> DaemonNode {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(&answer).await;
+            open.push(stream);
+        }
+    });
+    DaemonNode::open(&address, "liar", IDENTITY, None)
+}
+
+#[tokio::test]
+async fn what_is_no_answer_of_the_node_is_neither_a_shard_nor_its_absence() {
+    let ours = format!("weft-node: {}/{}", IDENTITY.volume, IDENTITY.node);
+    let theirs = format!("weft-node: {}/{}", STRANGER.volume, STRANGER.node);
+    for (what, answer) in [
+        ("an error page with a good status", "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nsorry".to_owned()),
+        ("a proxy's 404", "HTTP/1.1 404 Not Found\r\ncontent-length: 5\r\n\r\nsorry".to_owned()),
+        (
+            "a 404 of ours that is none of the node's",
+            format!("HTTP/1.1 404 Not Found\r\n{ours}\r\ncontent-length: 0\r\n\r\n"),
+        ),
+        (
+            "another node's absence",
+            format!("HTTP/1.1 404 Not Found\r\n{theirs}\r\nweft-error: not-found\r\ncontent-length: 2\r\n\r\n{{}}"),
+        ),
+        (
+            "a redirect",
+            format!("HTTP/1.1 302 Found\r\n{ours}\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
+        ),
+        ("another node's bytes", format!("HTTP/1.1 206 Partial Content\r\n{theirs}\r\ncontent-length: 3\r\n\r\nabc")),
+        ("more than asked", format!("HTTP/1.1 206 Partial Content\r\n{ours}\r\ncontent-length: 11\r\n\r\nabcdefghijk")),
+        ("no end", format!("HTTP/1.1 206 Partial Content\r\n{ours}\r\ncontent-length: 99999999999\r\n\r\nabc")),
+        (
+            "no length",
+            format!(
+                "HTTP/1.1 206 Partial Content\r\n{ours}\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+            ),
+        ),
+        ("another status", format!("HTTP/1.1 500 Oh\r\n{ours}\r\ncontent-length: 0\r\n\r\n")),
+        ("no HTTP", "SSH-2.0-OpenSSH_9.2\r\n".to_owned()),
+    ] {
+        let node = liar(answer.into_bytes()).await;
+        let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
+        assert!(matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Io), "{what}: {kind:?} {detail}");
+        assert!(!detail.is_empty());
+    }
+}
+
+/// The clock moves on by itself when nothing happens.
+#[tokio::test(start_paused = true)]
+async fn silence_and_drips_end_at_the_deadline() {
+    let began = tokio::time::Instant::now();
+    let node = liar(Vec::new()).await;
+    assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::TimedOut);
+    assert_eq!(refusal(node.put(key(1, 0), &[bytes_of(1, 100)]).await).0, NodeErrorKind::TimedOut);
+    let half = format!(
+        "HTTP/1.1 206 Partial Content\r\nweft-node: {}/{}\r\ncontent-length: 10\r\n\r\nabc",
+        IDENTITY.volume, IDENTITY.node
+    );
+    let node = liar(half.into_bytes()).await;
+    assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::TimedOut);
+    assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn an_answer_without_the_nodes_signature_is_not_believed() {
+    let answer = format!(
+        "HTTP/1.1 404 Not Found\r\nweft-node: {}/{}\r\nweft-error: not-found\r\ncontent-length: 2\r\n\r\n{{}}",
+        IDENTITY.volume, IDENTITY.node
+    );
+    let listener = liar(answer.into_bytes()).await;
+    assert_eq!(refusal(listener.get(key(1, 0), 0..10).await).0, NodeErrorKind::NotFound, "without a key it is");
+    let node = DaemonNode::open(listener.address(), "liar", IDENTITY, secret());
+    assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
+}
+
+#[tokio::test]
+async fn what_is_under_way_is_finished_before_the_end() {
+    let served = serve(None).await;
+    let node = Arc::new(served.node(None).await);
+    let bytes = bytes_of(1, 3_000_000);
+    let head = format!("PUT /shards/{} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", key(1, 0), bytes.len());
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(&bytes[..1000]).await.unwrap();
+    // The daemon has the request when it answers another that came later.
+    node.space().await.unwrap();
+    let ending = tokio::spawn(served.end());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(!ending.is_finished(), "a put is under way");
+    stream.write_all(&bytes[1000..]).await.unwrap();
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 201");
+    let folder = ending.await.unwrap();
+    let local = crate::FolderNode::open(folder.path(), "local", IDENTITY);
+    assert_eq!(local.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes);
+}
