@@ -88,7 +88,7 @@ impl ShardFileHeader {
         check_code(&self.code)?;
         self.geometry.validate().map_err(|error| bad(error.to_string()))?;
         let longest = self.segment_count().checked_mul(object_bytes(self.geometry.payload_bytes()));
-        if !longest.is_some_and(|bytes| bytes <= u64::MAX - FILE_HEADER_BYTES as u64) {
+        if longest.is_none_or(|bytes| bytes > u64::MAX - FILE_HEADER_BYTES as u64) {
             return Err(bad("the file is longer than any"));
         }
         if !is_name(&self.name) {

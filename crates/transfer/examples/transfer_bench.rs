@@ -41,6 +41,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
             state: NodeState::Active,
             domain: format!("d{i}"),
             weight: 1,
+            secret: Default::default(),
         };
         members.push((id, record, Arc::new(node) as Arc<dyn Node>));
     }

@@ -18,7 +18,11 @@ use weft_nodes::{NodeError, NodeErrorKind};
 /// milliseconds, and a missing shard costs a repair.
 const LAGGARD_FLOOR: Duration = Duration::from_millis(500);
 
-/// ... and as long again as the quorum took, times this: what is slow for all is not one node's lag.
+/// Where only as many as decoding needs are durable, the rest is worth more patience: whoever is silent for so long counts
+/// as away. With the time the others took this is what an application waits at the most when nodes fall silent.
+const SILENCE_FLOOR: Duration = Duration::from_millis(1_500);
+
+/// ... and as long again as the others took, times this: what is slow for all is not one node's lag.
 const LAGGARD_FACTOR: u32 = 3;
 
 /// Nodes that were suspected when the write began are waited for no longer than the others took, and at least this long: one
@@ -61,7 +65,7 @@ pub(super) async fn put(
         |node: NodeId| view.members.get(&node).is_some_and(|member| member.health.is_suspected(suspected_at_ms));
     let started = Instant::now();
     let mut durable = 0;
-    let mut quorum_took: Option<Duration> = None;
+    let (mut least_took, mut quorum_took): (Option<Duration>, Option<Duration>) = (None, None);
     let mut give_up_at = None;
     loop {
         let ended = tokio::select! {
@@ -74,6 +78,9 @@ pub(super) async fn put(
             Ok(()) => {
                 stored[index] = Some(node);
                 durable += 1;
+                if durable >= split.least {
+                    least_took.get_or_insert(started.elapsed());
+                }
                 if durable >= split.quorum {
                     quorum_took.get_or_insert(started.elapsed());
                 }
@@ -94,10 +101,10 @@ pub(super) async fn put(
                 }
             }
         }
-        if let Some(took) = quorum_took {
+        let floor = if quorum_took.is_some() { LAGGARD_FLOOR } else { SILENCE_FLOOR };
+        if let Some(took) = quorum_took.or(least_took) {
             let only_suspects = attempts.tags().all(|attempt| suspected(attempt.node));
-            let patience =
-                if only_suspects { SUSPECT_FLOOR.max(took) } else { LAGGARD_FLOOR.max(took * LAGGARD_FACTOR) };
+            let patience = if only_suspects { SUSPECT_FLOOR.max(took) } else { floor.max(took * LAGGARD_FACTOR) };
             give_up_at = Some(started + took + patience);
         }
     }

@@ -35,7 +35,14 @@ pub fn every(operation: Operation, fault: Fault) -> Script {
 }
 
 pub fn node_record(i: usize, state: NodeState) -> NodeRecord {
-    NodeRecord { name: format!("n{i}"), url: format!("memory:{i}"), state, domain: format!("d{i}"), weight: 1 }
+    NodeRecord {
+        name: format!("n{i}"),
+        url: format!("memory:{i}"),
+        state,
+        domain: format!("d{i}"),
+        weight: 1,
+        secret: Default::default(),
+    }
 }
 
 impl House {

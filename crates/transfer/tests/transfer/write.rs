@@ -128,6 +128,30 @@ async fn a_node_that_hangs_costs_two_writes_their_patience_and_then_no_more() {
     assert!(waited_ms[2..].iter().all(|waited_ms| *waited_ms <= 25), "{waited_ms:?}");
 }
 
+/// As many as the code can lose hang: what is left is all that decoding needs, so they are waited for longer, but not to the
+/// deadline of a call.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_fall_silent_stall_two_writes_for_less_than_two_seconds() {
+    let house = House::new(6);
+    for i in [2, 4] {
+        house.nodes[i].fault.set_script(every(Operation::Put, Fault::Silence));
+    }
+    let mut waited_ms = Vec::new();
+    for i in 0..6 {
+        let request = WriteRequest {
+            segment: segment(i),
+            code: "rs:4+2".into(),
+            write_margin: 0,
+            data: vec![bytes(5000, 5).into()],
+        };
+        let started = Instant::now();
+        assert_eq!(house.transfer.write(request).await.unwrap().missing.len(), 2);
+        waited_ms.push(started.elapsed().as_millis());
+    }
+    assert!(waited_ms[..2].iter().all(|waited_ms| (1_500..2_000).contains(waited_ms)), "{waited_ms:?}");
+    assert!(waited_ms[2..].iter().all(|waited_ms| *waited_ms <= 25), "{waited_ms:?}");
+}
+
 #[tokio::test]
 async fn a_code_that_the_volume_never_had_domains_for_is_refused() {
     let house = House::new(5);
