@@ -10,4 +10,5 @@ mod random;
 mod regenerating;
 mod run;
 mod shifts;
+mod specs;
 mod stripe;
