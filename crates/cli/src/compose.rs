@@ -1,10 +1,13 @@
 //! The composition root: from the path of META to a volume that works.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use weft_codes::Code;
+use weft_codes::families::Problem;
+use weft_codes::families::ldpc::Graph;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::{Access, Store};
@@ -43,9 +46,17 @@ pub fn open_shared(meta: &Path) -> Result<Store> {
     Ok(weft_vfs::open::open_store(meta, Access::Shared, None)?)
 }
 
-/// The code that a spec string names.
+/// The code that a spec string names; `ldpc:@FILE` is the code of a graph file.
 pub fn code(spec: &str) -> Result<Arc<dyn Code>> {
-    Ok(weft_codes::parse(spec)?)
+    let Some(file) = spec.strip_prefix("ldpc:@") else {
+        return Ok(weft_codes::parse(spec)?);
+    };
+    let text = fs::read_to_string(file).with_context(|| format!("the graph file {file} cannot be read"))?;
+    let graph = Graph::from_file(&text).map_err(|problem| match problem {
+        Problem::Impossible(reason) => anyhow!("the graph file {file} holds no graph: {reason}"),
+        Problem::Syntax => anyhow!("the graph file {file} holds no graph: begin with a line `data+checks`"),
+    })?;
+    Ok(weft_codes::parse(&format!("ldpc:{}", graph.to_spec()))?)
 }
 
 /// Nodes that take new shards.

@@ -155,8 +155,26 @@ fn codes_are_listed_shown_and_checked() {
     let shown = sandbox.weft(["codes", "show", "rs:4+2"]).ok();
     assert!(shown.contains("needs 6 nodes") && shown.contains("1.50 bytes"), "{shown}");
     assert!(sandbox.weft(["codes", "show", "--json", "raid6:6"]).ok().contains("\"tolerance\": 2"));
-    let checked = sandbox.weft(["codes", "check", "rs:4+2"]).ok();
+    let shown = sandbox.weft(["codes", "show", "embr:n=4,k=2", "--svg", "layout.svg"]).ok();
+    assert!(shown.contains("M2  M4   C0   C0'") && shown.contains("C0 = M0 + M1 + M2 + M3 + M4"), "{shown}");
+    assert!(fs::read_to_string(sandbox.path("layout.svg")).expect("drawn").contains(">C0'</text>"));
+    let checked = sandbox.weft(["codes", "check", "rs:4+2", "msbasic:4"]).ok();
     assert!(checked.contains("2 lost: 15 of 15") && checked.contains("keeps its promise"), "{checked}");
+    assert!(checked.contains("3 lost: 52 of 56 patterns, all of them, decoded, which is not promised"), "{checked}");
+    assert!(sandbox.weft(["codes", "check", "--json", "raid5:3"]).ok().contains("\"keeps_its_promise\": true"));
+}
+
+#[test]
+fn graphs_are_searched_and_used() {
+    let sandbox = Sandbox::empty();
+    let search = ["codes", "search-ldpc", "-n", "4", "-m", "4", "--budget", "500"];
+    let found = sandbox.weft(search).ok();
+    assert_eq!(found, sandbox.weft(search).ok());
+    let code = found.lines().next().expect("a code");
+    assert!(code.starts_with("ldpc:4+4:"), "{found}");
+    assert!(sandbox.weft(["codes", "check", code]).ok().contains("keeps its promise"));
+    fs::write(sandbox.path("graph"), "3+2 # a path\n0 1\n1 2\n").expect("written");
+    assert!(sandbox.weft(["codes", "show", "ldpc:@graph"]).ok().contains("ldpc:3+2:3,6"));
 }
 
 #[test]

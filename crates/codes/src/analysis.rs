@@ -14,7 +14,7 @@
 
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
 use crate::linear::Erasures;
-use crate::program::Program;
+use crate::program::{Op, Program};
 use crate::random::Random;
 
 /// About one second of one core, in element operations: what [`survival`] may usually take.
@@ -53,8 +53,8 @@ impl Survival {
     }
 }
 
-/// Tries all patterns of `lost_count` losses where that takes at most about `effort` element operations, else a sample
-/// drawn by `seed`.
+/// Tries all patterns of `lost_count` losses where they are few or that takes at most about `effort` element operations,
+/// else a sample drawn by `seed`.
 #[must_use]
 pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) -> Survival {
     let n = erasures.shard_count();
@@ -63,14 +63,14 @@ pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) 
     let mut survival = Survival { lost_count, patterns, tried: patterns, decodable: 0, fatal: None };
     if lost_count > erasures.most_lost() {
         survival.fatal = (lost_count <= n).then(|| (0..lost_count).collect());
-    } else if patterns <= affordable {
+    } else if patterns <= affordable.max(LEAST_SAMPLES) {
         let mut fatal = None;
         survival.decodable = erasures.count(lost_count, &mut |lost| {
             fatal.get_or_insert_with(|| lost.to_vec());
         });
         survival.fatal = fatal;
     } else {
-        survival.tried = affordable.clamp(LEAST_SAMPLES, MOST_SAMPLES).min(patterns - 1);
+        survival.tried = affordable.clamp(LEAST_SAMPLES, MOST_SAMPLES);
         let mut random = Random::new(seed);
         for _ in 0..survival.tried {
             let lost = random.choice(n, lost_count);
@@ -179,16 +179,16 @@ pub struct Size {
 /// The size of a valid program.
 #[must_use]
 pub fn size(program: &Program) -> Size {
-    let mut size = Size { ops: program.ops.len(), temporaries: program.temporary_count, ..Size::default() };
-    for op in &program.ops {
+    let multiplications = |op: &Op| -> usize {
         let coefficients = op.coefficients();
-        for row in 0..coefficients.rows() {
-            let terms = coefficients.row(row).iter().filter(|&&coefficient| coefficient != 0);
-            size.multiplications += terms.clone().filter(|&&coefficient| coefficient != 1).count();
-            size.additions += terms.count().saturating_sub(1);
-        }
+        (0..coefficients.rows()).map(|row| coefficients.row(row).iter().filter(|&&element| element > 1).count()).sum()
+    };
+    Size {
+        ops: program.ops.len(),
+        additions: program.xor_count(),
+        multiplications: program.ops.iter().map(multiplications).sum(),
+        temporaries: program.temporary_count,
     }
-    size
 }
 
 /// How many ways there are to choose `count` of `n`; `u64::MAX` stands for any more.

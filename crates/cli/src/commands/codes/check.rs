@@ -1,55 +1,105 @@
-//! A code put to the test: random bytes encoded, shards lost, everything decoded and compared.
+//! `weft codes check SPEC...`: random bytes encoded, nodes lost, everything decoded and compared.
 
+use super::figures::{Losses, SEED};
+use crate::compose;
+use crate::render::say;
 use anyhow::{Result, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngCore, SeedableRng};
-use weft_codes::{Code, Compiled, Content, Offer, Offers, Wanted, executor};
+use serde::Serialize;
+use std::process::ExitCode;
+use weft_codes::{Code, Compiled, Content, Erasures, Offer, Offers, Read, Wanted, analysis, executor};
 
-/// Every pattern of a number of losses is tried up to this many; more are sampled.
-const PATTERNS_MAX: u64 = 20_000;
-/// Patterns of a sample.
-const SAMPLE_COUNT: usize = 500;
-/// Symbols' length; a multiple of it where the code's alignment is no divisor.
-const SYMBOL_BYTES: usize = 64;
-/// The same bytes and the same sample every time.
-const SEED: u64 = 1;
-
-/// Which shards are lost.
-pub enum Losses {
-    /// Every pattern of this many of n.
-    All { n: usize, count: usize },
-    /// Some of them.
-    Sample { n: usize, count: usize },
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// As in rs:4+2 (`weft codes list` has them), or ldpc:@FILE of a graph file
+    #[arg(required = true)]
+    codes: Vec<String>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
 }
 
-impl Losses {
-    /// How many shards are lost at a time.
-    pub fn count(&self) -> usize {
-        match *self {
-            Losses::All { count, .. } | Losses::Sample { count, .. } => count,
+/// Every pattern of a number of losses is decoded up to this many; more are sampled.
+const PATTERNS_MAX: u64 = 20_000;
+/// Patterns of a sample.
+const SAMPLE_COUNT: u64 = 500;
+/// Symbols' length; a multiple of it where the code's alignment is no divisor.
+const SYMBOL_BYTES: usize = 64;
+const OFFER: Offer = Offer { combines: false, request_price: 1, symbol_price: 1 };
+
+#[derive(Serialize)]
+struct Checked {
+    code: String,
+    tolerance: usize,
+    keeps_its_promise: bool,
+    losses: Vec<Losses>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    // A misspelt last code is told before the first is checked for minutes.
+    let codes = arguments.codes.iter().map(|spec| compose::code(spec)).collect::<Result<Vec<_>>>()?;
+    let mut checked = Vec::new();
+    for code in &codes {
+        let of_code = check(&**code)?;
+        if !arguments.json {
+            of_code.tell(code.shape().n);
+        }
+        checked.push(of_code);
+    }
+    if arguments.json {
+        say(format_args!("{}\n", serde_json::to_string_pretty(&checked)?));
+    }
+    let sound = checked.iter().all(|checked| checked.keeps_its_promise);
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every number of losses that is promised to be survived, and one more.
+fn check(code: &dyn Code) -> Result<Checked> {
+    let bench = Bench::new(code)?;
+    let tolerance = code.shape().tolerance;
+    let counts = 1..=(tolerance + 1).min(code.shape().n - 1);
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} patterns, {eta} left");
+    let bar = ProgressBar::new(counts.clone().map(|count| bench.patterns_tried(count)).sum());
+    let bar =
+        bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar())).with_prefix(code.spec().to_owned());
+    let losses = counts.map(|count| bench.losses(count, &bar)).collect::<Result<Vec<_>>>()?;
+    bar.finish_and_clear();
+    let kept = |losses: &Losses| losses.lost > tolerance || losses.decodable == losses.tried;
+    Ok(Checked { code: code.spec().to_owned(), tolerance, keeps_its_promise: losses.iter().all(kept), losses })
+}
+
+impl Checked {
+    fn tell(&self, n: usize) {
+        say(format_args!("{}\n", self.code));
+        for losses in &self.losses {
+            let Losses { lost, tried, decodable, .. } = losses;
+            let how = if losses.exact { "patterns, all of them," } else { "sampled patterns" };
+            // Beyond the promise nothing is owed; it is told because codes differ.
+            let promised = if *lost > self.tolerance { ", which is not promised" } else { "" };
+            say(format_args!("  {lost} lost: {decodable} of {tried} {how} decoded{promised}\n"));
+        }
+        if self.keeps_its_promise {
+            say(format_args!("  keeps its promise: any {} of {n} nodes may be lost\n", self.tolerance));
+        } else {
+            say(format_args!("  does not keep its promise: do not store anything by it\n"));
         }
     }
 }
 
-/// What came of it.
-pub struct Outcome {
-    pub tried: usize,
-    pub decoded: usize,
-}
-
 /// A code with one encoded stripe.
-pub struct Check<'a> {
+struct Bench<'a> {
     code: &'a dyn Code,
+    erasures: Erasures,
     /// All n * alpha stored symbols.
     stored: Vec<Vec<u8>>,
     natives: Vec<Vec<u8>>,
 }
 
-const OFFER: Offer = Offer { combines: false, request_price: 1, symbol_price: 1 };
-
-impl<'a> Check<'a> {
-    pub fn new(code: &'a dyn Code) -> Result<Self> {
+impl<'a> Bench<'a> {
+    fn new(code: &'a dyn Code) -> Result<Self> {
         let shape = code.shape();
         let symbol_bytes = SYMBOL_BYTES.next_multiple_of(shape.symbol_alignment_bytes.max(1));
         let mut random = StdRng::seed_from_u64(SEED);
@@ -61,63 +111,57 @@ impl<'a> Check<'a> {
         let natives: Vec<Vec<u8>> = (0..shape.native_count).map(|_| symbol()).collect();
         let coded_count = shape.contents.iter().filter(|content| **content == Content::Coded).count();
         let mut coded = vec![vec![0; symbol_bytes]; coded_count];
-        run(code.encode().clone(), &natives.iter().collect::<Vec<_>>(), &mut coded)?;
+        compute(code.encode().clone(), &natives.iter().collect::<Vec<_>>(), &mut coded)?;
         let mut coded = coded.into_iter();
         let symbol_of = |content: &Content| match content {
             Content::Native(native) => natives[*native].clone(),
             Content::Coded => coded.next().unwrap_or_default(),
         };
         let stored = shape.contents.iter().map(symbol_of).collect();
-        Ok(Self { code, stored, natives })
+        Ok(Self { code, erasures: Erasures::new(code)?, stored, natives })
     }
 
-    /// Losses that the code promises to survive.
-    pub fn promised(&self) -> Vec<Losses> {
-        (1..=self.code.shape().tolerance).map(|count| self.losses(count)).collect()
+    fn patterns_tried(&self, lost_count: usize) -> u64 {
+        let patterns = analysis::binomial(self.code.shape().n, lost_count);
+        if patterns <= PATTERNS_MAX { patterns } else { SAMPLE_COUNT }
     }
 
-    /// One more than it promises, where that leaves anything.
-    pub fn beyond(&self) -> Option<Losses> {
-        let shape = self.code.shape();
-        (shape.tolerance + 1 < shape.n).then(|| self.losses(shape.tolerance + 1))
-    }
-
-    fn losses(&self, count: usize) -> Losses {
+    /// Loses each pattern in turn; decodes all data and rebuilds the lost nodes.
+    fn losses(&self, lost_count: usize, bar: &ProgressBar) -> Result<Losses> {
         let n = self.code.shape().n;
-        if patterns(n, count) <= PATTERNS_MAX { Losses::All { n, count } } else { Losses::Sample { n, count } }
-    }
-
-    /// Loses each pattern in turn; decodes all data and rebuilds the lost shards.
-    pub fn run(&self, losses: &Losses) -> Result<Outcome> {
-        let mut outcome = Outcome { tried: 0, decoded: 0 };
+        let (patterns, tried) = (analysis::binomial(n, lost_count), self.patterns_tried(lost_count));
+        let mut losses = Losses { lost: lost_count, patterns, tried, decodable: 0, exact: tried == patterns };
         let mut attempt = |lost: &[usize]| {
-            outcome.tried += 1;
-            outcome.decoded += usize::from(self.survives(lost)?);
+            losses.decodable += u64::from(self.survives(lost)?);
+            bar.inc(1);
             Ok(())
         };
-        match *losses {
-            Losses::All { n, count } => combinations(n, count, &mut attempt)?,
-            Losses::Sample { n, count } => {
-                let mut random = StdRng::seed_from_u64(SEED);
-                for _ in 0..SAMPLE_COUNT {
-                    attempt(&sample(&mut random, n, count).into_vec())?;
-                }
+        if tried == patterns {
+            combinations(n, lost_count, &mut attempt)?;
+        } else {
+            let mut random = StdRng::seed_from_u64(SEED);
+            for _ in 0..tried {
+                attempt(&sample(&mut random, n, lost_count).into_vec())?;
             }
         }
-        Ok(outcome)
+        Ok(losses)
     }
 
-    /// Is everything to be had without these shards? Wrong bytes are an error, not a no.
+    /// Is everything to be had without these nodes? Wrong bytes are an error, not a no, and so is a planner that answers
+    /// otherwise than the rank.
     fn survives(&self, lost: &[usize]) -> Result<bool> {
         let shape = self.code.shape();
         let have = Offers((0..shape.n).map(|shard| (!lost.contains(&shard)).then_some(OFFER)).collect());
         let data = Wanted::Natives((0..shape.native_count).collect());
-        let Some(decoded) = self.fetch(&data, &have)? else { return Ok(false) };
-        ensure!(decoded == self.natives, "{} decoded wrong bytes without shards {lost:?}", self.code.spec());
+        let decoded = self.fetch(&data, &have)?;
+        let decodes = self.erasures.decodes(lost);
+        ensure!(decoded.is_some() == decodes, "{} is wrong about what it can do without {lost:?}", self.code.spec());
+        let Some(decoded) = decoded else { return Ok(false) };
+        ensure!(decoded == self.natives, "{} decoded wrong bytes without nodes {lost:?}", self.code.spec());
         let Some(rebuilt) = self.fetch(&Wanted::Shards(lost.to_vec()), &have)? else { return Ok(false) };
         let symbols = lost.iter().flat_map(|shard| shard * shape.alpha..(shard + 1) * shape.alpha);
         let right = symbols.zip(&rebuilt).all(|(symbol, bytes)| self.stored[symbol] == *bytes);
-        ensure!(right, "{} rebuilt shards {lost:?} wrongly", self.code.spec());
+        ensure!(right, "{} rebuilt nodes {lost:?} wrongly", self.code.spec());
         Ok(true)
     }
 
@@ -126,38 +170,18 @@ impl<'a> Check<'a> {
         let shape = self.code.shape();
         let Ok(plan) = self.code.plan(wanted, have) else { return Ok(None) };
         // Nobody here combines, so each read is one symbol as it is stored.
-        let read = |read: &weft_codes::Read| &self.stored[read.shard * shape.alpha + read.terms[0].0];
+        let read = |read: &Read| &self.stored[read.shard * shape.alpha + read.terms[0].0];
         let inputs: Vec<&Vec<u8>> = plan.reads.iter().map(read).collect();
-        let count = match wanted {
-            Wanted::Natives(natives) => natives.len(),
-            Wanted::Shards(shards) => shards.len() * shape.alpha,
-        };
-        let mut outputs = vec![vec![0; self.natives[0].len()]; count];
-        run(plan.program, &inputs, &mut outputs)?;
+        let mut outputs = vec![vec![0; self.natives[0].len()]; plan.program.output_count];
+        compute(plan.program, &inputs, &mut outputs)?;
         Ok(Some(outputs))
     }
 }
 
-/// Shards' worth of symbols that the repair of one shard reads, averaged over the shards.
-pub fn repair_reads_shards(code: &dyn Code) -> Result<f64> {
-    let shape = code.shape();
-    let mut symbols = 0;
-    for lost in 0..shape.n {
-        let have = Offers((0..shape.n).map(|shard| (shard != lost).then_some(OFFER)).collect());
-        symbols += code.plan(&Wanted::Shards(vec![lost]), &have)?.reads.len();
-    }
-    Ok(symbols as f64 / (shape.n * shape.alpha) as f64)
-}
-
-fn run(program: weft_codes::Program, inputs: &[&Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
+fn compute(program: weft_codes::Program, inputs: &[&Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
     let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.as_slice()).collect();
     let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     Ok(executor().run(&Compiled::new(program)?, &inputs, &mut outputs)?)
-}
-
-/// n over count, saturating.
-fn patterns(n: usize, count: usize) -> u64 {
-    (0..count as u64).fold(1, |product: u64, i| product.saturating_mul(n as u64 - i) / (i + 1))
 }
 
 /// Every way to choose `count` of `n`, in lexicographic order.

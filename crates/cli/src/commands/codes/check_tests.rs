@@ -8,28 +8,24 @@ fn every_combination_comes_once() {
         Ok(())
     })
     .expect("visiting does not fail");
-    assert_eq!(seen.len() as u64, patterns(5, 3));
+    assert_eq!(seen.len() as u64, analysis::binomial(5, 3));
     assert_eq!((seen.first(), seen.last()), (Some(&vec![0, 1, 2]), Some(&vec![2, 3, 4])));
     assert!(seen.windows(2).all(|pair| pair[0] < pair[1]));
 }
 
 #[test]
-fn many_patterns_saturate() {
-    assert_eq!(patterns(200, 100), patterns(200, 100));
-    assert!(patterns(200, 100) > PATTERNS_MAX);
-    assert_eq!(patterns(6, 2), 15);
+fn a_code_is_checked_within_and_beyond_its_promise() {
+    let code = weft_codes::parse("rs:4+2").expect("a code");
+    let checked = check(&*code).expect("it decodes rightly");
+    assert!(checked.keeps_its_promise);
+    let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.patterns, l.tried, l.decodable)).collect();
+    assert_eq!(counts, [(1, 6, 6, 6), (2, 15, 15, 15), (3, 20, 20, 0)]);
 }
 
 #[test]
-fn a_code_is_checked_within_and_beyond_its_promise() {
-    let code = weft_codes::parse("rs:4+2").expect("a code");
-    let check = Check::new(&*code).expect("it encodes");
-    for losses in check.promised() {
-        let outcome = check.run(&losses).expect("it decodes rightly");
-        assert_eq!(outcome.tried as u64, patterns(6, losses.count()));
-        assert_eq!(outcome.decoded, outcome.tried);
-    }
-    let beyond = check.run(&check.beyond().expect("three of six may be lost")).expect("nothing is wrong");
-    assert_eq!(beyond.decoded, 0);
-    assert_eq!(repair_reads_shards(&*code).expect("one can be lost"), 4.0);
+fn many_patterns_are_sampled() {
+    let code = weft_codes::parse("rs:100+20").expect("a code");
+    let bench = Bench::new(&*code).expect("it encodes");
+    assert_eq!(bench.patterns_tried(2), 7_140);
+    assert_eq!(bench.patterns_tried(20), SAMPLE_COUNT);
 }

@@ -1,0 +1,93 @@
+//! `weft codes list`.
+
+use super::figures::Figures;
+use crate::render::{self, say};
+use anyhow::Result;
+use serde::Serialize;
+use weft_codes::{Erasures, Family};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    syntax: &'static str,
+    example: &'static str,
+    description: &'static str,
+    source: &'static str,
+    figures: Figures,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let listed = weft_codes::families().iter().map(listed).collect::<Result<Vec<_>>>()?;
+    if arguments.json {
+        say(format_args!("{}\n", serde_json::to_string_pretty(&listed)?));
+        return Ok(());
+    }
+    for Listed { syntax, description, .. } in &listed {
+        say(format_args!("{syntax}\n    {description}\n"));
+    }
+    say(format_args!("\n"));
+    let header = [
+        "EXAMPLE",
+        "NODES",
+        "DATA",
+        "SURVIVES",
+        "BY",
+        "ONE MORE",
+        "STORED",
+        "REPAIR",
+        "COMPUTING",
+        "REQUESTS",
+        "LOCALITY",
+        "SYMBOLS",
+    ];
+    let figures = listed.iter().map(|listed| row_of(&listed.figures));
+    let rows: Vec<_> = std::iter::once(header.map(str::to_owned).to_vec()).chain(figures).collect();
+    say(format_args!("{}", render::table(&rows, &[1, 2, 5, 6, 7, 8, 9, 10, 11])));
+    say(format_args!("{LEGEND}"));
+    Ok(())
+}
+
+const LEGEND: &str = "
+SURVIVES   so many nodes may be lost, whichever they are; BY proof (all patterns tried) or by a sample
+ONE MORE   share of the patterns of one more loss that are survived, too (~ of a sample)
+STORED     bytes stored per byte of data
+REPAIR     bytes received per byte of a lost node; COMPUTING: if nodes compute before they send, where that saves
+REQUESTS   nodes asked by that repair; LOCALITY: the fewest that rebuild any node; SYMBOLS: parts of a cell
+`weft codes show CODE` tells more.
+";
+
+fn listed(family: &Family) -> Result<Listed> {
+    let &Family { name, syntax, example, description, source, .. } = family;
+    let code = weft_codes::parse(example)?;
+    let figures = Figures::new(&*code, &Erasures::new(&*code)?)?;
+    Ok(Listed { name, syntax, example, description, source, figures })
+}
+
+fn row_of(figures: &Figures) -> Vec<String> {
+    let received = |repair: &Option<super::figures::Repair>| match repair {
+        Some(repair) => format!("{:.2}", repair.received_bytes_per_byte),
+        None => "-".to_owned(),
+    };
+    let best = figures.repair_if_nodes_compute.as_ref().or(figures.repair.as_ref());
+    vec![
+        figures.code.clone(),
+        figures.nodes.to_string(),
+        figures.data_nodes.to_string(),
+        format!("any {}", figures.tolerance),
+        if figures.tolerance_is_proved { "proof" } else { "sample" }.to_owned(),
+        figures.one_more.as_ref().map_or("-".to_owned(), super::figures::Losses::share),
+        format!("{:.2}", figures.stored_bytes_per_byte),
+        received(&figures.repair),
+        received(&figures.repair_if_nodes_compute),
+        best.map_or("-".to_owned(), |repair| format!("{:.1}", repair.requests)),
+        figures.locality.map_or("-".to_owned(), |locality| locality.to_string()),
+        figures.sub_symbols.to_string(),
+    ]
+}

@@ -1,0 +1,265 @@
+//! `weft codes show SPEC`.
+
+use super::drawing;
+use super::figures::{Figures, Losses, Repair, SEED};
+use super::layout::{self, Kind, Symbol};
+use crate::compose;
+use crate::render::{self, say};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
+use weft_codes::analysis::{self, EFFORT, Size};
+use weft_codes::{Code, Erasures, Matrix, Offer, Offers, Wanted, linear};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// As in rs:4+2 (`weft codes list` has them), or ldpc:@FILE of a graph file
+    code: String,
+    /// Draw which symbol lies on which node into this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// For programs; the generator whole
+    #[arg(long)]
+    json: bool,
+}
+
+/// What fits on a screen.
+const MOST_ROWS: usize = 16;
+const MOST_COLUMNS: usize = 14;
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    figures: Figures,
+    description: &'static str,
+    source: &'static str,
+    /// Nodes that repair among themselves.
+    groups: Vec<Vec<usize>>,
+    /// Names of the symbols of each node.
+    layout: Vec<Vec<String>>,
+    /// A row per coded symbol, in order; a column per data symbol.
+    generator: Vec<Vec<u8>>,
+    losses: Vec<Losses>,
+    programs: Vec<NamedSize>,
+}
+
+/// How much a program computes, in symbols.
+#[derive(Serialize)]
+struct NamedSize {
+    program: String,
+    operations: usize,
+    additions: usize,
+    multiplications: usize,
+    temporaries: usize,
+    outputs: usize,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let code = compose::code(&arguments.code)?;
+    let shown = Shown::new(&*code)?;
+    if let Some(file) = &arguments.svg {
+        let symbols = layout::symbols(code.shape(), &linear::generator(&*code)?);
+        let drawing = drawing::svg(code.spec(), &shown.caption(), code.shape(), &symbols);
+        fs::write(file, drawing).with_context(|| format!("{} cannot be written", file.display()))?;
+    }
+    if arguments.json {
+        say(format_args!("{}\n", serde_json::to_string_pretty(&shown)?));
+    } else {
+        shown.tell();
+    }
+    Ok(())
+}
+
+impl Shown {
+    fn new(code: &dyn Code) -> Result<Self> {
+        let shape = code.shape();
+        let name = code.spec().split(':').next().unwrap_or_default();
+        let family = weft_codes::families().iter().find(|family| family.name == name);
+        let generator = linear::generator(code)?;
+        let erasures = Erasures::new(code)?;
+        let symbols = layout::symbols(shape, &generator);
+        let names: Vec<String> = symbols.iter().map(Symbol::name).collect();
+        let survival = |lost| Losses::new(&analysis::survival(&erasures, lost, EFFORT, SEED));
+        Ok(Self {
+            figures: Figures::new(code, &erasures)?,
+            description: family.map_or("", |family| family.description),
+            source: family.map_or("", |family| family.source),
+            groups: shape.groups.iter().map(|group| group.shards.clone()).collect(),
+            layout: names.chunks(shape.alpha).map(<[String]>::to_vec).collect(),
+            generator: coded_rows(&generator, &symbols),
+            losses: telling(shape.tolerance, erasures.most_lost()).into_iter().map(survival).collect(),
+            programs: programs(code),
+        })
+    }
+
+    fn caption(&self) -> String {
+        let figures = &self.figures;
+        let repair = figures.repair_if_nodes_compute.as_ref().or(figures.repair.as_ref());
+        let repair = repair.map_or(String::new(), |r| format!(", repair {:.2}", r.received_bytes_per_byte));
+        format!(
+            "any {} of {} may be lost, stored {:.2}{repair}",
+            figures.tolerance, figures.nodes, figures.stored_bytes_per_byte
+        )
+    }
+
+    fn tell(&self) {
+        self.tell_figures();
+        self.tell_layout();
+        self.tell_generator();
+        self.tell_losses();
+        let header = ["PROGRAM", "OPERATIONS", "ADDITIONS", "MULTIPLICATIONS", "TEMPORARIES", "OUTPUTS"];
+        let row = |size: &NamedSize| {
+            let counts = [size.operations, size.additions, size.multiplications, size.temporaries, size.outputs];
+            [vec![size.program.clone()], counts.map(|count| count.to_string()).to_vec()].concat()
+        };
+        let rows: Vec<_> =
+            std::iter::once(header.map(str::to_owned).to_vec()).chain(self.programs.iter().map(row)).collect();
+        say(format_args!("\nPrograms, in symbols\n{}", indented(&render::table(&rows, &[1, 2, 3, 4, 5]))));
+    }
+
+    fn tell_figures(&self) {
+        let figures = &self.figures;
+        let any =
+            if figures.tolerance == 1 { "any one node".to_owned() } else { format!("any {} nodes", figures.tolerance) };
+        let proved = if figures.tolerance_is_proved { "proved" } else { "a sample says so" };
+        say(format_args!("{}\n  {}\n  {}\n\n", figures.code, self.description, self.source));
+        say(format_args!("  needs {} nodes and survives the loss of {any} ({proved})\n", figures.nodes));
+        let reads = if figures.systematic { "reads touch only the data asked for" } else { "every read decodes" };
+        say(format_args!("  stores {:.2} bytes for each byte of data; {reads}\n", figures.stored_bytes_per_byte));
+        if figures.sub_symbols > 1 {
+            say(format_args!("  each cell is cut into {} symbols\n", figures.sub_symbols));
+        }
+        let tell = |repair: &Repair, condition: &str| {
+            let Repair { received_bytes_per_byte, requests, computing_nodes, read_bytes_per_byte } = repair;
+            let nodes = if *computing_nodes > 0.0 {
+                format!("{requests:.1} nodes, which read {read_bytes_per_byte:.2}")
+            } else {
+                format!("{requests:.1} nodes")
+            };
+            say(format_args!(
+                "  rebuilding a lost node receives {received_bytes_per_byte:.2} times its bytes from {nodes}{condition}\n"
+            ));
+        };
+        if let Some(repair) = &figures.repair {
+            tell(repair, "");
+        }
+        if let Some(repair) = &figures.repair_if_nodes_compute {
+            tell(repair, ", if nodes compute before they send");
+        }
+        if let Some(locality) = figures.locality {
+            say(format_args!("  {locality} nodes are enough to rebuild any node\n"));
+        }
+        for group in self.groups.iter().take(MOST_ROWS) {
+            say(format_args!("  nodes {} repair among themselves\n", ranges(group)));
+        }
+        if let Some(more) = more(self.groups.len(), MOST_ROWS) {
+            say(format_args!("  and so do {more} more groups\n"));
+        }
+    }
+
+    fn tell_layout(&self) {
+        let nodes = self.layout.len().min(MOST_COLUMNS);
+        let rows = self.layout[0].len().min(MOST_ROWS);
+        let header = (0..nodes).map(|node| node.to_string()).collect();
+        let cells = (0..rows).map(|row| self.layout[..nodes].iter().map(|node| node[row].clone()).collect());
+        let table = render::table(&std::iter::once(header).chain(cells).collect::<Vec<_>>(), &[]);
+        say(format_args!("\nLayout: a column per node; M data, C coded, ' again\n{}", indented(&table)));
+        if let Some(more) = more(self.layout.len(), MOST_COLUMNS) {
+            say(format_args!("  ... {more} more nodes\n"));
+        }
+        if let Some(more) = more(self.layout[0].len(), MOST_ROWS) {
+            say(format_args!("  ... {more} more symbols on each node\n"));
+        }
+    }
+
+    fn tell_generator(&self) {
+        if self.generator.is_empty() {
+            return;
+        }
+        say(format_args!("\nCoded symbols, products in GF(2^8)\n"));
+        for (index, row) in self.generator.iter().take(MOST_ROWS).enumerate() {
+            say(format_args!("  C{index} = {}\n", layout::sum(row)));
+        }
+        if let Some(more) = more(self.generator.len(), MOST_ROWS) {
+            say(format_args!("  ... {more} more\n"));
+        }
+    }
+
+    fn tell_losses(&self) {
+        let header = ["LOST", "PATTERNS", "TRIED", "SURVIVED", "SHARE"].map(str::to_owned).to_vec();
+        let row = |losses: &Losses| {
+            let patterns = if losses.patterns == u64::MAX { "many".to_owned() } else { losses.patterns.to_string() };
+            let tried = if losses.exact { "all".to_owned() } else { losses.tried.to_string() };
+            vec![losses.lost.to_string(), patterns, tried, losses.decodable.to_string(), losses.share()]
+        };
+        let rows: Vec<_> = std::iter::once(header).chain(self.losses.iter().map(row)).collect();
+        say(format_args!("\nLosses\n{}", indented(&render::table(&rows, &[0, 1, 2, 3, 4]))));
+        let most_lost = self.losses.last().map_or(0, |losses| losses.lost);
+        say(format_args!(
+            "  nothing survives the loss of {} or more
+",
+            most_lost + 1
+        ));
+    }
+}
+
+/// Numbers of losses worth telling: all where they are few, else where the share falls.
+fn telling(tolerance: usize, most_lost: usize) -> Vec<usize> {
+    if most_lost <= MOST_ROWS {
+        return (1..=most_lost).collect();
+    }
+    let around = tolerance..=(tolerance + MOST_ROWS - 3).min(most_lost);
+    let mut told: Vec<usize> = [1].into_iter().chain(around).chain([most_lost]).filter(|&lost| lost > 0).collect();
+    told.sort_unstable();
+    told.dedup();
+    told
+}
+
+/// Rows of the coded symbols that are no duplicates.
+fn coded_rows(generator: &Matrix, symbols: &[Symbol]) -> Vec<Vec<u8>> {
+    let coded = |row: &usize| symbols[*row].kind == Kind::Coded && !symbols[*row].is_duplicate;
+    (0..symbols.len()).filter(coded).map(|row| generator.row(row).to_vec()).collect()
+}
+
+/// Encoding, the repair of the first node, and decoding of all data with as many first nodes lost as may be.
+fn programs(code: &dyn Code) -> Vec<NamedSize> {
+    let shape = code.shape();
+    let named = |program: String, size: Size, outputs| {
+        let Size { ops: operations, additions, multiplications, temporaries } = size;
+        NamedSize { program, operations, additions, multiplications, temporaries, outputs }
+    };
+    let mut programs = vec![named("encode".to_owned(), analysis::size(code.encode()), code.encode().output_count)];
+    let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+    let have = |lost_count| Offers((0..shape.n).map(|shard| (shard >= lost_count).then_some(offer)).collect());
+    let mut add = |name: String, wanted, lost_count| {
+        if let Ok(plan) = code.plan(&wanted, &have(lost_count)) {
+            programs.push(named(name, analysis::size(&plan.program), plan.program.output_count));
+        }
+    };
+    add("repair node 0".to_owned(), Wanted::Shards(vec![0]), 1);
+    if shape.tolerance > 1 {
+        let lost: Vec<usize> = (0..shape.tolerance).collect();
+        add(format!("repair nodes {}", ranges(&lost)), Wanted::Shards(lost), shape.tolerance);
+    }
+    programs
+}
+
+/// `0-3, 8`.
+fn ranges(numbers: &[usize]) -> String {
+    let mut numbers = numbers.to_vec();
+    numbers.sort_unstable();
+    let run = |run: &[usize]| match run {
+        [one] => one.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).map(run).collect::<Vec<_>>().join(", ")
+}
+
+fn more(count: usize, shown: usize) -> Option<usize> {
+    count.checked_sub(shown).filter(|&more| more > 0)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
