@@ -12,6 +12,7 @@
 mod arch;
 mod butterflies;
 mod lower;
+mod slots;
 
 use crate::program::{Program, ProgramError};
 use arch::Stores;

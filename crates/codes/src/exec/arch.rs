@@ -58,6 +58,8 @@ pub(super) struct Step {
     repeat_count: u32,
     /// Does no step read its targets?
     is_final: bool,
+    /// Are all its symbols temporaries?
+    is_internal: bool,
 }
 
 impl Step {
@@ -105,6 +107,7 @@ impl Step {
             first_is_sum,
             repeat_count: 1,
             is_final: false,
+            is_internal: false,
         };
         assert!(step.is_sound(), "targets are their own symbols");
         step
@@ -131,9 +134,13 @@ impl Step {
     }
 
     /// Does no repetition write what this or another one reads or writes? Then it does not matter in what order the
-    /// bytes of a run are computed.
+    /// bytes of a run are computed. A network may write just where it reads.
     fn is_sound(&self) -> bool {
         let apart = |a: u32, b: u32| a.abs_diff(b) >= self.repeat_count;
+        if self.is_network() && self.sources == self.targets {
+            return (1..self.targets.len())
+                .all(|index| self.targets[..index].iter().all(|&other| apart(self.targets[index], other)));
+        }
         self.targets.iter().enumerate().all(|(index, &target)| {
             let others = self.sources.iter().chain(&self.targets[..index]);
             others.into_iter().all(|&other| apart(target, other))
@@ -159,9 +166,44 @@ impl Step {
         ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
     }
 
-    /// How often it is done.
-    pub(super) fn repeat_count(&self) -> usize {
-        self.repeat_count as usize
+    /// Is it a network? Its kernel reads all sources at a place before it writes there.
+    pub(super) fn is_network(&self) -> bool {
+        matches!(self.form, Form::Butterflies { .. })
+    }
+
+    /// Gives every id its new number. False, and nothing is changed, if a run would not be one any more.
+    pub(super) fn renumber(&mut self, number: impl Fn(usize) -> usize) -> bool {
+        let first = |&id: &u32| -> Option<u32> {
+            let first = number(id as usize);
+            let follows = (0..self.repeat_count as usize).all(|repeat| number(id as usize + repeat) == first + repeat);
+            follows.then(|| u32::try_from(first).expect("new numbers are no larger"))
+        };
+        let sources: Option<Vec<u32>> = self.sources.iter().map(first).collect();
+        let targets: Option<Vec<u32>> = self.targets.iter().map(first).collect();
+        let (Some(sources), Some(targets)) = (sources, targets) else {
+            return false;
+        };
+        (self.sources, self.targets) = (sources, targets);
+        assert!(self.is_sound(), "targets are their own symbols");
+        true
+    }
+
+    /// The run's repetitions, as steps of their own.
+    pub(super) fn into_single(self) -> impl Iterator<Item = Step> {
+        (0..self.repeat_count).map(move |repeat| {
+            let shifted = |ids: &[u32]| ids.iter().map(|id| id + repeat).collect();
+            Step { sources: shifted(&self.sources), targets: shifted(&self.targets), repeat_count: 1, ..self.clone() }
+        })
+    }
+
+    /// Calls of its kernel for a slice: runs over temporaries alone, which follow so many symbols, are one.
+    pub(super) fn call_count(&self, given_count: usize) -> usize {
+        if self.is_beyond(given_count) { 1 } else { self.repeat_count as usize }
+    }
+
+    /// Does it name only symbols from this one on?
+    fn is_beyond(&self, first: usize) -> bool {
+        self.sources.iter().chain(&self.targets).all(|&id| id as usize >= first)
     }
 }
 
@@ -201,6 +243,8 @@ impl Steps {
         for step in &mut steps {
             let is_reread = step.writes().any(|id| is_read[id]);
             step.is_final = !is_reread;
+            let is_internal = step.is_beyond(input_count + output_count);
+            step.is_internal = is_internal;
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
         Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, pool: Pool::default() }
@@ -410,6 +454,12 @@ unsafe fn run_slices(
         for step in &steps.steps {
             let kernel = isa.kernel(step);
             let step_stores = if step.is_final { stores } else { Stores::Cached };
+            if step.is_internal {
+                let count = step.repeat_count as usize;
+                // SAFETY: as below, but that temporaries always have `slice_bytes` bytes, and lie one after the other.
+                unsafe { kernel(step, symbols.as_ptr(), count * slice_bytes, Stores::Cached) };
+                continue;
+            }
             let mut repeat = 0;
             while repeat < step.repeat_count {
                 let count = contiguous_repeats(step, contiguous_counts, repeat);

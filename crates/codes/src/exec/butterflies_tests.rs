@@ -77,3 +77,17 @@ fn other_matrices_are_no_networks() {
     assert_eq!(Butterflies::of(&Matrix::zero(4, 8)), None);
     assert_eq!(Butterflies::of(&crate::families::rs::normalised_cauchy(8, 8)), None);
 }
+
+/// All transforms of wide codes are found.
+#[test]
+fn transforms_are_networks() {
+    for spec in ["rs:64+64", "rs:128+128", "rs:32+32"] {
+        let code = crate::parse(spec).expect(spec);
+        for op in &code.encode().ops {
+            let coefficients = op.coefficients();
+            if (coefficients.rows(), coefficients.columns()) == (MOST_POINTS, MOST_POINTS) {
+                assert!(Butterflies::of(&coefficients).is_some(), "{spec}: {coefficients}");
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use super::Compiled;
 use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
 use super::butterflies::Butterflies;
+use super::slots;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 
@@ -18,6 +19,9 @@ const LEAST_SLICE_BYTES: usize = 256;
 /// What a step should read and write, about a hundred cycles' worth, for its call to cost little beside it.
 const LEAST_STEP_BYTES: usize = 8 * 1024;
 
+/// A network computes about as much for each byte as so many other steps.
+const NETWORK_WORK: usize = 3;
+
 /// Lowers a valid program.
 pub(super) fn lower(program: &Program) -> Steps {
     let mut steps: Vec<Step> = Vec::new();
@@ -28,16 +32,17 @@ pub(super) fn lower(program: &Program) -> Steps {
         };
         steps.extend(own);
     }
-    let slice_bytes = slice_bytes(program, &steps);
-    Steps::new(program.input_count, program.output_count, program.temporary_count, steps, slice_bytes)
+    let given_count = program.input_count + program.output_count;
+    let (steps, place_count) = slots::share(given_count, program.temporary_count, steps);
+    let slice_bytes = slice_bytes(given_count, place_count, &steps);
+    Steps::new(program.input_count, program.output_count, place_count, steps, slice_bytes)
 }
 
 /// How long slices are to be, so that what one step leaves in a cache the next one finds there.
-fn slice_bytes(program: &Program, steps: &[Step]) -> usize {
-    let mut read_counts = vec![0; program.symbol_count()];
-    let written = program.ops.iter().flat_map(|op| op.targets()).copied();
+fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize {
+    let mut read_counts = vec![0; given_count + place_count];
     // What is written and read is used twice, as is what is read twice.
-    for symbol in written.chain(steps.iter().flat_map(Step::reads)) {
+    for symbol in steps.iter().flat_map(|step| step.writes().chain(step.reads())) {
         read_counts[symbol] += 1;
     }
     let reused_count = read_counts.iter().filter(|&&count| count > 1).count();
@@ -48,10 +53,12 @@ fn slice_bytes(program: &Program, steps: &[Step]) -> usize {
         let even = cache_bytes / reused_count;
         (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
     };
-    let step_count: usize = steps.iter().map(Step::repeat_count).sum();
-    let moved_symbols: usize = read_counts.iter().sum();
+    let call_count: usize = steps.iter().map(|step| step.call_count(given_count)).sum();
+    let work =
+        |step: &Step| (step.writes().count() + step.reads().count()) * if step.is_network() { NETWORK_WORK } else { 1 };
+    let moved_symbols: usize = steps.iter().map(work).sum();
     let in_l1 = share(L1_BYTES);
-    if in_l1 * moved_symbols >= LEAST_STEP_BYTES * step_count { in_l1 } else { share(L2_BYTES) }
+    if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES) }
 }
 
 /// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones

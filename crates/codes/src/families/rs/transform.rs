@@ -264,8 +264,8 @@ impl Builder {
             let (y, met) = &met[row];
             if met.contains(&all[column]) { constant(all[column], *y) } else { 0 }
         });
-        if matrix == Matrix::identity(1) {
-            return vec![on[all[0]].clone()];
+        if matrix == Matrix::identity(met.len()) {
+            return all.iter().map(|&x| on[x].clone()).collect();
         }
         let to: Vec<Vec<SymbolId>> = met.iter().map(|_| self.temporaries(size)).collect();
         for index in 0..size {

@@ -1,0 +1,87 @@
+//! Temporaries that are not needed at the same time share their place, so that all of them stay in cache.
+
+use super::arch::Step;
+
+/// Which places are taken.
+#[derive(Default)]
+struct Places {
+    is_taken: Vec<bool>,
+    /// None is free below.
+    least_free: usize,
+}
+
+impl Places {
+    /// Takes so many free places in a row, the first that there are.
+    fn take(&mut self, count: usize) -> usize {
+        let mut first = self.least_free;
+        let mut free = 0;
+        while free < count {
+            if self.is_taken.get(first + free).copied().unwrap_or(false) {
+                first += free + 1;
+                free = 0;
+            } else {
+                free += 1;
+            }
+        }
+        self.is_taken.resize(self.is_taken.len().max(first + count), false);
+        self.is_taken[first..first + count].fill(true);
+        while self.is_taken.get(self.least_free).copied().unwrap_or(false) {
+            self.least_free += 1;
+        }
+        first
+    }
+
+    fn give_back(&mut self, place: usize) {
+        self.is_taken[place] = false;
+        self.least_free = self.least_free.min(place);
+    }
+}
+
+/// The same steps with temporaries renumbered by place, and how many places there are. Of symbols, so many are given;
+/// temporaries follow them. A network takes the places of its sources where nothing else reads them.
+pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>) -> (Vec<Step>, usize) {
+    let mut last_use = vec![0; temporary_count];
+    for (index, step) in steps.iter().enumerate() {
+        for id in step.reads().chain(step.writes()).filter(|&id| id >= given_count) {
+            last_use[id - given_count] = index;
+        }
+    }
+    let mut places = Places::default();
+    let mut place_of = vec![0; temporary_count];
+    let mut shared = Vec::with_capacity(steps.len());
+    for (index, mut step) in steps.into_iter().enumerate() {
+        let temporaries = |ids: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
+            ids.filter(|&id| id >= given_count).map(|id| id - given_count).collect()
+        };
+        let (read, mut written) = (temporaries(&mut step.reads()), temporaries(&mut step.writes()));
+        let mut ending: Vec<usize> = read.iter().copied().filter(|&id| last_use[id] == index).collect();
+        ending.sort_unstable();
+        ending.dedup();
+        let is_internal = read.len() == step.reads().count() && written.len() == step.writes().count();
+        if step.is_network() && is_internal && ending.len() == read.len() {
+            written.iter().zip(&read).for_each(|(&to, &from)| place_of[to] = place_of[from]);
+            ending.clear();
+        } else {
+            written.sort_unstable();
+            for row in written.chunk_by(|a, b| a + 1 == *b) {
+                let first = places.take(row.len());
+                row.iter().enumerate().for_each(|(offset, &id)| place_of[id] = first + offset);
+            }
+        }
+        ending.extend(written.into_iter().filter(|&id| last_use[id] == index));
+        let place = |id: usize| if id < given_count { id } else { given_count + place_of[id - given_count] };
+        match step.renumber(place) {
+            true => shared.push(step),
+            false => shared.extend(step.into_single().map(|mut single| {
+                single.renumber(place);
+                single
+            })),
+        }
+        ending.into_iter().for_each(|id| places.give_back(place_of[id]));
+    }
+    (shared, places.is_taken.len())
+}
+
+#[cfg(test)]
+#[path = "slots_tests.rs"]
+mod tests;
