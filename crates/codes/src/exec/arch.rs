@@ -13,6 +13,8 @@ mod avx2;
 mod avx512;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod kernels;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 mod scratch;
 
@@ -334,6 +336,8 @@ static ISAS: &[Isa] = &[
     avx2::GFNI_ISA,
     #[cfg(target_arch = "x86_64")]
     avx2::ISA,
+    #[cfg(target_arch = "aarch64")]
+    neon::ISA,
     portable::ISA,
 ];
 
@@ -512,6 +516,26 @@ const fn affine_table() -> [u64; 256] {
                 row += 1;
             }
             bit += 1;
+        }
+        coefficient += 1;
+    }
+    table
+}
+
+/// For each coefficient its products with 0..16, then with 0, 16, .. 240.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+static NIBBLES: [[u8; 32]; 256] = nibble_table();
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+const fn nibble_table() -> [[u8; 32]; 256] {
+    let mut table = [[0; 32]; 256];
+    let mut coefficient = 0;
+    while coefficient < 256 {
+        let mut nibble = 0;
+        while nibble < 16 {
+            table[coefficient][nibble] = crate::gf::mul(coefficient as u8, nibble as u8);
+            table[coefficient][16 + nibble] = crate::gf::mul(coefficient as u8, (nibble << 4) as u8);
+            nibble += 1;
         }
         coefficient += 1;
     }

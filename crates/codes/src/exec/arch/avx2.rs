@@ -2,8 +2,7 @@
 //! `vpshufb`, one for each half of every byte.
 
 use super::kernels::Vector;
-use super::{Isa, Step, fence};
-use crate::gf::mul;
+use super::{Isa, NIBBLES, Step, fence};
 use std::arch::x86_64::*;
 
 pub(super) const ISA: Isa = Isa {
@@ -35,24 +34,6 @@ mod gfni {
     use super::{Affine, Bytes32};
 
     entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 1, 1]);
-}
-
-/// For each coefficient its products with 0..16, then with 0, 16, .. 240.
-static NIBBLES: [[u8; 32]; 256] = nibble_table();
-
-const fn nibble_table() -> [[u8; 32]; 256] {
-    let mut table = [[0; 32]; 256];
-    let mut coefficient = 0;
-    while coefficient < 256 {
-        let mut nibble = 0;
-        while nibble < 16 {
-            table[coefficient][nibble] = mul(coefficient as u8, nibble as u8);
-            table[coefficient][16 + nibble] = mul(coefficient as u8, (nibble << 4) as u8);
-            nibble += 1;
-        }
-        coefficient += 1;
-    }
-    table
 }
 
 /// How to multiply.

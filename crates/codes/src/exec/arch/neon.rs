@@ -1,0 +1,90 @@
+//! NEON: a multiplication by a constant is two `tbl` per 16 bytes, one for each half of every byte.
+
+use super::kernels::{Vector, entry_points};
+use super::{Isa, NIBBLES, Step};
+use std::arch::aarch64::*;
+use std::arch::{asm, is_aarch64_feature_detected};
+
+pub(super) const ISA: Isa = Isa {
+    name: "neon",
+    is_available: || is_aarch64_feature_detected!("neon"),
+    least_bytes: Bytes16::BYTES,
+    kernels: KERNELS,
+    // Stores past the caches are plain stores here.
+    fence: || (),
+};
+
+// Four vectors share the loads of tables; from four targets on the 32 registers hold but two.
+entry_points!(Bytes16, "neon", [4, 4, 4, 2, 2, 2]);
+
+#[derive(Clone, Copy)]
+struct Bytes16(uint8x16_t);
+
+/// Products with the low and with the high halves of bytes.
+#[derive(Clone, Copy)]
+struct Nibbles(uint8x16_t, uint8x16_t);
+
+impl Vector for Bytes16 {
+    const BYTES: usize = 16;
+    type Factor = Nibbles;
+
+    #[inline(always)]
+    unsafe fn zero() -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { vdupq_n_u8(0) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { vld1q_u8(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        // SAFETY: as the trait says.
+        unsafe { vst1q_u8(to, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut u8) {
+        // SAFETY: as the trait says.
+        unsafe { self.store(to) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, a: Bytes16) -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { veorq_u8(self.0, a.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn xor3(self, a: Bytes16, b: Bytes16) -> Bytes16 {
+        // SAFETY: as the trait says.
+        unsafe { self.xor(a.xor(b)) }
+    }
+
+    #[inline(always)]
+    unsafe fn factor(step: &Step, index: usize) -> Nibbles {
+        // SAFETY: there is a coefficient of this index, and a table has 16 products of each half.
+        unsafe {
+            let products = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr();
+            Nibbles(vld1q_u8(products), vld1q_u8(products.add(16)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn multiply(self, factor: Nibbles) -> Bytes16 {
+        // SAFETY: as the trait says.
+        unsafe {
+            let low = vqtbl1q_u8(factor.0, vandq_u8(self.0, vdupq_n_u8(0x0f)));
+            Bytes16(veorq_u8(low, vqtbl1q_u8(factor.1, vshrq_n_u8::<4>(self.0))))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn prefetch(from: *const u8) {
+        // SAFETY: a hint, whatever the address.
+        unsafe { asm!("prfm pldl1keep, [{from}]", from = in(reg) from, options(nostack, preserves_flags, readonly)) }
+    }
+}
