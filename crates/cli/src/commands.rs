@@ -2,6 +2,8 @@
 
 mod bench;
 mod codes;
+mod decode;
+mod encode;
 mod format;
 mod fsck;
 mod gc;
@@ -66,6 +68,8 @@ pub enum Command {
     /// Erasure codes: which there are, what they can lose, whether that is true
     #[command(subcommand)]
     Codes(codes::Arguments),
+    Encode(encode::Arguments),
+    Decode(decode::Arguments),
     /// Measure any directory: creates, small files, sequential and random
     Bench(bench::Arguments),
 }
@@ -90,6 +94,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Fsck(arguments) => return fsck::run(&arguments),
         Command::Gc(arguments) => return gc::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
+        Command::Encode(arguments) => encode::run(&arguments),
+        Command::Decode(arguments) => return decode::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     }?;
     Ok(ExitCode::SUCCESS)

@@ -25,8 +25,10 @@ mod commands;
 mod compose;
 mod daemon;
 mod render;
+mod shard_files;
 mod tidy;
 mod tree;
+mod unfinished;
 
 use clap::Parser;
 use std::collections::HashSet;

@@ -29,6 +29,22 @@ const CODE_OFFSET: usize = 96;
 const NAME_OFFSET: usize = CODE_OFFSET + MAX_CODE_BYTES;
 const CHECK_OFFSET: usize = FILE_HEADER_BYTES - 8;
 
+/// BLAKE3 of a file, gathered as it goes by.
+#[derive(Clone, Debug, Default)]
+pub struct FileHasher(blake3::Hasher);
+
+impl FileHasher {
+    /// The next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of all of them.
+    pub fn finish(&self) -> [u8; 32] {
+        *self.0.finalize().as_bytes()
+    }
+}
+
 /// What a shard file's header says; the same in all files of a set but for the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardFileHeader {

@@ -1,0 +1,314 @@
+//! `weft decode DIR`: files out of shard files, and lost shard files out of the others.
+
+use super::encode::progress_bar;
+use crate::care::{DEGRADED, UNREADABLE, count};
+use crate::render;
+use crate::shard_files::{self, Set, shard_name};
+use crate::unfinished::{Unfinished, already_there, sync_folder};
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use weft_format::ShardIndex;
+use weft_format::shard_file::{FileHasher, ShardFileHeader};
+use weft_transfer::objects::Survivors;
+
+/// Make files again from what is left of their shards (see `weft encode`)
+///
+/// Shards are known by what is in them, not by name or order; damaged parts count as lost. A file gets its name only once all
+/// of it was made and has the digest of the one that was encoded. Status of --check: 0 when every shard is whole, 2 when some
+/// are missing or damaged, 3 when a file cannot be made from the rest.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Folders with shard files, or shard files
+    #[arg(required = true, value_name = "DIR")]
+    paths: Vec<PathBuf>,
+    /// The file to make, or a folder that is there; otherwise the file's own name in the current folder
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
+    output: Option<PathBuf>,
+    /// Only say which shards are missing or damaged, and whether the rest suffices
+    #[arg(long)]
+    check: bool,
+    /// Make missing and damaged shard files anew instead of the file
+    #[arg(long, conflicts_with = "check")]
+    repair: bool,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    file: String,
+    code: String,
+    file_bytes: u64,
+    shard_count: usize,
+    missing: Vec<usize>,
+    /// Shards that are there and not whole; of those that were read.
+    damaged: Vec<usize>,
+    /// Can the file be made from what is left?
+    decodes: bool,
+    /// What was written: the file, or rebuilt shard files.
+    written: Vec<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let sets = shard_files::find(&arguments.paths)?;
+    let targets = if arguments.check || arguments.repair { Vec::new() } else { targets(arguments, &sets)? };
+    let mut answers = Vec::new();
+    for (position, set) in sets.iter().enumerate() {
+        let bar = progress_bar(set.header.file_bytes);
+        let answer = match targets.get(position) {
+            Some(target) => decode(set, target, &bar),
+            None if arguments.repair => repair(set, &bar),
+            None => check(set, &bar),
+        };
+        bar.finish_and_clear();
+        let answer = answer.with_context(|| shown(set))?;
+        if !arguments.json {
+            say(arguments, &answer);
+        }
+        answers.push(answer);
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&answers)?);
+    }
+    if !arguments.check {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(
+        match answers
+            .iter()
+            .map(|answer| (answer.decodes, answer.missing.len() + answer.damaged.len()))
+            .max_by_key(|(decodes, wanting)| (!decodes, *wanting))
+        {
+            Some((false, _)) => ExitCode::from(UNREADABLE),
+            Some((true, 1..)) => ExitCode::from(DEGRADED),
+            _ => ExitCode::SUCCESS,
+        },
+    )
+}
+
+fn shown(set: &Set) -> String {
+    render::line(&set.name().to_string_lossy())
+}
+
+fn say(arguments: &Arguments, answer: &Answer) {
+    let shards = |indices: &[usize], what: &str| match indices {
+        [] => None,
+        [one] => Some(format!("shard {one} is {what}")),
+        many => Some(format!("shards {} are {what}", list(many))),
+    };
+    let name = render::line(&answer.file);
+    let troubles: Vec<String> =
+        [shards(&answer.missing, "missing"), shards(&answer.damaged, "damaged")].into_iter().flatten().collect();
+    let trouble = troubles.join(", ");
+    let bytes = render::bytes(answer.file_bytes);
+    let paths = arguments.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let mend = format!("mend with `weft decode --repair {paths}`");
+    match (answer.written.as_slice(), troubles.is_empty()) {
+        ([], true) => println!("{name}: {bytes}, all {} shards are whole", answer.shard_count),
+        ([], false) if answer.decodes => println!("{name}: {trouble}; the rest suffices: {mend}"),
+        ([], false) => println!("{name}: {trouble}; the rest does not suffice"),
+        (written, _) if arguments.repair => {
+            println!("{name}: {trouble}; made {} anew", count(written.len() as u64, "shard file"));
+        }
+        (written, is_whole) => {
+            let target = written.first().map_or(String::new(), |path| path.display().to_string());
+            println!("{}: {bytes}, as it was encoded", render::line(&target));
+            if !is_whole {
+                println!("{trouble}: {mend}");
+            }
+        }
+    }
+}
+
+/// `1, 3 and 4`.
+fn list(indices: &[usize]) -> String {
+    let text: Vec<String> = indices.iter().map(usize::to_string).collect();
+    match text.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// Where each set's file goes; none of them is there.
+fn targets(arguments: &Arguments, sets: &[Set]) -> Result<Vec<PathBuf>> {
+    let mut targets: Vec<PathBuf> = Vec::new();
+    for set in sets {
+        let target = match &arguments.output {
+            None => PathBuf::from(set.name()),
+            Some(folder) if folder.is_dir() => folder.join(set.name()),
+            Some(file) if sets.len() == 1 => file.clone(),
+            Some(file) => bail!("{} is no folder: {} files need one", file.display(), sets.len()),
+        };
+        if fs::symlink_metadata(&target).is_ok() {
+            bail!(already_there(&target));
+        }
+        if targets.contains(&target) {
+            bail!("there are shards of two files named {}: decode them one by one", shown(set));
+        }
+        if let Some(parent) = target.parent().filter(|parent| *parent != Path::new(""))
+            && !parent.is_dir()
+        {
+            bail!("there is no folder {}: make it with `mkdir -p`", parent.display());
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+/// What a pass over a set has found.
+struct Pass {
+    damaged: Vec<usize>,
+    /// Why the file cannot be made from what is left.
+    failure: Option<String>,
+}
+
+/// Reads a set: all shards, or those that the data need; `take` gets the file's bytes, in order.
+fn pass(set: &Set, all: bool, bar: &ProgressBar, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<Pass> {
+    let (header, there) = (&set.header, set.there());
+    let present: Vec<usize> = (0..there.len()).filter(|shard| there[*shard]).collect();
+    let mut damaged: Vec<usize> = present.iter().copied().filter(|shard| !set.is_framed_well(*shard)).collect();
+    let needed = set.coder.needed(&there);
+    let mut failure = (needed.is_none() && header.file_bytes > 0).then(|| too_few(set));
+    let chosen = if all { present.clone() } else { needed.unwrap_or_default() };
+    let mut hasher = FileHasher::default();
+    let mut data = Vec::new();
+    for segment in 0..header.segment_count() {
+        if failure.is_some() && !all {
+            break;
+        }
+        let note = |damaged: &mut Vec<usize>, survivors: &Survivors, shards: &[usize]| {
+            damaged.extend(shards.iter().copied().filter(|shard| !survivors.is_sound(*shard)));
+        };
+        data.resize(header.segment_geometry(segment).data_bytes as usize, 0);
+        let mut survivors = set.survivors(segment, &chosen);
+        note(&mut damaged, &survivors, &chosen);
+        let mut outcome = survivors.read(&mut data);
+        if outcome.is_err() && chosen.len() < present.len() {
+            survivors = set.survivors(segment, &present);
+            note(&mut damaged, &survivors, &present);
+            outcome = survivors.read(&mut data);
+        }
+        if let (Err(too_few), None) = (outcome, &failure) {
+            let from = segment * header.geometry.data_bytes;
+            failure = Some(format!(
+                "bytes {} to {} cannot be made: shards {} are missing or damaged there, and {} needs one of them",
+                from + too_few.data.start,
+                from + too_few.data.end,
+                list(&too_few.unusable),
+                header.code,
+            ));
+        }
+        if failure.is_none() {
+            hasher.update(&data);
+            take(&data)?;
+        }
+        bar.inc(data.len() as u64);
+    }
+    if failure.is_none() && hasher.finish() != header.digest {
+        failure = Some("what the shards give is not what was encoded: its digest differs, so nothing was kept".into());
+    }
+    damaged.sort_unstable();
+    damaged.dedup();
+    Ok(Pass { damaged, failure })
+}
+
+fn missing(set: &Set) -> Vec<usize> {
+    set.there().iter().enumerate().filter(|(_, there)| !**there).map(|(shard, _)| shard).collect()
+}
+
+/// The sentence for a set of which too little is left.
+fn too_few(set: &Set) -> String {
+    let (missing, n) = (missing(set), set.shards.len());
+    let (code, tolerance) = (&set.header.code, set.coder.shape().tolerance);
+    let which = if missing.len() == 1 { "shard" } else { "shards" };
+    format!(
+        "{which} {} of {n} are missing and {code} promises to survive {tolerance}: find more of them",
+        list(&missing)
+    )
+}
+
+fn answer(set: &Set, pass: &Pass, written: Vec<PathBuf>) -> Answer {
+    Answer {
+        file: set.name().to_string_lossy().into_owned(),
+        code: set.header.code.clone(),
+        file_bytes: set.header.file_bytes,
+        shard_count: set.shards.len(),
+        missing: missing(set),
+        damaged: pass.damaged.clone(),
+        decodes: pass.failure.is_none(),
+        written,
+    }
+}
+
+fn check(set: &Set, bar: &ProgressBar) -> Result<Answer> {
+    let pass = pass(set, true, bar, |_| Ok(()))?;
+    Ok(answer(set, &pass, Vec::new()))
+}
+
+fn decode(set: &Set, target: &Path, bar: &ProgressBar) -> Result<Answer> {
+    let folder = target.parent().unwrap_or(Path::new(""));
+    let mut unfinished = Unfinished::in_folder(folder)?;
+    let pass =
+        pass(set, false, bar, |data| unfinished.file.write_all(data).with_context(|| target.display().to_string()))?;
+    if let Some(failure) = pass.failure {
+        bail!(failure);
+    }
+    unfinished.publish(target)?;
+    sync_folder(folder)?;
+    Ok(answer(set, &pass, vec![target.to_owned()]))
+}
+
+/// Makes missing and damaged shard files anew, byte for byte as they were: the missing ones beside the first that is there.
+fn repair(set: &Set, bar: &ProgressBar) -> Result<Answer> {
+    let header = &set.header;
+    let pass = pass(set, true, bar, |_| Ok(()))?;
+    if let Some(failure) = pass.failure {
+        bail!(failure);
+    }
+    let mut wanting = missing(set);
+    wanting.extend(&pass.damaged);
+    let beside = set.shards.iter().flatten().find_map(|shard| shard.path.parent()).unwrap_or(Path::new(""));
+    let place = |shard: &usize| match &set.shards[*shard] {
+        Some(damaged) => damaged.path.clone(),
+        None => beside.join(shard_name(set.name(), *shard, set.shards.len())),
+    };
+    let targets: Vec<PathBuf> = wanting.iter().map(place).collect();
+    let taken = |(shard, target): &(&usize, &PathBuf)| set.shards[**shard].is_none() && target.exists();
+    if let Some((_, target)) = wanting.iter().zip(&targets).find(taken) {
+        bail!("{} is there already and is another file: move it away", target.display());
+    }
+    let mut unfinished = Vec::new();
+    for (shard, target) in wanting.iter().zip(&targets) {
+        let made = Unfinished::in_folder(target.parent().unwrap_or(Path::new("")))?;
+        let header = ShardFileHeader { index: ShardIndex(*shard as u16), ..header.clone() };
+        made.file.write_all_at(&header.encode()?, 0).with_context(|| target.display().to_string())?;
+        unfinished.push(made);
+    }
+    let present: Vec<usize> = (0..set.shards.len()).filter(|shard| set.shards[*shard].is_some()).collect();
+    bar.set_position(0);
+    for segment in 0..if wanting.is_empty() { 0 } else { header.segment_count() } {
+        let identity = |index| header.object_identity(segment, index);
+        let objects = set.survivors(segment, &present).rebuild(identity, &wanting)?;
+        for ((unfinished, object), target) in unfinished.iter().zip(objects).zip(&targets) {
+            let start = header.object_range(segment).start;
+            unfinished.file.write_all_at(&object, start).with_context(|| target.display().to_string())?;
+        }
+        bar.inc(header.segment_geometry(segment).data_bytes);
+    }
+    for ((unfinished, shard), target) in unfinished.into_iter().zip(&wanting).zip(&targets) {
+        match set.shards[*shard] {
+            Some(_) => unfinished.replace(target)?,
+            None => unfinished.publish(target)?,
+        }
+        sync_folder(target.parent().unwrap_or(Path::new("")))?;
+    }
+    Ok(answer(set, &pass, targets))
+}
