@@ -102,6 +102,8 @@ enum Value {
 pub(super) struct Draft<'a> {
     clay: &'a Clay,
     sources: Sources,
+    decoded: Vec<usize>,
+    others: Vec<usize>,
     /// The decoded nodes' `U` over those of all others: a row per decoded node, a column per other.
     plane_decoder: Matrix,
     /// By node and plane, as far as asked for.
@@ -124,10 +126,14 @@ impl<'a> Draft<'a> {
     /// What the wanted symbols (of shards that are known, or with `q` nodes decoded) need.
     pub(super) fn new(clay: &'a Clay, sources: Sources, wanted: &[Place]) -> Draft<'a> {
         let symbol_count = clay.node_count() * clay.shape.alpha;
+        let (decoded, others): (Vec<usize>, Vec<usize>) =
+            (0..clay.node_count()).partition(|&node| sources.is_decoded[node]);
         let mut draft = Draft {
             clay,
-            plane_decoder: plane_decoder(clay, &sources),
             sources,
+            plane_decoder: plane_decoder(clay, &decoded, &others),
+            decoded,
+            others,
             coupled: vec![None; symbol_count],
             uncoupled: vec![None; symbol_count],
             reads: Vec::new(),
@@ -272,23 +278,21 @@ impl<'a> Draft<'a> {
     fn uncoupled(&mut self, node: usize, plane: usize) -> Value {
         let alpha = self.clay.shape.alpha;
         if self.uncoupled[node * alpha + plane].is_none() {
-            let (decoded, others): (Vec<usize>, Vec<usize>) =
-                (0..self.clay.node_count()).partition(|&node| self.sources.is_decoded[node]);
-            let mut from = Vec::with_capacity(2 * others.len());
-            let mut columns = Vec::with_capacity(2 * others.len());
-            for (column, &other) in others.iter().enumerate() {
-                for (value, factor) in self.terms(other, plane) {
+            let mut from = Vec::with_capacity(2 * self.others.len());
+            let mut columns = Vec::with_capacity(2 * self.others.len());
+            for column in 0..self.others.len() {
+                for (value, factor) in self.terms(self.others[column], plane) {
                     from.push(value);
                     columns.push((column, factor));
                 }
             }
             let decoder = &self.plane_decoder;
-            let coefficients = Matrix::from_fn(decoded.len(), columns.len(), |row, source| {
+            let coefficients = Matrix::from_fn(self.decoded.len(), columns.len(), |row, source| {
                 let (column, factor) = columns[source];
                 gf::mul(decoder.at(row, column), factor)
             });
             let values = self.compute(from, &coefficients);
-            for (decoded, value) in decoded.into_iter().zip(values) {
+            for (decoded, value) in self.decoded.iter().zip(values) {
                 self.uncoupled[decoded * alpha + plane] = Some(value);
             }
         }
@@ -344,12 +348,10 @@ impl Combination {
     }
 }
 
-fn plane_decoder(clay: &Clay, sources: &Sources) -> Matrix {
-    let (decoded, others): (Vec<usize>, Vec<usize>) =
-        (0..clay.node_count()).partition(|&node| sources.is_decoded[node]);
-    let of_decoded = clay.parity_check.select_columns(&decoded);
-    match of_decoded.inverse() {
-        Some(inverse) => inverse.multiply(&clay.parity_check.select_columns(&others)),
+fn plane_decoder(clay: &Clay, decoded: &[usize], others: &[usize]) -> Matrix {
+    match clay.parity_check.select_columns(decoded).inverse() {
+        Some(inverse) => inverse.multiply(&clay.parity_check.select_columns(others)),
+        // Nothing is decoded.
         None => Matrix::zero(0, 0),
     }
 }
