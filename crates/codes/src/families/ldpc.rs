@@ -47,9 +47,9 @@ mod search;
 
 use super::Family;
 use super::parameters::Problem;
+use super::sums::{self, Sum};
 use crate::code::{Code, Offers, Plan, PlanError, Shape, Wanted};
 use crate::linear::LinearCode;
-use crate::matrix::Matrix;
 use crate::program::Program;
 use std::sync::Arc;
 
@@ -109,13 +109,12 @@ struct LdpcCode {
 impl LdpcCode {
     fn new(spec: String, graph: Graph) -> LdpcCode {
         let k = graph.data_count();
-        let mut coding = Matrix::zero(graph.checks().len(), k);
-        for (index, check) in graph.checks().iter().enumerate() {
-            check.iter().for_each(|&data| coding.row_mut(index)[data] = 1);
-        }
         let tolerance = smallest_fatal_loss(&graph, MOST_SUMS).at_least - 1;
-        let generator = Matrix::identity(k).stack(&coding);
-        LdpcCode { linear: LinearCode::new(spec, k, 1, tolerance, Vec::new(), generator), graph }
+        let sum = |(check, of): (usize, &Vec<usize>)| Sum { name: k + check, of: of.clone() };
+        let sums: Vec<Sum> = graph.checks().iter().enumerate().map(sum).collect();
+        let checks: Vec<usize> = (k..graph.block_count()).collect();
+        let encode = sums::program(&(0..k).collect::<Vec<_>>(), &sums, &checks);
+        LdpcCode { linear: LinearCode::systematic(spec, k, 1, tolerance, Vec::new(), encode), graph }
     }
 }
 
