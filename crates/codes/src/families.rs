@@ -1,4 +1,28 @@
-//! The families of codes, one file each: construction, limits and source.
+//! The families of codes, one page each: construction, limits and source.
+//!
+//! # Which one?
+//!
+//! [`rs`], unless something below is more to you than simplicity: it stores the least for what it survives, any `m` of
+//! `k + m`, and is the fastest at that.
+//!
+//! | you want | take | it costs |
+//! |---|---|---|
+//! | the simplest, small files, reads from anywhere | [`replica`] | each copy in full |
+//! | one loss, XOR alone | [`raid5`] | one shard more |
+//! | two losses, bytes as Linux md has them | [`raid6`] | two shards more |
+//! | any `m` losses | [`rs`] | a repair reads `k` shards |
+//! | a hundred data shards or more, half of them lost | [`rs`], it turns to Fourier transforms by itself | as above |
+//! | what ISA-L's users stored | [`rs_vandermonde`] | narrow limits |
+//! | Cauchy codes of XORs, as Jerasure has them | [`crs`] | eight or four symbols a cell |
+//! | repair that reads few nodes | [`lrc`]; [`lrc_uniform`] for wide stripes and global parities, too | some losses of more than `g + 1` are fatal |
+//! | repair that receives little, nodes that only send | [`clay`] | many symbols a cell, many small reads |
+//! | repair that receives little, nodes that compute | [`msr`]; [`basic`] with XOR alone | about as many parities as data |
+//! | repair that receives what was lost and no more | [`embr`], nodes that only send; [`mbr`], nodes that compute | up to twice the storage |
+//! | projections as RozoFS has them, XOR alone | [`mojette`] | parities a little longer than data |
+//! | cheap encoding however wide, downloads from many unlike servers | [`ldpc`] | a few shards more than `k` are read |
+//! | the code of the MS-BASIC paper, to study it | [`msbasic`] | it does not survive what the paper says |
+//!
+//! `weft codes list` prints what each survives, stores and reads, computed by [`crate::analysis`].
 
 pub mod basic;
 pub mod clay;

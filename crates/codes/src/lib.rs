@@ -30,6 +30,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Which code to choose: see [`families`](mod@families), a page each; what one is worth: see [`analysis`].
+//!
 //! Start reading at `code.rs`, then `families/rs.rs`, then `linear.rs` (the generic engine, the oracle), then
 //! `exec.rs`. A new family is one file in `families/` and one line in `families.rs`.
 

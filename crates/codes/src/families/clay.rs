@@ -13,7 +13,7 @@
 //! and in every plane the uncoupled symbols `U` are a codeword of one `[q t, q t - q]` MDS code: the normalised Cauchy
 //! matrix of `rs`. Of `C`, `C*`, `U`, `U*` any two give the others.
 //!
-//! Decoding (here [`draft`]) takes `q` nodes whose `U` are unknown, among them all that cannot be read. Planes in which
+//! Decoding (`draft` below) takes `q` nodes whose `U` are unknown, among them all that cannot be read. Planes in which
 //! fewer of those are at home (`x = z_y`) come first: the `U` of all other nodes follow from what is read and from
 //! earlier planes, the missing `U` from the MDS code, the missing `C` from both. Going the other way, from what is
 //! wanted to what that needs, finds the reads: to repair node `(x, y)` take its column as the unknown ones, and only

@@ -1,4 +1,13 @@
 //! RAID-5: `n - 1` data shards and their XOR. Parity stays on the last shard; placement rotates shards over nodes.
+//!
+//! Cost: `n / (n - 1)` bytes stored per byte; a repair reads the `n - 1` others.
+//!
+//! ```
+//! let code = weft_codes::parse("raid5:5")?;
+//! assert_eq!((code.shape().n, code.shape().tolerance), (5, 1));
+//! assert!(code.encode().to_string().ends_with("o0 = i0 + i1 + i2 + i3\n"));
+//! # Ok::<(), weft_codes::SpecError>(())
+//! ```
 
 use super::Family;
 use super::parameters::{Problem, count, require};

@@ -2,6 +2,15 @@
 //!
 //! MDS because the powers of the generator 2 are distinct for j < 255: of two columns `(1, 2^i)`, `(1, 2^j)` the
 //! determinant is 2^i + 2^j.
+//!
+//! Cost: `n / (n - 2)` bytes stored per byte; a repair reads `n - 2` shards, of one loss without Q where P is there.
+//!
+//! ```
+//! let code = weft_codes::parse("raid6:6")?;
+//! assert_eq!((code.shape().n, code.shape().tolerance), (6, 2));
+//! assert!(code.encode().to_string().contains("o0, o1 = [1 1 1 1; 1 2 4 8] * (i0, i1, i2, i3)"));
+//! # Ok::<(), weft_codes::SpecError>(())
+//! ```
 
 use super::Family;
 use super::parameters::{Problem, count, require};

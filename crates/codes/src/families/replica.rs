@@ -1,4 +1,13 @@
 //! Replication: `r` shards, each a plain copy of the one native symbol.
+//!
+//! Cost: `r` bytes stored per byte; a repair reads one copy.
+//!
+//! ```
+//! let code = weft_codes::parse("replica:3")?;
+//! assert_eq!((code.shape().n, code.shape().tolerance), (3, 2));
+//! assert!(code.encode().ops.is_empty());
+//! # Ok::<(), weft_codes::SpecError>(())
+//! ```
 
 use super::Family;
 use super::parameters::{Problem, count, require};

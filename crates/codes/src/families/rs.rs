@@ -10,6 +10,15 @@
 //! keeps every square submatrix non-singular, so the code stays MDS up to n = 256, and it makes the first parity the
 //! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
 //! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
+//!
+//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
+//!
+//! ```
+//! let code = weft_codes::parse("rs:4+2")?;
+//! assert_eq!((code.shape().n, code.shape().tolerance), (6, 2));
+//! assert_eq!(weft_codes::families::rs::normalised_cauchy(4, 2).row(0), [1, 1, 1, 1]);
+//! # Ok::<(), weft_codes::SpecError>(())
+//! ```
 
 mod transform;
 

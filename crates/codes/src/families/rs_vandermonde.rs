@@ -3,6 +3,15 @@
 //! Parity row `r`, column `j` is 2^(r * j). The first row is the XOR of the data, the second the Q of RAID-6. Being
 //! systematic without elimination, the matrix is MDS only within the limits below (found by trying all square
 //! submatrices); others are refused, `rs:` has none.
+//!
+//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
+//!
+//! ```
+//! let code = weft_codes::parse("rs-vandermonde:10+3")?;
+//! assert_eq!((code.shape().n, code.shape().tolerance), (13, 3));
+//! assert!(weft_codes::parse("rs-vandermonde:22+4").is_err());
+//! # Ok::<(), weft_codes::SpecError>(())
+//! ```
 
 use super::parameters::{Problem, data_and_parity, require};
 use super::{Family, rs};

@@ -77,3 +77,13 @@ fn equal_numbers() {
         }
     }
 }
+
+/// The page that says which code to choose knows them all.
+#[test]
+fn the_guide_names_every_family() {
+    let guide = include_str!("../../src/families.rs").split("use crate").next().unwrap_or_default();
+    for family in families() {
+        let link = format!("[`{}`]", family.name.replace('-', "_"));
+        assert!(guide.contains(&link), "the guide in families.rs does not name {}", family.name);
+    }
+}
