@@ -144,10 +144,10 @@ claims! {
     crs: Claims {
         family: "crs",
         small: || {
-            let counts = ["1+1", "3+1", "4+2", "4+4", "6+3", "2+6", "8+2,w=4", "8+6,w=4", "7+3"];
+            let counts = ["1+1", "3+1", "4+2", "4+4", "6+3", "2+6", "8+2,w=4", "6+3,w=4", "7+3"];
             counts.iter().map(|counts| format!("crs:{counts}")).collect()
         },
-        wide: &["crs:12+4,w=4", "crs:10+4", "crs:20+6"],
+        wide: &["crs:8+6,w=4", "crs:12+4,w=4", "crs:10+4", "crs:20+6"],
         repair: all,
         read: all,
     },
