@@ -20,14 +20,17 @@
 //! # Ok::<(), weft_codes::SpecError>(())
 //! ```
 
+mod plan;
 mod transform;
 
 use super::Family;
 use super::parameters::{Problem, data_and_parity, require};
-use crate::code::Code;
+use crate::code::{Code, Offers, Plan, PlanError, Shape, Wanted};
 use crate::gf;
-use crate::linear::LinearCode;
+use crate::linear::{self, LinearCode};
 use crate::matrix::Matrix;
+use crate::program::Program;
+use plan::Planner;
 use std::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
@@ -47,10 +50,45 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     check_counts(k, m)?;
     let spec = format!("rs:{k}+{m}");
     let transform = transform::encode(k, m);
-    if transform::cost_products(&transform) < k * m {
-        return Ok(Arc::new(LinearCode::systematic(spec, k, 1, m, Vec::new(), transform)));
+    let linear = match transform::cost_products(&transform) < k * m {
+        true => LinearCode::systematic(spec, k, 1, m, Vec::new(), transform),
+        false => LinearCode::systematic_mds(spec, &normalised_cauchy(k, m)),
+    };
+    // Of a single data shard, parities may be copies, which the generic engine knows how to use.
+    if k == 1 {
+        return Ok(Arc::new(linear));
     }
-    Ok(Arc::new(LinearCode::systematic_mds(spec, &normalised_cauchy(k, m))))
+    Ok(Arc::new(ReedSolomon { planner: Planner::new(k, m), linear }))
+}
+
+/// A code with at least two data shards.
+#[derive(Debug)]
+struct ReedSolomon {
+    linear: LinearCode,
+    planner: Planner,
+}
+
+impl Code for ReedSolomon {
+    fn spec(&self) -> &str {
+        self.linear.spec()
+    }
+
+    fn shape(&self) -> &Shape {
+        self.linear.shape()
+    }
+
+    fn encode(&self) -> &Program {
+        self.linear.encode()
+    }
+
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+        linear::check(self, wanted, have)?;
+        match self.planner.plan(wanted, have) {
+            Some(plan) => Ok(plan),
+            // It has no plan either, and says what is missing.
+            None => self.linear.plan(wanted, have),
+        }
+    }
 }
 
 /// Refuses counts that no Reed-Solomon code over GF(2^8) has.
@@ -89,3 +127,7 @@ fn cauchy(m: usize, k: usize, sum: impl Fn(usize, usize) -> usize) -> Matrix {
     assert!(k + m <= MOST_SHARDS, "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together");
     Matrix::from_fn(m, k, |row, column| gf::inverse(sum(row, column) as u8).unwrap_or(0))
 }
+
+#[cfg(test)]
+#[path = "rs_tests.rs"]
+mod tests;

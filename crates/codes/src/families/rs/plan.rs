@@ -1,0 +1,113 @@
+//! Plans of Reed-Solomon codes without elimination: every coefficient in closed form.
+//!
+//! The stored symbol of element `i` is `v_i f(i)` for a polynomial `f` of degree below k (a generalised Reed-Solomon code).
+//! With `L(z)` the product of all `z ^ j` over data `j`, and `L'(j)` that without the factor of `j`, `v` is
+//!
+//! ```text
+//! 1 / ((k ^ j) L'(j)) for datum j,      1 / L(y) for parity y
+//! ```
+//!
+//! since Lagrange's formula then gives the parities of the coding matrix. By the same formula any shard `t` follows from
+//! any k others `A`: its coefficient of the shard `a` is `v_t L_A(t) / (v_a (t ^ a) L_A'(a))`.
+
+use crate::code::{Offers, Plan, Price, Read, Wanted};
+use crate::gf;
+use crate::matrix::Matrix;
+use crate::program::{Op, Program, SymbolId};
+
+/// What a code needs for its plans.
+#[derive(Clone, Debug)]
+pub(super) struct Planner {
+    k: usize,
+    /// Of `v`, by shard.
+    logarithms: Vec<usize>,
+}
+
+impl Planner {
+    /// Needs `k + m <= 256`.
+    pub(super) fn new(k: usize, m: usize) -> Planner {
+        let data: Vec<usize> = (0..k).collect();
+        let logarithm = |shard: usize| {
+            let scale = if shard < k { log(k ^ shard) } else { 0 };
+            GROUP - (scale + log_product(shard, &data)) % GROUP
+        };
+        Planner { k, logarithms: (0..k + m).map(logarithm).collect() }
+    }
+
+    /// The cheapest plan for a question that fits the shape; `None` if there is none. Fewer than k shards determine
+    /// nothing but themselves, so either reading what is wanted or reading the k cheapest shards is cheapest.
+    pub(super) fn plan(&self, wanted: &Wanted, have: &Offers) -> Option<Plan> {
+        let (Wanted::Natives(wanted) | Wanted::Shards(wanted)) = wanted;
+        let mut is_wanted = vec![false; have.0.len()];
+        wanted.iter().for_each(|&shard| is_wanted[shard] = true);
+        let mut offered: Vec<(Price, bool, usize)> = (0..have.0.len())
+            .filter_map(|shard| {
+                let offer = have.0[shard]?;
+                Some((offer.request_price.saturating_add(offer.symbol_price), !is_wanted[shard], shard))
+            })
+            .collect();
+        offered.sort_unstable();
+        let price = |shards: &[(Price, bool, usize)]| shards.iter().fold(0, |sum: Price, of| sum.saturating_add(of.0));
+        let direct: Vec<_> = offered.iter().copied().filter(|&(_, is_other, _)| !is_other).collect();
+        let cheapest = offered.get(..self.k);
+        let is_direct = direct.len() == is_wanted.iter().filter(|&&is_wanted| is_wanted).count();
+        let chosen = match cheapest {
+            Some(cheapest) if !is_direct || price(cheapest) < price(&direct) => cheapest,
+            _ if is_direct => &direct,
+            _ => return None,
+        };
+        let mut shards: Vec<usize> = chosen.iter().map(|&(_, _, shard)| shard).collect();
+        shards.sort_unstable();
+        let reads = shards.iter().map(|&shard| Read { shard, terms: vec![(0, 1)] }).collect();
+        Some(Plan { reads, program: self.program(wanted, &shards), price: price(chosen) })
+    }
+
+    /// The wanted shards from those read: themselves where they are among these, which are k otherwise.
+    fn program(&self, wanted: &[usize], read: &[usize]) -> Program {
+        let (input_count, output_count) = (read.len(), wanted.len());
+        let mut ops = Vec::new();
+        let (mut computed, mut to): (Vec<usize>, Vec<SymbolId>) = (Vec::new(), Vec::new());
+        for (output, &shard) in wanted.iter().enumerate() {
+            match read.binary_search(&shard) {
+                Ok(from) => ops.push(Op::Copy { from, to: input_count + output }),
+                Err(_) => {
+                    computed.push(shard);
+                    to.push(input_count + output);
+                }
+            }
+        }
+        if !computed.is_empty() {
+            let coefficients = self.coefficients(&computed, read);
+            let from = (0..input_count).collect();
+            ops.push(match to[..] {
+                [to] if coefficients.row(0).iter().all(|&coefficient| coefficient == 1) => Op::Xor { from, to },
+                _ => Op::Dot { from, to, coefficients },
+            });
+        }
+        Program { input_count, output_count, temporary_count: 0, ops }
+    }
+
+    /// A row per computed shard, a column per shard read; none is both.
+    fn coefficients(&self, computed: &[usize], read: &[usize]) -> Matrix {
+        let of_read: Vec<usize> = read.iter().map(|&shard| self.logarithms[shard] + log_product(shard, read)).collect();
+        let of_computed: Vec<usize> =
+            computed.iter().map(|&shard| self.logarithms[shard] + log_product(shard, read)).collect();
+        Matrix::from_fn(computed.len(), read.len(), |row, column| {
+            let divisor = of_read[column] + log(computed[row] ^ read[column]);
+            gf::EXP[(of_computed[row] + GROUP - divisor % GROUP) % GROUP]
+        })
+    }
+}
+
+/// Logarithms count modulo the number of nonzero elements.
+const GROUP: usize = 255;
+
+fn log(element: usize) -> usize {
+    usize::from(gf::LOG[element])
+}
+
+/// The logarithm, below [`GROUP`], of the product of `element ^ other` over all others but itself.
+fn log_product(element: usize, others: &[usize]) -> usize {
+    // Differences of bytes have logarithms, and that of 0, which is its own, counts nothing.
+    others.iter().filter(|&&other| other != element).map(|&other| log(element ^ other)).sum::<usize>() % GROUP
+}
