@@ -40,12 +40,7 @@ pub(super) fn lower(program: &Program) -> Steps {
 
 /// How long slices are to be, so that what one step leaves in a cache the next one finds there.
 fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize {
-    let mut read_counts = vec![0; given_count + place_count];
-    // What is written and read is used twice, as is what is read twice.
-    for symbol in steps.iter().flat_map(|step| step.writes().chain(step.reads())) {
-        read_counts[symbol] += 1;
-    }
-    let reused_count = read_counts.iter().filter(|&&count| count > 1).count();
+    let reused_count = most_reused_at_once(given_count, place_count, steps);
     if reused_count == 0 {
         return usize::MAX - (usize::MAX % LEAST_SLICE_BYTES);
     }
@@ -59,6 +54,28 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
     let moved_symbols: usize = steps.iter().map(work).sum();
     let in_l1 = share(L1_BYTES);
     if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES) }
+}
+
+/// The most inputs and outputs that have been read or written and will be read again, at any one step, and all places of
+/// temporaries. Programs that come back to a symbol soon, as those of slanted sums do, need few of their symbols in cache
+/// at once.
+fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -> usize {
+    let mut first_and_last = vec![None; given_count];
+    for (index, step) in steps.iter().enumerate() {
+        for symbol in step.reads().chain(step.writes()).filter(|&symbol| symbol < given_count) {
+            first_and_last[symbol].get_or_insert((index, index)).1 = index;
+        }
+    }
+    let mut changes = vec![0isize; steps.len()];
+    for (first, last) in first_and_last.into_iter().flatten().filter(|(first, last)| first < last) {
+        changes[first] += 1;
+        changes[last] -= 1;
+    }
+    let counts = changes.iter().scan(0, |count, change| {
+        *count += change;
+        Some(*count)
+    });
+    counts.max().unwrap_or(0).unsigned_abs() + place_count
 }
 
 /// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
