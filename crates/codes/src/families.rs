@@ -17,7 +17,7 @@
 //! | repair that reads few nodes | [`lrc`]; [`lrc_uniform`] for wide stripes and global parities, too | some losses of more than `g + 1` are fatal |
 //! | repair that receives little, nodes that only send | [`clay`] | many symbols a cell, many small reads |
 //! | repair that receives little, nodes that compute | [`msr`]; [`basic`] with XOR alone | about as many parities as data |
-//! | repair that receives what was lost and no more | [`embr`], nodes that only send; [`mbr`], nodes that compute | up to twice the storage |
+//! | repair that receives what was lost and no more | [`embr`], nodes that only send; [`mbr`], nodes that compute; [`basic_mbr`] with XOR alone | up to twice the storage |
 //! | projections as RozoFS has them, XOR alone | [`mojette`] | parities a little longer than data |
 //! | cheap encoding however wide, downloads from many unlike servers | [`ldpc`] | a few shards more than `k` are read |
 //! | the code of the MS-BASIC paper, to study it | [`msbasic`] | it does not survive what the paper says |
@@ -25,6 +25,7 @@
 //! `weft codes list` prints what each survives, stores and reads, computed by [`crate::analysis`].
 
 pub mod basic;
+pub mod basic_mbr;
 pub mod clay;
 pub mod crs;
 pub mod embr;
@@ -82,6 +83,7 @@ pub fn families() -> &'static [Family] {
         embr::FAMILY,
         msbasic::FAMILY,
         basic::FAMILY,
+        basic_mbr::FAMILY,
         clay::FAMILY,
         msr::FAMILY,
         mbr::FAMILY,

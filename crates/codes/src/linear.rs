@@ -89,6 +89,17 @@ impl LinearCode {
         LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
     }
 
+    /// A code with `alpha` symbols per shard, `k` shards' worth of data, all of whose stored symbols are the outputs of this
+    /// program over the native ones; none is a native symbol itself. The caller vouches for `tolerance`. Panics unless the
+    /// program is valid and has whole shards of outputs.
+    #[must_use]
+    pub fn coded(spec: String, k: usize, alpha: usize, tolerance: usize, encode: Program) -> LinearCode {
+        assert_eq!(encode.output_count % alpha, 0, "{spec}: outputs are whole shards");
+        let generator = encode.to_matrix().unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let contents = vec![Content::Coded; encode.output_count];
+        LinearCode { shape: shape(k, alpha, tolerance, Vec::new(), contents, &generator), spec, generator, encode }
+    }
+
     /// The generator matrix: a row per stored symbol, a column per native symbol.
     #[must_use]
     pub fn generator(&self) -> &Matrix {

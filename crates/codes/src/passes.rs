@@ -8,7 +8,7 @@ mod schedule;
 mod share;
 mod simplify;
 
-pub use drop_dead::drop_dead;
+pub use drop_dead::{drop_dead, drop_unread};
 pub use fuse::fuse;
 pub use inline::inline;
 pub use schedule::schedule;

@@ -147,8 +147,12 @@ impl Program {
         let ops = (0..matrix.rows())
             .map(|row| {
                 let from: Vec<SymbolId> = (0..input_count).filter(|&input| matrix.at(row, input) != 0).collect();
+                let to = input_count + row;
+                if from.iter().all(|&input| matrix.at(row, input) == 1) {
+                    return Op::Xor { from, to };
+                }
                 let coefficients = matrix.select_rows(&[row]).select_columns(&from);
-                Op::Dot { from, to: vec![input_count + row], coefficients }
+                Op::Dot { from, to: vec![to], coefficients }
             })
             .collect();
         passes::optimise(Program { input_count, output_count: matrix.rows(), temporary_count: 0, ops })

@@ -50,6 +50,7 @@ use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::ring::Builder;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
+use crate::passes;
 use crate::program::Program;
 use nodes::Nodes;
 use std::sync::Arc;
@@ -280,7 +281,10 @@ impl Basic {
                 (index, _) => self.nodes.output(&mut builder, output, &rebuilt[index.unwrap_or_default()], sub),
             }
         }
-        Plan { price: have.price(&reads), program: builder.finish(), reads }
+        // Of parts of shards, not every strip of the others need be read.
+        let (program, kept) = passes::drop_unread(builder.finish());
+        let reads: Vec<Read> = kept.into_iter().map(|read| reads[read].clone()).collect();
+        Plan { price: have.price(&reads), program, reads }
     }
 }
 

@@ -20,7 +20,7 @@
 //! |---|---|---|---|---|---|---|---|---|
 //! | direct | 60 | 338 | 659 | 856 | 283 | 713 | 1482 | 1055 |
 //! | smart | 60 | 283 | 576 | 779 | 240 | 620 | 1274 | 944 |
-//! | shared | 55 | 180 | 337 | 434 | 159 | 354 | 695 | 504 |
+//! | shared | 55 | 180 | 331 | 432 | 161 | 352 | 693 | 515 |
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; repair of any shard reads `k`. On machines that multiply bytes as fast as
 //! they add them, [`super::rs`] is faster.

@@ -138,6 +138,34 @@ impl Builder {
     }
 }
 
+/// The value at `z^exponent` of the polynomial whose coefficients are the words of a shard, as what a node can compute
+/// that stores them: the terms (symbol of the shard, coefficient) of each stored strip.
+pub(super) fn value_terms(strip_count: usize, word_count: usize, exponent: usize) -> Vec<Vec<(usize, u8)>> {
+    let stored_count = strip_count - 1;
+    let terms_of_strip = |strip: usize| {
+        let mut symbols: Vec<usize> = Vec::new();
+        for word in 0..word_count {
+            let place = (strip + strip_count - word * exponent % strip_count) % strip_count;
+            let first = word * stored_count;
+            if place < stored_count {
+                symbols.push(first + place);
+            } else {
+                // The parity strip is not stored: it is the sum of all others.
+                symbols.extend(first..first + stored_count);
+            }
+        }
+        symbols.into_iter().map(|symbol| (symbol, 1)).collect()
+    };
+    (0..stored_count).map(terms_of_strip).collect()
+}
+
+/// The smallest odd number all of whose prime factors are at least `node_count`: strips of a word in codes that divide by
+/// differences of `z^i` for so many nodes `i`.
+pub(super) fn smallest_strip_count(node_count: usize) -> usize {
+    let fits = |number: &usize| (2..node_count).all(|divisor| !number.is_multiple_of(divisor));
+    (node_count.max(3)..).find(|number| number % 2 == 1 && fits(number)).unwrap_or(3)
+}
+
 fn nonzero(words: &[Word]) -> Vec<&Word> {
     words.iter().filter(|word| !word.0.is_empty()).collect()
 }

@@ -24,6 +24,24 @@ pub fn drop_dead(mut program: Program) -> Program {
     program
 }
 
+/// Drops inputs that no operation reads; says which are left.
+#[must_use]
+pub fn drop_unread(mut program: Program) -> (Program, Vec<SymbolId>) {
+    let mut is_read = vec![false; program.symbol_count()];
+    program.ops.iter().flat_map(Op::sources).for_each(|&source| is_read[source] = true);
+    let kept: Vec<SymbolId> = (0..program.input_count).filter(|&input| is_read[input]).collect();
+    let dropped_count = program.input_count - kept.len();
+    let number: Vec<SymbolId> = (0..program.symbol_count())
+        .map(|symbol| match kept.binary_search(&symbol) {
+            Ok(number) => number,
+            Err(_) => symbol.saturating_sub(dropped_count),
+        })
+        .collect();
+    renumber(&mut program, &number);
+    program.input_count = kept.len();
+    (program, kept)
+}
+
 /// Numbers the temporaries that are left without gaps.
 fn renumber_temporaries(program: &mut Program, live: &[bool]) {
     let first_temporary = program.outputs().end;
@@ -33,6 +51,10 @@ fn renumber_temporaries(program: &mut Program, live: &[bool]) {
         number[symbol] = first_temporary + program.temporary_count;
         program.temporary_count += 1;
     }
+    renumber(program, &number);
+}
+
+fn renumber(program: &mut Program, number: &[SymbolId]) {
     for op in &mut program.ops {
         let (from, to) = match op {
             Op::Copy { from, to } => (std::slice::from_mut(from), std::slice::from_mut(to)),

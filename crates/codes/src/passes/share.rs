@@ -1,132 +1,127 @@
 //! Computes once what several XORs have in common.
 
 use crate::program::{Op, Program, SymbolId};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
-/// No more is shared after so many operations on words: some milliseconds. The most useful pairs come first.
-const MOST_WORD_OPERATIONS: usize = 1 << 23;
+/// All blocks together take at most so many operations on words of 64 XORs: some milliseconds.
+const MOST_OPERATIONS: usize = 1 << 22;
+
+/// Symbols of a block, where all symbols in one block would take too long.
+const BLOCK_SYMBOLS: usize = 64;
+
+/// One block holds as many symbols as can be compared with each other in so many operations.
+const MOST_BLOCK_OPERATIONS: usize = 1 << 15;
 
 /// Replaces the pair of symbols that most XORs have in common by a temporary, and so on as long as two XORs have one in
 /// common.
 ///
 /// This is Paar's greedy algorithm for linear circuits, or RePair on sets, as Uezato (Accelerating XOR-based erasure
 /// coding using program optimization techniques, SC 2021) applies it to erasure codes. Each temporary saves as many
-/// operations as there are XORs with the pair, less one.
+/// operations as there are XORs with the pair, less one. Symbols of large programs are paired within blocks, and XORs of
+/// thousands that are left when the time is over stay as they are.
 #[must_use]
 pub fn share(program: Program) -> Program {
     let is_row = |op: &Op| matches!(op, Op::Xor { from, .. } if from.len() > 1);
     let rows: Vec<usize> = (0..program.ops.len()).filter(|&op| is_row(&program.ops[op])).collect();
-    let mut occurrences = Occurrences::of(&program, &rows);
-    let mut candidates = Candidates::new();
-    let mut operations_left = MOST_WORD_OPERATIONS;
-    for later in 0..occurrences.symbols.len() {
-        operations_left = operations_left.saturating_sub(occurrences.find(later, &mut candidates));
-    }
-    // By operation: the temporaries to be computed just before it, the first that needs them.
-    let mut temporaries: Vec<Vec<Op>> = vec![Vec::new(); program.ops.len()];
+    let symbols = occurrences(&program, &rows);
+    let word_count = rows.len().div_ceil(64);
+    let is_small = symbols.len() * symbols.len() * word_count <= MOST_BLOCK_OPERATIONS;
+    let block_symbols = if is_small { symbols.len() } else { BLOCK_SYMBOLS }.max(1);
+    let most_operations = MOST_OPERATIONS / symbols.len().div_ceil(block_symbols).max(1);
+
     let mut next = program.symbol_count();
-    while let Some((count, b, a)) = candidates.pop() {
-        let now = occurrences.common_count(a, b);
-        if now < count {
-            // Earlier temporaries took some of them.
-            if now > 1 {
-                candidates.push((now, b, a));
-            }
-            continue;
+    // By XOR: the temporaries to be computed just before it, the first that needs them, and what it reads then.
+    let mut temporaries: Vec<Vec<Op>> = vec![Vec::new(); rows.len()];
+    let mut sources: Vec<Vec<SymbolId>> = vec![Vec::new(); rows.len()];
+    for block in symbols.chunks(block_symbols) {
+        let mut block = block.to_vec();
+        pair_up(&mut block, most_operations, |from, common| {
+            temporaries[first_row(common)].push(Op::Xor { from, to: next });
+            next += 1;
+            next - 1
+        });
+        for Occurrences { symbol, bits } in block {
+            let has = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
+            (0..rows.len()).filter(has).for_each(|row| sources[row].push(symbol));
         }
-        let first_row = rows[occurrences.merge(a, b, next)];
-        temporaries[first_row].push(Op::Xor { from: vec![occurrences.symbols[a], occurrences.symbols[b]], to: next });
-        next += 1;
-        if operations_left == 0 {
-            break;
-        }
-        operations_left =
-            operations_left.saturating_sub(occurrences.find(occurrences.symbols.len() - 1, &mut candidates));
     }
-    let mut sources = occurrences.rows(rows.len()).into_iter();
+    let given_count = program.input_count + program.output_count;
+    let mut shared = rows.into_iter().zip(temporaries.into_iter().zip(sources)).peekable();
     let mut ops = Vec::with_capacity(program.ops.len() + next - program.symbol_count());
-    for (index, (mut op, before)) in program.ops.into_iter().zip(temporaries).enumerate() {
-        ops.extend(before);
-        if let Op::Xor { from, .. } = &mut op
-            && rows.binary_search(&index).is_ok()
+    for (index, mut op) in program.ops.into_iter().enumerate() {
+        if let Some((_, (before, sources))) = shared.next_if(|&(row, _)| row == index)
+            && let Op::Xor { from, .. } = &mut op
         {
-            *from = sources.next().unwrap_or_default();
+            ops.extend(before);
+            *from = sources;
         }
         ops.push(op);
     }
-    let given_count = program.input_count + program.output_count;
     Program { temporary_count: next - given_count, ops, ..program }
 }
 
-/// How many XORs have the pair, and the pair, as indices among the occurrences, the later first: of equally frequent pairs
-/// the newest is taken, which makes for slightly fewer operations than other rules.
-type Candidates = BinaryHeap<(u32, usize, usize)>;
-
-/// Which XORs have which symbols.
+/// A symbol, and a bit for each XOR that has it.
+#[derive(Clone, Debug)]
 struct Occurrences {
-    symbols: Vec<SymbolId>,
-    words_per_symbol: usize,
-    /// For each symbol a bit per XOR.
+    symbol: SymbolId,
     bits: Vec<u64>,
 }
 
-impl Occurrences {
-    /// The occurrences in these operations; symbols that one names twice cancel out.
-    fn of(program: &Program, rows: &[usize]) -> Occurrences {
-        let words_per_symbol = rows.len().div_ceil(64);
-        let mut by_symbol: BTreeMap<SymbolId, Vec<u64>> = BTreeMap::new();
-        for (row, &op) in rows.iter().enumerate() {
-            for &source in program.ops[op].sources() {
-                by_symbol.entry(source).or_insert_with(|| vec![0; words_per_symbol])[row / 64] ^= 1 << (row % 64);
-            }
+/// Which of these operations have which symbols; a symbol that one of them names twice cancels out.
+fn occurrences(program: &Program, rows: &[usize]) -> Vec<Occurrences> {
+    let mut by_symbol: BTreeMap<SymbolId, Vec<u64>> = BTreeMap::new();
+    for (row, &op) in rows.iter().enumerate() {
+        for &source in program.ops[op].sources() {
+            let bits = by_symbol.entry(source).or_insert_with(|| vec![0; rows.len().div_ceil(64)]);
+            bits[row / 64] ^= 1 << (row % 64);
         }
-        let symbols = by_symbol.keys().copied().collect();
-        Occurrences { symbols, words_per_symbol, bits: by_symbol.into_values().flatten().collect() }
     }
+    by_symbol.into_iter().map(|(symbol, bits)| Occurrences { symbol, bits }).collect()
+}
 
-    fn of_symbol(&self, index: usize) -> &[u64] {
-        &self.bits[index * self.words_per_symbol..(index + 1) * self.words_per_symbol]
-    }
-
-    fn common_count(&self, a: usize, b: usize) -> u32 {
-        self.of_symbol(a).iter().zip(self.of_symbol(b)).map(|(a, b)| (a & b).count_ones()).sum()
-    }
-
-    /// Finds the pairs of this symbol and an earlier one that two or more XORs have; returns operations on words.
-    fn find(&self, later: usize, candidates: &mut Candidates) -> usize {
-        for earlier in 0..later {
-            let count = self.common_count(earlier, later);
-            if count > 1 {
-                candidates.push((count, later, earlier));
-            }
-        }
-        later * self.words_per_symbol
-    }
-
-    /// Puts a new symbol in the place of a pair; the first XOR that has it.
-    fn merge(&mut self, a: usize, b: usize, symbol: SymbolId) -> usize {
-        let common: Vec<u64> = self.of_symbol(a).iter().zip(self.of_symbol(b)).map(|(a, b)| a & b).collect();
-        for index in [a, b] {
-            let bits = &mut self.bits[index * self.words_per_symbol..(index + 1) * self.words_per_symbol];
-            bits.iter_mut().zip(&common).for_each(|(bits, common)| *bits &= !common);
-        }
-        let first_word = common.iter().position(|&word| word != 0).unwrap_or(0);
-        let first = 64 * first_word + common[first_word].trailing_zeros() as usize;
-        self.symbols.push(symbol);
-        self.bits.extend(common);
-        first
-    }
-
-    /// The symbols of each XOR.
-    fn rows(&self, row_count: usize) -> Vec<Vec<SymbolId>> {
-        let mut rows = vec![Vec::new(); row_count];
-        for (index, &symbol) in self.symbols.iter().enumerate() {
-            for (row, symbols) in rows.iter_mut().enumerate() {
-                if self.of_symbol(index)[row / 64] >> (row % 64) & 1 == 1 {
-                    symbols.push(symbol);
+/// Replaces pairs, most common first; `define` is given each pair and where it is common, and names what replaces it.
+fn pair_up(
+    symbols: &mut Vec<Occurrences>,
+    mut operations_left: usize,
+    mut define: impl FnMut(Vec<SymbolId>, &[u64]) -> SymbolId,
+) {
+    let common_count = |a: &Occurrences, b: &Occurrences| -> u32 {
+        a.bits.iter().zip(&b.bits).map(|(a, b)| (a & b).count_ones()).sum()
+    };
+    let count_of = |symbol: &Occurrences| common_count(symbol, symbol);
+    let mut level = symbols.iter().map(count_of).max().unwrap_or(0);
+    while level > 1 {
+        // Only symbols that are frequent enough can be in such a pair.
+        let mut pending: Vec<usize> = (0..symbols.len()).filter(|&index| count_of(&symbols[index]) >= level).collect();
+        let mut frequent = pending.clone();
+        while let Some(later) = pending.pop() {
+            let earlier_count = frequent.partition_point(|&index| index < later);
+            for place in (0..earlier_count).rev() {
+                let (a, b) = (frequent[place], later);
+                if common_count(&symbols[a], &symbols[b]) < level {
+                    continue;
                 }
+                let common: Vec<u64> = symbols[a].bits.iter().zip(&symbols[b].bits).map(|(a, b)| a & b).collect();
+                for index in [a, b] {
+                    symbols[index].bits.iter_mut().zip(&common).for_each(|(bits, common)| *bits &= !common);
+                }
+                let symbol = define(vec![symbols[a].symbol, symbols[b].symbol], &common);
+                pending.push(symbols.len());
+                frequent.push(symbols.len());
+                symbols.push(Occurrences { symbol, bits: common });
             }
+            let operations = earlier_count * symbols[later].bits.len();
+            if operations_left < operations {
+                return;
+            }
+            operations_left -= operations;
         }
-        rows
+        // Exact where it matters; of hundreds in common, an eighth less is as good.
+        level -= level.div_ceil(8);
     }
+}
+
+fn first_row(bits: &[u64]) -> usize {
+    let word = bits.iter().position(|&word| word != 0).unwrap_or(0);
+    64 * word + bits[word].trailing_zeros() as usize
 }

@@ -224,6 +224,16 @@ claims! {
         repair: smallest_check,
         read: smallest_check,
     },
+    basic_mbr: Claims {
+        family: "basic-mbr",
+        small: || {
+            let counts = ["1+1,d=1", "1+3,d=2", "2+2,d=3", "3+3,d=3", "3+3,d=5"];
+            counts.iter().map(|counts| format!("basic-mbr:{counts}")).collect()
+        },
+        wide: &["basic-mbr:4+4,d=7"],
+        repair: |lost| if lost.combines { lost.shape.alpha } else { lost.shape.native_count },
+        read: all,
+    },
     basic: Claims {
         family: "basic",
         small: || {

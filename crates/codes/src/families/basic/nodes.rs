@@ -1,6 +1,6 @@
 //! The nodes of a BASIC code as words of a program: what follows from what.
 
-use crate::families::ring::{Builder, Word};
+use crate::families::ring::{Builder, Word, smallest_strip_count, value_terms};
 use crate::program::SymbolId;
 
 /// The numbers of a code that its arithmetic needs.
@@ -18,7 +18,7 @@ impl Nodes {
     /// For `k + m` shards and `d` helpers; needs `k >= 2` and `2k - 2 <= d < k + m`.
     pub(super) fn new(k: usize, m: usize, d: usize) -> Nodes {
         let zero_count = d + 2 - 2 * k;
-        Nodes { word_count: d - k + 1, zero_count, strip_count: strip_count(k + m + zero_count) }
+        Nodes { word_count: d - k + 1, zero_count, strip_count: smallest_strip_count(k + m + zero_count) }
     }
 
     /// Stored strips of a word.
@@ -105,22 +105,7 @@ impl Nodes {
 
     /// What a helper sends for the repair of shard `lost`: the terms of each strip of one word.
     pub(super) fn help(&self, lost: usize) -> Vec<Vec<(usize, u8)>> {
-        let terms_of_strip = |strip: usize| {
-            let mut subs: Vec<usize> = Vec::new();
-            for word in 0..self.word_count {
-                let shift = word * self.exponent(lost) % self.strip_count;
-                let place = (strip + self.strip_count - shift) % self.strip_count;
-                let first = word * self.word_symbols();
-                if place < self.word_symbols() {
-                    subs.push(first + place);
-                } else {
-                    // The parity strip is not stored: it is the sum of all others.
-                    subs.extend(first..first + self.word_symbols());
-                }
-            }
-            subs.into_iter().map(|sub| (sub, 1)).collect()
-        };
-        (0..self.word_symbols()).map(terms_of_strip).collect()
+        value_terms(self.strip_count, self.word_count, self.exponent(lost))
     }
 
     /// The same word, computed from the helper's words.
@@ -142,10 +127,4 @@ impl Nodes {
     fn exponent(&self, shard: usize) -> usize {
         self.zero_count + shard
     }
-}
-
-/// The smallest odd number all of whose prime factors are at least `node_count`.
-fn strip_count(node_count: usize) -> usize {
-    let fits = |number: &usize| (2..node_count).all(|divisor| !number.is_multiple_of(divisor));
-    (node_count.max(3)..).find(|number| number % 2 == 1 && fits(number)).unwrap_or(3)
 }
