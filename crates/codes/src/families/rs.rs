@@ -11,6 +11,9 @@
 //! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
 //! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
 //!
+//! Narrow stripes are encoded by the matrix, wide ones (from about 20+20) by additive Fourier transforms, which compute
+//! the same parities in O(n log n) (`rs/transform.rs`). Any shard follows from any k others in closed form (`rs/plan.rs`).
+//!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
 //!
 //! ```
