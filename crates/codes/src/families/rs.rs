@@ -11,7 +11,7 @@
 //! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
 //! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
 //!
-//! Narrow stripes are encoded by the matrix, wide ones (from about 20+20) by additive Fourier transforms, which compute
+//! Narrow stripes are encoded by the matrix, wide ones (from about 16+16) by additive Fourier transforms, which compute
 //! the same parities in O(n log n) (`rs/transform.rs`). Any shard follows from any k others in closed form (`rs/plan.rs`).
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
@@ -53,7 +53,7 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     check_counts(k, m)?;
     let spec = format!("rs:{k}+{m}");
     let transform = transform::encode(k, m);
-    let linear = match transform::cost_products(&transform) < k * m {
+    let linear = match transform::is_faster(&transform) {
         true => LinearCode::systematic(spec, k, 1, m, Vec::new(), transform),
         false => LinearCode::systematic_mds(spec, &normalised_cauchy(k, m)),
     };
