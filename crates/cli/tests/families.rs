@@ -25,8 +25,6 @@ const SPECS: &[(&str, &[&str])] = &[
     ("mojette", &["mojette:4+2"]),
     ("ldpc", &["ldpc:plank-5"]),
     ("lrc", &["lrc:6+2+2"]),
-    ("mojette", &["mojette:4+2", "mojette:2+2,nonsystematic,l=8"]),
-    ("ldpc", &["ldpc:plank-5"]),
     ("lrc-uniform", &["lrc-uniform:6+2+2"]),
 ];
 
