@@ -19,6 +19,7 @@ const SPECS: &[(&str, &[&str])] = &[
     ("embr", &["embr:n=6,k=5", "embr:n=6,k=3"]),
     ("msbasic", &["msbasic:4"]),
     ("basic", &["basic:3+3,d=4"]),
+    ("basic-mbr", &["basic-mbr:3+2,d=4"]),
     ("clay", &["clay:4+2"]),
     ("msr", &["msr:3+3,d=4"]),
     ("mbr", &["mbr:3+2,d=4"]),
