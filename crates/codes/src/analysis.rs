@@ -16,6 +16,8 @@ use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, W
 use crate::linear::Erasures;
 use crate::program::{Op, Program};
 use crate::random::Random;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// About one second of one core, in element operations: what [`survival`] may usually take.
 pub const EFFORT: u64 = 1 << 29;

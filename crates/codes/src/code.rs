@@ -5,7 +5,11 @@
 //! bytes, a multiple of `symbol_alignment_bytes`.
 
 use crate::program::Program;
-use std::fmt;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// What a stored symbol holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +77,7 @@ impl Offers {
         let mut is_asked = vec![false; self.0.len()];
         for read in reads {
             if let Some(offer) = self.0[read.shard] {
-                let is_first = !std::mem::replace(&mut is_asked[read.shard], true);
+                let is_first = !core::mem::replace(&mut is_asked[read.shard], true);
                 let request_price = if is_first { offer.request_price } else { 0 };
                 price = price.saturating_add(request_price).saturating_add(offer.symbol_price);
             }

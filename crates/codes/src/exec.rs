@@ -14,9 +14,13 @@ mod butterflies;
 mod lower;
 mod slots;
 
+use crate::once::OnceLock;
 use crate::program::{Program, ProgramError};
+use alloc::vec;
+use alloc::vec::Vec;
 use arch::Stores;
-use std::sync::OnceLock;
+#[cfg(not(feature = "std"))]
+pub(crate) use arch::once;
 
 /// A program ready to run; make it once, run it often, on any executor.
 #[derive(Clone, Debug)]

@@ -47,7 +47,7 @@ pub mod rs_vandermonde;
 mod sums;
 
 use crate::code::Code;
-use std::sync::Arc;
+use alloc::sync::Arc;
 
 pub use parameters::Problem;
 

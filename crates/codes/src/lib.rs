@@ -32,8 +32,15 @@
 //!
 //! Which code to choose: see [`families`](mod@families), a page each; what one is worth: see [`analysis`].
 //!
+//! The crate needs an allocator only: without the feature `std` (which is on by default) it runs on the kernels that it was
+//! compiled for, and has no `measure` and no search for graphs.
+//!
 //! Start reading at `code.rs`, then `families/rs.rs`, then `linear.rs` (the generic engine, the oracle), then
 //! `exec.rs`. A new family is one file in `families/` and one line in `families.rs`.
+
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
 
 pub mod analysis;
 pub mod code;
@@ -42,7 +49,9 @@ pub mod families;
 pub mod gf;
 pub mod linear;
 pub mod matrix;
+#[cfg(feature = "std")]
 pub mod measure;
+mod once;
 pub mod passes;
 pub mod program;
 mod random;

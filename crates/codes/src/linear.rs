@@ -28,6 +28,10 @@ use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::{Program, ProgramError};
 use crate::row::{Bits, Bytes, Row};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 pub use erasures::Erasures;
 use question::Question;
 
@@ -84,7 +88,7 @@ impl LinearCode {
         assert_eq!(encode.output_count % alpha, 0, "{spec}: outputs are whole shards");
         let coding = encode.to_matrix().unwrap_or_else(|error| panic!("{spec}: {error}"));
         let natives = (0..encode.input_count).map(Content::Native);
-        let contents = natives.chain(std::iter::repeat_n(Content::Coded, encode.output_count)).collect();
+        let contents = natives.chain(core::iter::repeat_n(Content::Coded, encode.output_count)).collect();
         let generator = Matrix::identity(k * alpha).stack(&coding);
         LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
     }

@@ -1,7 +1,10 @@
 //! Dense matrices over GF(2^8).
 
 use crate::gf;
-use std::fmt;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// A matrix over GF(2^8), stored row by row.
 #[derive(Clone, PartialEq, Eq, Hash)]

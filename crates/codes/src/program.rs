@@ -8,7 +8,11 @@
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::row::{Bits, Bytes, Row};
-use std::fmt;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// Number of a symbol within a program: `0..input_count` inputs, then outputs, then temporaries.
 pub type SymbolId = usize;
@@ -46,7 +50,7 @@ impl Op {
     #[must_use]
     pub fn sources(&self) -> &[SymbolId] {
         match self {
-            Op::Copy { from, .. } => std::slice::from_ref(from),
+            Op::Copy { from, .. } => core::slice::from_ref(from),
             Op::Xor { from, .. } | Op::Dot { from, .. } => from,
         }
     }
@@ -55,7 +59,7 @@ impl Op {
     #[must_use]
     pub fn targets(&self) -> &[SymbolId] {
         match self {
-            Op::Copy { to, .. } | Op::Xor { to, .. } => std::slice::from_ref(to),
+            Op::Copy { to, .. } | Op::Xor { to, .. } => core::slice::from_ref(to),
             Op::Dot { to, .. } => to,
         }
     }
@@ -166,7 +170,7 @@ impl Program {
 
     /// Ids of the outputs.
     #[must_use]
-    pub fn outputs(&self) -> std::ops::Range<SymbolId> {
+    pub fn outputs(&self) -> core::ops::Range<SymbolId> {
         self.input_count..self.input_count + self.output_count
     }
 
@@ -217,7 +221,7 @@ impl Program {
                 return Err(ProgramError::ReadBeforeWritten { op: index, symbol });
             }
             for &symbol in targets {
-                if std::mem::replace(&mut written[symbol], true) {
+                if core::mem::replace(&mut written[symbol], true) {
                     return Err(ProgramError::WrittenTwice { op: index, symbol });
                 }
             }

@@ -1,5 +1,7 @@
 //! Reproducible pseudo-random numbers: equal seeds give equal numbers, on every machine and for ever.
 
+use alloc::vec::Vec;
+
 /// Steele, Lea, Flood: Fast splittable pseudorandom number generators (2014), SplitMix64: small, and good from any seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -23,6 +25,7 @@ impl Random {
     }
 
     /// A number from 0 up to, not including, 1.
+    #[cfg(feature = "std")]
     pub(crate) fn fraction(&mut self) -> f64 {
         // As many bits as a double holds.
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

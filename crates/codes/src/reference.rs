@@ -4,6 +4,8 @@ use crate::code::{Offers, Price, Shape, Wanted};
 use crate::gf::POLYNOMIAL;
 use crate::matrix::Matrix;
 use crate::program::Program;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The product in GF(2^8), by long multiplication.
 #[must_use]

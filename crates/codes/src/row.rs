@@ -3,6 +3,8 @@
 //! hundred times faster, which codes with hundreds of symbols per shard need.
 
 use crate::gf;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// A row of elements.
 pub(crate) trait Row: Clone + Ord {

@@ -2,7 +2,11 @@
 
 use crate::code::Code;
 use crate::families::{Problem, families};
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// Why a spec string names no code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -7,14 +7,31 @@
 //! then compare it.
 #![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
+/// Does this machine have the feature? Without the standard library: was the crate compiled for it?
+#[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
+macro_rules! has_feature {
+    ($feature:tt) => {{
+        #[cfg(all(feature = "std", target_arch = "x86_64"))]
+        let has = std::arch::is_x86_feature_detected!($feature);
+        #[cfg(all(feature = "std", target_arch = "aarch64"))]
+        let has = std::arch::is_aarch64_feature_detected!($feature);
+        #[cfg(not(feature = "std"))]
+        let has = cfg!(target_feature = $feature);
+        has
+    }};
+}
+
+// x86 for bare metal may go without vector registers at all.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
 mod kernels;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(any(test, not(feature = "std")))]
+pub(crate) mod once;
 mod portable;
 mod scratch;
 
@@ -22,8 +39,10 @@ use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ptr;
 use scratch::{Pool, Scratch};
-use std::ptr;
 
 /// Targets of one step: six accumulators of several vectors are what 32 registers hold.
 pub(super) const MOST_TARGETS: usize = 6;
@@ -52,7 +71,7 @@ pub(super) struct Step {
     /// For each source, a coefficient per target; nothing for a sum; for butterflies their factors, then their scales.
     coefficients: Vec<u8>,
     /// The same as bit matrices for `gf2p8affineqb`.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    #[cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
     affine: Vec<u64>,
     /// Is the first target the plain sum of the sources? Vector kernels then skip its products.
     first_is_sum: bool,
@@ -274,10 +293,10 @@ pub(super) enum Stores {
 const STREAM_SLICE_BYTES: usize = 2048;
 
 /// Orders streaming stores before what follows.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 fn fence() {
     // SAFETY: all machines of this kind have it.
-    unsafe { std::arch::x86_64::_mm_sfence() }
+    unsafe { core::arch::x86_64::_mm_sfence() }
 }
 
 /// Computes one step once: so many bytes, at least [`Isa::least_bytes`], from where the pointers (by symbol id) point
@@ -334,11 +353,11 @@ impl Isa {
 
 /// Fastest first; the portable one, which every machine has, is last.
 static ISAS: &[Isa] = &[
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     avx512::ISA,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     avx2::GFNI_ISA,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     avx2::ISA,
     #[cfg(target_arch = "aarch64")]
     neon::ISA,
@@ -531,10 +550,10 @@ const fn affine_table() -> [u64; 256] {
 }
 
 /// For each coefficient its products with 0..16, then with 0, 16, .. 240.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
 static NIBBLES: [[u8; 32]; 256] = nibble_table();
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
 const fn nibble_table() -> [[u8; 32]; 256] {
     let mut table = [[0; 32]; 256];
     let mut coefficient = 0;

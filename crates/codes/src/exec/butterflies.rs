@@ -11,6 +11,8 @@
 
 use crate::gf;
 use crate::matrix::Matrix;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Most values of a network: with as many factors and temporaries they fill 32 registers.
 pub(super) const MOST_POINTS: usize = 8;

@@ -6,6 +6,8 @@ use super::butterflies::Butterflies;
 use super::slots;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// What a slice of all symbols that are read more than once may take of L1 (32 KiB at least on all machines we know).
 const L1_BYTES: usize = 32 * 1024;

@@ -1,6 +1,8 @@
 //! Temporaries that are not needed at the same time share their place, so that all of them stay in cache.
 
 use super::arch::Step;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Which places are taken.
 #[derive(Default)]

@@ -52,8 +52,12 @@ use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
 use crate::passes;
 use crate::program::Program;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 use nodes::Nodes;
-use std::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
     name: "basic",
@@ -175,7 +179,7 @@ impl Basic {
             shards.clone().map(|shard| symbols.iter().filter(|symbol| symbol.0 == shard).count()).collect();
         let (mut present, lost): (Vec<usize>, Vec<usize>) =
             shards.filter(|&shard| wanted_counts[shard] > 0).partition(|&shard| have.0[shard].is_some());
-        present.sort_by_key(|&shard| std::cmp::Reverse(price(have, shard, wanted_counts[shard])));
+        present.sort_by_key(|&shard| core::cmp::Reverse(price(have, shard, wanted_counts[shard])));
         (0..=present.len()).map(|count| [&lost[..], &present[..count]].concat()).collect()
     }
 

@@ -35,7 +35,11 @@ use super::ring::{Builder, Word, smallest_strip_count, value_terms};
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
 use crate::program::Program;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "basic-mbr",

@@ -42,9 +42,14 @@ use super::{Family, rs};
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
 use crate::linear;
 use crate::matrix::Matrix;
+use crate::once::OnceLock;
 use crate::program::Program;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 use draft::{Draft, Sources};
-use std::sync::{Arc, OnceLock};
 
 pub(super) const FAMILY: Family = Family {
     name: "clay",

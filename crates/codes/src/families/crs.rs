@@ -40,7 +40,11 @@ use super::parameters::{Problem, data_and_parity, named_count, require};
 use crate::code::Code;
 use crate::linear::LinearCode;
 use crate::matrix::Matrix;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "crs",
@@ -86,7 +90,7 @@ impl Field {
         let doubled =
             |&element: &usize| Some(if element << 1 > order { element << 1 ^ polynomial } else { element << 1 });
         let powers: Vec<u8> =
-            std::iter::successors(Some(1), doubled).map(|element| element as u8).take(order).collect();
+            core::iter::successors(Some(1), doubled).map(|element| element as u8).take(order).collect();
         let mut logarithms = vec![0; order + 1];
         powers.iter().enumerate().for_each(|(logarithm, &power)| logarithms[usize::from(power)] = logarithm);
         Field { bits, powers, logarithms }
@@ -121,7 +125,7 @@ impl Field {
         for row in 1..m {
             let divided = |divisor: u8| good.row(row).iter().map(move |&element| self.divide(element, divisor));
             let total = |&divisor: &u8| divided(divisor).map(|element| ones[usize::from(element)]).sum::<u32>();
-            let best = std::iter::once(1).chain(good.row(row).iter().copied()).min_by_key(total).unwrap_or(1);
+            let best = core::iter::once(1).chain(good.row(row).iter().copied()).min_by_key(total).unwrap_or(1);
             let best: Vec<u8> = divided(best).collect();
             good.row_mut(row).copy_from_slice(&best);
         }

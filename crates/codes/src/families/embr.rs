@@ -38,7 +38,11 @@ use crate::code::{Code, Content, Offers, Plan, PlanError, Price, Read, Shape, Wa
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 use crate::{gf, linear, passes};
-use std::sync::Arc;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "embr",

@@ -43,6 +43,7 @@ mod fatal;
 mod graph;
 mod overhead;
 mod plan;
+#[cfg(feature = "std")]
 mod search;
 
 use super::Family;
@@ -51,11 +52,17 @@ use super::sums::{self, Sum};
 use crate::code::{Code, Offers, Plan, PlanError, Shape, Wanted};
 use crate::linear::LinearCode;
 use crate::program::Program;
-use std::sync::Arc;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub use fatal::{FatalLoss, smallest_fatal_loss};
 pub use graph::Graph;
-pub use overhead::{Decoder, Profile, Sampled, blocks_needed, profile, sampled_blocks_needed};
+pub use overhead::{Decoder, Profile, blocks_needed, profile};
+#[cfg(feature = "std")]
+pub use overhead::{Sampled, sampled_blocks_needed};
+#[cfg(feature = "std")]
 pub use search::{Found, Goal, Search, search};
 
 pub(super) const FAMILY: Family = Family {

@@ -42,7 +42,10 @@ use crate::code::{Code, Group};
 use crate::gf;
 use crate::linear::LinearCode;
 use crate::matrix::Matrix;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "lrc",

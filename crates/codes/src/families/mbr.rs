@@ -46,9 +46,14 @@ use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
 use crate::linear;
 use crate::matrix::Matrix;
+use crate::once::OnceLock;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
-use std::sync::{Arc, OnceLock};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "mbr",
@@ -183,7 +188,7 @@ impl Encoding {
         for i in 0..k {
             self.product[i][i] = Some(first_temporary + i);
             let directions = directions(d, i);
-            let others: Vec<usize> = std::iter::once(i).chain(d + 1..n).collect();
+            let others: Vec<usize> = core::iter::once(i).chain(d + 1..n).collect();
             let inverse = basis(&directions, d).inverse().expect("any d shards are independent");
             let sources = directions.iter().map(|&t| self.product(i, t)).collect();
             let targets = others.iter().map(|&j| self.product(i, j)).collect();

@@ -43,7 +43,12 @@ use super::parameters::{Problem, count, data_and_parity, require};
 use super::sums;
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
 use crate::program::Program;
-use std::sync::Arc;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub use grid::{Element, Grid, Recovery};
 

@@ -46,7 +46,9 @@ use super::ring::{Builder, Word};
 use crate::code::{Code, Group};
 use crate::linear::LinearCode;
 use crate::program::Program;
-use std::sync::Arc;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "msbasic",

@@ -43,9 +43,15 @@ use super::product_matrix::{self, ProductMatrix, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
 use crate::matrix::Matrix;
+use crate::once::OnceLock;
 use crate::program::{Op, Program, SymbolId};
 use crate::{gf, linear, passes};
-use std::sync::{Arc, OnceLock};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
 pub(super) const FAMILY: Family = Family {
     name: "msr",

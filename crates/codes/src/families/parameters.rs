@@ -1,5 +1,8 @@
 //! Reading what follows the colon of a spec string.
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+
 /// What a family finds wrong with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {

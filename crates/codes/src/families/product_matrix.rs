@@ -12,6 +12,8 @@ use crate::linear;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// A code whose shards can be regenerated.
 pub(super) trait ProductMatrix: Code + Sized {
@@ -172,5 +174,5 @@ pub(super) fn in_basis(vector: &[u8], basis: &Matrix) -> Vec<u8> {
 
 /// `1, x, x^2, ...`
 pub(super) fn powers(x: u8, count: usize) -> Vec<u8> {
-    std::iter::successors(Some(1), |&power| Some(gf::mul(power, x))).take(count).collect()
+    core::iter::successors(Some(1), |&power| Some(gf::mul(power, x))).take(count).collect()
 }

@@ -14,7 +14,8 @@ use super::parameters::{Problem, count, require};
 use crate::code::Code;
 use crate::linear::LinearCode;
 use crate::matrix::Matrix;
-use std::sync::Arc;
+use alloc::format;
+use alloc::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
     name: "raid5",

@@ -18,7 +18,8 @@ use crate::code::Code;
 use crate::gf;
 use crate::linear::LinearCode;
 use crate::matrix::Matrix;
-use std::sync::Arc;
+use alloc::format;
+use alloc::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
     name: "raid6",

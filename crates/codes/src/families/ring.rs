@@ -7,6 +7,7 @@
 
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec::Vec;
 
 /// The strips of a word by place; none for the word zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +97,7 @@ impl Builder {
         for place in (1..count).map(|t| t * step % count) {
             self.program
                 .ops
-                .push(Op::Xor { from: std::iter::once(last).chain(at(place)).collect(), to: first + place });
+                .push(Op::Xor { from: core::iter::once(last).chain(at(place)).collect(), to: first + place });
             last = first + place;
         }
         Word((first..first + count).collect()).shifted(count - shift % count)

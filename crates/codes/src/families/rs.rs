@@ -33,8 +33,11 @@ use crate::gf;
 use crate::linear::{self, LinearCode};
 use crate::matrix::Matrix;
 use crate::program::Program;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use plan::Planner;
-use std::sync::Arc;
 
 pub(super) const FAMILY: Family = Family {
     name: "rs",

@@ -2,6 +2,8 @@
 //! from what. Symbols have names, any numbers that a planner likes.
 
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The symbol `name` is the XOR of these, each named once; zeros where there is none.
 #[derive(Clone, Debug)]

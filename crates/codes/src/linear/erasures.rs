@@ -6,6 +6,8 @@ use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::ProgramError;
 use crate::row::{Bits, Bytes, Row};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The parity checks of a code. Losses can be decoded exactly when no code word but zero lies on lost shards alone, which
 /// is when the columns of the parity check matrix at the lost symbols are independent. That takes few columns for

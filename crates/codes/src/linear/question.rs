@@ -5,8 +5,10 @@ use crate::code::{Group, Offer, Offers, Plan, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::Program;
 use crate::row::{Row, reduced};
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,
 /// never reached by codes of a few dozen symbols.
@@ -103,7 +105,7 @@ impl<'a, R: Row> Question<'a, R> {
         for offer in self.have.0.iter().flatten() {
             // The request price is counted once per shard; sharing it evenly never overstates.
             let share = offer.request_price / alpha as Price;
-            prices.extend(std::iter::repeat_n(offer.symbol_price.saturating_add(share), alpha));
+            prices.extend(core::iter::repeat_n(offer.symbol_price.saturating_add(share), alpha));
         }
         prices.sort_unstable();
         prices.iter().take(self.least_symbols).fold(0, |sum, &price| sum.saturating_add(price))

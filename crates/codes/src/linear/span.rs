@@ -2,6 +2,7 @@
 
 use crate::gf;
 use crate::row::Row;
+use alloc::vec::Vec;
 
 /// Independent rows and their span.
 pub(crate) struct Span<R> {

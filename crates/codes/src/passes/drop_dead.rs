@@ -1,6 +1,8 @@
 //! Drops operations whose results nothing uses, and the temporaries they wrote.
 
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Drops every operation, and every row of a dot product, that no output depends on;
 /// temporaries nothing writes any more are gone.
@@ -57,8 +59,8 @@ fn renumber_temporaries(program: &mut Program, live: &[bool]) {
 fn renumber(program: &mut Program, number: &[SymbolId]) {
     for op in &mut program.ops {
         let (from, to) = match op {
-            Op::Copy { from, to } => (std::slice::from_mut(from), std::slice::from_mut(to)),
-            Op::Xor { from, to } => (&mut from[..], std::slice::from_mut(to)),
+            Op::Copy { from, to } => (core::slice::from_mut(from), core::slice::from_mut(to)),
+            Op::Xor { from, to } => (&mut from[..], core::slice::from_mut(to)),
             Op::Dot { from, to, .. } => (&mut from[..], &mut to[..]),
         };
         from.iter_mut().chain(to).for_each(|symbol| *symbol = number[*symbol]);

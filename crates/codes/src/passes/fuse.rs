@@ -5,6 +5,7 @@
 
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec::Vec;
 
 /// Joins each XOR and dot product into an earlier one that reads at least the same symbols.
 #[must_use]

@@ -1,6 +1,8 @@
 //! Joins chains of XORs into XORs of many symbols, so that what lies between them need not be stored and read back.
 
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Puts the summands of each temporary that is a sum, and that one other sum alone reads, in its place.
 #[must_use]

@@ -1,6 +1,8 @@
 //! Computes each temporary shortly before it is needed, so that it is still in cache and its place is soon free again.
 
 use crate::program::{Op, Program};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Orders operations depth first from the outputs: each output's operation in turn, and before it those whose results it
 /// reads and that nothing before has needed.
@@ -18,7 +20,7 @@ pub fn schedule(mut program: Program) -> Program {
         let mut next = writer[output];
         loop {
             if let Some(op) = next.take()
-                && !std::mem::replace(&mut is_seen[op], true)
+                && !core::mem::replace(&mut is_seen[op], true)
             {
                 path.push((op, 0));
             }

@@ -1,7 +1,9 @@
 //! Computes once what several XORs have in common.
 
 use crate::program::{Op, Program, SymbolId};
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// All blocks together take at most so many operations on words of 64 XORs: some milliseconds.
 const MOST_OPERATIONS: usize = 1 << 22;

@@ -11,7 +11,7 @@ pub fn simplify(mut program: Program) -> Program {
             && let [to] = to[..]
             && coefficients.row(0).iter().all(|&coefficient| coefficient == 1)
         {
-            *op = Op::Xor { from: std::mem::take(from), to };
+            *op = Op::Xor { from: core::mem::take(from), to };
         }
         if let Op::Xor { from, to } = op
             && let [from] = from[..]

@@ -3,19 +3,14 @@
 
 use super::kernels::Vector;
 use super::{Isa, NIBBLES, Step, fence};
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
-pub(super) const ISA: Isa = Isa {
-    name: "avx2",
-    is_available: || is_x86_feature_detected!("avx2"),
-    least_bytes: 32,
-    kernels: nibbles::KERNELS,
-    fence,
-};
+pub(super) const ISA: Isa =
+    Isa { name: "avx2", is_available: || has_feature!("avx2"), least_bytes: 32, kernels: nibbles::KERNELS, fence };
 
 pub(super) const GFNI_ISA: Isa = Isa {
     name: "avx2-gfni",
-    is_available: || is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni"),
+    is_available: || has_feature!("avx2") && has_feature!("gfni"),
     least_bytes: 32,
     kernels: gfni::KERNELS,
     fence,
@@ -91,12 +86,12 @@ impl Multiply for Affine {
 }
 
 #[derive(Clone, Copy)]
-struct Bytes32<M>(__m256i, std::marker::PhantomData<M>);
+struct Bytes32<M>(__m256i, core::marker::PhantomData<M>);
 
 impl<M> Bytes32<M> {
     #[inline(always)]
     fn new(value: __m256i) -> Bytes32<M> {
-        Bytes32(value, std::marker::PhantomData)
+        Bytes32(value, core::marker::PhantomData)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::kernels::{Vector, entry_points};
 use super::{Isa, Step, fence};
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
 pub(super) const ISA: Isa =
     Isa { name: "avx512-gfni", is_available, least_bytes: Bytes64::BYTES, kernels: KERNELS, fence };
 
 fn is_available() -> bool {
-    is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("gfni")
+    has_feature!("avx512f") && has_feature!("avx512bw") && has_feature!("gfni")
 }
 
 // Four vectors at a time amortise the loads of coefficients; five and six targets leave registers for two.

@@ -119,7 +119,7 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
 ) {
     // SAFETY: ids are in range; blocks lie within `bytes`.
     unsafe {
-        let mut targets = [std::ptr::null_mut(); TARGETS];
+        let mut targets = [core::ptr::null_mut(); TARGETS];
         let mut streams = stores == Stores::Streaming;
         for (target, &id) in targets.iter_mut().zip(&step.targets) {
             *target = *symbols.add(id as usize);
@@ -243,8 +243,8 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
 ) {
     // SAFETY: ids are in range; vectors lie within `bytes`; a network has a factor less than it has values.
     unsafe {
-        let mut sources = [std::ptr::null(); POINTS];
-        let mut targets = [std::ptr::null_mut(); POINTS];
+        let mut sources = [core::ptr::null(); POINTS];
+        let mut targets = [core::ptr::null_mut(); POINTS];
         let mut streams = stores == Stores::Streaming;
         for point in 0..POINTS {
             sources[point] = (*symbols.add(step.sources[point] as usize)).cast_const();

@@ -2,12 +2,12 @@
 
 use super::kernels::{Vector, entry_points};
 use super::{Isa, NIBBLES, Step};
-use std::arch::aarch64::*;
-use std::arch::{asm, is_aarch64_feature_detected};
+use core::arch::aarch64::*;
+use core::arch::asm;
 
 pub(super) const ISA: Isa = Isa {
     name: "neon",
-    is_available: || is_aarch64_feature_detected!("neon"),
+    is_available: || has_feature!("neon"),
     least_bytes: Bytes16::BYTES,
     kernels: KERNELS,
     // Stores past the caches are plain stores here.

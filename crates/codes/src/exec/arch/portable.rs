@@ -2,7 +2,7 @@
 
 use super::{Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores};
 use crate::gf::{MUL, mul};
-use std::slice;
+use core::slice;
 
 pub(super) const ISA: Isa = isa("portable", kernel);
 

@@ -1,8 +1,10 @@
 //! What a run needs beside the symbols given, kept from run to run so that none allocates.
 
 use super::LINE_BYTES;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
 
 /// A cache line, of which only the place matters here.
 #[derive(Clone, Copy, Debug)]

@@ -2,6 +2,8 @@
 
 use crate::families::ring::{Builder, Word, smallest_strip_count, value_terms};
 use crate::program::SymbolId;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The numbers of a code that its arithmetic needs.
 #[derive(Clone, Debug)]

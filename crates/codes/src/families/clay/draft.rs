@@ -9,7 +9,9 @@ use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
-use std::cmp::Reverse;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// The coupling `g`; its square must not be 1, or pairs of symbols would not determine each other.
 const COUPLING: u8 = 2;
@@ -164,7 +166,7 @@ impl<'a> Draft<'a> {
         // By computed symbol: the operation that gives it, and in which row.
         let mut origins = vec![(0, 0); self.computed_count];
         let mut kept: Vec<Combination> = Vec::with_capacity(self.ops.len());
-        for op in std::mem::take(&mut self.ops) {
+        for op in core::mem::take(&mut self.ops) {
             let mut computed = op.from.iter().filter_map(|value| match value {
                 Value::Computed(computed) => Some(*computed),
                 Value::Read(_) => None,

@@ -9,6 +9,8 @@
 use super::graph::Graph;
 use crate::analysis::binomial;
 use crate::random::Random;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// What is known about the smallest fatal loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,11 @@
 
 use crate::families::parameters::{Problem, count, data_and_parity, require};
 use crate::row::{Bits, Row};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Data blocks, and checks that are each the XOR of some of them. Blocks are numbered: data first, then checks.
 #[derive(Clone, Debug, PartialEq, Eq)]

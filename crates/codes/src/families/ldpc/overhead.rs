@@ -14,8 +14,11 @@
 
 use super::graph::Graph;
 use crate::analysis::binomial;
+#[cfg(feature = "std")]
 use crate::random::Random;
 use crate::row::{Bits, Row};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// How data are derived from blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,7 @@ impl Profile {
     }
 
     /// The chance that the data survive when each block is there with this probability, independently.
+    #[cfg(feature = "std")]
     #[must_use]
     pub fn availability(&self, block_availability: f64) -> f64 {
         let block_count = self.undecodable.len() as i32 - 1;
@@ -94,12 +98,13 @@ impl Counter {
 
     /// By check the data blocks it sums; at most 20 of each.
     pub(super) fn of_masks(data_count: usize, checks: Vec<u32>) -> Counter {
-        let with_check = std::array::from_fn(|check| {
+        let with_check = core::array::from_fn(|check| {
             (0..64).filter(|set| set >> check & 1 == 1).fold(0, |sets, set| sets | 1u64 << set)
         });
         Counter { data_count, checks, with_check, table: vec![0; 1 << data_count] }
     }
 
+    #[cfg(feature = "std")]
     pub(super) fn checks_mut(&mut self) -> &mut [u32] {
         &mut self.checks
     }
@@ -185,6 +190,7 @@ fn sets_of_size(check_count: usize, size: usize) -> u64 {
 }
 
 /// A mean estimated by drawing.
+#[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
     /// Mean of the samples.
@@ -195,6 +201,7 @@ pub struct Sampled {
 
 /// The mean number of blocks drawn until all data follow, from so many random orders (at least 2); equal seeds give equal
 /// samples.
+#[cfg(feature = "std")]
 #[must_use]
 pub fn sampled_blocks_needed(graph: &Graph, decoder: Decoder, samples: usize, seed: u64) -> Sampled {
     let mut random = Random::new(seed);
@@ -246,7 +253,7 @@ fn blocks_to_peel(graph: &Graph, order: &[usize]) -> usize {
             }
         }
         while let Some(data) = found.pop() {
-            if std::mem::replace(&mut known[data], true) {
+            if core::mem::replace(&mut known[data], true) {
                 continue;
             }
             known_count += 1;

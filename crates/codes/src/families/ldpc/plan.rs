@@ -11,6 +11,8 @@ use super::graph::Graph;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Wanted};
 use crate::families::sums;
 use crate::linear;
+use alloc::vec;
+use alloc::vec::Vec;
 use choose::Answer;
 
 /// What is asked.

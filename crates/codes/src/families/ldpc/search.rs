@@ -6,7 +6,11 @@ use super::graph::Graph;
 use super::overhead::{Counter, Decoder, MOST_COUNTED_BLOCKS, MOST_COUNTED_OF_A_KIND, Profile};
 use crate::families::parameters::{Problem, require};
 use crate::random::Random;
-use std::ops::ControlFlow;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::ControlFlow;
 
 /// What makes one graph better than another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! The geometry: rows of elements, projections of bins, and which element follows from which bin.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// An element of the grid: (row, column).
 pub type Element = (usize, usize);
 

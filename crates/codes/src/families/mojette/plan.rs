@@ -6,6 +6,8 @@ use super::grid::Element;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Wanted};
 use crate::families::sums::{self, Sum};
 use crate::linear;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Chunks that a cell's worth of elements makes.
 const CHUNKS_PER_CELL: usize = 2;
@@ -60,7 +62,7 @@ fn choices(layout: &Layout, targets: &[usize], have: &Offers) -> Vec<Choice> {
     lengths.dedup();
     let orders = lengths.into_iter().flat_map(|length| [(length, false), (length, true)]);
     let choices = orders.flat_map(|(length, wanted_first)| {
-        let by_price = |shards: std::ops::Range<usize>| {
+        let by_price = |shards: core::ops::Range<usize>| {
             let priced = |shard: usize| {
                 let offer = have.0[shard]?;
                 let price = offer.request_price.saturating_add(offer.symbol_price.saturating_mul(length as Price));
@@ -78,7 +80,7 @@ fn choices(layout: &Layout, targets: &[usize], have: &Offers) -> Vec<Choice> {
                 let kept = &data[..grid.rows - projection_count];
                 let mut chosen: Vec<usize> =
                     projections[..projection_count].iter().map(|shard| shard - data_shards).collect();
-                chosen.sort_unstable_by_key(|&projection| std::cmp::Reverse(grid.directions[projection]));
+                chosen.sort_unstable_by_key(|&projection| core::cmp::Reverse(grid.directions[projection]));
                 Choice { lost_rows: (0..grid.rows).filter(|row| !kept.contains(row)).collect(), projections: chosen }
             })
             .collect::<Vec<_>>()

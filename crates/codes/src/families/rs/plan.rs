@@ -14,6 +14,8 @@ use crate::code::{Offers, Plan, Price, Read, Wanted};
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// What a code needs for its plans.
 #[derive(Clone, Debug)]

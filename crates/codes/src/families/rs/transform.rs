@@ -20,6 +20,8 @@
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Children of a coset.
 const RADIX: usize = 8;

@@ -17,8 +17,10 @@ use crate::code::Price;
 use crate::families::sums::{self, Sum};
 use crate::linear::span::Span;
 use crate::row::Bits;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 /// Twice as many sets for each block more; so many take well below a millisecond.
 const MOST_PROVED_BLOCKS: usize = 16;
@@ -136,7 +138,7 @@ impl Question<'_> {
         let mut is_met = vec![false; prices.len()];
         let mut to_visit = self.targets.clone();
         while let Some(block) = to_visit.pop() {
-            if std::mem::replace(&mut is_met[block], true) {
+            if core::mem::replace(&mut is_met[block], true) {
                 continue;
             }
             match settled[block]? {

@@ -3,7 +3,9 @@
 use super::Question;
 use crate::families::sums::{Sum, needed};
 use crate::row::{Bits, Row, reduced};
-use std::collections::{HashMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
 
 impl Question<'_> {
     /// Sums from these blocks to the targets, each needed; `None` if the targets do not follow. Numbers from the block
@@ -62,7 +64,7 @@ impl Question<'_> {
         let (rows, pivots) = reduced(left.iter().enumerate().map(row).collect(), unknown.len());
 
         let mut sums = Vec::new();
-        let mut sum_of: HashMap<usize, usize> = HashMap::new();
+        let mut sum_of: BTreeMap<usize, usize> = BTreeMap::new();
         for (row, pivot) in rows.iter().zip(pivots) {
             if (pivot + 1..unknown.len()).any(|other| row.at(other) == 1) {
                 continue;
