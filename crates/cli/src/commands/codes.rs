@@ -1,5 +1,6 @@
 //! `weft codes ...`: erasure codes, before trusting one with anything. One file per command.
 
+mod bench;
 mod check;
 mod drawing;
 mod figures;
@@ -20,6 +21,8 @@ pub enum Arguments {
     /// Prove codes: lose every pattern of nodes that they promise to survive (a sample where there are too many), decode,
     /// rebuild and compare
     Check(check::Arguments),
+    /// Measure how fast codes encode, decode and repair here, on one core and on all, beside the machine's limits
+    Bench(bench::Arguments),
     /// Search for a sparse graph of XORs; equal searches find equal graphs
     SearchLdpc(search_ldpc::Arguments),
 }
@@ -29,6 +32,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         Arguments::List(arguments) => list::run(arguments)?,
         Arguments::Show(arguments) => show::run(arguments)?,
         Arguments::Check(arguments) => return check::run(arguments),
+        Arguments::Bench(arguments) => bench::run(arguments)?,
         Arguments::SearchLdpc(arguments) => search_ldpc::run(arguments)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,141 @@
+//! `weft codes bench [CODE...]`: how fast codes encode, decode and repair here, beside what this machine can do at all.
+
+use crate::compose;
+use crate::render;
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use std::sync::{Barrier, Mutex};
+use std::time::Instant;
+use weft_codes::measure::{self, Effort, Memory, PLACES, Place, Speed, Speeds};
+use weft_codes::{Code, executor};
+
+/// Each core's share of the bytes gone round out of cache is at least this: more than a core has cache of its own.
+const SPAN_BYTES_MIN: usize = 32 << 20;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// As in rs:4+2; otherwise an example of each family
+    #[arg(value_name = "CODE")]
+    codes: Vec<String>,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// One code in one place on some cores: sums over the cores.
+#[derive(Serialize)]
+struct Row {
+    code: String,
+    /// Kernels in use.
+    kernels: &'static str,
+    /// Where cells lie.
+    place: &'static str,
+    cell_bytes: usize,
+    cores: usize,
+    encode: Figure,
+    /// As many shards lost as the code tolerates, the first ones.
+    decode: Figure,
+    /// One shard, of its own bytes; what nodes compute before they send is not in it.
+    repair: Figure,
+    /// A copy of as many bytes as are encoded.
+    copy_gigabytes_per_second: f64,
+}
+
+#[derive(Serialize)]
+struct Figure {
+    gigabytes_per_second: f64,
+    /// What XORs that read and write the same bytes reach in the same run.
+    limit_gigabytes_per_second: f64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let specs: Vec<String> = match arguments.codes.as_slice() {
+        [] => weft_codes::families().iter().map(|family| family.example.to_owned()).collect(),
+        named => named.to_vec(),
+    };
+    // Before the first is measured, all are known to be codes.
+    let codes = specs.iter().map(|spec| compose::code(spec)).collect::<Result<Vec<_>>>()?;
+    let all_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cores = if all_cores > 1 { vec![1, all_cores] } else { vec![1] };
+    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len}  {msg}");
+    let bar = ProgressBar::new((codes.len() * PLACES.len() * cores.len()) as u64)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let mut memories: Vec<Memory> = (0..all_cores).map(|_| Memory::new()).collect();
+    let mut rows = Vec::new();
+    for code in &codes {
+        for place in &PLACES {
+            for &cores in &cores {
+                bar.set_message(format!("{}, {}", code.spec(), place.name));
+                rows.push(measure(&**code, place, &mut memories[..cores])?);
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("{}", text(&rows));
+    }
+    Ok(())
+}
+
+/// Measures on as many cores at once as there are memories.
+fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Row> {
+    let cores = memories.len();
+    let span_bytes = match place.span_bytes {
+        0 => 0,
+        bytes => (bytes / cores).max(SPAN_BYTES_MIN),
+    };
+    let place = Place { span_bytes, ..*place };
+    let (start, together, speeds) = (Instant::now(), Barrier::new(cores), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for memory in memories {
+            scope.spawn(|| {
+                together.wait();
+                let clock = || start.elapsed();
+                let measured = measure::code(code, executor(), &place, Effort::default(), memory, &clock);
+                speeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(measured);
+            });
+        }
+    });
+    let speeds = speeds.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let speeds: Vec<Speeds> =
+        speeds.into_iter().collect::<Result<_, _>>().with_context(|| format!("{} was not measured", code.spec()))?;
+    let figure = |speed: fn(&Speeds) -> &Speed| Figure {
+        gigabytes_per_second: speeds.iter().map(|speeds| speed(speeds).gigabytes()).sum(),
+        limit_gigabytes_per_second: speeds.iter().map(|speeds| speed(speeds).limit_gigabytes()).sum(),
+    };
+    Ok(Row {
+        code: code.spec().to_owned(),
+        kernels: executor().name(),
+        place: place.name,
+        cell_bytes: place.cell_bytes,
+        cores,
+        encode: figure(|speeds| &speeds.encode),
+        decode: figure(|speeds| &speeds.decode),
+        repair: figure(|speeds| &speeds.repair),
+        copy_gigabytes_per_second: speeds.iter().map(|speeds| speeds.copy_gigabytes).sum(),
+    })
+}
+
+fn text(rows: &[Row]) -> String {
+    let figure = |figure: &Figure| {
+        let (speed, limit) = (figure.gigabytes_per_second, figure.limit_gigabytes_per_second);
+        format!("{speed:.1} ({:.0} %)", 100.0 * speed / limit)
+    };
+    let header = ["CODE", "CELLS", "CORES", "ENCODE", "DECODE", "REPAIR", "COPY"].map(str::to_owned).to_vec();
+    let row = |row: &Row| {
+        let (place, cores) = (row.place.to_owned(), row.cores.to_string());
+        let copy = format!("{:.1}", row.copy_gigabytes_per_second);
+        vec![row.code.clone(), place, cores, figure(&row.encode), figure(&row.decode), figure(&row.repair), copy]
+    };
+    let table: Vec<_> = std::iter::once(header).chain(rows.iter().map(row)).collect();
+    let kernels = rows.first().map_or("", |row| row.kernels);
+    format!(
+        "{}\nGB/s of data (repair: of rebuilt bytes) with kernels for {kernels}; in brackets how much that is of what XORs\n\
+         reach that read and write the same bytes. The last of the cells lie out of cache.\n",
+        render::table(&table, &[2, 3, 4, 5, 6])
+    )
+}
