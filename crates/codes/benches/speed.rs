@@ -39,6 +39,9 @@ fn main() {
     }
 }
 
-fn figure(speed: Speed) -> String {
-    format!("{:>9.1} ({:.2})", speed.gigabytes(), speed.of_limit())
+fn figure(speed: Option<Speed>) -> String {
+    match speed {
+        Some(speed) => format!("{:>9.1} ({:.2})", speed.gigabytes(), speed.of_limit()),
+        None => format!("{:>16}", "-"),
+    }
 }

@@ -4,8 +4,13 @@
 //! compared takes turns ([`race`]), and the best of many short rounds counts: other work on a machine can only slow a
 //! round down. Even so, only ratios within one race mean anything.
 //!
-//! Symbols lie in one allocation, at irregular distances: at a power-of-two distance they would share the sets of the
-//! caches, and at any regular one the 2-D prefetcher would fetch what nobody asked for.
+//! Bytes lie as in a volume: the symbols of a cell side by side, whole cache lines where cells have room for them, and cells
+//! in one allocation, at irregular distances: at a power-of-two distance they would share the sets of the caches, and at any
+//! regular one the 2-D prefetcher would fetch what nobody asked for.
+//!
+//! The limit of a program is the XOR that reads and writes as many bytes, in whole cells, whatever the program's symbols
+//! are ([`Stripe::of_limit`]). It reads every byte once and stores every byte once: a code whose outputs each depend on many
+//! inputs cannot reach it by far, however well it runs.
 //!
 //! ```
 //! use weft_codes::measure::{self, Effort, Memory, PLACES};
@@ -14,11 +19,12 @@
 //! let code = weft_codes::parse("rs:4+2")?;
 //! let effort = Effort { rounds: 2, round: std::time::Duration::from_micros(20) };
 //! let speeds = measure::code(&*code, weft_codes::executor(), &PLACES[0], effort, &mut Memory::new(), &|| start.elapsed())?;
-//! println!("{:.1} GB/s, {:.2} of the limit", speeds.encode.gigabytes(), speeds.encode.of_limit());
+//! let encode = speeds.encode.expect("it has parities to compute");
+//! println!("{:.1} GB/s, {:.2} of the limit", encode.gigabytes(), encode.of_limit());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::code::{Code, Content, Offer, Offers, PlanError, Wanted};
+use crate::code::{Code, Content, Offer, Offers, PlanError, Read, Shape, Wanted};
 use crate::exec::{Compiled, Executor};
 use crate::program::{Op, Program, ProgramError};
 use std::hint::black_box;
@@ -61,35 +67,78 @@ impl Default for Effort {
 /// Says how much time has passed since a moment of its own.
 pub type Clock<'a> = &'a dyn Fn() -> Duration;
 
+/// Where a symbol lies in a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Slot {
+    /// Any number; symbols of the same cell lie in one piece of memory,
+    pub cell: usize,
+    /// so many symbols after its begin.
+    pub sub: usize,
+}
+
+/// How the symbols of a stripe lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    /// Length of every symbol.
+    pub symbol_bytes: usize,
+    /// Where the inputs lie.
+    pub inputs: Vec<Slot>,
+    /// Where the outputs lie; no slot is named twice.
+    pub outputs: Vec<Slot>,
+}
+
+impl Stripe {
+    /// A cell for each symbol.
+    #[must_use]
+    pub fn of_cells(input_count: usize, output_count: usize, cell_bytes: usize) -> Stripe {
+        let mut slots = (0..input_count + output_count).map(|cell| Slot { cell, sub: 0 });
+        let inputs = slots.by_ref().take(input_count).collect();
+        Stripe { symbol_bytes: cell_bytes, inputs, outputs: slots.collect() }
+    }
+
+    /// Cells for the limit of this stripe: of the length of a cell or, where all outputs are shorter, of these; as many as
+    /// come nearest to the bytes read and written.
+    #[must_use]
+    pub fn of_limit(&self, cell_bytes: usize) -> Stripe {
+        let [read_bytes, written_bytes] = [&self.inputs, &self.outputs].map(|slots| slots.len() * self.symbol_bytes);
+        let output_count = written_bytes.div_ceil(cell_bytes.max(1));
+        let piece_bytes = written_bytes.div_ceil(output_count.max(1)).max(1);
+        let input_count = (read_bytes + piece_bytes / 2) / piece_bytes;
+        Stripe::of_cells(input_count.max(usize::from(read_bytes > 0)), output_count, piece_bytes)
+    }
+
+    fn bytes(&self) -> usize {
+        (self.inputs.len() + self.outputs.len()) * self.symbol_bytes
+    }
+}
+
 /// What a task does to one stripe: inputs, outputs.
 pub type Work<'a> = Box<dyn FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a>;
 
 /// Something to be timed.
 pub struct Task<'a> {
-    /// Symbols read, each of the race's length.
-    pub input_count: usize,
-    /// Symbols written.
-    pub output_count: usize,
+    /// The symbols it reads and writes.
+    pub stripe: Stripe,
     /// Does it for one stripe.
     pub work: Work<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// The task of running a program.
+    /// The task of running a program over the symbols of this stripe.
     #[must_use]
-    pub fn of_program(program: Compiled, executor: &'a Executor) -> Task<'a> {
-        let Program { input_count, output_count, .. } = *program.program();
+    pub fn of_program(program: Compiled, stripe: Stripe, executor: &'a Executor) -> Task<'a> {
         let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
             executor.run(&program, inputs, outputs).expect("a task is given what its program takes");
         };
-        Task { input_count, output_count, work: Box::new(work) }
+        Task { stripe, work: Box::new(work) }
     }
 
-    /// The limit of every program of so many inputs and outputs: each output is the XOR of its share of the inputs,
-    /// so that each input is read, each output written, and next to nothing computed. With fewer inputs than outputs
-    /// some inputs are copied more than once.
+    /// The limit of every program over such a stripe: each output is the XOR of its share of the inputs, so that each
+    /// input is read, each output written, and next to nothing computed. With fewer inputs than outputs some inputs are
+    /// copied more than once.
     #[must_use]
-    pub fn xor(input_count: usize, output_count: usize, executor: &'a Executor) -> Task<'a> {
+    pub fn xor(stripe: Stripe, executor: &'a Executor) -> Task<'a> {
+        let (input_count, output_count) = (stripe.inputs.len(), stripe.outputs.len());
         let share = |output: usize| match input_count {
             0 => 0..0,
             _ if input_count < output_count => output % input_count..output % input_count + 1,
@@ -106,16 +155,16 @@ impl<'a> Task<'a> {
                 executor.run(sum, &inputs[share.clone()], output).expect("a sum takes its share");
             }
         };
-        Task { input_count, output_count, work: Box::new(work) }
+        Task { stripe, work: Box::new(work) }
     }
 
-    /// The limit of everything that touches each symbol: so many symbols copied by the standard library.
+    /// The limit of everything that touches each byte: so many cells copied by the standard library.
     #[must_use]
-    pub fn copy(symbol_count: usize) -> Task<'a> {
+    pub fn copy(cell_count: usize, cell_bytes: usize) -> Task<'a> {
         let work = |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
             inputs.iter().zip(outputs).for_each(|(input, output)| output.copy_from_slice(input));
         };
-        Task { input_count: symbol_count, output_count: symbol_count, work: Box::new(work) }
+        Task { stripe: Stripe::of_cells(cell_count, cell_count, cell_bytes), work: Box::new(work) }
     }
 }
 
@@ -128,7 +177,7 @@ pub struct Memory {
 /// Symbols of one stripe: inputs, outputs.
 pub type View<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
 
-/// Symbols begin at cache lines.
+/// Cells begin at cache lines.
 const LINE_BYTES: usize = 64;
 
 impl Memory {
@@ -138,40 +187,59 @@ impl Memory {
         Memory::default()
     }
 
-    /// Stripes with so many symbols of so many bytes: one, or as many as span so many bytes.
-    pub fn stripes(&mut self, inputs: usize, outputs: usize, symbol_bytes: usize, span_bytes: usize) -> Vec<View<'_>> {
-        let symbol_count = inputs + outputs;
-        let stripe_count = span_bytes.div_ceil((symbol_count * symbol_bytes).max(1)).max(1);
-        let pitch = |index: usize| (symbol_bytes + gap_bytes(index, symbol_bytes)).next_multiple_of(LINE_BYTES);
-        let wanted = LINE_BYTES + (0..stripe_count * symbol_count).map(pitch).sum::<usize>();
+    /// Stripes that lie so: one, or as many as span so many bytes.
+    pub fn stripes(&mut self, stripe: &Stripe, span_bytes: usize) -> Vec<View<'_>> {
+        let Stripe { symbol_bytes, inputs, outputs } = stripe;
+        // By place in memory: each slot, and which symbol it is.
+        let mut slots: Vec<(Slot, usize)> =
+            inputs.iter().chain(outputs).enumerate().map(|(symbol, slot)| (*slot, symbol)).collect();
+        slots.sort_unstable();
+        let cells: Vec<&[(Slot, usize)]> = slots.chunk_by(|(a, _), (b, _)| a.cell == b.cell).collect();
+        let cell_bytes = |cell: &[(Slot, usize)]| cell.last().map_or(0, |(last, _)| (last.sub + 1) * symbol_bytes);
+        let pitch = |index: usize, cell: &[(Slot, usize)]| {
+            let bytes = cell_bytes(cell);
+            (bytes + gap_bytes(index, bytes)).next_multiple_of(LINE_BYTES)
+        };
+        let stripe_count = span_bytes.div_ceil(stripe.bytes().max(1)).max(1);
+        let all_cells = || (0..stripe_count).flat_map(|_| &cells).enumerate();
+        let wanted = LINE_BYTES + all_cells().map(|(index, cell)| pitch(index, cell)).sum::<usize>();
         let touched = self.bytes.len();
         self.bytes.extend((touched..wanted).map(|at| (at * 7 + (at >> 8)) as u8));
 
         let to_line = self.bytes.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
         let mut left = &mut self.bytes[to_line..];
-        let mut next = 0;
-        let mut symbol = || {
-            let (symbol, rest) = std::mem::take(&mut left).split_at_mut(pitch(next));
+        let mut symbols: Vec<(usize, &mut [u8])> = Vec::with_capacity(stripe_count * slots.len());
+        for (index, cell) in all_cells() {
+            let (mut of_cell, rest) = std::mem::take(&mut left).split_at_mut(pitch(index, cell));
             left = rest;
-            next += 1;
-            &mut symbol[..symbol_bytes]
+            let mut sub = 0;
+            for (slot, symbol) in *cell {
+                let from_here = std::mem::take(&mut of_cell).split_at_mut((slot.sub - sub) * symbol_bytes).1;
+                let (bytes, rest) = from_here.split_at_mut(*symbol_bytes);
+                of_cell = rest;
+                sub = slot.sub + 1;
+                symbols.push((symbol + index / cells.len() * slots.len(), bytes));
+            }
+        }
+        symbols.sort_unstable_by_key(|(symbol, _)| *symbol);
+        let mut symbols = symbols.into_iter().map(|(_, bytes)| bytes);
+        let mut view = || {
+            let given = symbols.by_ref().take(inputs.len()).map(|input| &*input).collect();
+            (given, symbols.by_ref().take(outputs.len()).collect())
         };
-        (0..stripe_count)
-            .map(|_| ((0..inputs).map(|_| &*symbol()).collect(), (0..outputs).map(|_| symbol()).collect()))
-            .collect()
+        (0..stripe_count).map(|_| view()).collect()
     }
 }
 
-/// Less than a page and than a symbol's length, in no regular order: 37 is prime to the lines of a page.
-fn gap_bytes(index: usize, symbol_bytes: usize) -> usize {
+/// Less than a page and than a cell's length, in no regular order: 37 is prime to the lines of a page.
+fn gap_bytes(index: usize, cell_bytes: usize) -> usize {
     const PAGE_LINES: usize = 64;
-    index * 37 % (symbol_bytes / LINE_BYTES).clamp(1, PAGE_LINES) * LINE_BYTES
+    index * 37 % (cell_bytes / LINE_BYTES).clamp(1, PAGE_LINES) * LINE_BYTES
 }
 
-/// Seconds that each task takes for a stripe of symbols of so many bytes: its best round, all taking turns.
+/// Seconds that each task takes for a stripe: its best round, all taking turns.
 pub fn race(
     tasks: &mut [Task<'_>],
-    symbol_bytes: usize,
     span_bytes: usize,
     effort: Effort,
     memory: &mut Memory,
@@ -181,7 +249,7 @@ pub fn race(
     let mut calls = vec![0; tasks.len()];
     for _ in 0..effort.rounds.max(1) {
         for ((task, calls), seconds) in tasks.iter_mut().zip(&mut calls).zip(&mut seconds) {
-            let mut stripes = memory.stripes(task.input_count, task.output_count, symbol_bytes, span_bytes);
+            let mut stripes = memory.stripes(&task.stripe, span_bytes);
             let stripe_count = stripes.len();
             let mut turn = |calls: usize| {
                 let start = clock();
@@ -210,7 +278,7 @@ pub struct Speed {
     pub bytes: usize,
     /// Seconds for that.
     pub seconds: f64,
-    /// Seconds for the XOR that reads and writes as many symbols ([`Task::xor`]).
+    /// Seconds for the XOR that reads and writes as many bytes ([`Stripe::of_limit`], [`Task::xor`]).
     pub xor_seconds: f64,
 }
 
@@ -237,12 +305,12 @@ impl Speed {
 /// The speeds of a code in one place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
-    /// All coded symbols from the native ones.
-    pub encode: Speed,
-    /// The natives of the first `tolerance` shards, which are lost.
-    pub decode: Speed,
+    /// All coded symbols from the native ones; `None` where nothing is coded.
+    pub encode: Option<Speed>,
+    /// The natives of the first `tolerance` shards, which are lost; `None` where nothing can be lost.
+    pub decode: Option<Speed>,
     /// All symbols of shard 0, which is lost, from what its plan reads. What helpers compute is not in it.
-    pub repair: Speed,
+    pub repair: Option<Speed>,
     /// GB/s of a copy of the native symbols.
     pub copy_gigabytes: f64,
 }
@@ -271,29 +339,89 @@ pub fn code(
     clock: Clock<'_>,
 ) -> Result<Speeds, MeasureError> {
     let shape = code.shape();
-    let symbol_bytes = (place.cell_bytes / shape.alpha).max(1).next_multiple_of(shape.symbol_alignment_bytes.max(1));
+    let symbol_bytes = symbol_bytes(shape, place.cell_bytes);
     let have = |lost: usize| {
         let offer = Offer { combines: true, request_price: 0, symbol_price: 1 };
         Offers((0..shape.n).map(|shard| (shard >= lost).then_some(offer)).collect())
     };
-    let decoded = code.plan(&Wanted::Natives(natives_of(code, shape.tolerance)), &have(shape.tolerance))?.program;
-    let repaired = code.plan(&Wanted::Shards(vec![0]), &have(1))?.program;
+    let natives = natives_of(code, shape.tolerance);
+    let decoded = code.plan(&Wanted::Natives(natives.clone()), &have(shape.tolerance))?;
+    let repaired = code.plan(&Wanted::Shards(vec![0]), &have(1))?;
     let data_bytes = shape.native_count * symbol_bytes;
-    let timed = [(code.encode().clone(), data_bytes), (decoded, data_bytes), (repaired, shape.alpha * symbol_bytes)];
+    let stripe = |inputs, outputs| Stripe { symbol_bytes, inputs, outputs };
+    let homes = homes(shape);
+    let encoded_slots = stripe(homes.clone(), coded_slots(shape));
+    let decoded_slots =
+        stripe(read_slots(&decoded.reads, shape), natives.iter().map(|&native| homes[native]).collect());
+    let repaired_slots =
+        stripe(read_slots(&repaired.reads, shape), (0..shape.alpha).map(|sub| Slot { cell: 0, sub }).collect());
+    let timed = [
+        (code.encode().clone(), encoded_slots, data_bytes),
+        (decoded.program, decoded_slots, data_bytes),
+        (repaired.program, repaired_slots, shape.alpha * symbol_bytes),
+    ];
 
-    let mut tasks = vec![Task::copy(shape.native_count)];
-    for (program, _) in &timed {
-        tasks.push(Task::xor(program.input_count, program.output_count, executor));
-        tasks.push(Task::of_program(Compiled::new(program.clone())?, executor));
+    let mut tasks = vec![Task::copy(data_bytes.div_ceil(place.cell_bytes), place.cell_bytes)];
+    // What the limit moves less or more than the program, because it moves whole cells.
+    let mut limit_factors = Vec::new();
+    for (program, stripe, _) in &timed {
+        let limit = stripe.of_limit(place.cell_bytes);
+        limit_factors.push(stripe.bytes() as f64 / limit.bytes().max(1) as f64);
+        tasks.push(Task::xor(limit, executor));
+        tasks.push(Task::of_program(Compiled::new(program.clone())?, stripe.clone(), executor));
     }
-    let seconds = race(&mut tasks, symbol_bytes, place.span_bytes, effort, memory, clock);
-    let speed = |index: usize| Speed {
-        bytes: timed[index].1,
-        seconds: seconds[2 * index + 2],
-        xor_seconds: seconds[2 * index + 1],
+    let seconds = race(&mut tasks, place.span_bytes, effort, memory, clock);
+    let speed = |index: usize| {
+        let (program, _, bytes) = &timed[index];
+        (!program.ops.is_empty()).then(|| Speed {
+            bytes: *bytes,
+            seconds: seconds[2 * index + 2],
+            xor_seconds: seconds[2 * index + 1] * limit_factors[index],
+        })
     };
-    let copy_gigabytes = data_bytes as f64 / seconds[0] / 1e9;
+    let copied_bytes = data_bytes.div_ceil(place.cell_bytes) * place.cell_bytes;
+    let copy_gigabytes = copied_bytes as f64 / seconds[0] / 1e9;
     Ok(Speeds { encode: speed(0), decode: speed(1), repair: speed(2), copy_gigabytes })
+}
+
+/// The length of a symbol in cells of about so many bytes: whole cache lines where there is room, as in a volume.
+fn symbol_bytes(shape: &Shape, cell_bytes: usize) -> usize {
+    let (share, alignment) = (cell_bytes / shape.alpha, shape.symbol_alignment_bytes.max(1));
+    let unit = if LINE_BYTES.is_multiple_of(alignment) && share >= LINE_BYTES { LINE_BYTES } else { alignment };
+    (share - share % unit).max(alignment)
+}
+
+/// Where native symbols lie: where the first shard stores them that does, otherwise together in a cell of their own.
+fn homes(shape: &Shape) -> Vec<Slot> {
+    let mut homes: Vec<Slot> = (0..shape.native_count).map(|sub| Slot { cell: 2 * shape.n, sub }).collect();
+    for (stored, content) in shape.contents.iter().enumerate().rev() {
+        if let Content::Native(native) = *content {
+            homes[native] = stored_slot(shape, stored);
+        }
+    }
+    homes
+}
+
+fn coded_slots(shape: &Shape) -> Vec<Slot> {
+    let coded = (0..shape.contents.len()).filter(|&stored| shape.contents[stored] == Content::Coded);
+    coded.map(|stored| stored_slot(shape, stored)).collect()
+}
+
+fn stored_slot(shape: &Shape, stored: usize) -> Slot {
+    Slot { cell: stored / shape.alpha, sub: stored % shape.alpha }
+}
+
+/// Symbols that are read lie where they are stored; what a node combined lies in a cell of its own, as it was sent.
+fn read_slots(reads: &[Read], shape: &Shape) -> Vec<Slot> {
+    let mut sent_counts = vec![0; shape.n];
+    let slot = |read: &Read| match read.terms[..] {
+        [(sub, 1)] => Slot { cell: read.shard, sub },
+        _ => {
+            sent_counts[read.shard] += 1;
+            Slot { cell: shape.n + read.shard, sub: sent_counts[read.shard] - 1 }
+        }
+    };
+    reads.iter().map(slot).collect()
 }
 
 /// Native symbols that the first shards hold plainly; all where they hold none.

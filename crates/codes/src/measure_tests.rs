@@ -13,9 +13,9 @@ fn ticking() -> impl Fn() -> Duration {
 const SHORT: Effort = Effort { rounds: 3, round: Duration::from_micros(1) };
 
 #[test]
-fn symbols_are_as_long_as_asked_and_irregularly_spaced() {
+fn cells_are_irregularly_spaced() {
     let mut memory = Memory::new();
-    let stripes = memory.stripes(3, 2, 1000, 12_000);
+    let stripes = memory.stripes(&Stripe::of_cells(3, 2, 1000), 12_000);
     assert_eq!(stripes.len(), 3);
     let mut starts = Vec::new();
     for (inputs, outputs) in &stripes {
@@ -31,16 +31,47 @@ fn symbols_are_as_long_as_asked_and_irregularly_spaced() {
 }
 
 #[test]
+fn symbols_of_a_cell_lie_side_by_side_in_the_order_of_its_slots() {
+    let slots = |slots: &[(usize, usize)]| slots.iter().map(|&(cell, sub)| Slot { cell, sub }).collect();
+    let inputs = slots(&[(7, 2), (1, 0), (7, 0)]);
+    let stripe = Stripe { symbol_bytes: 10, inputs, outputs: slots(&[(7, 1), (7, 5)]) };
+    let mut memory = Memory::new();
+    for (inputs, outputs) in memory.stripes(&stripe, 150) {
+        let start = |symbol: &[u8]| symbol.as_ptr().addr();
+        let cell = start(inputs[2]);
+        assert_eq!([start(inputs[0]), start(outputs[0]), start(outputs[1])], [cell + 20, cell + 10, cell + 50]);
+        assert!(start(inputs[1]) < cell && cell.is_multiple_of(LINE_BYTES));
+    }
+}
+
+#[test]
+fn limits_move_about_as_many_bytes_in_cells() {
+    let limit = |inputs: usize, outputs: usize, symbol_bytes| {
+        let limit = Stripe::of_cells(inputs, outputs, symbol_bytes).of_limit(1000);
+        (limit.inputs.len(), limit.outputs.len(), limit.symbol_bytes)
+    };
+    assert_eq!(limit(4, 2, 1000), (4, 2, 1000));
+    assert_eq!(limit(40, 15, 100), (5, 2, 750));
+    assert_eq!(limit(40, 3, 100), (13, 1, 300));
+    assert_eq!((limit(1, 20, 100), limit(0, 1, 7), limit(0, 0, 7)), ((1, 2, 1000), (0, 1, 7), (0, 0, 1)));
+}
+
+#[test]
+fn symbols_are_cut_as_in_a_volume() {
+    let bytes = |spec: &str, cell_bytes| symbol_bytes(crate::parse(spec).expect(spec).shape(), cell_bytes);
+    assert_eq!([bytes("rs:4+2", 65_536), bytes("mojette:4+2", 65_536), bytes("mojette:4+2", 4096)], [65_536, 960, 61]);
+}
+
+#[test]
 fn tasks_take_turns_and_the_best_round_counts() {
     let turns = std::cell::RefCell::new(Vec::new());
     let turns = &turns;
     let task = |name| Task {
-        input_count: 1,
-        output_count: 0,
+        stripe: Stripe::of_cells(1, 0, 10),
         work: Box::new(move |_: &[&[u8]], _: &mut [&mut [u8]]| turns.borrow_mut().push(name)),
     };
     let mut tasks = [task('a'), task('b')];
-    let seconds = race(&mut tasks, 10, 0, SHORT, &mut Memory::new(), &ticking());
+    let seconds = race(&mut tasks, 0, SHORT, &mut Memory::new(), &ticking());
     // The first turn of each finds out how many calls make a round.
     assert_eq!(turns.borrow().iter().collect::<String>(), "aabbabab");
     assert_eq!(seconds, [1e-6, 1e-6]);
@@ -49,16 +80,16 @@ fn tasks_take_turns_and_the_best_round_counts() {
 #[test]
 fn xor_moves_every_symbol_once() {
     let executor = crate::executor();
-    let mut task = Task::xor(5, 2, executor);
+    let mut task = Task::xor(Stripe::of_cells(5, 2, 9), executor);
     let inputs: Vec<Vec<u8>> = (0..5).map(|i| vec![1 << i; 9]).collect();
     let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
     let (mut a, mut b) = ([0; 9], [0; 9]);
     (task.work)(&inputs, &mut [&mut a, &mut b]);
     assert_eq!((a, b), ([0b00011; 9], [0b11100; 9]));
     let (mut a, mut b, mut c) = ([0; 9], [0; 9], [0; 9]);
-    (Task::xor(2, 3, executor).work)(&inputs[..2], &mut [&mut a, &mut b, &mut c]);
+    (Task::xor(Stripe::of_cells(2, 3, 9), executor).work)(&inputs[..2], &mut [&mut a, &mut b, &mut c]);
     assert_eq!((a, b, c), ([1; 9], [2; 9], [1; 9]));
-    (Task::xor(0, 1, executor).work)(&[], &mut [&mut []]);
+    (Task::xor(Stripe::of_cells(0, 1, 0), executor).work)(&[], &mut [&mut []]);
 }
 
 #[test]
@@ -68,7 +99,10 @@ fn every_family_is_measured() {
         let subject = crate::parse(family.example).expect(family.example);
         let place = Place { name: "tiny", cell_bytes: 256, span_bytes: 0 };
         let speeds = code(&*subject, crate::executor(), &place, SHORT, &mut memory, &ticking()).expect(family.example);
-        for speed in [speeds.encode, speeds.decode, speeds.repair] {
+        // Of a mirror nothing is coded.
+        assert_eq!(speeds.encode.is_none(), family.name == "replica");
+        assert!(speeds.decode.is_some() && speeds.repair.is_some(), "{}", family.example);
+        for speed in [speeds.encode, speeds.decode, speeds.repair].into_iter().flatten() {
             assert!(speed.seconds > 0.0 && speed.xor_seconds > 0.0 && speed.bytes > 0, "{}", family.example);
         }
     }

@@ -2,7 +2,7 @@
 
 use clay_codes::ClayCode;
 use std::time::Instant;
-use weft_codes::measure::{self, Effort, Memory, PLACES, Task};
+use weft_codes::measure::{self, Effort, Memory, PLACES, Stripe, Task};
 
 /// One more table: GB/s of data for encode, of rebuilt bytes for repair.
 pub fn table(memory: &mut Memory) -> Result<(), Box<dyn std::error::Error>> {
@@ -36,12 +36,12 @@ pub fn table(memory: &mut Memory) -> Result<(), Box<dyn std::error::Error>> {
                 std::hint::black_box(peer.repair_rows(0, &partials, cell_bytes).expect("fits"));
             };
             let mut tasks = [
-                Task { input_count: 0, output_count: k + m, work: Box::new(encode) },
-                Task { input_count: 0, output_count: 0, work: Box::new(repair) },
+                Task { stripe: Stripe::of_cells(0, k + m, cell_bytes), work: Box::new(encode) },
+                Task { stripe: Stripe::of_cells(0, 0, cell_bytes), work: Box::new(repair) },
             ];
-            let seconds = measure::race(&mut tasks, cell_bytes, 0, effort, memory, &clock);
+            let seconds = measure::race(&mut tasks, 0, effort, memory, &clock);
             let theirs = [data.len() as f64 / seconds[0] / 1e9, cell_bytes as f64 / seconds[1] / 1e9];
-            let ours = ours.map(|speeds| [speeds.encode.gigabytes(), speeds.repair.gigabytes()]);
+            let ours = ours.and_then(|speeds| Some([speeds.encode?.gigabytes(), speeds.repair?.gigabytes()]));
             for (index, what) in ["encode", "repair"].into_iter().enumerate() {
                 let (own, times) = match ours {
                     Some(ours) => (format!("{:.1}", ours[index]), format!("{:.1}", ours[index] / theirs[index])),

@@ -17,7 +17,7 @@ mod peers;
 use klauspost::Klauspost;
 use peers::{Contender, Operation, Shape};
 use std::time::{Duration, Instant};
-use weft_codes::measure::{self, Effort, Memory, PLACES, Place, Task};
+use weft_codes::measure::{self, Effort, Memory, PLACES, Place, Stripe, Task};
 
 const SHAPES: [Shape; 7] =
     [shape(4, 2), shape(8, 4), shape(10, 4), shape(8, 6), shape(16, 4), shape(50, 50), shape(100, 100)];
@@ -60,8 +60,11 @@ fn row(
     let outputs = if operation == Operation::Encode { shape.m } else { lost };
     let mut contenders = peers::contenders(shape, operation, place.cell_bytes)?;
     let executor = weft_codes::executor();
-    contenders.push(Contender { name: "xor", task: Task::xor(shape.k, outputs, executor) });
-    contenders.push(Contender { name: "copy", task: Task::copy(shape.k) });
+    contenders.push(Contender {
+        name: "xor",
+        task: Task::xor(Stripe::of_cells(shape.k, outputs, place.cell_bytes), executor),
+    });
+    contenders.push(Contender { name: "copy", task: Task::copy(shape.k, place.cell_bytes) });
     let (names, mut tasks): (Vec<_>, Vec<_>) = contenders.into_iter().map(|c| (c.name, c.task)).unzip();
 
     let effort = effort(place);
@@ -69,8 +72,7 @@ fn row(
     let mut best = vec![f64::INFINITY; tasks.len()];
     let mut best_of_go = f64::INFINITY;
     for _ in 0..RACES {
-        let seconds =
-            measure::race(&mut tasks, place.cell_bytes, place.span_bytes, effort, memory, &|| start.elapsed());
+        let seconds = measure::race(&mut tasks, place.span_bytes, effort, memory, &|| start.elapsed());
         best.iter_mut().zip(seconds).for_each(|(best, seconds)| *best = best.min(seconds));
         if let Some(klauspost) = klauspost {
             best_of_go = best_of_go.min(klauspost.seconds(shape, operation, place, effort)?);

@@ -3,7 +3,7 @@
 use std::fmt;
 use tape_reed_solomon::ReedSolomon;
 use weft_codes::families::rs;
-use weft_codes::measure::Task;
+use weft_codes::measure::{Stripe, Task};
 use weft_codes::{Compiled, Matrix, Offer, Offers, Program, Wanted};
 
 /// Name of our own codec.
@@ -60,16 +60,17 @@ pub struct Contender {
 type Failure = Box<dyn std::error::Error>;
 
 /// Everyone who runs in this process.
-pub fn contenders(shape: Shape, operation: Operation, symbol_bytes: usize) -> Result<Vec<Contender>, Failure> {
+pub fn contenders(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Vec<Contender>, Failure> {
     let program = our_program(shape, operation)?;
-    let isal = isal(&program.to_matrix()?);
-    let ours = Task::of_program(Compiled::new(program)?, weft_codes::executor());
+    let isal = isal(&program.to_matrix()?, cell_bytes);
+    let stripe = Stripe::of_cells(program.input_count, program.output_count, cell_bytes);
+    let ours = Task::of_program(Compiled::new(program)?, stripe, weft_codes::executor());
     let contenders = [
         (OURS, ours),
         ("ISA-L", isal),
-        ("tape-reed-solomon", tape(shape, operation)?),
-        ("rusty_erasure", rusty(shape, operation)?),
-        ("reed-solomon-simd", simd(shape, operation, symbol_bytes)?),
+        ("tape-reed-solomon", tape(shape, operation, cell_bytes)?),
+        ("rusty_erasure", rusty(shape, operation, cell_bytes)?),
+        ("reed-solomon-simd", simd(shape, operation, cell_bytes)?),
     ];
     Ok(contenders.map(|(name, task)| Contender { name, task }).into())
 }
@@ -92,7 +93,7 @@ unsafe extern "C" {
 }
 
 /// ISA-L takes any matrix: it gets ours.
-fn isal(matrix: &Matrix) -> Task<'static> {
+fn isal(matrix: &Matrix, cell_bytes: usize) -> Task<'static> {
     let (rows, columns) = (matrix.rows(), matrix.columns());
     let elements: Vec<u8> = (0..rows).flat_map(|row| matrix.row(row)).copied().collect();
     let mut tables = vec![0; 32 * rows * columns];
@@ -108,17 +109,17 @@ fn isal(matrix: &Matrix) -> Task<'static> {
             ec_encode_data(bytes as i32, columns as i32, rows as i32, tables.as_ptr(), data.as_ptr(), coding.as_ptr());
         }
     };
-    Task { input_count: columns, output_count: rows, work: Box::new(work) }
+    Task { stripe: Stripe::of_cells(columns, rows, cell_bytes), work: Box::new(work) }
 }
 
-fn tape(shape: Shape, operation: Operation) -> Result<Task<'static>, Failure> {
+fn tape(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'static>, Failure> {
     let coder = ReedSolomon::new(shape.k, shape.m)?;
     let n = shape.k + shape.m;
     if operation == Operation::Encode {
         let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
             coder.encode_sep(inputs, outputs).expect("fits");
         };
-        return Ok(Task { input_count: shape.k, output_count: shape.m, work: Box::new(work) });
+        return Ok(Task { stripe: Stripe::of_cells(shape.k, shape.m, cell_bytes), work: Box::new(work) });
     }
     let is_present: Vec<bool> = (0..n).map(|shard| shard >= operation.lost(shape)).collect();
     let decoder = coder.prepare_decode(&is_present)?;
@@ -128,10 +129,10 @@ fn tape(shape: Shape, operation: Operation) -> Result<Task<'static>, Failure> {
             outputs.iter_mut().zip(&is_present).map(|(shard, &is_present)| (&mut **shard, is_present)).collect();
         decoder.reconstruct_data(&mut shards).expect("fits");
     };
-    Ok(Task { input_count: 0, output_count: n, work: Box::new(work) })
+    Ok(Task { stripe: Stripe::of_cells(0, n, cell_bytes), work: Box::new(work) })
 }
 
-fn rusty(shape: Shape, operation: Operation) -> Result<Task<'static>, Failure> {
+fn rusty(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'static>, Failure> {
     let Shape { k, m } = shape;
     // Our matrix, in its hands too: the first parity is then a plain sum, if it knows how to use that.
     let whole = Matrix::identity(k).stack(&rs::normalised_cauchy(k, m));
@@ -141,7 +142,7 @@ fn rusty(shape: Shape, operation: Operation) -> Result<Task<'static>, Failure> {
     let lost = operation.lost(shape);
     if operation == Operation::Encode {
         let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| coder.encode(inputs, outputs).expect("fits");
-        return Ok(Task { input_count: k, output_count: m, work: Box::new(work) });
+        return Ok(Task { stripe: Stripe::of_cells(k, m, cell_bytes), work: Box::new(work) });
     }
     let is_present: Vec<bool> = (0..k + m).map(|shard| shard >= lost).collect();
     let rebuilt: Vec<usize> = (0..lost).collect();
@@ -151,22 +152,22 @@ fn rusty(shape: Shape, operation: Operation) -> Result<Task<'static>, Failure> {
         let shards: Vec<Option<&[u8]>> = std::iter::repeat_n(None, lost).chain(present).collect();
         coder.recover_with(&plan, &shards, outputs).expect("fits");
     };
-    Ok(Task { input_count: k + m - lost, output_count: lost, work: Box::new(work) })
+    Ok(Task { stripe: Stripe::of_cells(k + m - lost, lost, cell_bytes), work: Box::new(work) })
 }
 
 /// It copies shards into memory of its own, and gives results there.
-fn simd(shape: Shape, operation: Operation, symbol_bytes: usize) -> Result<Task<'static>, Failure> {
+fn simd(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'static>, Failure> {
     let Shape { k, m } = shape;
     if operation == Operation::Encode {
-        let mut encoder = reed_solomon_simd::ReedSolomonEncoder::new(k, m, symbol_bytes)?;
+        let mut encoder = reed_solomon_simd::ReedSolomonEncoder::new(k, m, cell_bytes)?;
         let work = move |inputs: &[&[u8]], _: &mut [&mut [u8]]| {
             inputs.iter().for_each(|input| encoder.add_original_shard(input).expect("fits"));
             std::hint::black_box(encoder.encode().expect("fits").recovery(0));
         };
-        return Ok(Task { input_count: k, output_count: 0, work: Box::new(work) });
+        return Ok(Task { stripe: Stripe::of_cells(k, 0, cell_bytes), work: Box::new(work) });
     }
     let lost = operation.lost(shape);
-    let mut decoder = reed_solomon_simd::ReedSolomonDecoder::new(k, m, symbol_bytes)?;
+    let mut decoder = reed_solomon_simd::ReedSolomonDecoder::new(k, m, cell_bytes)?;
     let work = move |inputs: &[&[u8]], _: &mut [&mut [u8]]| {
         for (index, input) in inputs.iter().enumerate().map(|(index, input)| (index + lost, input)) {
             let added = match index {
@@ -178,7 +179,7 @@ fn simd(shape: Shape, operation: Operation, symbol_bytes: usize) -> Result<Task<
         std::hint::black_box(decoder.decode().expect("fits").restored_original(0));
     };
     // Exactly as many parities as are needed.
-    Ok(Task { input_count: k, output_count: 0, work: Box::new(work) })
+    Ok(Task { stripe: Stripe::of_cells(k, 0, cell_bytes), work: Box::new(work) })
 }
 
 fn debug(error: impl fmt::Debug) -> String {

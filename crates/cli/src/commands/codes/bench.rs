@@ -33,11 +33,12 @@ struct Row {
     place: &'static str,
     cell_bytes: usize,
     cores: usize,
-    encode: Figure,
+    /// Where anything is to be computed.
+    encode: Option<Figure>,
     /// As many shards lost as the code tolerates, the first ones.
-    decode: Figure,
+    decode: Option<Figure>,
     /// One shard, of its own bytes; what nodes compute before they send is not in it.
-    repair: Figure,
+    repair: Option<Figure>,
     /// A copy of as many bytes as are encoded.
     copy_gigabytes_per_second: f64,
 }
@@ -103,9 +104,12 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
     let speeds = speeds.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     let speeds: Vec<Speeds> =
         speeds.into_iter().collect::<Result<_, _>>().with_context(|| format!("{} was not measured", code.spec()))?;
-    let figure = |speed: fn(&Speeds) -> &Speed| Figure {
-        gigabytes_per_second: speeds.iter().map(|speeds| speed(speeds).gigabytes()).sum(),
-        limit_gigabytes_per_second: speeds.iter().map(|speeds| speed(speeds).limit_gigabytes()).sum(),
+    let figure = |speed: fn(&Speeds) -> Option<Speed>| {
+        let of_cores: Vec<Speed> = speeds.iter().map(speed).collect::<Option<_>>()?;
+        Some(Figure {
+            gigabytes_per_second: of_cores.iter().map(Speed::gigabytes).sum(),
+            limit_gigabytes_per_second: of_cores.iter().map(Speed::limit_gigabytes).sum(),
+        })
     };
     Ok(Row {
         code: code.spec().to_owned(),
@@ -113,17 +117,19 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
         place: place.name,
         cell_bytes: place.cell_bytes,
         cores,
-        encode: figure(|speeds| &speeds.encode),
-        decode: figure(|speeds| &speeds.decode),
-        repair: figure(|speeds| &speeds.repair),
+        encode: figure(|speeds| speeds.encode),
+        decode: figure(|speeds| speeds.decode),
+        repair: figure(|speeds| speeds.repair),
         copy_gigabytes_per_second: speeds.iter().map(|speeds| speeds.copy_gigabytes).sum(),
     })
 }
 
 fn text(rows: &[Row]) -> String {
-    let figure = |figure: &Figure| {
-        let (speed, limit) = (figure.gigabytes_per_second, figure.limit_gigabytes_per_second);
-        format!("{speed:.1} ({:.0} %)", 100.0 * speed / limit)
+    let figure = |figure: &Option<Figure>| match figure {
+        Some(Figure { gigabytes_per_second: speed, limit_gigabytes_per_second: limit }) => {
+            format!("{speed:.1} ({:.0} %)", 100.0 * speed / limit)
+        }
+        None => "-".to_owned(),
     };
     let header = ["CODE", "CELLS", "CORES", "ENCODE", "DECODE", "REPAIR", "COPY"].map(str::to_owned).to_vec();
     let row = |row: &Row| {
