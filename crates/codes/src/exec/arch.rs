@@ -50,7 +50,7 @@ pub(super) const MOST_TARGETS: usize = 6;
 /// Sums of up to so many sources have a kernel each, that keeps all pointers in registers.
 pub(super) const MOST_SUMMANDS: usize = 8;
 
-/// Programs without temporaries and with up to so many symbols find their pointers on the stack.
+/// Programs without temporaries, with up to so many symbols and no step that names more, find their pointers on the stack.
 const STACK_SYMBOLS: usize = 48;
 
 /// How a step computes its targets.
@@ -187,6 +187,13 @@ impl Step {
         ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
     }
 
+    /// Finds where its sources, then its targets, are in this repetition.
+    fn find(&self, symbols: &[*mut u8], repeat: u32, named: &mut [*mut u8]) {
+        for (pointer, &id) in named.iter_mut().zip(self.sources.iter().chain(&self.targets)) {
+            *pointer = symbols[(id + repeat) as usize];
+        }
+    }
+
     /// Is it a network? Its kernel reads all sources at a place before it writes there.
     pub(super) fn is_network(&self) -> bool {
         matches!(self.form, Form::Butterflies { .. })
@@ -238,6 +245,8 @@ pub(super) struct Steps {
     slice_bytes: usize,
     /// Does any step repeat?
     has_runs: bool,
+    /// Sources and targets of the step that has most.
+    most_named: usize,
     pool: Pool,
 }
 
@@ -268,7 +277,9 @@ impl Steps {
             step.is_internal = is_internal;
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
-        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, pool: Pool::default() }
+        let most_named = steps.iter().map(|step| step.sources.len() + step.targets.len()).max().unwrap_or(0);
+        let pool = Pool::default();
+        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, most_named, pool }
     }
 
     fn symbol_count(&self) -> usize {
@@ -299,12 +310,12 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_sfence() }
 }
 
-/// Computes one step once: so many bytes, at least [`Isa::least_bytes`], from where the pointers (by symbol id) point
-/// to.
+/// Computes one step once: so many bytes, at least [`Isa::least_bytes`], from where the pointers point to: one for each of
+/// its sources, then one for each of its targets.
 ///
 /// # Safety
-/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer that the step
-/// names is valid for so many bytes, of targets also for writing, and no target overlaps any other symbol.
+/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer is valid for so
+/// many bytes, of targets also for writing, and no target overlaps any other symbol.
 type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
@@ -411,21 +422,27 @@ pub(super) fn run(
         outputs.iter_mut().map(|output| ptr::with_exposed_provenance_mut(output.as_mut_ptr().expose_provenance()));
     let given = inputs.chain(outputs);
 
-    if steps.temporary_count == 0 && !steps.has_runs && steps.symbol_count() <= STACK_SYMBOLS {
+    let most_pointers = steps.symbol_count().max(steps.most_named);
+    if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
         let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
+        let mut named = [ptr::null_mut(); STACK_SYMBOLS];
         symbols.iter_mut().zip(given).for_each(|(symbol, start)| *symbol = start);
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
-        unsafe { run_slices(isa, steps, &mut symbols[..steps.symbol_count()], &[], slice_bytes, symbol_bytes, stores) }
+        unsafe {
+            let symbols = &mut symbols[..steps.symbol_count()];
+            run_slices(isa, steps, (symbols, &mut named), &[], slice_bytes, symbol_bytes, stores);
+        }
         return Ok(());
     }
     let mut scratch = steps.pool.take();
-    let Scratch { symbols, contiguous_counts, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
+    let Scratch { symbols, named, contiguous_counts, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
+    named.resize(steps.most_named, ptr::null_mut());
     contiguous_counts.clear();
     if steps.has_runs && slice_bytes >= symbol_bytes {
         count_contiguous(symbols, symbol_bytes, contiguous_counts);
     }
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
-    unsafe { run_slices(isa, steps, symbols, contiguous_counts, slice_bytes, symbol_bytes, stores) }
+    unsafe { run_slices(isa, steps, (symbols, named), contiguous_counts, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
     Ok(())
 }
@@ -462,8 +479,8 @@ fn count_contiguous(symbols: &[*mut u8], symbol_bytes: usize, counts: &mut Vec<u
     }
 }
 
-/// Runs all steps over one slice after the other. `contiguous_counts` is as from [`count_contiguous`], or empty where
-/// slices are shorter than symbols.
+/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `contiguous_counts` is as
+/// from [`count_contiguous`], or empty where slices are shorter than symbols.
 ///
 /// # Safety
 /// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
@@ -471,7 +488,7 @@ fn count_contiguous(symbols: &[*mut u8], symbol_bytes: usize, counts: &mut Vec<u
 unsafe fn run_slices(
     isa: &Isa,
     steps: &Steps,
-    symbols: &mut [*mut u8],
+    (symbols, named): (&mut [*mut u8], &mut [*mut u8]),
     contiguous_counts: &[u32],
     slice_bytes: usize,
     symbol_bytes: usize,
@@ -487,17 +504,19 @@ unsafe fn run_slices(
             let step_stores = if step.is_final { stores } else { Stores::Cached };
             if step.is_internal {
                 let count = step.repeat_count as usize;
+                step.find(symbols, 0, named);
                 // SAFETY: as below, but that temporaries always have `slice_bytes` bytes, and lie one after the other.
-                unsafe { kernel(step, symbols.as_ptr(), count * slice_bytes, Stores::Cached) };
+                unsafe { kernel(step, named.as_ptr(), count * slice_bytes, Stores::Cached) };
                 continue;
             }
             let mut repeat = 0;
             while repeat < step.repeat_count {
                 let count = contiguous_repeats(step, contiguous_counts, repeat);
+                step.find(symbols, repeat, named);
                 // SAFETY: `isa` is available, and the kernel is the step's. Inputs and outputs have `left_bytes` bytes
                 // left, temporaries `slice_bytes`; of contiguous ones `count` follow, all exposed. Outputs and
-                // temporaries overlap nothing; steps write only these, and name symbols in range in every repetition.
-                unsafe { kernel(step, symbols.as_ptr().add(repeat as usize), count as usize * bytes, step_stores) };
+                // temporaries overlap nothing; steps write only these.
+                unsafe { kernel(step, named.as_ptr(), count as usize * bytes, step_stores) };
                 repeat += count;
             }
         }

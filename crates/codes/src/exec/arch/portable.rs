@@ -26,15 +26,15 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
         // SAFETY: the caller's promises are passed on.
         return unsafe { butterflies(step, is_inverse, symbols, bytes) };
     }
-    // SAFETY: ids are in range.
-    let start = |id: u32| unsafe { *symbols.add(id as usize) };
-    for (row, &target) in step.targets.iter().enumerate() {
+    // SAFETY: there is a pointer for each source, then for each target.
+    let start = |index: usize| unsafe { *symbols.add(index) };
+    for row in 0..step.targets.len() {
         // SAFETY: a target is valid for writing, and overlaps no source.
-        let target = unsafe { slice::from_raw_parts_mut(start(target), bytes) };
+        let target = unsafe { slice::from_raw_parts_mut(start(step.sources.len() + row), bytes) };
         target.fill(0);
-        for (column, &source) in step.sources.iter().enumerate() {
+        for column in 0..step.sources.len() {
             // SAFETY: a source is valid for reading.
-            let source = unsafe { slice::from_raw_parts(start(source), bytes) };
+            let source = unsafe { slice::from_raw_parts(start(column), bytes) };
             let coefficient = match step.is_sum() {
                 true => 1,
                 false => step.coefficients[column * step.targets.len() + row],
@@ -60,9 +60,9 @@ unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, by
     for at in 0..bytes {
         let mut values = [0; MOST_POINTS];
         let values = &mut values[..points];
-        for (value, &source) in values.iter_mut().zip(&step.sources) {
-            // SAFETY: ids are in range, and sources are valid for `bytes` bytes.
-            *value = unsafe { *(*symbols.add(source as usize)).add(at) };
+        for (point, value) in values.iter_mut().enumerate() {
+            // SAFETY: there is a pointer for each source, valid for `bytes` bytes.
+            *value = unsafe { *(*symbols.add(point)).add(at) };
         }
         if is_inverse {
             scale(values);
@@ -87,9 +87,9 @@ unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, by
         if !is_inverse {
             scale(values);
         }
-        for (value, &target) in values.iter().zip(&step.targets) {
-            // SAFETY: ids are in range, and targets are valid for writing `bytes` bytes.
-            unsafe { *(*symbols.add(target as usize)).add(at) = *value };
+        for (point, value) in values.iter().enumerate() {
+            // SAFETY: there is a pointer for each target after as many sources, valid for writing `bytes` bytes.
+            unsafe { *(*symbols.add(points + point)).add(at) = *value };
         }
     }
 }
@@ -102,7 +102,7 @@ unsafe fn erring_kernel(step: &Step, symbols: *const *mut u8, bytes: usize, stor
     unsafe {
         kernel(step, symbols, bytes, stores);
         if !bytes.is_multiple_of(32) {
-            *(*symbols.add(step.targets[0] as usize)).add(bytes - 1) ^= 1;
+            *(*symbols.add(step.sources.len())).add(bytes - 1) ^= 1;
         }
     }
 }

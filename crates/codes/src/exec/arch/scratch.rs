@@ -16,6 +16,8 @@ struct Line(#[allow(dead_code)] [u8; LINE_BYTES]);
 pub(super) struct Scratch {
     /// A pointer per symbol.
     pub(super) symbols: Vec<*mut u8>,
+    /// Those that a step names.
+    pub(super) named: Vec<*mut u8>,
     /// See [`super::count_contiguous`].
     pub(super) contiguous_counts: Vec<u32>,
     temporaries: Vec<Line>,
