@@ -39,6 +39,8 @@ pub struct Mended {
     pub moved_count: u64,
     /// Bytes that nodes sent, for looking and for rebuilding.
     pub bytes_read: u64,
+    /// Bytes that nodes read for that; more where they combine.
+    pub bytes_read_by_nodes: u64,
     /// Bytes read and checked against the metadata.
     pub bytes_verified: u64,
     /// Bytes stored.
@@ -99,6 +101,7 @@ impl Mender {
             match self.transfer.rebuild(segment, &record, &targets).await {
                 Ok(rebuilt) => {
                     mended.bytes_read += rebuilt.bytes_read;
+                    mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;
                     mended.bytes_written += rebuilt.bytes_written;
                     note(&mut found, &rebuilt.also_lost);
                     match self.catalogue.replace_segment(segment, &record, &rebuilt.record) {
@@ -147,6 +150,7 @@ impl Mender {
             Look::Everything => self.transfer.verify(segment, record).await,
         };
         mended.bytes_read += health.bytes_verified;
+        mended.bytes_read_by_nodes += health.bytes_verified;
         mended.bytes_verified += health.bytes_verified;
         by_shard(health)
     }
@@ -217,6 +221,8 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
             SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
             SuspectKind::Length => ShardHealth::Damaged("its length is wrong".into()),
             SuspectKind::Checksum => ShardHealth::Damaged("a checksum does not fit".into()),
+            // It is the node that is not to be believed, and the log has its name.
+            SuspectKind::Combination => continue,
             SuspectKind::Digest => ShardHealth::Damaged("it is not what the metadata's digest says".into()),
         });
     }

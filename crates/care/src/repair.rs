@@ -93,6 +93,8 @@ pub struct Report {
     pub moved_count: u64,
     /// Bytes that nodes sent in this run.
     pub bytes_read: u64,
+    /// Bytes that nodes read in this run; more than they sent where they combine.
+    pub bytes_read_by_nodes: u64,
     /// Bytes stored in this run.
     pub bytes_written: u64,
     /// Why segments could not be mended.
@@ -313,6 +315,7 @@ impl Run<'_> {
         report.rebuilt_count += mended.rebuilt_count;
         report.moved_count += mended.moved_count;
         report.bytes_read += mended.bytes_read;
+        report.bytes_read_by_nodes += mended.bytes_read_by_nodes;
         report.bytes_written += mended.bytes_written;
         self.record.segment_count += 1;
         self.record.bytes += mended.bytes_written;

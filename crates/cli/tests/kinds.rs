@@ -207,6 +207,66 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
 
+/// What all daemons have answered to one kind of request: `weft_node_sent_bytes_total` and requests.
+fn metric(daemons: &[Served], series: &str) -> u64 {
+    let value = |daemon: &Served| {
+        let mut stream = std::net::TcpStream::connect(&daemon.address).expect("connected");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("asked");
+        let text = std::io::read_to_string(stream).expect("answered");
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(0, |value| value.parse::<u64>().expect("a number"))
+    };
+    daemons.iter().map(value).sum()
+}
+
+/// Repair bandwidth of regenerating codes (Rashmi, Shah, Kumar 2011): `d` helpers send `1/alpha` of a shard each.
+#[test]
+fn helpers_that_combine_send_what_the_theory_says() {
+    for (code, n, helpers, alpha, lost) in
+        [("msr:4+4,d=7", 8, 7, 4, 8), ("mbr:4+4,d=5", 8, 5, 5, 1), ("basic:4+4,d=6", 8, 6, 3, 8)]
+    {
+        let sandbox = Sandbox::empty();
+        sandbox.weft(["format", "--policy", code, "meta.db"]).ok();
+        let mut daemons: Vec<Served> = (1..=n)
+            .map(|number| {
+                let folder = sandbox.path(&format!("served{number}"));
+                fs::create_dir(&folder).expect("made");
+                let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+                let url = format!("weft://{}", served.address);
+                sandbox.weft(["node", "add", "meta.db", &number.to_string(), &url]).ok();
+                served
+            })
+            .collect();
+        let data = content(1 << 13);
+        fs::write(sandbox.path("data"), &data).expect("written");
+        sandbox.weft(["put", "meta.db", &sandbox.path("data"), "/data"]).ok();
+        // Which shard a node has is the placement's affair; a symbol of it is sent by each helper whichever it is.
+        daemons[lost - 1].kill();
+        let dead = daemons.remove(lost - 1);
+        let folder = sandbox.path("new");
+        fs::create_dir(&folder).expect("made");
+        let fresh = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+        let (name, url) = (lost.to_string(), format!("weft://{}", fresh.address));
+        drop(dead);
+        sandbox.weft(["node", "replace", "meta.db", &name, &url]).ok();
+        let said = sandbox.weft(["repair", "--json", "meta.db"]).ok();
+        let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+        let number = |field: &str| report["report"][field].as_u64().expect("a number");
+        let sent = metric(&daemons, "weft_node_sent_bytes_total{request=\"combine\",status=\"200\"}");
+        assert_eq!(number("bytes_read"), sent, "{said}");
+        let read = metric(&daemons, "weft_node_combined_bytes_total");
+        assert_eq!(number("bytes_read_by_nodes"), read, "{said}");
+        let stored = number("bytes_written");
+        let payload = (stored - 256) * 4096 / 4104 / alpha * alpha;
+        println!("{code}: {stored} bytes rebuilt, helpers read {read} and sent {sent}");
+        // The last frame's check is counted in `stored`: a few bytes of rounding.
+        assert!(sent.abs_diff(payload * helpers / alpha) <= 8 * helpers, "{code}: {sent} for a payload of {payload}");
+        assert_eq!(metric(&daemons, "weft_node_sent_bytes_total{request=\"get\",status=\"206\"}"), 0, "no plain reads");
+        sandbox.weft(["get", "meta.db", "/data", &sandbox.path("back")]).ok();
+        assert!(fs::read(sandbox.path("back")).expect("read") == data);
+    }
+}
+
 #[test]
 fn a_daemon_is_refused_with_a_sentence() {
     let sandbox = Sandbox::empty();

@@ -3,13 +3,15 @@
 //! The shards stored are real ones, so that nodes which look inside pass too. A check that fails panics and says what
 //! was expected.
 
+use crate::combine::{Combination, Part};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, Page};
 use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
+use weft_codes::{Matrix, Program, gf};
 use weft_format::geometry::{CELL_BYTES_TARGET, Geometry};
-use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity};
+use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::{Generation, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 /// Runs every check, each on a new and empty node that `make` gives.
@@ -33,6 +35,7 @@ where
     same_put_side_by_side(make().await).await;
     other_put_side_by_side(make().await).await;
     space_and_identity(&*make().await).await;
+    combine(&*make().await).await;
 }
 
 /// The key of shard `index` of a segment that `segment` alone decides.
@@ -282,4 +285,44 @@ async fn space_and_identity(node: &dyn Node) {
     let identity = node.identity().await.expect("a node says who it is");
     assert_eq!(node.identity().await.expect("and says it again"), identity);
     assert!(node.capability().range_granularity_bytes >= 1);
+}
+
+async fn combine(node: &dyn Node) {
+    const DATA_BYTES: u64 = 50_000;
+    let (stored, volume) = (key(1, 0), volume_of(node).await);
+    let object = shard(volume, stored, DATA_BYTES, 1);
+    put(node, stored, &object).await;
+    let verified = verify_object(&ShardIdentity { volume, key: stored }, &object).expect("a sound shard");
+    let mut payload = vec![0; DATA_BYTES as usize];
+    verified.frames.copy_into(0..DATA_BYTES, &mut payload).expect("all of it");
+    let coefficients = Matrix::from_fn(2, 3, |row, column| (5 * row + 2 * column + 1) as u8);
+    let starts: [[u64; 3]; 2] = [[0, 20_000, 49_900], [4_095, 4_096, 1]];
+    let combination = Combination {
+        payload_bytes: DATA_BYTES,
+        program: Program::from_matrix(&coefficients),
+        parts: starts.iter().map(|starts| Part { starts: starts.to_vec(), bytes: 100 }).collect(),
+    };
+    if !node.capability().combines {
+        expect_kind("combine", node.combine(stored, &combination).await, NodeErrorKind::Unsupported);
+        return;
+    }
+    let byte = |starts: &[usize; 3], row: usize, at: usize| {
+        (0..3).fold(0, |sum, column| sum ^ gf::mul(coefficients.at(row, column), payload[starts[column] + at]))
+    };
+    let rows = starts.iter().flat_map(|starts| (0..2).map(move |row| (starts.map(|start| start as usize), row)));
+    let right: Vec<u8> = rows
+        .flat_map(|(starts, row)| (0..100).map(move |at| (starts, row, at)))
+        .map(|(s, row, at)| byte(&s, row, at))
+        .collect();
+    assert_eq!(node.combine(stored, &combination).await.expect("a combination"), right, "part by part, row by row");
+    expect_kind("combine", node.combine(key(2, 0), &combination).await, NodeErrorKind::NotFound);
+    let beyond = Combination { payload_bytes: 10, ..combination.clone() };
+    expect_kind("combine", node.combine(stored, &beyond).await, NodeErrorKind::Unsupported);
+    let mut damaged = object.to_vec();
+    damaged[300] ^= 1;
+    node.remove(stored).await.expect("removed");
+    // A node that looks at what it stores does not even take it.
+    if node.put(stored, &[damaged.into()]).await.is_ok() {
+        expect_kind("combine", node.combine(stored, &combination).await, NodeErrorKind::Corrupt);
+    }
 }

@@ -19,6 +19,10 @@ pub enum NodeErrorKind {
     Corrupt,
     /// The deadline passed.
     TimedOut,
+    /// It has too much to do now, and is well: ask others, and this one later.
+    Busy,
+    /// The node cannot do this, or not so much of it at once.
+    Unsupported,
     /// Anything else the device or the network reports (EIO and the like).
     Io,
 }
@@ -26,7 +30,7 @@ pub enum NodeErrorKind {
 impl NodeErrorKind {
     /// May the same call succeed if made again soon, unchanged?
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::Unavailable | Self::TimedOut | Self::Io)
+        matches!(self, Self::Unavailable | Self::TimedOut | Self::Busy | Self::Io)
     }
 }
 

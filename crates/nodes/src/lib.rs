@@ -1,7 +1,7 @@
 //! What a node is, and the kinds of node.
 //!
 //! A node stores immutable shards under names that are never used twice. It knows no stripe, no code, no file. The trait
-//! is small ([`Node`], seven methods); what a node can do beyond it is data ([`Capability`]); what every node must do is
+//! is small ([`Node`], eight methods); what a node can do beyond it is data ([`Capability`]); what every node must do is
 //! a library of tests ([`conformance`]). Wrappers ([`wrappers`]) add verifying, retrying, limiting, faults and records of
 //! calls without any node knowing of them.
 //!
@@ -10,6 +10,7 @@
 //! Start reading at `node.rs`, then `folder.rs` (or `block.rs`, or `daemon.rs`), then `conformance.rs`.
 
 pub mod block;
+pub mod combine;
 pub mod conformance;
 pub mod daemon;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod url;
 pub mod wrappers;
 
 pub use block::BlockNode;
+pub use combine::{Combination, Part};
 pub use daemon::{Daemon, DaemonNode, Key};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::FolderNode;

@@ -1,6 +1,7 @@
 //! A node in this process's memory: what the conformance suite means, in its shortest form. For tests and simulations; it
 //! survives nothing.
 
+use crate::combine::{Combination, combine_gets};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -52,6 +53,12 @@ impl MemoryNode {
         }
     }
 
+    /// The same node, able to combine. There is nothing to be saved by it; it shows what combining means.
+    pub fn that_combines(mut self) -> Self {
+        self.capability.combines = true;
+        self
+    }
+
     /// The same node with another clock, in milliseconds since the Unix epoch.
     pub fn with_clock(mut self, now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.now_ms = Box::new(now_ms);
@@ -99,6 +106,14 @@ impl Node for MemoryNode {
         let bytes = &store.shards.get(&key).ok_or_else(|| self.not_found(key))?.bytes;
         let end = range.end.min(bytes.len() as u64);
         Ok(bytes.slice(range.start.min(end) as usize..end as usize))
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        if !self.capability.combines {
+            let detail = format!("it was not made to combine, so nothing of shard {key} is");
+            return Err(NodeError::new(NodeErrorKind::Unsupported, &self.name, detail));
+        }
+        combine_gets(self, &self.name, self.identity.volume, key, combination).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

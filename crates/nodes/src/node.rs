@@ -1,6 +1,7 @@
 //! The contract of a node.
 
-use crate::error::NodeError;
+use crate::combine::Combination;
+use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
@@ -71,6 +72,12 @@ pub trait Node: Send + Sync {
 
     /// Bytes `range` of the shard object. A shard that ends earlier gives fewer bytes, not an error: the caller checks.
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError>;
+
+    /// Linear combinations of parts of the shard, computed at the node: the outputs of the first part in order, then those of
+    /// the next. They carry no checks. Only where [`Capability::combines`] says so; elsewhere `Unsupported`.
+    async fn combine(&self, key: ShardKey, _combination: &Combination) -> Result<Bytes, NodeError> {
+        Err(NodeError::new(NodeErrorKind::Unsupported, "of this kind", format!("it combines nothing of shard {key}")))
+    }
 
     /// Length and age of a shard.
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError>;

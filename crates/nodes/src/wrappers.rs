@@ -21,6 +21,8 @@ pub enum Operation {
     Put,
     /// [`crate::Node::get`]
     Get,
+    /// [`crate::Node::combine`]
+    Combine,
     /// [`crate::Node::stat`]
     Stat,
     /// [`crate::Node::list`]

@@ -28,6 +28,14 @@ async fn a_memory_node_conforms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_memory_node_that_combines_conforms() {
+    conformance::check_all(|| async {
+        Arc::new(MemoryNode::new("memory", IDENTITY, 1 << 30).that_combines()) as Arc<dyn Node>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_folder_on_disk_conforms() {
     check_folders_in(&std::env::temp_dir()).await;
 }

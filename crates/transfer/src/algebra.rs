@@ -4,7 +4,7 @@ use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weft_codes::{Code, Compiled, Content, Offer, Offers, Shape, Wanted};
+use weft_codes::{Code, Compiled, Content, Matrix, Offers, Plan, Program, Shape, Wanted};
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
 
@@ -20,6 +20,7 @@ pub(crate) struct LoadedCode {
     /// By native symbol: the stored symbols that are plain copies of it.
     pub(crate) homes: Vec<Vec<usize>>,
     recipes: Cache<Box<[u64]>, Arc<Recipe>>,
+    combined_recipes: Cache<Box<[u64]>, Arc<CombinedRecipe>>,
 }
 
 /// What to read and what to compute from it; for one stripe, and so for every stripe.
@@ -27,6 +28,48 @@ pub(crate) struct Recipe {
     /// (shard, sub) of the program's inputs.
     pub(crate) reads: Vec<(usize, usize)>,
     pub(crate) program: Compiled,
+}
+
+/// What helpers send, each a few combinations of its symbols, and what to compute from that.
+pub(crate) struct CombinedRecipe {
+    pub(crate) helpers: Vec<Contribution>,
+    /// By input of the program: which output of which helper's program it is.
+    pub(crate) inputs: Vec<(usize, usize)>,
+    pub(crate) program: Compiled,
+}
+
+/// What one shard contributes.
+pub(crate) struct Contribution {
+    pub(crate) shard: usize,
+    /// Its symbols that go in: the inputs of its program.
+    pub(crate) subs: Vec<usize>,
+    pub(crate) program: Program,
+}
+
+impl CombinedRecipe {
+    fn new(plan: Plan) -> Option<Self> {
+        let mut shards: Vec<usize> = plan.reads.iter().map(|read| read.shard).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let mut inputs = vec![(0, 0); plan.reads.len()];
+        let mut contribution = |(helper, shard): (usize, usize)| {
+            let reads: Vec<_> = plan.reads.iter().enumerate().filter(|(_, read)| read.shard == shard).collect();
+            let mut subs: Vec<usize> =
+                reads.iter().flat_map(|(_, read)| read.terms.iter().map(|term| term.0)).collect();
+            subs.sort_unstable();
+            subs.dedup();
+            let mut matrix = Matrix::zero(reads.len(), subs.len());
+            for (output, (input, read)) in reads.iter().enumerate() {
+                inputs[*input] = (helper, output);
+                for &(sub, coefficient) in &read.terms {
+                    matrix.row_mut(output)[subs.partition_point(|other| *other < sub)] = coefficient;
+                }
+            }
+            Contribution { shard, subs, program: Program::from_matrix(&matrix) }
+        };
+        let helpers = shards.into_iter().enumerate().map(&mut contribution).collect();
+        Some(Self { helpers, inputs, program: Compiled::new(plan.program).ok()? })
+    }
 }
 
 impl LoadedCode {
@@ -41,7 +84,14 @@ impl LoadedCode {
                 Content::Coded => coded.push(stored),
             }
         }
-        Ok(Self { encode, coded, homes, recipes: Cache::new(RECIPES_KEPT), code })
+        Ok(Self {
+            encode,
+            coded,
+            homes,
+            recipes: Cache::new(RECIPES_KEPT),
+            combined_recipes: Cache::new(RECIPES_KEPT),
+            code,
+        })
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -61,6 +111,17 @@ impl LoadedCode {
         self.recipes.insert(key, recipe.clone());
         Some(recipe)
     }
+
+    /// The same where nodes may combine; `None` where the offers do not suffice.
+    pub(crate) fn combined_recipe(&self, wanted: &Wanted, offers: &Offers) -> Option<Arc<CombinedRecipe>> {
+        let key = key(wanted, offers);
+        if let Some(known) = self.combined_recipes.get(&key) {
+            return Some(known);
+        }
+        let recipe = Arc::new(CombinedRecipe::new(self.code.plan(wanted, offers).ok()?)?);
+        self.combined_recipes.insert(key, recipe.clone());
+        Some(recipe)
+    }
 }
 
 fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
@@ -73,7 +134,7 @@ fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
     for offer in &offers.0 {
         match offer {
             None => key.push(0),
-            Some(Offer { request_price, symbol_price, .. }) => key.extend([1, *request_price, *symbol_price]),
+            Some(offer) => key.extend([1 + u64::from(offer.combines), offer.request_price, offer.symbol_price]),
         }
     }
     key.into()

@@ -19,6 +19,8 @@ pub enum SuspectKind {
     Checksum,
     /// Well formed, but not the bytes that the record names.
     Digest,
+    /// The shard is well, and its node sent combinations that are none of it.
+    Combination,
 }
 
 impl SuspectKind {
@@ -33,7 +35,7 @@ impl SuspectKind {
 
     /// Is the shard positively gone or damaged (and not merely out of reach)?
     pub fn is_loss(self) -> bool {
-        !matches!(self, Self::Unknown(_))
+        !matches!(self, Self::Unknown(_) | Self::Combination)
     }
 }
 

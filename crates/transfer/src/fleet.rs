@@ -150,9 +150,12 @@ impl Fleet {
 /// What a failure says of the node as a whole; most answers say that it is well.
 fn observation(kind: NodeErrorKind) -> Observation {
     match kind {
-        NodeErrorKind::NotFound | NodeErrorKind::Exists | NodeErrorKind::Full | NodeErrorKind::Corrupt => {
-            Observation::Answered
-        }
+        NodeErrorKind::NotFound
+        | NodeErrorKind::Exists
+        | NodeErrorKind::Full
+        | NodeErrorKind::Corrupt
+        | NodeErrorKind::Busy
+        | NodeErrorKind::Unsupported => Observation::Answered,
         NodeErrorKind::TimedOut | NodeErrorKind::Io => Observation::Silent,
         NodeErrorKind::Unavailable | NodeErrorKind::WrongNode | NodeErrorKind::Denied => Observation::Refused,
     }

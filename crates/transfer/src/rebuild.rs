@@ -2,7 +2,9 @@
 //! record. A batch of stripes at a time, so that beside the rebuilt shards themselves little is held.
 //!
 //! A survivor whose frames fail their checks is an erasure like any other, and is reported; nothing is ever computed from
-//! unchecked bytes.
+//! unchecked bytes. But where nodes combine (`rebuild/combined.rs`), what is computed is checked instead.
+
+mod combined;
 
 use crate::algebra::LoadedCode;
 use crate::error::{Failures, ReadError, RebuildError};
@@ -32,6 +34,8 @@ pub struct Rebuilt {
     pub record: SegmentRecord,
     /// Bytes that nodes sent.
     pub bytes_read: u64,
+    /// Bytes that nodes read to send those; more where they combine.
+    pub bytes_read_by_nodes: u64,
     /// Bytes stored, headers and checksums included.
     pub bytes_written: u64,
     /// Where the rebuilt shards are.
@@ -69,11 +73,17 @@ impl Transfer {
         let payload_bytes = job.geometry.payload_bytes();
         let batch_bytes = BATCH_DATA_BYTES.min(job.geometry.data_bytes) * 2;
         let _reserved = self.inner.reserve(object_bytes(payload_bytes) * job.lost.len() as u64 + batch_bytes).await;
-        let mut session = Session::new(&self.inner, segment, record, job.code.clone());
-        job.lost.iter().for_each(|shard| session.give_up(*shard));
-        let objects = recompute(&self.inner, &job, &mut session).await?;
+        let mut effort = combined::attempt(&self.inner, &job).await?;
+        let objects = match effort.objects.take() {
+            Some(objects) => objects,
+            None => {
+                let objects = recompute_plainly(&self.inner, &job, &mut effort).await?;
+                effort.suspects.extend(combined::liars(&self.inner, &job, &effort.doubtful).await);
+                objects
+            }
+        };
         let stored = put_all(&self.inner, &job, &objects).await?;
-        Ok(finish(&job, session, &objects, stored))
+        Ok(finish(&job, effort, &objects, stored))
     }
 }
 
@@ -112,17 +122,28 @@ impl Job<'_> {
     }
 }
 
-/// Computes the lost shards from survivors, and checks them.
-async fn recompute(inner: &Inner, job: &Job<'_>, session: &mut Session<'_>) -> Result<Vec<Object>, RebuildError> {
+/// The lost shards, to be filled.
+fn new_shards(inner: &Inner, job: &Job<'_>) -> Result<Vec<ShardBuilder>, RebuildError> {
     let builder = |shard: &usize| {
         let identity = ShardIdentity { volume: inner.volume, key: job.key(*shard) };
         ShardBuilder::new(&ShardHeader { identity, code: job.record.code.clone(), geometry: job.geometry })
     };
     let builders: Result<Vec<ShardBuilder>, _> = job.lost.iter().map(builder).collect();
     let refused = |detail: String| RebuildError::Read(ReadError::Record { segment: job.segment, detail });
-    let mut builders = builders.map_err(|error| refused(error.to_string()))?;
+    builders.map_err(|error| refused(error.to_string()))
+}
+
+/// Computes the lost shards from checked frames of survivors, and checks them.
+async fn recompute_plainly(
+    inner: &Inner,
+    job: &Job<'_>,
+    effort: &mut combined::Attempt,
+) -> Result<Vec<Object>, RebuildError> {
+    let mut session = Session::new(inner, job.segment, job.record, job.code.clone());
+    job.lost.iter().for_each(|shard| session.give_up(*shard));
+    let mut builders = new_shards(inner, job)?;
     for stripes in job.batches() {
-        let plan = fetch(session, |offers, held| plan_batch(job, stripes.clone(), offers, held)).await?;
+        let plan = fetch(&mut session, |offers, held| plan_batch(job, stripes.clone(), offers, held)).await?;
         for computed in &plan.computed {
             fill(job, &session.held, computed, &mut builders);
         }
@@ -132,12 +153,24 @@ async fn recompute(inner: &Inner, job: &Job<'_>, session: &mut Session<'_>) -> R
         tokio::task::yield_now().await;
     }
     let objects: Vec<Object> = builders.into_iter().map(ShardBuilder::finish).collect();
-    for (shard, (_, digest)) in job.lost.iter().zip(&objects) {
-        if job.record.shards[*shard].as_ref().is_some_and(|location| location.digest != *digest) {
-            return Err(job.mismatch(*shard, "the digest in the record"));
-        }
-    }
+    compare(job, &objects)?;
+    let report = session.finish();
+    effort.bytes_read += report.bytes_fetched;
+    effort.bytes_read_by_nodes += report.bytes_fetched;
+    let known: Vec<ShardIndex> = effort.suspects.iter().map(|suspect| suspect.index).collect();
+    effort.suspects.extend(report.suspects.into_iter().filter(|suspect| !known.contains(&suspect.index)));
     Ok(objects)
+}
+
+/// Are the shards what the record says?
+fn compare(job: &Job<'_>, objects: &[Object]) -> Result<(), RebuildError> {
+    let differs = |(shard, (_, digest)): &(&usize, &Object)| {
+        job.record.shards[**shard].as_ref().is_some_and(|location| location.digest != *digest)
+    };
+    match job.lost.iter().zip(objects).find(differs) {
+        Some((shard, _)) => Err(job.mismatch(*shard, "the digest in the record")),
+        None => Ok(()),
+    }
 }
 
 fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, held: &Held) -> Option<ReadPlan> {
@@ -286,7 +319,7 @@ async fn put_all(
 
 fn finish(
     job: &Job<'_>,
-    session: Session<'_>,
+    effort: combined::Attempt,
     objects: &[Object],
     (stored, failures): (Vec<Option<NodeId>>, Failures),
 ) -> Rebuilt {
@@ -302,6 +335,6 @@ fn finish(
     }
     let is_placed = |index: &ShardIndex| placed.iter().any(|(placed, _)| placed == index);
     let not_stored = Failures(failures.0.into_iter().filter(|failure| !is_placed(&failure.index)).collect());
-    let report = session.finish();
-    Rebuilt { record, bytes_read: report.bytes_fetched, bytes_written, placed, not_stored, also_lost: report.suspects }
+    let combined::Attempt { bytes_read, bytes_read_by_nodes, suspects: also_lost, .. } = effort;
+    Rebuilt { record, bytes_read, bytes_read_by_nodes, bytes_written, placed, not_stored, also_lost }
 }

@@ -149,11 +149,15 @@ fn after(meta: &Path, report: &Report, took: Duration) -> Vec<String> {
         0 => String::new(),
         moved => format!(", moved {}", count(moved, "shard")),
     };
+    let sent = render::bytes(report.bytes_read);
+    let read = match report.bytes_read_by_nodes > report.bytes_read {
+        true => format!("nodes read {} and sent {sent}", render::bytes(report.bytes_read_by_nodes)),
+        false => format!("read {sent}"),
+    };
     let mut lines = vec![format!(
-        "rebuilt {}{moved} of {}: read {}, wrote {}, in {}",
+        "rebuilt {}{moved} of {}: {read}, wrote {}, in {}",
         count(report.rebuilt_count, "shard"),
         count(report.segment_count, "segment"),
-        render::bytes(report.bytes_read),
         render::bytes(report.bytes_written),
         care::duration(took.as_millis() as u64),
     )];

@@ -3,9 +3,10 @@
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::server::{already_a_node, now_ms};
 use super::wire::{
-    DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
-    kind_of, range_header,
+    CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX,
+    SpaceBody, StatBody, kind_of, range_header,
 };
+use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -89,7 +90,7 @@ impl DaemonNode {
             key,
             client: client.build(connector),
             capability: Capability {
-                combines: false,
+                combines: true,
                 range_granularity_bytes: 1,
                 lists_in_order: true,
                 request_price: 4,
@@ -317,6 +318,24 @@ impl Node for DaemonNode {
             StatusCode::PARTIAL_CONTENT if answer.body.len() as u64 <= bytes_max => Ok(answer.body),
             _ => Err(self.not_a_node("its answer is no range")),
         }
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        let cost = combination
+            .cost()
+            .map_err(|error| self.error(NodeErrorKind::Unsupported, format!("shard {key} is not combined: {error}")))?;
+        let body = serde_json::to_vec(&CombinationBody::of(combination)).expect("numbers and strings are JSON");
+        let body = [Bytes::from(body)];
+        let question = Question {
+            body: &body,
+            answer_bytes_max: cost.sent_bytes,
+            ..Question::new(Method::POST, format!("/shards/{key}?combine"))
+        };
+        let answer = self.ask_node(question).await?;
+        if answer.status != StatusCode::OK || answer.body.len() as u64 != cost.sent_bytes {
+            return Err(self.not_a_node("its answer is no combination"));
+        }
+        Ok(answer.body)
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

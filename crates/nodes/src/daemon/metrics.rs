@@ -4,11 +4,16 @@ use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What was answered, by request and status.
+/// What was answered, and what was read for it.
 #[derive(Debug, Default)]
-pub(super) struct Metrics(Mutex<BTreeMap<(&'static str, u16), Count>>);
+pub(super) struct Metrics {
+    /// By request and status.
+    answered: Mutex<BTreeMap<(&'static str, u16), Count>>,
+    combined_bytes: AtomicU64,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
@@ -19,16 +24,21 @@ struct Count {
 
 impl Metrics {
     pub(super) fn answered(&self, request: &'static str, status: StatusCode, sent_bytes: u64, took: Duration) {
-        let mut counts = self.0.lock();
+        let mut counts = self.answered.lock();
         let count = counts.entry((request, status.as_u16())).or_default();
         count.requests += 1;
         count.sent_bytes += sent_bytes;
         count.seconds += took.as_secs_f64();
     }
 
+    /// So many bytes of shards went into a combination.
+    pub(super) fn combined(&self, read_bytes: u64) {
+        self.combined_bytes.fetch_add(read_bytes, Ordering::Relaxed);
+    }
+
     /// In the text format of Prometheus.
     pub(super) fn text(&self) -> String {
-        let counts = self.0.lock().clone();
+        let counts = self.answered.lock().clone();
         let mut text = String::new();
         let mut series = |name: &str, help: &str, value: &dyn Fn(&Count) -> f64| {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter");
@@ -39,6 +49,9 @@ impl Metrics {
         series("weft_node_requests_total", "Requests answered.", &|count| count.requests as f64);
         series("weft_node_sent_bytes_total", "Bytes of bodies sent.", &|count| count.sent_bytes as f64);
         series("weft_node_request_seconds_total", "Time from a request's head to its answer.", &|count| count.seconds);
+        let (name, combined_bytes) = ("weft_node_combined_bytes_total", self.combined_bytes.load(Ordering::Relaxed));
+        let _ =
+            writeln!(text, "# HELP {name} Bytes read to be combined.\n# TYPE {name} counter\n{name} {combined_bytes}");
         text
     }
 }

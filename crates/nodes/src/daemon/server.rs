@@ -3,9 +3,10 @@
 use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
 use super::metrics::Metrics;
 use super::wire::{
-    Call, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody,
-    StatBody, kind_name,
+    COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER,
+    PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
 };
+use crate::combine::combine_gets;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, NodeIdentity};
 use crate::url::{self, NodeUrl};
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weft_format::ShardKey;
 
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
@@ -58,6 +60,8 @@ pub struct Daemon {
     node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
     nonces: Mutex<Nonces>,
     held: Arc<Semaphore>,
+    /// One at a time leaves the other cores to those who only read.
+    combining: Semaphore,
     metrics: Metrics,
     /// No second daemon serves the folder.
     _lock: Option<OwnedFd>,
@@ -126,6 +130,7 @@ impl Daemon {
             node: RwLock::new(node),
             nonces: Mutex::default(),
             held: Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize)),
+            combining: Semaphore::new(1),
             metrics: Metrics::default(),
             _lock: lock,
         })
@@ -234,7 +239,7 @@ impl Daemon {
     }
 
     async fn perform(&self, call: Call, announced: Announced, body: Incoming) -> Result<Reply, Reply> {
-        let takes_body = matches!(call, Call::Put(_) | Call::Claim);
+        let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim);
         if !takes_body && announced.bytes > 0 {
             return Err(Reply::invalid("this request takes no body"));
         }
@@ -246,6 +251,11 @@ impl Daemon {
                 Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
             }
             Call::Get(key, range) => self.get(&*self.node()?, key, range).await,
+            Call::Combine(key) => {
+                let node = self.node()?;
+                let (parts, _held) = self.receive(announced, body, COMBINATION_BYTES_MAX).await?;
+                self.combine(&*node, key, &parts.concat()).await
+            }
             Call::Stat(key) => {
                 let stat = self.node()?.stat(key).await?;
                 Ok(Reply::json(&StatBody { bytes: stat.bytes, modified_ms: stat.modified_ms }))
@@ -280,7 +290,7 @@ impl Daemon {
         })
     }
 
-    async fn get(&self, node: &dyn Node, key: weft_format::ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
+    async fn get(&self, node: &dyn Node, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
         let bytes = node.stat(key).await?.bytes;
         let range = range.start..range.end.min(bytes);
         if range.is_empty() {
@@ -289,6 +299,20 @@ impl Daemon {
         let held = self.hold(range.end - range.start).await;
         let body = node.get(key, range).await?;
         Ok(Reply { status: StatusCode::PARTIAL_CONTENT, held, ..Reply::ok(body) })
+    }
+
+    async fn combine(&self, node: &dyn Node, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
+        let body: CombinationBody =
+            serde_json::from_slice(body).map_err(|error| Reply::invalid(format!("no combination: {error}")))?;
+        let combination = body.combination().ok_or_else(|| Reply::invalid("a matrix has rows of several lengths"))?;
+        let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
+        let volume = node.identity().await?.volume;
+        // As they are read, without their checks, and what is computed.
+        let held = self.hold(2 * cost.read_bytes + cost.sent_bytes).await;
+        let _turn = self.combining.acquire().await;
+        let body = combine_gets(node, &self.name, volume, key, &combination).await?;
+        self.metrics.combined(cost.read_bytes);
+        Ok(Reply { held, ..Reply::ok(body) })
     }
 
     /// Waits until so many bytes may be held.

@@ -4,6 +4,7 @@
 //! PUT    /shards/<key>                   a shard object; stored durably when answered
 //! GET    /shards/<key>   Range: bytes=   bytes of it
 //! GET    /shards/<key>?stat              its length and age
+//! POST   /shards/<key>?combine           linear combinations of parts of it
 //! DELETE /shards/<key>                   removes it durably
 //! GET    /shards?after=<key>&limit=<n>   keys, ascending
 //! GET    /space, GET /identity           room; who the node is
@@ -11,10 +12,12 @@
 //! GET    /metrics                        counters for Prometheus
 //! ```
 
+use crate::combine::{Combination, Part};
 use crate::error::NodeErrorKind;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use weft_codes::{Matrix, Op, Program};
 use weft_format::ShardKey;
 
 /// Which node answers: `<volume>/<node>`.
@@ -29,6 +32,9 @@ pub(super) const PROOF_HEADER: &str = "weft-proof";
 /// Longest shard object taken: many times the longest that is made, and little enough to be held in memory.
 pub(super) const SHARD_BYTES_MAX: u64 = 256 << 20;
 
+/// A combination as text: the largest that there can be, with some room.
+pub(super) const COMBINATION_BYTES_MAX: u64 = 4 << 20;
+
 /// Keys in one page.
 pub(super) const PAGE_KEYS_MAX: usize = 10_000;
 
@@ -38,6 +44,7 @@ pub(super) enum Call {
     Put(ShardKey),
     Get(ShardKey, Range<u64>),
     Stat(ShardKey),
+    Combine(ShardKey),
     Remove(ShardKey),
     List { after: Option<ShardKey>, limit: usize },
     Space,
@@ -62,6 +69,7 @@ impl Call {
                 let key: ShardKey = name.parse().map_err(|error| format!("{error}"))?;
                 match *method {
                     Method::GET if query == Some("stat") => return Ok(Call::Stat(key)),
+                    Method::POST if query == Some("combine") => return Ok(Call::Combine(key)),
                     Method::PUT => Call::Put(key),
                     Method::GET => Call::Get(key, range.map_or(Ok(0..u64::MAX), parse_range)?),
                     Method::DELETE => Call::Remove(key),
@@ -81,6 +89,7 @@ impl Call {
             Call::Put(_) => "put",
             Call::Get(..) => "get",
             Call::Stat(_) => "stat",
+            Call::Combine(_) => "combine",
             Call::Remove(_) => "remove",
             Call::List { .. } => "list",
             Call::Space => "space",
@@ -155,8 +164,76 @@ pub(super) struct SpaceBody {
     pub(super) free_bytes: u64,
 }
 
+/// A combination as it is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CombinationBody {
+    payload_bytes: u64,
+    input_count: usize,
+    output_count: usize,
+    temporary_count: usize,
+    ops: Vec<OpBody>,
+    parts: Vec<PartBody>,
+}
+
+/// One operation, on symbols by number: inputs, outputs and temporaries in turn.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+enum OpBody {
+    Copy { from: usize, to: usize },
+    Xor { from: Vec<usize>, to: usize },
+    Dot { from: Vec<usize>, to: Vec<usize>, rows: Vec<Vec<u8>> },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartBody {
+    starts: Vec<u64>,
+    bytes: u32,
+}
+
+impl CombinationBody {
+    pub(super) fn of(combination: &Combination) -> Self {
+        let op = |op: &Op| match op {
+            Op::Copy { from, to } => OpBody::Copy { from: *from, to: *to },
+            Op::Xor { from, to } => OpBody::Xor { from: from.clone(), to: *to },
+            Op::Dot { from, to, coefficients } => {
+                let rows = (0..coefficients.rows()).map(|row| coefficients.row(row).to_vec()).collect();
+                OpBody::Dot { from: from.clone(), to: to.clone(), rows }
+            }
+        };
+        let Program { input_count, output_count, temporary_count, ref ops } = combination.program;
+        let parts = combination.parts.iter().map(|part| PartBody { starts: part.starts.clone(), bytes: part.bytes });
+        Self {
+            payload_bytes: combination.payload_bytes,
+            input_count,
+            output_count,
+            temporary_count,
+            ops: ops.iter().map(op).collect(),
+            parts: parts.collect(),
+        }
+    }
+
+    /// What it asks for, unchecked; none where the rows of a matrix differ in length.
+    pub(super) fn combination(self) -> Option<Combination> {
+        let op = |op| match op {
+            OpBody::Copy { from, to } => Some(Op::Copy { from, to }),
+            OpBody::Xor { from, to } => Some(Op::Xor { from, to }),
+            OpBody::Dot { from, to, rows } => {
+                let coefficients = Matrix::from_rows(from.len(), &rows)?;
+                Some(Op::Dot { from, to, coefficients })
+            }
+        };
+        let Self { input_count, output_count, temporary_count, .. } = self;
+        let ops = self.ops.into_iter().map(op).collect::<Option<_>>()?;
+        let parts = self.parts.into_iter().map(|PartBody { starts, bytes }| Part { starts, bytes }).collect();
+        let program = Program { input_count, output_count, temporary_count, ops };
+        Some(Combination { payload_bytes: self.payload_bytes, program, parts })
+    }
+}
+
 /// Kinds of errors as they are called on the wire, and with which status they come.
-const KINDS: [(NodeErrorKind, &str, StatusCode); 9] = [
+const KINDS: [(NodeErrorKind, &str, StatusCode); 11] = [
     (NodeErrorKind::NotFound, "not-found", StatusCode::NOT_FOUND),
     (NodeErrorKind::Exists, "exists", StatusCode::CONFLICT),
     (NodeErrorKind::Unavailable, "unavailable", StatusCode::SERVICE_UNAVAILABLE),
@@ -165,6 +242,8 @@ const KINDS: [(NodeErrorKind, &str, StatusCode); 9] = [
     (NodeErrorKind::Denied, "denied", StatusCode::FORBIDDEN),
     (NodeErrorKind::Corrupt, "corrupt", StatusCode::INTERNAL_SERVER_ERROR),
     (NodeErrorKind::TimedOut, "timed-out", StatusCode::GATEWAY_TIMEOUT),
+    (NodeErrorKind::Busy, "busy", StatusCode::SERVICE_UNAVAILABLE),
+    (NodeErrorKind::Unsupported, "unsupported", StatusCode::NOT_IMPLEMENTED),
     (NodeErrorKind::Io, "io", StatusCode::INTERNAL_SERVER_ERROR),
 ];
 

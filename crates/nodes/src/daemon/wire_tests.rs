@@ -14,6 +14,7 @@ fn each_call_is_understood() {
     let shard = format!("/shards/{KEY}");
     assert_eq!(parse(Method::PUT, &shard, None), Ok(Call::Put(key)));
     assert_eq!(parse(Method::GET, &format!("{shard}?stat"), None), Ok(Call::Stat(key)));
+    assert_eq!(parse(Method::POST, &format!("{shard}?combine"), None), Ok(Call::Combine(key)));
     assert_eq!(parse(Method::DELETE, &shard, None), Ok(Call::Remove(key)));
     assert_eq!(parse(Method::GET, &shard, None), Ok(Call::Get(key, 0..u64::MAX)));
     assert_eq!(parse(Method::GET, &shard, Some("bytes=5-9")), Ok(Call::Get(key, 5..10)));

@@ -1,6 +1,7 @@
 //! A node that fails on purpose.
 
 use super::{Operation, split_mix};
+use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -31,12 +32,12 @@ pub enum Fault {
     Fail(NodeErrorKind),
     /// It is done, and still answered with an error, as when the answer is lost.
     FailAfter(NodeErrorKind),
-    /// The last so many bytes are missing: from what a get brings, or from what a put stores.
+    /// The last so many bytes are missing: from what a get or a combination brings, or from what a put stores.
     Short {
         /// How many.
         bytes: usize,
     },
-    /// One bit is flipped: in what a get brings, or in what a put stores.
+    /// One bit is flipped: in what a get or a combination brings, or in what a put stores.
     FlipBit {
         /// Which; counted round where there are fewer.
         bit: usize,
@@ -181,6 +182,12 @@ impl Node for FaultNode {
         let fault = self.begin(Operation::Get, Some(key)).await?;
         let key = if let Fault::Other(other) = fault { other } else { key };
         let result = self.node.get(key, range).await;
+        self.end(fault, result.map(|bytes| spoil(fault, bytes)))
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        let fault = self.begin(Operation::Combine, Some(key)).await?;
+        let result = self.node.combine(key, combination).await;
         self.end(fault, result.map(|bytes| spoil(fault, bytes)))
     }
 

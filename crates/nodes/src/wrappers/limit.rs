@@ -1,5 +1,6 @@
 //! A node that is not asked too much: calls at a time, and bytes a second.
 
+use crate::combine::Combination;
 use crate::error::NodeError;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -93,6 +94,18 @@ impl Node for LimitNode {
         }
         let bytes = self.node.get(key, range).await?;
         // Only now is it known how many there are.
+        if let Some(rate) = &self.rate {
+            rate.charge(bytes.len());
+        }
+        Ok(bytes)
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        let _turn = self.turn().await;
+        if let Some(rate) = &self.rate {
+            rate.wait_until_paid().await;
+        }
+        let bytes = self.node.combine(key, combination).await?;
         if let Some(rate) = &self.rate {
             rate.charge(bytes.len());
         }

@@ -1,6 +1,7 @@
 //! A node that counts what it is asked, and remembers the last calls.
 
 use super::Operation;
+use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -38,7 +39,7 @@ pub struct Counts {
     pub others: u64,
     /// Failed calls of any kind.
     pub failures: u64,
-    /// Bytes that gets brought.
+    /// Bytes that gets and combinations brought.
     pub bytes_read: u64,
     /// Bytes that puts stored.
     pub bytes_written: u64,
@@ -105,6 +106,10 @@ impl RecordNode {
                 add(&self.counters.bytes_read, bytes);
                 add(&self.counters.gets, 1)
             }
+            (Ok(_), Operation::Combine) => {
+                add(&self.counters.bytes_read, bytes);
+                add(&self.counters.others, 1)
+            }
             (Ok(_), _) => add(&self.counters.others, 1),
         };
         if self.calls_kept == 0 {
@@ -136,6 +141,13 @@ impl Node for RecordNode {
         let result = self.node.get(key, range.clone()).await;
         let bytes = result.as_ref().map_or(0, |bytes| bytes.len() as u64);
         self.record(Operation::Get, Some(key), Some(range), &result, bytes);
+        result
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        let result = self.node.combine(key, combination).await;
+        let bytes = result.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        self.record(Operation::Combine, Some(key), None, &result, bytes);
         result
     }
 

@@ -2,6 +2,7 @@
 //! node do not make it sicker.
 
 use super::split_mix;
+use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -78,6 +79,10 @@ impl Node for RetryNode {
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
         self.retry(|| self.node.get(key, range.clone())).await.0
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        self.retry(|| self.node.combine(key, combination)).await.0
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

@@ -1,6 +1,7 @@
 //! A node whose whole shards are looked at on their way in and out, for whoever moves shards without decoding them (the
 //! daemon, a copy, a scrub). Readers of ranges verify the frames themselves, against the record they read by.
 
+use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
@@ -79,6 +80,10 @@ impl Node for VerifyNode {
             check(&identity, &range, &bytes).map_err(|error| self.corrupt("reading", key, error))?;
         }
         Ok(bytes)
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        self.node.combine(key, combination).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

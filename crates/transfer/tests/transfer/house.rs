@@ -51,9 +51,19 @@ impl House {
     }
 
     pub fn with_settings(node_count: usize, settings: Settings) -> Self {
+        Self::over(node_count, settings, |node| node)
+    }
+
+    /// Over nodes that combine.
+    pub fn that_combines(node_count: usize) -> Self {
+        Self::over(node_count, Settings { cache_bytes: 0, ..Settings::default() }, MemoryNode::that_combines)
+    }
+
+    fn over(node_count: usize, settings: Settings, adapt: fn(MemoryNode) -> MemoryNode) -> Self {
         let node = |i: usize| {
             let id = NodeId(100 + i as u128);
-            let memory = Arc::new(MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }, 1 << 40));
+            let memory = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }, 1 << 40);
+            let memory = Arc::new(adapt(memory));
             let fault = Arc::new(FaultNode::new(memory.clone(), format!("n{i}"), no_fault()));
             let record = Arc::new(RecordNode::new(fault.clone(), 1000));
             TestNode { id, memory, fault, record }

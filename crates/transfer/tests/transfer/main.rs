@@ -1,6 +1,7 @@
 //! The engine through its public face, over nodes in memory and in folders that fail on purpose.
 
 mod cache;
+mod combine;
 mod damage;
 mod folders;
 mod house;
