@@ -10,7 +10,7 @@ mod simplify;
 
 pub use drop_dead::{drop_dead, drop_unread};
 pub use fuse::fuse;
-pub use inline::inline;
+pub use inline::{inline, unshare};
 pub use schedule::schedule;
 pub use share::share;
 pub use simplify::simplify;

@@ -68,6 +68,11 @@ proptest! {
     }
 
     #[test]
+    fn unshare_leaves_the_meaning(program in programs()) {
+        leaves_the_meaning(unshare, program);
+    }
+
+    #[test]
     fn inline_leaves_the_meaning(program in programs()) {
         leaves_the_meaning(inline, program);
     }
@@ -162,6 +167,19 @@ fn chains_of_sums_become_one() {
         schedule(drop_dead(inline(program))).to_string(),
         "3 inputs, 2 outputs, 0 temporaries\no0 = i1 + i2\no1 = i1\n"
     );
+}
+
+#[test]
+fn unshare_keeps_what_is_dearer_to_load_than_to_store() {
+    let sum = |from: &[SymbolId], to| Op::Xor { from: from.to_vec(), to };
+    // A pair that two sums read is loaded again, a pair that four read is stored.
+    let shared = |reader_count: usize| {
+        let readers = (0..reader_count).map(|reader| sum(&[2 + reader, 6 + reader_count], 6 + reader));
+        let ops = [sum(&[0, 1], 6 + reader_count)].into_iter().chain(readers).collect();
+        Program { input_count: 6, output_count: reader_count, temporary_count: 1, ops }
+    };
+    assert_eq!(unshare(shared(2)).ops, [sum(&[0, 1, 2], 6), sum(&[0, 1, 3], 7)]);
+    assert_eq!(unshare(shared(4)), shared(4));
 }
 
 #[test]

@@ -251,7 +251,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Steps over symbols numbered as in a program, to be run in slices of at most so many bytes. Panics where a step
+    /// Steps over symbols numbered as in a program, to be run in slices of about so many bytes. Panics where a step
     /// writes an input or names a symbol that is not there, and where slices are no whole cache lines.
     pub(super) fn new(
         input_count: usize,
@@ -401,32 +401,43 @@ pub(super) fn run(
     outputs: &mut [&mut [u8]],
     stores: fn(given_bytes: usize) -> Stores,
 ) -> Result<(), RunError> {
-    let symbol_bytes = check(steps, inputs, outputs)?;
-    if symbol_bytes == 0 {
-        return Ok(());
+    if inputs.len() != steps.input_count {
+        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
     }
+    if outputs.len() != steps.output_count {
+        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
+    }
+    let symbol_bytes = match (inputs.first(), outputs.first()) {
+        (Some(input), _) => input.len(),
+        (None, Some(output)) => output.len(),
+        (None, None) => 0,
+    };
     let stores = stores(symbol_bytes.saturating_mul(inputs.len() + outputs.len()));
     let most_bytes = match stores {
         Stores::Streaming if steps.temporary_count > 0 => steps.slice_bytes.max(STREAM_SLICE_BYTES),
         _ => steps.slice_bytes,
     };
-    // Even slices, so that the last one is not a short rest.
-    let slice_bytes = match symbol_bytes <= most_bytes {
-        true => symbol_bytes,
-        false => symbol_bytes.div_ceil(symbol_bytes.div_ceil(most_bytes)),
-    };
-    let slice_bytes = slice_bytes.next_multiple_of(LINE_BYTES);
+    // Even slices, so that the last one is not a short rest; longer by a little rather than one more.
+    let slice_count = ((symbol_bytes + most_bytes / 2) / most_bytes).max(1);
+    let slice_bytes = symbol_bytes.div_ceil(slice_count).next_multiple_of(LINE_BYTES);
+    // In one walk over thousands of symbols: where they are, and whether any length differs.
+    let mut differences = 0;
+    let input_places = inputs.iter().map(|input| (input.as_ptr().expose_provenance(), input.len()));
+    let output_places = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
     // Exposed, because a run over contiguous symbols goes from one into the next.
-    let inputs = inputs.iter().map(|input| ptr::with_exposed_provenance_mut(input.as_ptr().expose_provenance()));
-    let outputs =
-        outputs.iter_mut().map(|output| ptr::with_exposed_provenance_mut(output.as_mut_ptr().expose_provenance()));
-    let given = inputs.chain(outputs);
+    let given = input_places.chain(output_places).map(|(start, bytes)| {
+        differences |= bytes ^ symbol_bytes;
+        ptr::with_exposed_provenance_mut(start)
+    });
 
     let most_pointers = steps.symbol_count().max(steps.most_named);
     if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
         let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
         let mut named = [ptr::null_mut(); STACK_SYMBOLS];
         symbols.iter_mut().zip(given).for_each(|(symbol, start)| *symbol = start);
+        if differences != 0 {
+            return Err(wrong_length(symbol_bytes, inputs, outputs));
+        }
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
         unsafe {
             let symbols = &mut symbols[..steps.symbol_count()];
@@ -435,52 +446,45 @@ pub(super) fn run(
         return Ok(());
     }
     let mut scratch = steps.pool.take();
-    let Scratch { symbols, named, contiguous_counts, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
+    let Scratch { symbols, named, pieces, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
     named.resize(steps.most_named, ptr::null_mut());
-    contiguous_counts.clear();
+    pieces.clear();
+    if differences != 0 {
+        steps.pool.put(scratch);
+        return Err(wrong_length(symbol_bytes, inputs, outputs));
+    }
     if steps.has_runs && slice_bytes >= symbol_bytes {
-        count_contiguous(symbols, symbol_bytes, contiguous_counts);
+        number_pieces(symbols, symbol_bytes, pieces);
     }
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
-    unsafe { run_slices(isa, steps, (symbols, named), contiguous_counts, slice_bytes, symbol_bytes, stores) }
+    unsafe { run_slices(isa, steps, (symbols, named), pieces, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
     Ok(())
 }
 
-/// The common length of all symbols.
-fn check(steps: &Steps, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
-    if inputs.len() != steps.input_count {
-        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
-    }
-    if outputs.len() != steps.output_count {
-        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
-    }
-    let expected = match (inputs.first(), outputs.first()) {
-        (Some(input), _) => input.len(),
-        (None, Some(output)) => output.len(),
-        (None, None) => 0,
-    };
-    if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
-        return Err(RunError::InputLength { input, expected, given: inputs[input].len() });
-    }
-    if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
-        return Err(RunError::OutputLength { output, expected, given: outputs[output].len() });
-    }
-    Ok(expected)
-}
-
-/// For each symbol how many from it on, itself included, lie one after the other in memory.
-fn count_contiguous(symbols: &[*mut u8], symbol_bytes: usize, counts: &mut Vec<u32>) {
-    counts.resize(symbols.len(), 1);
-    for symbol in (0..symbols.len().saturating_sub(1)).rev() {
-        if symbols[symbol].addr() + symbol_bytes == symbols[symbol + 1].addr() {
-            counts[symbol] = counts[symbol + 1] + 1;
-        }
+/// The first length that is not the expected one; there is one.
+fn wrong_length(expected: usize, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> RunError {
+    let mut lengths = inputs.iter().map(|input| input.len()).chain(outputs.iter().map(|output| output.len()));
+    let first = lengths.position(|length| length != expected).unwrap_or_default();
+    match first.checked_sub(inputs.len()) {
+        None => RunError::InputLength { input: first, expected, given: inputs[first].len() },
+        Some(output) => RunError::OutputLength { output, expected, given: outputs[output].len() },
     }
 }
 
-/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `contiguous_counts` is as
-/// from [`count_contiguous`], or empty where slices are shorter than symbols.
+/// Numbers, in ascending order, the pieces of memory that symbols make that lie one after the other; says for each symbol
+/// which one it is in.
+fn number_pieces(symbols: &[*mut u8], symbol_bytes: usize, pieces: &mut Vec<u32>) {
+    let (mut piece, mut end) = (0, 0);
+    pieces.extend(symbols.iter().map(|symbol| {
+        piece += u32::from(symbol.addr() != end);
+        end = symbol.addr() + symbol_bytes;
+        piece
+    }));
+}
+
+/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `pieces` is as from
+/// [`number_pieces`], or empty where slices are shorter than symbols.
 ///
 /// # Safety
 /// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
@@ -489,7 +493,7 @@ unsafe fn run_slices(
     isa: &Isa,
     steps: &Steps,
     (symbols, named): (&mut [*mut u8], &mut [*mut u8]),
-    contiguous_counts: &[u32],
+    pieces: &[u32],
     slice_bytes: usize,
     symbol_bytes: usize,
     stores: Stores,
@@ -498,25 +502,22 @@ unsafe fn run_slices(
     let mut left_bytes = symbol_bytes;
     while left_bytes > 0 {
         let bytes = slice_bytes.min(left_bytes);
-        let isa = if bytes < isa.least_bytes { portable() } else { isa };
         for step in &steps.steps {
-            let kernel = isa.kernel(step);
             let step_stores = if step.is_final { stores } else { Stores::Cached };
-            if step.is_internal {
-                let count = step.repeat_count as usize;
-                step.find(symbols, 0, named);
-                // SAFETY: as below, but that temporaries always have `slice_bytes` bytes, and lie one after the other.
-                unsafe { kernel(step, named.as_ptr(), count * slice_bytes, Stores::Cached) };
-                continue;
-            }
             let mut repeat = 0;
             while repeat < step.repeat_count {
-                let count = contiguous_repeats(step, contiguous_counts, repeat);
+                // Temporaries always have `slice_bytes` bytes, and lie one after the other.
+                let (count, bytes, step_stores) = match step.is_internal {
+                    true => (step.repeat_count, slice_bytes, Stores::Cached),
+                    false => (contiguous_repeats(step, pieces, repeat), bytes, step_stores),
+                };
+                let bytes = count as usize * bytes;
+                let kernel = if bytes < isa.least_bytes { portable().kernel(step) } else { isa.kernel(step) };
                 step.find(symbols, repeat, named);
                 // SAFETY: `isa` is available, and the kernel is the step's. Inputs and outputs have `left_bytes` bytes
                 // left, temporaries `slice_bytes`; of contiguous ones `count` follow, all exposed. Outputs and
                 // temporaries overlap nothing; steps write only these.
-                unsafe { kernel(step, named.as_ptr(), count as usize * bytes, step_stores) };
+                unsafe { kernel(step, named.as_ptr(), bytes, step_stores) };
                 repeat += count;
             }
         }
@@ -533,14 +534,19 @@ unsafe fn run_slices(
     }
 }
 
-/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie one after the other.
-fn contiguous_repeats(step: &Step, contiguous_counts: &[u32], first: u32) -> u32 {
+/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie in the same piece.
+fn contiguous_repeats(step: &Step, pieces: &[u32], first: u32) -> u32 {
     let left = step.repeat_count - first;
-    if left == 1 || contiguous_counts.is_empty() {
+    if left == 1 || pieces.is_empty() {
         return 1;
     }
-    let ids = step.sources.iter().chain(&step.targets);
-    ids.fold(left, |least, &id| least.min(contiguous_counts[(id + first) as usize]))
+    step.sources.iter().chain(&step.targets).fold(left, |most, &id| {
+        let run = &pieces[(id + first) as usize..][..most as usize];
+        match run.first() == run.last() {
+            true => most,
+            false => run.partition_point(|piece| *piece == run[0]) as u32,
+        }
+    })
 }
 
 /// Multiplication by each element as the bit matrix that `gf2p8affineqb` takes: byte 7 - i is row i, which says

@@ -5,11 +5,12 @@ use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
 use super::butterflies::Butterflies;
 use super::slots;
 use crate::matrix::Matrix;
+use crate::passes;
 use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a slice of all symbols that are read more than once may take of L1 (32 KiB at least on all machines we know).
+/// What slices of all symbols between two uses of the same one may take of L1 (32 KiB at least on all machines we know).
 const L1_BYTES: usize = 32 * 1024;
 
 /// The like of L2 (512 KiB at least): where slices for L1 would be so short that calls cost more than misses.
@@ -18,14 +19,17 @@ const L2_BYTES: usize = 512 * 1024;
 /// Kernels work in steps of 256 bytes; a shorter slice would never fill one.
 const LEAST_SLICE_BYTES: usize = 256;
 
-/// What a step should read and write, about a hundred cycles' worth, for its call to cost little beside it.
-const LEAST_STEP_BYTES: usize = 8 * 1024;
+/// What a step should read and write, some eighty cycles' worth, for its call to cost little beside it.
+const LEAST_STEP_BYTES: usize = 6 * 1024;
 
 /// A network computes about as much for each byte as so many other steps.
 const NETWORK_WORK: usize = 3;
 
 /// Lowers a valid program.
 pub(super) fn lower(program: &Program) -> Steps {
+    // XORs are cheap here and memory is not.
+    let unshared = (program.temporary_count > 0).then(|| passes::unshare(program.clone()));
+    let program = unshared.as_ref().unwrap_or(program);
     let mut steps: Vec<Step> = Vec::new();
     for step in program.ops.iter().flat_map(lower_op) {
         let own = match steps.last_mut() {
@@ -46,16 +50,39 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
     if reused_count == 0 {
         return usize::MAX - (usize::MAX % LEAST_SLICE_BYTES);
     }
-    let share = |cache_bytes: usize| {
-        let even = cache_bytes / reused_count;
+    let share = |cache_bytes: usize, symbol_count: usize| {
+        let even = cache_bytes / symbol_count;
         (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
     };
     let call_count: usize = steps.iter().map(|step| step.call_count(given_count)).sum();
     let work =
         |step: &Step| (step.writes().count() + step.reads().count()) * if step.is_network() { NETWORK_WORK } else { 1 };
     let moved_symbols: usize = steps.iter().map(work).sum();
-    let in_l1 = share(L1_BYTES);
-    if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES) }
+    let in_l1 = share(L1_BYTES, most_between_uses(given_count + place_count, steps));
+    if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES, reused_count) }
+}
+
+/// The most different symbols that are read or written from one use of a symbol to its next, both ends included: what a
+/// cache has to hold for each symbol to be found there that was there before.
+fn most_between_uses(symbol_count: usize, steps: &[Step]) -> usize {
+    let mut latest_use = vec![None; symbol_count];
+    // By step: symbols whose latest use it is.
+    let mut latest_counts = vec![0; steps.len()];
+    let mut most = 1;
+    for (index, step) in steps.iter().enumerate() {
+        let mut earliest = index;
+        for symbol in step.reads().chain(step.writes()) {
+            if let Some(latest) = latest_use[symbol].replace(index) {
+                latest_counts[latest] -= 1;
+                earliest = earliest.min(latest);
+            }
+            latest_counts[index] += 1;
+        }
+        if earliest < index {
+            most = most.max(latest_counts[earliest..=index].iter().sum());
+        }
+    }
+    most
 }
 
 /// The most inputs and outputs that have been read or written and will be read again, at any one step, and all places of

@@ -6,7 +6,22 @@ use alloc::vec::Vec;
 
 /// Puts the summands of each temporary that is a sum, and that one other sum alone reads, in its place.
 #[must_use]
-pub fn inline(mut program: Program) -> Program {
+pub fn inline(program: Program) -> Program {
+    inline_where(program, |_, read_count| read_count == 1)
+}
+
+/// Undoes sharing that saves XORs and costs time: the summands of a temporary go in its place wherever it is read, if
+/// loading them there is less work than to store it and to load it again.
+#[must_use]
+pub fn unshare(program: Program) -> Program {
+    // Processors load twice as much at a time as they store.
+    const STORE_LOADS: usize = 2;
+    let is_cheaper = |summands: usize, read_count: usize| summands * read_count < summands + STORE_LOADS + read_count;
+    super::drop_dead(inline_where(program, is_cheaper))
+}
+
+/// Inlines temporaries of so many summands that are read so often, all by sums, where the rule says so.
+fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Program {
     let first_temporary = program.outputs().end;
     let mut read_counts = vec![0; program.symbol_count()];
     let mut is_summand = vec![true; program.symbol_count()];
@@ -19,9 +34,12 @@ pub fn inline(mut program: Program) -> Program {
     let mut sums: Vec<Option<Vec<SymbolId>>> = vec![None; program.symbol_count()];
     for op in &mut program.ops {
         if let Op::Xor { from, to } = op {
-            let summands = from.iter().flat_map(|&source| sums[source].take().unwrap_or_else(|| vec![source]));
-            *from = without_pairs(summands.collect());
-            if *to >= first_temporary && read_counts[*to] == 1 && is_summand[*to] {
+            let summands = from.iter().flat_map(|source| match &sums[*source] {
+                Some(summands) => &summands[..],
+                None => core::slice::from_ref(source),
+            });
+            *from = without_pairs(summands.copied().collect());
+            if *to >= first_temporary && is_summand[*to] && rule(from.len(), read_counts[*to]) {
                 sums[*to] = Some(from.clone());
             }
         }

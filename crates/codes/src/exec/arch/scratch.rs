@@ -18,8 +18,8 @@ pub(super) struct Scratch {
     pub(super) symbols: Vec<*mut u8>,
     /// Those that a step names.
     pub(super) named: Vec<*mut u8>,
-    /// See [`super::count_contiguous`].
-    pub(super) contiguous_counts: Vec<u32>,
+    /// See [`super::number_pieces`].
+    pub(super) pieces: Vec<u32>,
     temporaries: Vec<Line>,
 }
 
@@ -31,17 +31,15 @@ impl Scratch {
         temporary_count: usize,
         slice_bytes: usize,
     ) -> &mut Scratch {
-        let slice_lines = slice_bytes / LINE_BYTES;
-        let lines = temporary_count * slice_lines;
+        let lines = temporary_count * slice_bytes / LINE_BYTES;
         if self.temporaries.len() < lines {
             self.temporaries.resize(lines, Line([0; LINE_BYTES]));
         }
         self.symbols.clear();
         self.symbols.extend(given);
-        let temporaries = self.temporaries[..lines].chunks_exact_mut(slice_lines.max(1));
-        let starts = temporaries
-            .map(|temporary| ptr::with_exposed_provenance_mut(temporary.as_mut_ptr().cast::<u8>().expose_provenance()));
-        self.symbols.extend(starts);
+        let first = self.temporaries.as_mut_ptr().cast::<u8>().expose_provenance();
+        let starts = (0..temporary_count).map(|temporary| first + temporary * slice_bytes);
+        self.symbols.extend(starts.map(ptr::with_exposed_provenance_mut::<u8>));
         self
     }
 }
