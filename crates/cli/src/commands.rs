@@ -74,6 +74,13 @@ pub enum Command {
     Bench(bench::Arguments),
 }
 
+impl Command {
+    /// Does it run until it is told to end?
+    pub fn is_service(&self) -> bool {
+        matches!(self, Command::Mount(_) | Command::Node(node::Arguments::Serve(_)))
+    }
+}
+
 /// Runs the command; an error ends as one sentence.
 pub fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {

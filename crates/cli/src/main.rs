@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where what the crates log goes: standard error. Of a mount everything, with times; of other commands each kind of trouble
+/// Where what the crates log goes: standard error. Of a mount and of a daemon everything, with times; of other commands each kind of trouble
 /// once, since what is true of one segment is true of thousands.
 fn log(command: &commands::Command) {
     let lines =
@@ -71,7 +71,7 @@ fn log(command: &commands::Command) {
     // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
     match EnvFilter::try_from_env("WEFT_LOG") {
         Ok(filter) => registry.with(lines.with_filter(filter)).init(),
-        Err(_) if matches!(command, commands::Command::Mount(_)) => {
+        Err(_) if command.is_service() => {
             registry.with(lines.with_filter(LevelFilter::INFO)).init();
         }
         Err(_) => registry.with(lines.without_time().with_target(false).with_filter(OnceEach::default())).init(),

@@ -94,17 +94,28 @@ fn a_device_is_refused_with_a_sentence() {
 struct Served {
     process: Child,
     address: String,
+    url: String,
 }
 
 impl Served {
+    /// Without a key, or with one and TLS.
     fn start(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
-        let key = key.into_iter().flat_map(|file| ["--key", file]);
-        let arguments = ["node", "serve", folder, "--listen", listen].into_iter().chain(key);
-        let mut process = sandbox.command(arguments).stdout(Stdio::piped()).spawn().expect("weft runs");
+        let key: Vec<&str> = key.into_iter().flat_map(|file| ["--key", file, "--tls"]).collect();
+        Self::start_with(
+            sandbox,
+            &[&["node", "serve", folder, "--listen", listen][..], &key].concat(),
+            Stdio::inherit(),
+        )
+    }
+
+    fn start_with(sandbox: &Sandbox, arguments: &[&str], log: Stdio) -> Self {
+        let mut process = sandbox.command(arguments).stdout(Stdio::piped()).stderr(log).spawn().expect("weft runs");
         let mut line = String::new();
         BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it is");
-        let address = line.split("weft://").nth(1).and_then(|rest| rest.split(' ').next());
-        Self { address: address.unwrap_or_else(|| panic!("`{line}`")).to_owned(), process }
+        let url =
+            line.split(" at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("`{line}`"));
+        let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
+        Self { address: authority.to_owned(), url: url.to_owned(), process }
     }
 
     fn signal(&self, signal: Signal) {
@@ -148,10 +159,11 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
     for number in 1..=6 {
         let folder = sandbox.path(&format!("served{number}"));
         fs::create_dir(&folder).expect("made");
-        // Every other one has a key.
+        // Every other one has a key and TLS.
         let key = (number % 2 == 0).then(|| sandbox.path(&format!("key{number}")));
         let served = Served::start(&sandbox, &folder, "127.0.0.1:0", key.as_deref());
-        let (name, url) = (number.to_string(), format!("weft://{}", served.address));
+        let (name, url) = (number.to_string(), served.url.clone());
+        assert_eq!(url.starts_with("weft+tls://"), key.is_some(), "{url}");
         let key = key.iter().flat_map(|file| ["--key", file.as_str()]);
         sandbox.weft(["node", "add", "meta.db", &name, &url].into_iter().chain(key)).ok();
         daemons.push(served);
@@ -276,6 +288,8 @@ fn a_daemon_is_refused_with_a_sentence() {
     let key = sandbox.path("key");
     let serve = |arguments: &[&str]| sandbox.weft(["node", "serve"].iter().chain(arguments)).sentence();
     assert!(serve(&[&folder, "--listen", "0.0.0.0:0"]).contains("--key"), "others can reach it");
+    assert!(serve(&[&folder, "--listen", "0.0.0.0:0", "--key", &key]).contains("--tls"), "others can read it");
+    assert!(serve(&[&folder, "--cert", &key, "--cert-key", &key]).contains("key"), "that is no certificate");
     assert!(serve(&[&sandbox.path("missing")]).contains("is not there"));
     let served = Served::start(&sandbox, &folder, "127.0.0.1:0", Some(&key));
     assert!(serve(&[&folder, "--listen", "127.0.0.1:0"]).contains("another daemon"));
@@ -283,7 +297,7 @@ fn a_daemon_is_refused_with_a_sentence() {
     fs::create_dir(&taken).expect("made");
     assert!(serve(&[&taken, "--listen", &served.address]).contains("cannot listen"));
 
-    let url = format!("weft://{}", served.address);
+    let url = served.url.clone();
     let add = |arguments: &[&str]| sandbox.weft(["node", "add", "meta.db", "one"].iter().chain(arguments)).sentence();
     assert!(add(&[&url]).contains("--key"), "nothing goes without the key");
     fs::write(sandbox.path("wrong"), "ab".repeat(32)).expect("written");
@@ -300,4 +314,44 @@ fn a_daemon_is_refused_with_a_sentence() {
         let mode = fs::metadata(&secret).expect("there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{secret}");
     }
+}
+
+#[test]
+fn what_is_refused_is_said_in_one_line_on_both_sides_and_secrets_in_none() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let (folder, key, log) = (sandbox.path("served"), sandbox.path("key"), sandbox.path("log"));
+    fs::create_dir(&folder).expect("made");
+    let arguments = ["node", "serve", &folder, "--listen", "127.0.0.1:0", "--key", &key, "--tls", "--bwlimit", "50M"];
+    let mut served = Served::start_with(&sandbox, &arguments, Stdio::from(File::create(&log).expect("made")));
+    let add = |url: &str| sandbox.weft(["node", "add", "meta.db", "one", url, "--key", &key]);
+    let authority = served.address.clone();
+    let wrong = format!("weft+tls://{authority}/sha256:{}", "0".repeat(64));
+    let unknown = format!("weft+tls://{authority}");
+    let plain = format!("weft://{authority}");
+    assert!(add(&wrong).sentence().contains("another fingerprint"));
+    assert!(add(&unknown).sentence().contains("authority"));
+    add(&plain).sentence();
+    let said = fs::read_to_string(&log).expect("read");
+    assert_eq!(said.lines().filter(|line| line.contains("TLS is not agreed on")).count(), 3, "{said}");
+    add(&served.url).ok();
+    let command = fs::read_to_string(format!("/proc/{}/cmdline", served.process.id())).expect("read");
+    served.kill();
+    let (secret, certificate) =
+        (fs::read_to_string(&key).expect("read"), fs::read_to_string(format!("{key}.tls")).expect("read"));
+    let said = fs::read_to_string(&log).expect("read");
+    let private = certificate.split("PRIVATE KEY-----\n").nth(1).and_then(|rest| rest.lines().next()).expect("a key");
+    for secret in [secret.trim(), private] {
+        assert!(!said.contains(secret) && !command.contains(secret), "{said} {command}");
+    }
+    let mode = fs::metadata(format!("{key}.tls")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The same certificate after a restart.
+    let again = Served::start_with(
+        &sandbox,
+        &["node", "serve", &folder, "--listen", &authority, "--key", &key, "--tls"],
+        Stdio::inherit(),
+    );
+    assert_eq!(again.url, served.url);
+    assert!(!sandbox.weft(["node", "list", "meta.db"]).ok().contains("away"));
 }

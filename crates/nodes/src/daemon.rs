@@ -11,15 +11,21 @@
 //!
 //! Start reading at `wire.rs`, then `server.rs`.
 
+mod address;
 mod auth;
 mod client;
 mod metrics;
+mod outgoing;
+mod patience;
 mod server;
+mod tls;
 mod wire;
 
+pub use address::DaemonUrl;
 pub use auth::{Key, ParseKeyError};
 pub use client::DaemonNode;
 pub use server::Daemon;
+pub use tls::{Certificate, Fingerprint, TlsError, Trust};
 
 #[cfg(test)]
 #[path = "daemon_tests.rs"]

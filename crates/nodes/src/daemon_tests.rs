@@ -25,25 +25,34 @@ fn secret() -> Option<Key> {
 struct Served {
     folder: TempDir,
     address: SocketAddr,
+    tls: Option<Trust>,
     stop: Option<oneshot::Sender<()>>,
     ended: tokio::task::JoinHandle<()>,
 }
 
 async fn serve(key: Option<Key>) -> Served {
+    serve_as(key, None, |daemon| daemon).await
+}
+
+async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let daemon = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap();
+    let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
         let _ = stopped.await;
     }));
-    Served { folder, address, stop: Some(stop), ended }
+    Served { folder, address, tls, stop: Some(stop), ended }
 }
 
 impl Served {
     async fn node(&self, key: Option<Key>) -> DaemonNode {
-        DaemonNode::create(&self.address.to_string(), "remote", IDENTITY, key).await.unwrap()
+        DaemonNode::create(&self.url(), "remote", IDENTITY, key).await.unwrap()
+    }
+
+    fn url(&self) -> DaemonUrl {
+        DaemonUrl { authority: self.address.to_string(), tls: self.tls.clone() }
     }
 
     async fn end(mut self) -> TempDir {
@@ -100,7 +109,7 @@ async fn nothing_is_read_or_written_without_the_key() {
     let node = served.node(secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     for wrong in [None, Some(Key::new([8; 32]))] {
-        let stranger = DaemonNode::open(&served.address.to_string(), "stranger", IDENTITY, wrong);
+        let stranger = DaemonNode::open(&served.url(), "stranger", IDENTITY, wrong).unwrap();
         assert_eq!(refusal(stranger.get(key(1, 0), 0..10).await).0, NodeErrorKind::Denied);
         assert_eq!(refusal(stranger.put(key(2, 0), &[bytes_of(2, 1)]).await).0, NodeErrorKind::Denied);
         assert_eq!(refusal(stranger.remove(key(1, 0)).await).0, NodeErrorKind::Denied);
@@ -113,15 +122,15 @@ async fn nothing_is_read_or_written_without_the_key() {
 #[tokio::test]
 async fn a_daemon_belongs_to_one_volume_and_says_so_after_a_restart() {
     let served = serve(None).await;
-    let address = served.address.to_string();
-    let unclaimed = DaemonNode::open(&address, "remote", IDENTITY, None);
+    let address = served.url();
+    let unclaimed = DaemonNode::open(&address, "remote", IDENTITY, None).unwrap();
     assert_eq!(refusal(unclaimed.space().await).0, NodeErrorKind::WrongNode);
     let node = served.node(None).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     assert_eq!(refusal(DaemonNode::create(&address, "other", STRANGER, None).await).0, NodeErrorKind::WrongNode);
     let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
     assert_eq!(refusal(DaemonNode::create(&address, "other", sibling, None).await).0, NodeErrorKind::Exists);
-    let stranger = DaemonNode::open(&address, "other", STRANGER, None);
+    let stranger = DaemonNode::open(&address, "other", STRANGER, None).unwrap();
     assert_eq!(refusal(stranger.stat(key(1, 0)).await).0, NodeErrorKind::WrongNode);
 
     let folder = served.end().await;
@@ -197,7 +206,7 @@ async fn liar(answer: Vec<u8>) -> DaemonNode {
             open.push(stream);
         }
     });
-    DaemonNode::open(&address, "liar", IDENTITY, None)
+    DaemonNode::open(&DaemonUrl { authority: address, tls: None }, "liar", IDENTITY, None).unwrap()
 }
 
 #[tokio::test]
@@ -262,7 +271,8 @@ async fn an_answer_without_the_nodes_signature_is_not_believed() {
     );
     let listener = liar(answer.into_bytes()).await;
     assert_eq!(refusal(listener.get(key(1, 0), 0..10).await).0, NodeErrorKind::NotFound, "without a key it is");
-    let node = DaemonNode::open(listener.address(), "liar", IDENTITY, secret());
+    let url = DaemonUrl { authority: listener.address().to_owned(), tls: None };
+    let node = DaemonNode::open(&url, "liar", IDENTITY, secret()).unwrap();
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
 }
 
@@ -287,4 +297,128 @@ async fn what_is_under_way_is_finished_before_the_end() {
     let folder = ending.await.unwrap();
     let local = crate::FolderNode::open(folder.path(), "local", IDENTITY);
     assert_eq!(local.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes);
+}
+
+/// A daemon with a certificate of its own, and what trusts it.
+fn certificate() -> (Certificate, Trust) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), Certificate::generate().unwrap()).unwrap();
+    let certificate = Certificate::open(file.path(), file.path()).unwrap();
+    let trust = Trust::Certificate(certificate.fingerprint());
+    (certificate, trust)
+}
+
+async fn serve_tls(key: Option<Key>) -> Served {
+    let (certificate, trust) = certificate();
+    serve_as(key, Some(trust), |daemon| daemon.with_tls(&certificate).unwrap()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conforms_over_tls() {
+    let daemons = tokio::sync::Mutex::new(Vec::new());
+    conformance::check_all(|| async {
+        let served = serve_tls(secret()).await;
+        let node = served.node(secret()).await;
+        daemons.lock().await.push(served);
+        Arc::new(node) as Arc<dyn Node>
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_said_to_who_has_the_wrong_certificate_or_none() {
+    let served = serve_tls(secret()).await;
+    let node = served.node(secret()).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    let (_, another) = certificate();
+    let at = |tls| DaemonUrl { authority: served.address.to_string(), tls };
+    for (tls, why) in [(Some(another.clone()), "fingerprint"), (None, "")] {
+        let node = DaemonNode::open(&at(tls), "remote", IDENTITY, secret()).unwrap();
+        let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
+        assert!(matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Io), "{kind:?}");
+        assert!(detail.contains(why), "{detail}");
+    }
+    // A daemon without TLS, and who insists on it.
+    let plain = serve(secret()).await;
+    let url = DaemonUrl { authority: plain.address.to_string(), tls: Some(another) };
+    let node = DaemonNode::open(&url, "remote", IDENTITY, secret()).unwrap();
+    let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
+    assert!(matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Io | NodeErrorKind::Unavailable), "{detail}");
+    assert!(plain.folder.path().read_dir().unwrap().next().is_none(), "nothing came through");
+}
+
+/// An authority, and a certificate by it for `localhost`.
+#[tokio::test]
+async fn a_certificate_by_an_authority_is_for_its_name() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let mut parameters = rcgen::CertificateParams::default();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = parameters.self_signed(&authority_key).unwrap();
+    let issuer = rcgen::Issuer::new(parameters, authority_key);
+    let own_key = rcgen::KeyPair::generate().unwrap();
+    let own =
+        rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&own_key, &issuer).unwrap();
+    let (chain, own_key) = (file("chain", own.pem()), file("key", own_key.serialize_pem()));
+    let trust = Trust::Authority(file("authority", authority.pem()));
+    let certificate = Certificate::open(&chain, &own_key).unwrap();
+    let served = serve_as(None, Some(trust.clone()), |daemon| daemon.with_tls(&certificate).unwrap()).await;
+    let at = |host: &str, tls| DaemonUrl { authority: format!("{host}:{}", served.address.port()), tls: Some(tls) };
+    let node = DaemonNode::create(&at("localhost", trust.clone()), "remote", IDENTITY, None).await.unwrap();
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    for (url, why) in [(at("127.0.0.1", trust), "127.0.0.1"), (at("localhost", Trust::System), "authority")] {
+        match DaemonNode::open(&url, "remote", IDENTITY, None) {
+            Ok(node) => {
+                let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
+                assert!(kind == NodeErrorKind::WrongNode && detail.contains(why), "{detail}");
+            }
+            // A machine may trust nobody.
+            Err(error) => assert_eq!(error.kind, NodeErrorKind::Denied),
+        }
+    }
+    let missing = at("localhost", Trust::Authority(folder.path().join("missing")));
+    assert_eq!(refusal(DaemonNode::open(&missing, "remote", IDENTITY, None).map(drop)).0, NodeErrorKind::Denied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_of_bytes_a_second_is_kept_shared_and_said() {
+    let rate = std::num::NonZeroU64::new(4 << 20).unwrap();
+    let served = serve_as(None, None, |daemon| daemon.with_bytes_per_second(rate)).await;
+    let nodes = [Arc::new(served.node(None).await), Arc::new(served.node(None).await)];
+    let bytes = bytes_of(1, 1 << 20);
+    nodes[0].put(key(1, 0), std::slice::from_ref(&bytes)).await.unwrap();
+    let began = std::time::Instant::now();
+    let gets = nodes.clone().map(|node| {
+        tokio::spawn(async move {
+            let got = node.get(key(1, 0), 0..u64::MAX).await.unwrap();
+            (got, std::time::Instant::now())
+        })
+    });
+    let mut ended = Vec::new();
+    for get in gets {
+        let (got, at) = get.await.unwrap();
+        assert_eq!(got, bytes);
+        ended.push(at);
+    }
+    // The put's last piece and two MiB at 4 MiB/s.
+    assert!(began.elapsed() >= Duration::from_millis(450), "{:?}", began.elapsed());
+    let apart = ended[0].max(ended[1]) - ended[0].min(ended[1]);
+    assert!(apart < Duration::from_millis(200), "both get their share: {apart:?}");
+    // So many at once are more than it sends in five seconds.
+    let mut many = tokio::task::JoinSet::new();
+    for _ in 0..30 {
+        let node = nodes[0].clone();
+        many.spawn(async move { node.get(key(1, 0), 0..u64::MAX).await });
+    }
+    let refused = loop {
+        if let Err(error) = many.join_next().await.expect("some are refused").unwrap() {
+            break error;
+        }
+    };
+    assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
 }

@@ -17,13 +17,14 @@ pub mod error;
 pub mod folder;
 pub mod memory;
 pub mod node;
+mod rate;
 mod system;
 pub mod url;
 pub mod wrappers;
 
 pub use block::BlockNode;
 pub use combine::{Combination, Part};
-pub use daemon::{Daemon, DaemonNode, Key};
+pub use daemon::{Certificate, Daemon, DaemonNode, DaemonUrl, Key};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::FolderNode;
 pub use memory::MemoryNode;

@@ -1,7 +1,7 @@
 //! Where a node is, as text; and opening what is there.
 
 use crate::block::BlockNode;
-use crate::daemon::{DaemonNode, Key};
+use crate::daemon::{DaemonNode, DaemonUrl, Key};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::FolderNode;
 use crate::node::{Node, NodeIdentity};
@@ -19,8 +19,8 @@ pub enum NodeUrl {
     Folder(PathBuf),
     /// A block device or an image file of this machine, by absolute path.
     Block(PathBuf),
-    /// What a daemon serves, by host and port.
-    Daemon(String),
+    /// What a daemon serves.
+    Daemon(DaemonUrl),
 }
 
 /// Where our daemon listens if nothing else is said.
@@ -76,7 +76,10 @@ pub enum UrlError {
         url: String,
     },
     /// `weft://` without a host, or with more than a host and a port.
-    #[error("`{url}` names no daemon: write `weft://host` or `weft://host:port`")]
+    #[error(
+        "`{url}` names no daemon: write `weft://host:port`, or `weft+tls://host:port/sha256:HEX` as the daemon says it, or \
+         `weft+tls://host:port/ca:/path/of/its/authority`"
+    )]
     Authority {
         /// The whole text.
         url: String,
@@ -92,7 +95,7 @@ pub enum UrlError {
 impl FromStr for NodeUrl {
     type Err = UrlError;
 
-    /// `file:///p` or `block:///p` (percent-escaped), `weft://host:port`, or a plain path of a folder (taken as it is and made
+    /// `file:///p` or `block:///p` (percent-escaped), `weft://host:port` or `weft+tls://host:port/...`, or a plain path of a folder (taken as it is and made
     /// absolute).
     fn from_str(text: &str) -> Result<Self, UrlError> {
         if text.is_empty() {
@@ -106,7 +109,10 @@ impl FromStr for NodeUrl {
         let kind = match scheme {
             "file" => NodeUrl::Folder,
             "block" => NodeUrl::Block,
-            "weft" => return daemon(rest).ok_or_else(|| UrlError::Authority { url: url() }),
+            "weft" | "weft+tls" => {
+                let daemon = DaemonUrl::parse(scheme == "weft+tls", rest);
+                return daemon.map(NodeUrl::Daemon).ok_or_else(|| UrlError::Authority { url: url() });
+            }
             scheme => return Err(UrlError::UnknownScheme { url: url(), scheme: scheme.to_owned() }),
         };
         if !rest.starts_with('/') {
@@ -122,31 +128,26 @@ impl fmt::Display for NodeUrl {
         let (scheme, path) = match self {
             NodeUrl::Folder(path) => ("file", path),
             NodeUrl::Block(path) => ("block", path),
-            NodeUrl::Daemon(address) => return write!(f, "weft://{address}"),
+            NodeUrl::Daemon(url) => return url.fmt(f),
         };
-        write!(f, "{scheme}://")?;
-        path.as_os_str().as_bytes().iter().try_for_each(|&byte| match byte {
-            b'/' | b'-' | b'_' | b'.' | b'~' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => write!(f, "{}", byte as char),
-            other => write!(f, "%{other:02X}"),
-        })
+        write!(f, "{scheme}://{}", percent_encode(path.as_os_str().as_bytes()))
     }
 }
 
-/// Host and port; a slash at the end does no harm, and what follows `#` is a mark that only tells addresses apart.
-fn daemon(rest: &str) -> Option<NodeUrl> {
-    let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
-    let authority: hyper::http::uri::Authority = rest.strip_suffix('/').unwrap_or(rest).parse().ok()?;
-    let is_plain = !authority.host().is_empty() && !authority.as_str().contains('@');
-    let port = match authority.port() {
-        Some(port) => port.as_u16(),
-        // `host:` has an empty port, which is none.
-        None if authority.as_str().len() == authority.host().len() => DAEMON_PORT,
-        None => return None,
-    };
-    is_plain.then(|| NodeUrl::Daemon(format!("{}:{port}", authority.host())))
+/// What cannot stand in an address for itself, as `%` and two hex digits.
+pub(crate) fn percent_encode(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for &byte in text {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' | b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => out.push(byte as char),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
 }
 
-fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
+/// The inverse of [`percent_encode`]; `None` for a broken escape.
+pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
@@ -169,10 +170,10 @@ fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
 /// it is back, and one that is not `identity` is `WrongNode`.
 ///
 /// # Errors
-/// None for folders, devices and daemons.
+/// None for folders, devices, and daemons without TLS. `Denied`: the certificates to trust cannot be read.
 pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Arc<dyn Node>, NodeError> {
     Ok(match url {
-        NodeUrl::Daemon(address) => Arc::new(DaemonNode::open(address, name, identity, key)),
+        NodeUrl::Daemon(url) => Arc::new(DaemonNode::open(url, name, identity, key)?),
         NodeUrl::Folder(path) => Arc::new(FolderNode::open(path, name, identity)),
         NodeUrl::Block(path) => Arc::new(BlockNode::open(path, name, identity)),
     })
@@ -189,7 +190,7 @@ pub async fn create(
     key: Option<Key>,
 ) -> Result<Arc<dyn Node>, NodeError> {
     match url {
-        NodeUrl::Daemon(address) => Ok(Arc::new(DaemonNode::create(address, name, identity, key).await?)),
+        NodeUrl::Daemon(url) => Ok(Arc::new(DaemonNode::create(url, name, identity, key).await?)),
         NodeUrl::Folder(path) => blocking(path, name, move |path, name| FolderNode::create(path, name, identity)).await,
         NodeUrl::Block(path) => blocking(path, name, move |path, name| BlockNode::create(path, name, identity)).await,
     }

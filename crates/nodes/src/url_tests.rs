@@ -23,7 +23,7 @@ fn devices_by_url() {
 
 #[test]
 fn daemons_by_url() {
-    let daemon = |address: &str| Ok(NodeUrl::Daemon(address.to_owned()));
+    let daemon = |address: &str| Ok(NodeUrl::Daemon(DaemonUrl { authority: address.to_owned(), tls: None }));
     assert_eq!("weft://nas:7601".parse(), daemon("nas:7601"));
     assert_eq!("weft://nas/".parse(), daemon("nas:7600"));
     assert_eq!("weft://[::1]:80".parse(), daemon("[::1]:80"));
@@ -37,6 +37,12 @@ fn daemons_by_url() {
         "weft://user@host",
         "weft://host/path",
         "weft://a b",
+        "weft://nas/sha256:00",
+        "weft+tls://",
+        "weft+tls://nas/sha256:00",
+        "weft+tls://nas/ca:relative",
+        "weft+tls://nas/ca:/broken%2",
+        "weft+tls://nas/path",
     ] {
         assert!(matches!(none.parse::<NodeUrl>(), Err(UrlError::Authority { .. })), "{none}");
     }
@@ -44,7 +50,7 @@ fn daemons_by_url() {
 
 #[test]
 fn former_addresses_are_addresses_of_their_own() {
-    for text in ["/mnt/a", "block:///dev/sdb", "weft://nas:7601"] {
+    for text in ["/mnt/a", "block:///dev/sdb", "weft://nas:7601", "weft+tls://nas:7601"] {
         let url: NodeUrl = text.parse().unwrap();
         let former = url.former("12ab");
         assert_ne!(former, url.to_string());
@@ -68,5 +74,22 @@ fn what_is_no_address_is_told_so() {
     assert!(matches!(parse("file://nas/share"), UrlError::OtherHost { .. }));
     for broken in ["file:///a%", "file:///a%2", "file:///a%zz", "file:///a%00", "file:///%+1"] {
         assert!(matches!(parse(broken), UrlError::Escape { .. }), "{broken}");
+    }
+}
+
+#[test]
+fn a_daemons_address_says_what_is_trusted() {
+    let fingerprint = "0123456789abcdef".repeat(4);
+    for text in [
+        "weft+tls://nas:7600".to_owned(),
+        format!("weft+tls://nas:7600/sha256:{fingerprint}"),
+        "weft+tls://nas:7600/ca:/etc/ssl/my%20ca.pem".to_owned(),
+    ] {
+        let url: NodeUrl = text.parse().unwrap();
+        assert_eq!(url.to_string(), text);
+        let NodeUrl::Daemon(daemon) = &url else { panic!("{url:?}") };
+        assert!(daemon.tls.is_some());
+        let former: NodeUrl = url.former("x").parse().unwrap();
+        assert_eq!(former, url, "a mark leads to the same place");
     }
 }

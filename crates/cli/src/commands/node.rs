@@ -7,14 +7,12 @@ use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_format::records::{NodeRecord, NodeState, Secret};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::url::DAEMON_PORT;
 use weft_nodes::{Key, NodeIdentity, NodeUrl, Space};
 
 /// Segments are counted up to this many for a sentence.
@@ -31,10 +29,10 @@ pub enum Arguments {
         meta: PathBuf,
         /// Its name, unique in the volume
         name: String,
-        /// An empty folder, or one to be made, best on a disk of its own; or block:///dev/sdX, or weft://host:port
+        /// An empty folder, or one to be made, best on a disk of its own; or block:///dev/sdX, or a daemon's address
         #[arg(value_name = "FOLDER|URL")]
         place: String,
-        /// For weft://: the key file that the daemon was started with
+        /// For weft:// and weft+tls://: the key file that the daemon was started with
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
         /// Nodes of one domain fail together, and a file never has two shards in one; by default each node is its own
@@ -59,10 +57,10 @@ pub enum Arguments {
         meta: PathBuf,
         /// Name of the node
         name: String,
-        /// An empty folder, or one to be made; or block:///dev/sdX, or weft://host:port
+        /// An empty folder, or one to be made; or block:///dev/sdX, or a daemon's address
         #[arg(value_name = "FOLDER|URL")]
         place: String,
-        /// For weft://: the key file that the daemon was started with
+        /// For weft:// and weft+tls://: the key file that the daemon was started with
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
@@ -75,17 +73,7 @@ pub enum Arguments {
         name: String,
     },
     /// Serve a folder, a device or an image file of this machine as a node for others, until a signal ends it
-    Serve {
-        /// An existing folder, or block:///dev/sdX
-        #[arg(value_name = "FOLDER|URL")]
-        place: String,
-        /// Where to listen; port 0 takes any free one
-        #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT)))]
-        listen: SocketAddr,
-        /// What users must know, in a file that is made if it is not there; needed wherever others can reach it
-        #[arg(long, value_name = "FILE")]
-        key: Option<PathBuf>,
-    },
+    Serve(serve::Arguments),
 }
 
 /// One line of the list.
@@ -114,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::List { meta, json } => list(meta, *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
         Arguments::Remove { meta, name } => remove(meta, name),
-        Arguments::Serve { place, listen, key } => serve::serve(place, *listen, key.as_deref()),
+        Arguments::Serve(arguments) => serve::serve(arguments),
     }
 }
 

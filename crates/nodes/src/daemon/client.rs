@@ -1,7 +1,9 @@
 //! A node that another process serves.
 
+use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::server::{already_a_node, now_ms};
+use super::tls;
 use super::wire::{
     CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX,
     SpaceBody, StatBody, kind_of, range_header,
@@ -15,6 +17,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, RANGE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -22,6 +25,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use weft_format::ShardKey;
@@ -42,12 +46,14 @@ const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// A daemon's node.
 pub struct DaemonNode {
-    address: String,
+    url: DaemonUrl,
     name: String,
     identity: NodeIdentity,
     key: Option<Key>,
-    client: Client<HttpConnector, Parts>,
+    client: Client<HttpsConnector<HttpConnector>, Parts>,
     capability: Capability,
+    /// One line in the log is enough.
+    has_warned: AtomicBool,
 }
 
 /// What to ask.
@@ -75,17 +81,41 @@ impl<'a> Question<'a> {
 }
 
 impl DaemonNode {
-    /// The node `identity` at `address` (host and port). Does no I/O: a daemon that does not answer is `Unavailable` at each
-    /// call.
-    pub fn open(address: &str, name: &str, identity: NodeIdentity, key: Option<Key>) -> Self {
+    /// The node `identity` at `url`. Asks nobody: a daemon that does not answer is `Unavailable` at each call.
+    ///
+    /// # Errors
+    /// `Denied`: the certificates to trust cannot be read.
+    pub fn open(url: &DaemonUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Self, NodeError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_DEADLINE));
+        // TLS is a layer above it, which only passes on what is to be had without.
+        connector.enforce_http(false);
+        let connector = match &url.tls {
+            Some(trust) => {
+                let config = tls::client(trust)
+                    .map_err(|error| NodeError::new(NodeErrorKind::Denied, name, error.to_string()))?;
+                HttpsConnectorBuilder::new()
+                    .with_tls_config(config)
+                    .https_only()
+                    .enable_http1()
+                    .wrap_connector(connector)
+            }
+            None => {
+                let config = tls::nobody();
+                HttpsConnectorBuilder::new()
+                    .with_tls_config(config)
+                    .https_or_http()
+                    .enable_http1()
+                    .wrap_connector(connector)
+            }
+        };
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
-        Self {
-            address: address.to_owned(),
+        Ok(Self {
+            url: url.clone(),
             name: name.to_owned(),
+            has_warned: AtomicBool::new(false),
             identity,
             key,
             client: client.build(connector),
@@ -97,7 +127,7 @@ impl DaemonNode {
                 kib_out_price: 1,
                 kib_in_price: 1,
             },
-        }
+        })
     }
 
     /// Makes the place that the daemon serves into the node `identity`, and opens it.
@@ -106,12 +136,14 @@ impl DaemonNode {
     /// `Unavailable`: nobody answers; `Exists`, `WrongNode`: it is a node already; `Denied`: another key; and whatever making
     /// a node there meets.
     pub async fn create(
-        address: &str,
+        url: &DaemonUrl,
         name: &str,
         identity: NodeIdentity,
         key: Option<Key>,
     ) -> Result<Self, NodeError> {
-        let node = Self::open(address, name, identity, key);
+        let node = Self::open(url, name, identity, key)?;
+        // Whoever creates a node is told.
+        node.has_warned.store(true, Ordering::Relaxed);
         let body = [Bytes::from(identity.encode())];
         node.ask(Question { body: &body, ..Question::new(Method::PUT, "/identity") }).await?;
         Ok(node)
@@ -119,7 +151,7 @@ impl DaemonNode {
 
     /// Host and port.
     pub fn address(&self) -> &str {
-        &self.address
+        &self.url.authority
     }
 
     fn error(&self, kind: NodeErrorKind, detail: impl Into<String>) -> NodeError {
@@ -133,7 +165,8 @@ impl DaemonNode {
         match tokio::time::timeout_at(deadline.into(), self.ask_at_leisure(question, asked_bytes)).await {
             Ok(answered) => answered,
             Err(_) => {
-                let detail = format!("{} does not answer: see whether the daemon and the network are up", self.address);
+                let detail =
+                    format!("{} does not answer: see whether the daemon and the network are up", self.address());
                 Err(self.error(NodeErrorKind::TimedOut, detail))
             }
         }
@@ -143,8 +176,14 @@ impl DaemonNode {
         let (request, nonce) = self.request(&question, body_bytes)?;
         // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
         let response = self.client.request(request).await.map_err(|error| {
+            if let Some(why) = tls::refusal(&error) {
+                if !self.has_warned.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(node = self.name, "{} is not believed: {why}", self.address());
+                }
+                return self.not_a_node(&why);
+            }
             let kind = if error.is_connect() { NodeErrorKind::Unavailable } else { NodeErrorKind::Io };
-            self.error(kind, format!("{} cannot be asked ({}): start its daemon", self.address, reason(&error)))
+            self.error(kind, format!("{} cannot be asked ({}): start its daemon", self.address(), reason(&error)))
         })?;
         let (head, body) = response.into_parts();
         let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
@@ -158,7 +197,8 @@ impl DaemonNode {
     }
 
     fn request(&self, question: &Question<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {
-        let uri = format!("http://{}{}", self.address, question.target);
+        let scheme = if self.url.tls.is_some() { "https" } else { "http" };
+        let uri = format!("{scheme}://{}{}", self.address(), question.target);
         let mut request = Request::builder().method(question.method.clone()).uri(uri);
         if let Some(range) = &question.range {
             request = request.header(RANGE, range);
@@ -184,7 +224,7 @@ impl DaemonNode {
         }
         let body = Parts { parts: question.body.iter().cloned().collect(), left_bytes: body_bytes };
         let request = request.body(body).map_err(|error| {
-            let detail = format!("`{}` is no address ({error}): give host and port", self.address);
+            let detail = format!("`{}` is no address ({error}): give host and port", self.address());
             self.error(NodeErrorKind::Unavailable, detail)
         })?;
         Ok((request, nonce))
@@ -196,7 +236,7 @@ impl DaemonNode {
             let frame = frame.map_err(|error| {
                 self.error(
                     NodeErrorKind::Io,
-                    format!("the answer of {} was cut off ({error}): ask again", self.address),
+                    format!("the answer of {} was cut off ({error}): ask again", self.address()),
                 )
             })?;
             let Ok(part) = frame.into_data() else { continue };
@@ -229,11 +269,10 @@ impl DaemonNode {
         let detail = || serde_json::from_slice::<ErrorBody>(&body).map(|body| body.detail).ok();
         if status == StatusCode::UNAUTHORIZED || status == StatusCode::TOO_MANY_REQUESTS {
             let why = detail().unwrap_or_else(|| "it does not say why".to_owned());
-            let kind =
-                if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Unavailable };
+            let kind = if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Busy };
             // Which node it is comes first: another one has another key.
             self.check_node(question, text(NODE_HEADER))?;
-            return Err(self.error(kind, format!("{} refuses: {why}", self.address)));
+            return Err(self.error(kind, format!("{} refuses: {why}", self.address())));
         }
         self.check_node(question, text(NODE_HEADER))?;
         if let Some(key) = &self.key {
@@ -244,13 +283,13 @@ impl DaemonNode {
             }
         }
         if let Some(kind) = kind_of(error, status) {
-            return Err(self.error(kind, detail().unwrap_or_else(|| format!("{} gives no reason", self.address))));
+            return Err(self.error(kind, detail().unwrap_or_else(|| format!("{} gives no reason", self.address()))));
         }
         if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {
             return Ok(Answer { status, body });
         }
         let why = detail().map_or_else(String::new, |why| format!(": {why}"));
-        Err(self.error(NodeErrorKind::Io, format!("{} answers {status}{why}", self.address)))
+        Err(self.error(NodeErrorKind::Io, format!("{} answers {status}{why}", self.address())))
     }
 
     fn check_node(&self, question: &Question<'_>, node: Option<&str>) -> Result<(), NodeError> {
@@ -260,10 +299,10 @@ impl DaemonNode {
         };
         match node.map(parse) {
             Some(Some(found)) if found == self.identity => Ok(()),
-            Some(Some(found)) if question.of.is_none() => Err(already_a_node(&self.address, found, self.identity)),
+            Some(Some(found)) if question.of.is_none() => Err(already_a_node(self.address(), found, self.identity)),
             Some(Some(found)) => {
                 let detail =
-                    format!("{} is node {} of volume {}, not the one wanted", self.address, found.node, found.volume);
+                    format!("{} is node {} of volume {}, not the one wanted", self.address(), found.node, found.volume);
                 Err(self.error(NodeErrorKind::WrongNode, detail))
             }
             // A place without an owner refuses whatever else than to be claimed.
@@ -273,7 +312,7 @@ impl DaemonNode {
     }
 
     fn not_a_node(&self, why: &str) -> NodeError {
-        let detail = format!("what answers at {} is no node ({why}): see what runs there", self.address);
+        let detail = format!("what answers at {} is no node ({why}): see what runs there", self.address());
         self.error(NodeErrorKind::WrongNode, detail)
     }
 

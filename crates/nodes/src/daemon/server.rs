@@ -2,37 +2,52 @@
 
 use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
 use super::metrics::Metrics;
+use super::outgoing::Outgoing;
+use super::patience::Patient;
+use super::tls::{Certificate, TlsError};
 use super::wire::{
-    COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER,
-    PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
+    BUSY, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER,
+    PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
 };
 use crate::combine::combine_gets;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, NodeIdentity};
+use crate::rate::Rate;
 use crate::url::{self, NodeUrl};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE, RETRY_AFTER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use parking_lot::{Mutex, RwLock};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::collections::HashMap;
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 use weft_format::ShardKey;
 
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
+
+/// Connections of one address at once; more are closed, so that others get some.
+const PEER_CONNECTIONS_MAX: usize = 512;
+
+/// TLS must be agreed on in so long.
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connection on which no whole request head comes for so long is closed. Longer than users keep idle ones.
 const HEAD_DEADLINE: Duration = Duration::from_secs(60);
@@ -42,8 +57,16 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 /// ... and so is one slower than this on the whole.
 const BODY_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
-/// Bytes of bodies held at once, in both directions; requests wait for room before they are read.
+/// Bytes of bodies held at once, in both directions; requests wait for room before they are read, ...
 const HELD_BYTES_MAX: u64 = 512 << 20;
+/// ... this long at most: then the node is busy.
+const HOLD_PATIENCE: Duration = Duration::from_secs(2);
+
+/// With a rate, so much is under way at once; a node with more before it is busy. Less than what users wait.
+const BACKLOG_MAX: Duration = Duration::from_secs(5);
+
+/// When to ask a busy node again.
+const RETRY_AFTER_SECONDS: &str = "1";
 const PERMIT_BYTES: u64 = 4 << 10;
 
 /// How long requests under way may take to end when the daemon is to end.
@@ -59,6 +82,10 @@ pub struct Daemon {
     key: Option<Key>,
     node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
     nonces: Mutex<Nonces>,
+    tls: Option<TlsAcceptor>,
+    rate: Option<Arc<Rate>>,
+    /// Bytes of bodies under way.
+    backlog_bytes: Arc<AtomicU64>,
     held: Arc<Semaphore>,
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
@@ -73,7 +100,7 @@ struct Reply {
     error: &'static str,
     body: Bytes,
     /// What it holds of [`Daemon::held`] until it is sent.
-    held: Option<OwnedSemaphorePermit>,
+    held: Option<Holding>,
 }
 
 impl Reply {
@@ -129,11 +156,29 @@ impl Daemon {
             key,
             node: RwLock::new(node),
             nonces: Mutex::default(),
+            tls: None,
+            rate: None,
+            backlog_bytes: Arc::default(),
             held: Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize)),
             combining: Semaphore::new(1),
             metrics: Metrics::default(),
             _lock: lock,
         })
+    }
+
+    /// The same, speaking TLS only.
+    ///
+    /// # Errors
+    /// The certificate and the key do not belong together.
+    pub fn with_tls(mut self, certificate: &Certificate) -> Result<Self, TlsError> {
+        self.tls = Some(TlsAcceptor::from(certificate.server()?));
+        Ok(self)
+    }
+
+    /// The same, sending and receiving so much at most, all connections together and each its share.
+    pub fn with_bytes_per_second(mut self, bytes_per_second: NonZeroU64) -> Self {
+        self.rate = Some(Arc::new(Rate::new(bytes_per_second)));
+        self
     }
 
     /// Who it is, once it belongs to a volume.
@@ -144,6 +189,7 @@ impl Daemon {
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let (graceful, connections) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+        let peers = Arc::new(Mutex::new(HashMap::new()));
         let mut stop = std::pin::pin!(stop);
         loop {
             let accept = async {
@@ -157,11 +203,14 @@ impl Daemon {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let connection = graceful.watch(Arc::clone(&self).connection(stream, peer));
+                    let Some(guest) = Guest::of(&peers, peer.ip()) else {
+                        tracing::warn!(node = self.name, %peer, "refused: it has {PEER_CONNECTIONS_MAX} connections");
+                        continue;
+                    };
+                    let (daemon, watcher) = (Arc::clone(&self), graceful.watcher());
                     tokio::spawn(async move {
-                        // How a connection ended is its peer's business.
-                        let _ = connection.await;
-                        drop(permit);
+                        daemon.connection(stream, peer, watcher).await;
+                        drop((permit, guest));
                     });
                 }
                 Err(error) => {
@@ -176,26 +225,42 @@ impl Daemon {
         }
     }
 
-    fn connection(
-        self: Arc<Self>,
-        stream: TcpStream,
-        peer: SocketAddr,
-    ) -> http1::Connection<
-        TokioIo<TcpStream>,
-        impl hyper::service::HttpService<Incoming, ResBody = Full<Bytes>, Error = Infallible, Future: Send>,
-    > {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
+        let stream = Patient::new(stream);
+        let Some(acceptor) = self.tls.clone() else { return self.converse(stream, peer, watcher).await };
+        match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.converse(stream, peer, watcher).await,
+            Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
+            Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),
+        }
+    }
+
+    async fn converse<S>(self: Arc<Self>, stream: S, peer: SocketAddr, watcher: Watcher)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let daemon = Arc::clone(&self);
         let service = service_fn(move |request| {
-            let daemon = Arc::clone(&self);
+            let daemon = Arc::clone(&daemon);
             async move { Ok::<_, Infallible>(daemon.answer(request, peer).await) }
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
-        server.serve_connection(TokioIo::new(stream), service)
+        if let Err(error) = watcher.watch(server.serve_connection(TokioIo::new(stream), service)).await {
+            // Peers may go as they like; what is no HTTP, or was not taken or sent in time, may be an attack.
+            let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+            let is_late =
+                error.is_timeout() || source.is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut);
+            match is_late || error.is_parse() {
+                true => tracing::warn!(node = self.name, %peer, "a connection was ended: {error}"),
+                false => tracing::debug!(node = self.name, %peer, "a connection was ended: {error}"),
+            }
+        }
     }
 
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Outgoing> {
         let began = Instant::now();
         let proof = proof_of(request.headers());
         let (name, reply) = self.reply(request, proof, peer).await;
@@ -296,9 +361,9 @@ impl Daemon {
         if range.is_empty() {
             return Ok(Reply { status: StatusCode::RANGE_NOT_SATISFIABLE, ..Reply::ok("") });
         }
-        let held = self.hold(range.end - range.start).await;
+        let held = self.hold(range.end - range.start).await?;
         let body = node.get(key, range).await?;
-        Ok(Reply { status: StatusCode::PARTIAL_CONTENT, held, ..Reply::ok(body) })
+        Ok(Reply { status: StatusCode::PARTIAL_CONTENT, held: Some(held), ..Reply::ok(body) })
     }
 
     async fn combine(&self, node: &dyn Node, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
@@ -308,18 +373,29 @@ impl Daemon {
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
         let volume = node.identity().await?.volume;
         // As they are read, without their checks, and what is computed.
-        let held = self.hold(2 * cost.read_bytes + cost.sent_bytes).await;
+        let held = self.hold(2 * cost.read_bytes + cost.sent_bytes).await?;
         let _turn = self.combining.acquire().await;
         let body = combine_gets(node, &self.name, volume, key, &combination).await?;
         self.metrics.combined(cost.read_bytes);
-        Ok(Reply { held, ..Reply::ok(body) })
+        Ok(Reply { held: Some(held), ..Reply::ok(body) })
     }
 
-    /// Waits until so many bytes may be held.
-    async fn hold(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+    /// Waits until so many bytes may be held; not for long.
+    async fn hold(&self, bytes: u64) -> Result<Holding, Reply> {
+        let busy = |why: &str| Reply::from(NodeError::new(NodeErrorKind::Busy, &self.name, why));
+        let before = self.backlog_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let backlog = Backlog { bytes, of: Arc::clone(&self.backlog_bytes) };
+        // Something is always let through.
+        if before > 0 && self.rate.as_ref().is_some_and(|rate| rate.time_for(before + bytes) > BACKLOG_MAX) {
+            return Err(busy("more is under way than its limit of bytes a second lets through soon: ask later"));
+        }
         let permits = bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
-        // It is never closed.
-        Arc::clone(&self.held).acquire_many_owned(permits as u32).await.ok()
+        let acquired = Arc::clone(&self.held).acquire_many_owned(permits as u32);
+        match tokio::time::timeout(HOLD_PATIENCE, acquired).await {
+            // It is never closed.
+            Ok(permit) => Ok(Holding { _permit: permit.ok(), _backlog: backlog }),
+            Err(_) => Err(busy("it has no room for more bodies now: ask later")),
+        }
     }
 
     /// The whole body, if it is as announced.
@@ -328,12 +404,12 @@ impl Daemon {
         announced: Announced,
         mut body: Incoming,
         bytes_max: u64,
-    ) -> Result<(Vec<Bytes>, Option<OwnedSemaphorePermit>), Reply> {
+    ) -> Result<(Vec<Bytes>, Holding), Reply> {
         if announced.bytes > bytes_max {
             let detail = format!("a body of {} bytes is more than {bytes_max}", announced.bytes);
             return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
         }
-        let held = self.hold(announced.bytes).await;
+        let held = self.hold(announced.bytes).await?;
         let deadline =
             Instant::now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
         let (mut parts, mut bytes, mut digest) = (Vec::new(), 0, blake3::Hasher::new());
@@ -348,6 +424,9 @@ impl Daemon {
             if let Ok(part) = frame.into_data() {
                 bytes += part.len() as u64;
                 digest.update(&part);
+                if let Some(rate) = &self.rate {
+                    rate.pay(part.len()).await;
+                }
                 parts.push(part);
             }
         }
@@ -370,13 +449,16 @@ impl Daemon {
         Ok(Reply::ok(""))
     }
 
-    fn respond(&self, reply: Reply, proof: Option<Proof>) -> Response<Full<Bytes>> {
+    fn respond(&self, reply: Reply, proof: Option<Proof>) -> Response<Outgoing> {
         let mut response = Response::builder().status(reply.status);
         if let Some(identity) = self.identity() {
             response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
         }
         if !reply.error.is_empty() {
             response = response.header(ERROR_HEADER, reply.error);
+        }
+        if reply.error == BUSY {
+            response = response.header(RETRY_AFTER, RETRY_AFTER_SECONDS);
         }
         if let (Some(key), Some(proof)) = (&self.key, proof) {
             let answered =
@@ -388,14 +470,63 @@ impl Daemon {
             Some(held) => Bytes::from_owner(Held { bytes: reply.body, _held: held }),
             None => reply.body,
         };
-        response.body(Full::new(body)).expect("statuses and headers made here are valid")
+        response.body(Outgoing::new(body, self.rate.clone())).expect("statuses and headers made here are valid")
+    }
+}
+
+/// Room for a body, until it is dropped.
+struct Holding {
+    _permit: Option<OwnedSemaphorePermit>,
+    _backlog: Backlog,
+}
+
+/// Bytes under way, until it is dropped.
+struct Backlog {
+    bytes: u64,
+    of: Arc<AtomicU64>,
+}
+
+impl Drop for Backlog {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// One of an address's connections, until it is dropped.
+struct Guest {
+    address: IpAddr,
+    of: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Guest {
+    /// `None`: the address has enough.
+    fn of(peers: &Arc<Mutex<HashMap<IpAddr, usize>>>, address: IpAddr) -> Option<Self> {
+        let mut counts = peers.lock();
+        let count = counts.entry(address).or_default();
+        if *count == PEER_CONNECTIONS_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Self { address, of: Arc::clone(peers) })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let mut counts = self.of.lock();
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
     }
 }
 
 /// Bytes that count as held until they are dropped.
 struct Held {
     bytes: Bytes,
-    _held: OwnedSemaphorePermit,
+    _held: Holding,
 }
 
 impl AsRef<[u8]> for Held {

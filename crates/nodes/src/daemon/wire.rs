@@ -232,6 +232,9 @@ impl CombinationBody {
     }
 }
 
+/// The one kind after which to ask again is said.
+pub(super) const BUSY: &str = "busy";
+
 /// Kinds of errors as they are called on the wire, and with which status they come.
 const KINDS: [(NodeErrorKind, &str, StatusCode); 11] = [
     (NodeErrorKind::NotFound, "not-found", StatusCode::NOT_FOUND),
@@ -242,7 +245,7 @@ const KINDS: [(NodeErrorKind, &str, StatusCode); 11] = [
     (NodeErrorKind::Denied, "denied", StatusCode::FORBIDDEN),
     (NodeErrorKind::Corrupt, "corrupt", StatusCode::INTERNAL_SERVER_ERROR),
     (NodeErrorKind::TimedOut, "timed-out", StatusCode::GATEWAY_TIMEOUT),
-    (NodeErrorKind::Busy, "busy", StatusCode::SERVICE_UNAVAILABLE),
+    (NodeErrorKind::Busy, BUSY, StatusCode::SERVICE_UNAVAILABLE),
     (NodeErrorKind::Unsupported, "unsupported", StatusCode::NOT_IMPLEMENTED),
     (NodeErrorKind::Io, "io", StatusCode::INTERNAL_SERVER_ERROR),
 ];

@@ -3,15 +3,13 @@
 use crate::combine::Combination;
 use crate::error::NodeError;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::rate::Rate;
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::Mutex;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::Instant;
 use weft_format::ShardKey;
 
 /// How much a node is asked at most.
@@ -30,39 +28,10 @@ pub struct LimitNode {
     rate: Option<Rate>,
 }
 
-/// What has been moved is paid for with time; who comes next waits until it is.
-struct Rate {
-    bytes_per_second: NonZeroU64,
-    paid_at: Mutex<Instant>,
-    queue: tokio::sync::Mutex<()>,
-}
-
-impl Rate {
-    async fn wait_until_paid(&self) {
-        let _turn = self.queue.lock().await;
-        let paid_at = *self.paid_at.lock();
-        tokio::time::sleep_until(paid_at).await;
-    }
-
-    fn charge(&self, bytes: usize) {
-        let seconds = bytes as f64 / self.bytes_per_second.get() as f64;
-        // A day is longer than any transfer takes and far from the clock's end.
-        let time = Duration::try_from_secs_f64(seconds).map_or(LONGEST_DEBT, |time| time.min(LONGEST_DEBT));
-        let mut paid_at = self.paid_at.lock();
-        *paid_at = (*paid_at).max(Instant::now()) + time;
-    }
-}
-
-const LONGEST_DEBT: Duration = Duration::from_secs(24 * 3600);
-
 impl LimitNode {
     /// `node` within `limits`. Waits by tokio's clock.
     pub fn new(node: Arc<dyn Node>, limits: Limits) -> Self {
-        let rate = limits.bytes_per_second.map(|bytes_per_second| Rate {
-            bytes_per_second,
-            paid_at: Mutex::new(Instant::now()),
-            queue: tokio::sync::Mutex::new(()),
-        });
+        let rate = limits.bytes_per_second.map(Rate::new);
         let calls = Semaphore::new(limits.concurrent_calls.clamp(1, Semaphore::MAX_PERMITS));
         Self { node, calls, rate }
     }

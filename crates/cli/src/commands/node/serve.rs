@@ -1,28 +1,73 @@
 //! `weft node serve PLACE`: our daemon, in the foreground until a signal ends it.
 
-use crate::compose;
+use crate::{care, compose};
 use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use weft_nodes::{Daemon, Key, NodeUrl};
+use weft_nodes::daemon::Trust;
+use weft_nodes::url::DAEMON_PORT;
+use weft_nodes::{Certificate, Daemon, DaemonUrl, Key, NodeUrl};
 
-/// Serves a folder, a device or an image file at `listen`, until SIGTERM or SIGINT.
-pub fn serve(place: &str, listen: SocketAddr, key_file: Option<&Path>) -> Result<()> {
-    let place: NodeUrl = place.parse()?;
-    let key = key_file.map(read_or_make_key).transpose()?;
-    if key.is_none() && !listen.ip().is_loopback() {
-        bail!(
-            "{listen} can be reached by others: give --key FILE (made if it is not there), or listen on 127.0.0.1:{}",
-            listen.port()
-        );
+/// How to serve.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// An existing folder, or block:///dev/sdX
+    #[arg(value_name = "FOLDER|URL")]
+    place: String,
+    /// Where to listen; port 0 takes any free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT)))]
+    listen: SocketAddr,
+    /// What users must know, in a file that is made if it is not there; needed wherever others can reach it
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Speak TLS, with a certificate of its own in FILE.tls beside the key, made if it is not there
+    #[arg(long, requires = "key")]
+    tls: bool,
+    /// Speak TLS, with this certificate and its chain (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert_key", conflicts_with = "tls")]
+    cert: Option<PathBuf>,
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    cert_key: Option<PathBuf>,
+    /// Let those who listen on the network read what travels
+    #[arg(long, conflicts_with_all = ["tls", "cert"])]
+    plain: bool,
+    /// Send and receive at most this many bytes per second, as in 50M
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<u64>,
+}
+
+/// Serves a folder, a device or an image file, until SIGTERM or SIGINT.
+pub fn serve(arguments: &Arguments) -> Result<()> {
+    let place: NodeUrl = arguments.place.parse()?;
+    let listen = arguments.listen;
+    if !listen.ip().is_loopback() {
+        if arguments.key.is_none() {
+            bail!(
+                "{listen} can be reached by others: give --key FILE (made if it is not there), or listen on 127.0.0.1:{}",
+                listen.port()
+            );
+        }
+        if !(arguments.tls || arguments.cert.is_some() || arguments.plain) {
+            bail!("{listen} can be reached by others, who could read what travels: give --tls, or --plain if they may");
+        }
     }
-    let daemon = Daemon::open(place.clone(), key)?;
+    let key = arguments.key.as_deref().map(read_or_make_key).transpose()?;
+    let certificate = certificate(arguments)?;
+    let mut daemon = Daemon::open(place.clone(), key)?;
+    if let Some(certificate) = &certificate {
+        daemon = daemon.with_tls(certificate)?;
+    }
+    if let Some(bytes_per_second) = arguments.bwlimit.and_then(NonZeroU64::new) {
+        daemon = daemon.with_bytes_per_second(bytes_per_second);
+    }
     compose::runtime()?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
@@ -31,7 +76,12 @@ pub fn serve(place: &str, listen: SocketAddr, key_file: Option<&Path>) -> Result
             Some(identity) => format!("node {} of volume {}", identity.node, identity.volume),
             None => "no node yet: add it with `weft node add META NAME` and this address".to_owned(),
         };
-        println!("Serving {place} at weft://{address} ({what})");
+        let tls = certificate.as_ref().map(|certificate| match arguments.tls {
+            true => Trust::Certificate(certificate.fingerprint()),
+            false => Trust::System,
+        });
+        let url = DaemonUrl { authority: address.to_string(), tls };
+        println!("Serving {place} at {url} ({what})");
         std::io::stdout().flush()?;
         let stop = async {
             tokio::select! {
@@ -45,13 +95,49 @@ pub fn serve(place: &str, listen: SocketAddr, key_file: Option<&Path>) -> Result
     })
 }
 
-/// The key in a file that only its owner may read.
-pub fn read_key(path: &Path) -> Result<Key> {
-    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    let mode = file.metadata()?.mode();
+/// What to prove it with, if it is to speak TLS.
+fn certificate(arguments: &Arguments) -> Result<Option<Certificate>> {
+    let open = |chain: &Path, key: &Path| {
+        refuse_readable_by_others(key)?;
+        Ok(Some(Certificate::open(chain, key)?))
+    };
+    match (&arguments.cert, &arguments.cert_key, &arguments.key) {
+        (Some(chain), Some(key), _) => open(chain, key),
+        (_, _, Some(key)) if arguments.tls => {
+            let mut file = key.clone().into_os_string();
+            file.push(".tls");
+            let file = PathBuf::from(file);
+            make_secret(&file, Certificate::generate()?.as_str())?;
+            open(&file, &file)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A new file that only its owner may read; false if it is there already.
+fn make_secret(path: &Path, text: &str) -> Result<bool> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all())?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be made", path.display())),
+    }
+}
+
+fn refuse_readable_by_others(path: &Path) -> Result<()> {
+    let mode = std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?.mode();
     if mode & 0o077 != 0 {
         bail!("{} can be read by others: chmod 600 {0}", path.display());
     }
+    Ok(())
+}
+
+/// The key in a file that only its owner may read.
+pub fn read_key(path: &Path) -> Result<Key> {
+    refuse_readable_by_others(path)?;
+    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
     // A key has 64 digits and perhaps a line end; whatever is longer is none.
     let mut text = String::new();
     let read = file.take(100).read_to_string(&mut text);
@@ -61,15 +147,8 @@ pub fn read_key(path: &Path) -> Result<Key> {
 }
 
 fn read_or_make_key(path: &Path) -> Result<Key> {
-    let key = Key::new(rand::random());
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            writeln!(file, "{}", key.to_hex())?;
-            file.sync_all()?;
-            tracing::info!(file = %path.display(), "a new key: copy it to where the volume's metadata is");
-            Ok(key)
-        }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => read_key(path),
-        Err(error) => Err(error).with_context(|| format!("{} cannot be made", path.display())),
+    if make_secret(path, &format!("{}\n", Key::new(rand::random()).to_hex()))? {
+        tracing::info!(file = %path.display(), "a new key: copy it to where the volume's metadata is");
     }
+    read_key(path)
 }

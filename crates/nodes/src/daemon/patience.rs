@@ -1,0 +1,96 @@
+//! A connection whose other side must take what it asked for: one that takes nothing, or a drip, is cut off.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// All the waiting for the other side to take an answer comes to this at most, ...
+const WAIT: Duration = Duration::from_secs(30);
+/// ... and its bytes at this rate more.
+const BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+
+/// A stream that does not wait for ever for what it sends to be taken. Only waiting counts, and it counts from the last
+/// request on.
+pub(super) struct Patient<S> {
+    stream: S,
+    /// Since when it waits.
+    waiting: Option<Instant>,
+    waited: Duration,
+    sent_bytes: u64,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl<S> Patient<S> {
+    pub(super) fn new(stream: S) -> Self {
+        let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { stream, waiting: None, waited: Duration::ZERO, sent_bytes: 0, alarm }
+    }
+
+    /// Goes by how a write went.
+    fn judge(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match written {
+            Poll::Pending => {
+                let since = *self.waiting.get_or_insert_with(Instant::now);
+                let allowed = WAIT + Duration::from_secs(self.sent_bytes / BYTES_PER_SECOND_MIN);
+                self.alarm.as_mut().reset(since + allowed.saturating_sub(self.waited));
+                let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
+                self.alarm.as_mut().poll(context).map(|()| Err(late()))
+            }
+            Poll::Ready(result) => {
+                self.waited += self.waiting.take().map_or(Duration::ZERO, |since| since.elapsed());
+                self.sent_bytes += result.as_ref().map_or(0, |count| *count as u64);
+                Poll::Ready(result)
+            }
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if buffer.filled().len() > before {
+            (self.waited, self.sent_bytes) = (Duration::ZERO, 0);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.judge(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.judge(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "patience_tests.rs"]
+mod tests;
