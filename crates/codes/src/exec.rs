@@ -1,6 +1,6 @@
 //! Runs programs over bytes.
 //!
-//! [`Compiled`] lowers a program once: every operation becomes steps of at most six targets that one kernel computes in
+//! [`Compiled`] lowers a program once: every operation becomes steps of at most eight targets that one kernel computes in
 //! one pass over the sources, and equal steps over consecutive symbols become one run (`exec/lower.rs`). [`Executor`]
 //! picks the kernels of this machine once and proves them against the portable ones before first use.
 //!
@@ -18,6 +18,7 @@ use crate::once::OnceLock;
 use crate::program::{Program, ProgramError};
 use alloc::vec;
 use alloc::vec::Vec;
+pub(crate) use arch::MOST_TARGETS;
 use arch::Stores;
 #[cfg(not(feature = "std"))]
 pub(crate) use arch::once;

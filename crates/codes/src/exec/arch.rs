@@ -44,8 +44,8 @@ use alloc::vec::Vec;
 use core::ptr;
 use scratch::{Pool, Scratch};
 
-/// Targets of one step: six accumulators of several vectors are what 32 registers hold.
-pub(super) const MOST_TARGETS: usize = 6;
+/// Targets of one step: eight accumulators of two vectors, with what is added to them, are what 32 registers hold.
+pub(crate) const MOST_TARGETS: usize = 8;
 
 /// Sums of up to so many sources have a kernel each, that keeps all pointers in registers.
 pub(super) const MOST_SUMMANDS: usize = 8;
@@ -65,6 +65,7 @@ enum Form {
 /// Some targets as combinations of some sources, or a run of such.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
+    /// Those that are combined, then the addends.
     sources: Vec<u32>,
     targets: Vec<u32>,
     form: Form,
@@ -75,6 +76,8 @@ pub(super) struct Step {
     affine: Vec<u64>,
     /// Is the first target the plain sum of the sources? Vector kernels then skip its products.
     first_is_sum: bool,
+    /// The last so many sources are added to a target each, in turn: none, or as many as there are targets.
+    addend_count: usize,
     /// How often the step is done, each time with all ids one higher.
     repeat_count: u32,
     /// Does no step read its targets?
@@ -84,19 +87,22 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// `targets = coefficients * sources`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a
-    /// source or another target, and on coefficients of another shape.
-    pub(super) fn new(sources: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
+    /// `targets = coefficients * sources + addends`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a
+    /// source or another target, on coefficients of another shape, and on other than no addends or one per target.
+    pub(super) fn new(sources: &[SymbolId], addends: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
+        assert!(addends.is_empty() || addends.len() == targets.len(), "an addend per target, or none");
         // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
         let columns = (0..sources.len()).rev();
         let by_source: Vec<u8> =
             columns.flat_map(|column| (0..targets.len()).map(move |row| coefficients.at(row, column))).collect();
         let first_is_sum = coefficients.row(0).iter().all(|&coefficient| coefficient == 1);
-        let is_sum = first_is_sum && targets.len() == 1;
+        let is_sum = first_is_sum && targets.len() == 1 && addends.is_empty();
         let by_source = if is_sum { Vec::new() } else { by_source };
-        Step::of(sources.iter().rev(), targets, Form::Combination, by_source, first_is_sum)
+        let all = sources.iter().rev().chain(addends);
+        let step = Step::of(all, targets, Form::Combination, by_source);
+        Step { first_is_sum, addend_count: addends.len(), ..step }
     }
 
     /// `targets = network(sources)`. Panics on a target that is also a source or another target, and on other than as
@@ -108,7 +114,7 @@ impl Step {
         assert_eq!((sources.len(), targets.len()), (points, points), "a network has as many sources as targets");
         assert!(scales.is_empty() || scales.len() == points, "a scale per value, or none");
         let form = Form::Butterflies { is_inverse: *is_inverse, is_scaled: !scales.is_empty() };
-        Step::of(sources.iter(), targets, form, [&factors[..], scales].concat(), false)
+        Step::of(sources.iter(), targets, form, [&factors[..], scales].concat())
     }
 
     fn of<'a>(
@@ -116,7 +122,6 @@ impl Step {
         targets: &[SymbolId],
         form: Form,
         coefficients: Vec<u8>,
-        first_is_sum: bool,
     ) -> Step {
         let id = |&symbol: &SymbolId| u32::try_from(symbol).expect("programs have fewer than 2^32 symbols");
         let step = Step {
@@ -125,7 +130,8 @@ impl Step {
             form,
             affine: coefficients.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
             coefficients,
-            first_is_sum,
+            first_is_sum: false,
+            addend_count: 0,
             repeat_count: 1,
             is_final: false,
             is_internal: false,
@@ -145,7 +151,8 @@ impl Step {
             && follows(&self.sources, &next.sources)
             && self.form == next.form
             && self.coefficients == next.coefficients
-            && self.first_is_sum == next.first_is_sum;
+            && self.first_is_sum == next.first_is_sum
+            && self.addend_count == next.addend_count;
         self.repeat_count += u32::from(is_same);
         if is_same && self.is_sound() {
             return None;
@@ -155,22 +162,29 @@ impl Step {
     }
 
     /// Does no repetition write what this or another one reads or writes? Then it does not matter in what order the
-    /// bytes of a run are computed. A network may write just where it reads.
+    /// bytes of a run are computed. A target may be just a source: kernels read all sources at a place before they write
+    /// there.
     fn is_sound(&self) -> bool {
         let apart = |a: u32, b: u32| a.abs_diff(b) >= self.repeat_count;
-        if self.is_network() && self.sources == self.targets {
-            return (1..self.targets.len())
-                .all(|index| self.targets[..index].iter().all(|&other| apart(self.targets[index], other)));
-        }
         self.targets.iter().enumerate().all(|(index, &target)| {
-            let others = self.sources.iter().chain(&self.targets[..index]);
-            others.into_iter().all(|&other| apart(target, other))
+            self.targets[..index].iter().all(|&other| apart(target, other))
+                && self.sources.iter().all(|&source| source == target || apart(target, source))
         })
+    }
+
+    /// Does it write where it reads?
+    fn is_in_place(&self) -> bool {
+        self.targets.iter().any(|target| self.sources.contains(target))
     }
 
     /// Is it a plain sum, and nothing else?
     fn is_sum(&self) -> bool {
-        self.first_is_sum && self.targets.len() == 1
+        self.first_is_sum && self.targets.len() == 1 && self.addend_count == 0
+    }
+
+    /// How many sources are combined.
+    fn combined_count(&self) -> usize {
+        self.sources.len() - self.addend_count
     }
 
     /// Ids it reads, over all repetitions.
@@ -194,7 +208,7 @@ impl Step {
         }
     }
 
-    /// Is it a network? Its kernel reads all sources at a place before it writes there.
+    /// Is it a network?
     pub(super) fn is_network(&self) -> bool {
         matches!(self.form, Form::Butterflies { .. })
     }
@@ -267,6 +281,9 @@ impl Steps {
             assert!(step.sources.iter().all(|&source| last(source) < symbol_count), "sources are in range");
             let own = |&target: &u32| target as usize >= input_count && last(target) < symbol_count;
             assert!(step.targets.iter().all(own), "targets are in range and no inputs");
+            // Kernels may do the last bytes of others twice.
+            let is_whole = step.is_beyond(input_count + output_count);
+            assert!(is_whole || !step.is_in_place(), "only temporaries are rewritten");
         }
         let mut is_read = vec![false; symbol_count];
         steps.iter().flat_map(Step::reads).for_each(|id| is_read[id] = true);
@@ -315,7 +332,8 @@ fn fence() {
 ///
 /// # Safety
 /// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer is valid for so
-/// many bytes, of targets also for writing, and no target overlaps any other symbol.
+/// many bytes, of targets also for writing. No target overlaps any other symbol, but it may be one of the sources where the
+/// bytes are whole cache lines.
 type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
@@ -329,7 +347,7 @@ struct Kernels {
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
 }
 
-/// Networks have 4 or 8 values.
+/// Networks have 4, 8 or 16 values.
 const NETWORK_SIZES: usize = MOST_POINTS.ilog2() as usize - 1;
 
 /// A set of kernels.

@@ -14,8 +14,8 @@ use crate::matrix::Matrix;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most values of a network: with as many factors and temporaries they fill 32 registers.
-pub(super) const MOST_POINTS: usize = 8;
+/// Most values of a network: with their factors they fill 32 registers.
+pub(super) const MOST_POINTS: usize = 16;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq)]

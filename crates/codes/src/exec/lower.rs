@@ -22,8 +22,9 @@ const LEAST_SLICE_BYTES: usize = 256;
 /// What a step should read and write, some eighty cycles' worth, for its call to cost little beside it.
 const LEAST_STEP_BYTES: usize = 6 * 1024;
 
-/// A network computes about as much for each byte as so many other steps.
-const NETWORK_WORK: usize = 3;
+/// Of programs with networks: to find its pointers and factors costs a network as much as two vectors, so shorter slices
+/// lose (16+16 at 4 KiB: 34 GB/s at 256 bytes, 40 at 512, 35 at 2 KiB), though what wide codes keep then overflows L1.
+const NETWORK_SLICE_BYTES: usize = 512;
 
 /// Lowers a valid program.
 pub(super) fn lower(program: &Program) -> Steps {
@@ -50,14 +51,15 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
     if reused_count == 0 {
         return usize::MAX - (usize::MAX % LEAST_SLICE_BYTES);
     }
+    if steps.iter().any(Step::is_network) {
+        return NETWORK_SLICE_BYTES;
+    }
     let share = |cache_bytes: usize, symbol_count: usize| {
         let even = cache_bytes / symbol_count;
         (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
     };
     let call_count: usize = steps.iter().map(|step| step.call_count(given_count)).sum();
-    let work =
-        |step: &Step| (step.writes().count() + step.reads().count()) * if step.is_network() { NETWORK_WORK } else { 1 };
-    let moved_symbols: usize = steps.iter().map(work).sum();
+    let moved_symbols: usize = steps.iter().map(|step| step.writes().count() + step.reads().count()).sum();
     let in_l1 = share(L1_BYTES, most_between_uses(given_count + place_count, steps));
     if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES, reused_count) }
 }
@@ -108,12 +110,15 @@ fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -
 }
 
 /// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
-/// comes first, where kernels expect it.
+/// comes first, where kernels expect it. Sources that are added to one target each take no products.
 fn lower_op(op: &Op) -> Vec<Step> {
     let coefficients = op.coefficients();
     if let Some(network) = Butterflies::of(&coefficients) {
         return vec![Step::butterflies(op.sources(), op.targets(), &network)];
     }
+    let (addends, combined) = addends(&coefficients).unwrap_or_else(|| (Vec::new(), (0..op.sources().len()).collect()));
+    let sources: Vec<SymbolId> = combined.iter().map(|&column| op.sources()[column]).collect();
+    let coefficients = coefficients.select_columns(&combined);
     let mut rows: Vec<usize> = (0..coefficients.rows()).collect();
     let is_sum = |row: usize| coefficients.row(row).iter().all(|&coefficient| coefficient == 1);
     if let Some(sum) = rows.iter().position(|&row| is_sum(row)) {
@@ -124,19 +129,41 @@ fn lower_op(op: &Op) -> Vec<Step> {
     rows.chunks(rows_per_step)
         .map(|rows| {
             let targets: Vec<SymbolId> = rows.iter().map(|&row| op.targets()[row]).collect();
-            Step::new(op.sources(), &targets, &coefficients.select_rows(rows))
+            let addends: Vec<SymbolId> =
+                rows.iter().filter_map(|&row| addends.get(row)).map(|&column| op.sources()[column]).collect();
+            Step::new(&sources, &addends, &targets, &coefficients.select_rows(rows))
         })
         .collect()
 }
 
+/// For each of several rows a column that has a 1 there and zeros elsewhere, and all other columns, if there are any.
+fn addends(coefficients: &Matrix) -> Option<(Vec<usize>, Vec<usize>)> {
+    let row_count = coefficients.rows();
+    if row_count < 2 || coefficients.columns() <= row_count {
+        return None;
+    }
+    let mut of_row = vec![None; row_count];
+    for column in 0..coefficients.columns() {
+        let mut nonzero = (0..row_count).filter(|&row| coefficients.at(row, column) != 0);
+        if let (Some(row), None) = (nonzero.next(), nonzero.next())
+            && coefficients.at(row, column) == 1
+        {
+            of_row[row] = Some(column);
+        }
+    }
+    let addends: Vec<usize> = of_row.into_iter().collect::<Option<_>>()?;
+    let others = (0..coefficients.columns()).filter(|column| !addends.contains(column)).collect();
+    Some((addends, others))
+}
+
 /// Programs that between them use every kernel, with and without a first row of ones, and every coefficient.
 pub(super) fn probes() -> impl Iterator<Item = Compiled> {
-    // Odd, so that kernels that take sources in pairs have one left; 6 targets see 6 * 43 > 256 coefficients.
-    const MOST_SOURCES: usize = 43;
+    // Odd, so that kernels that take sources in pairs have one left; 8 targets see 8 * 33 > 256 coefficients.
+    const MOST_SOURCES: usize = 33;
     let combinations = (1..=MOST_TARGETS)
         .flat_map(|targets| [(MOST_SOURCES, targets, false), (MOST_SOURCES, targets, true), (2, targets, false)]);
     let sums = (0..=MOST_SUMMANDS).map(|sources| (sources, 1, true));
-    let dense = sums.chain(combinations).map(|(sources, targets, first_is_sum)| {
+    let matrix = |(sources, targets, first_is_sum)| {
         Matrix::from_fn(
             targets,
             sources,
@@ -144,8 +171,12 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
                 if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
             },
         )
+    };
+    let with_addends = (2..=MOST_TARGETS).flat_map(move |targets| {
+        [3, 4].map(|sources| Matrix::identity(targets).beside(&matrix((sources, targets, false))))
     });
-    let networks = [4, 8].into_iter().flat_map(|points| {
+    let dense = sums.chain(combinations).map(matrix).chain(with_addends);
+    let networks = [4, 8, 16].into_iter().flat_map(|points| {
         [(false, false), (false, true), (true, false), (true, true)].into_iter().map(move |(is_inverse, is_scaled)| {
             let factors = (1..points).map(|index| (37 * index) as u8).collect();
             let scales = if is_scaled { (1..=points).map(|index| (29 * index) as u8).collect() } else { Vec::new() };

@@ -40,7 +40,7 @@ impl Places {
 }
 
 /// The same steps with temporaries renumbered by place, and how many places there are. Of symbols, so many are given;
-/// temporaries follow them. A network takes the places of its sources where nothing else reads them.
+/// temporaries follow them. What is computed from temporaries takes their places where nothing else reads them.
 pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>) -> (Vec<Step>, usize) {
     let mut last_use = vec![0; temporary_count];
     for (index, step) in steps.iter().enumerate() {
@@ -60,9 +60,9 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
         ending.sort_unstable();
         ending.dedup();
         let is_internal = read.len() == step.reads().count() && written.len() == step.writes().count();
-        if step.is_network() && is_internal && ending.len() == read.len() {
+        if is_internal && ending.len() == read.len() && written.len() <= read.len() {
             written.iter().zip(&read).for_each(|(&to, &from)| place_of[to] = place_of[from]);
-            ending.clear();
+            ending = read[written.len()..].to_vec();
         } else {
             written.sort_unstable();
             for row in written.chunk_by(|a, b| a + 1 == *b) {

@@ -55,16 +55,16 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (k, m) = data_and_parity(parameters)?;
     check_counts(k, m)?;
     let spec = format!("rs:{k}+{m}");
-    let transform = transform::encode(k, m);
-    let linear = match transform::is_faster(&transform) {
-        true => LinearCode::systematic(spec, k, 1, m, Vec::new(), transform),
-        false => LinearCode::systematic_mds(spec, &normalised_cauchy(k, m)),
+    let planner = Planner::new(k, m);
+    let linear = match planner.transform() {
+        Some(transform) => LinearCode::systematic(spec, k, 1, m, Vec::new(), transform),
+        None => LinearCode::systematic_mds(spec, &normalised_cauchy(k, m)),
     };
     // Of a single data shard, parities may be copies, which the generic engine knows how to use.
     if k == 1 {
         return Ok(Arc::new(linear));
     }
-    Ok(Arc::new(ReedSolomon { planner: Planner::new(k, m), linear }))
+    Ok(Arc::new(ReedSolomon { planner, linear }))
 }
 
 /// A code with at least two data shards.

@@ -40,17 +40,20 @@ fn plans_are_those_of_the_generic_engine() {
     }
 }
 
-/// Wide codes, with losses spread out: what is rebuilt follows from what is read.
+/// Wide codes, with losses spread out or in a row: what is rebuilt follows from what is read.
 #[test]
 fn wide_plans_are_right() {
-    for (k, m) in [(50, 50), (100, 100), (128, 128), (3, 253), (250, 6)] {
+    for (k, m) in
+        [(50, 50), (100, 100), (128, 128), (3, 253), (250, 6), (16, 16), (20, 20), (32, 8), (64, 64), (200, 20)]
+    {
         let code = crate::parse(&format!("rs:{k}+{m}")).expect("a code");
         let whole = Matrix::identity(k).stack(&normalised_cauchy(k, m));
-        for seed in 1..4 {
+        for (seed, count) in [(1, m.min(20)), (2, m), (3, m), (4, m), (5, m / 2)] {
             // Multiples of an odd number, modulo 256, are in no order, and different.
+            let factor = if seed < 4 { 2 * seed + 35 } else { 1 };
             let mut order: Vec<usize> =
-                (0..256).map(|i| (i * (2 * seed + 35) + seed) % 256).filter(|&i| i < k + m).collect();
-            let lost = order.split_off(k + m - m.min(20));
+                (0..256).map(|i| (i * factor + 31 * seed) % 256).filter(|&i| i < k + m).collect();
+            let lost = order.split_off(k + m - count);
             let offer = Offer { combines: false, request_price: 1, symbol_price: 1 };
             let have = Offers((0..k + m).map(|shard| (!lost.contains(&shard)).then_some(offer)).collect());
             let plan = code.plan(&Wanted::Shards(lost.clone()), &have).expect("any m may be lost");

@@ -2,7 +2,7 @@
 
 use crate::stripe::run_on;
 use proptest::prelude::*;
-use weft_codes::{Compiled, Executor, Matrix, Op, Program, RunError, SymbolId, reference};
+use weft_codes::{Compiled, Executor, Matrix, Offer, Offers, Op, Program, RunError, SymbolId, Wanted, reference};
 
 /// Rows that are random, all ones, a single one, or zero: every kind of step.
 fn matrix() -> impl Strategy<Value = Matrix> {
@@ -156,10 +156,32 @@ proptest! {
 fn wide_codes_and_long_symbols() {
     for (spec, symbol_bytes) in [("rs:100+100", 1025), ("rs:3+253", 777), ("rs:255+1", 300), ("rs:8+8", 70_001)] {
         let program = weft_codes::parse(spec).expect(spec).encode().clone();
-        let inputs = symbols(program.input_count, symbol_bytes, 9);
-        let right = reference::run(&program, &inputs);
-        for executor in Executor::all() {
-            assert!(run_on(&executor, &program, &inputs) == right, "{spec} on {}", executor.name());
+        is_run_rightly(spec, &program, symbol_bytes);
+    }
+}
+
+fn is_run_rightly(what: &str, program: &Program, symbol_bytes: usize) {
+    let inputs = symbols(program.input_count, symbol_bytes, 9);
+    let right = reference::run(program, &inputs);
+    for executor in Executor::all() {
+        assert!(run_on(&executor, program, &inputs) == right, "{what} on {}", executor.name());
+    }
+}
+
+/// Rebuilding of many shards, in a row and spread out, by transforms and by the matrix.
+#[test]
+fn wide_codes_decode() {
+    for (spec, symbol_bytes) in [("rs:50+50", 600), ("rs:100+100", 513), ("rs:64+64", 64), ("rs:16+16", 1000)] {
+        let code = weft_codes::parse(spec).expect(spec);
+        let (n, m) = (code.shape().n, code.shape().tolerance);
+        for (first, step) in [(0, 1), (n / 3, 1), (0, 2), (1, 37)] {
+            let mut lost: Vec<usize> = (0..m).map(|index| (first + step * index) % n).collect();
+            lost.sort_unstable();
+            lost.dedup();
+            let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+            let have = Offers((0..n).map(|shard| (!lost.contains(&shard)).then_some(offer)).collect());
+            let plan = code.plan(&Wanted::Shards(lost), &have).expect("no more than it tolerates");
+            is_run_rightly(&format!("{spec}, lost from {first} by {step}"), &plan.program, symbol_bytes);
         }
     }
 }

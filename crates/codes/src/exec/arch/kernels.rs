@@ -144,7 +144,7 @@ unsafe fn combine_all<V: Vector, const TARGETS: usize, const VECTORS: usize, con
             streams &= is_aligned::<V>(*target);
         }
         let prefetches =
-            UNROLLED > ROUND_SOURCES && stores == Stores::Streaming && step.sources.len() >= UNROLLED_SOURCES;
+            UNROLLED > ROUND_SOURCES && stores == Stores::Streaming && step.combined_count() >= UNROLLED_SOURCES;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
             let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED>(step, symbols, at, prefetches);
@@ -187,7 +187,13 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
     // SAFETY: there is a pointer for each source, valid for these vectors, and a coefficient for each source and target.
     unsafe {
         let mut sums = [[V::zero(); VECTORS]; TARGETS];
-        let paired = step.sources.len() & !1;
+        let combined_count = step.combined_count();
+        if step.addend_count > 0 {
+            for (target, sum) in sums.iter_mut().enumerate() {
+                *sum = load::<V, VECTORS>(*symbols.add(combined_count + target), at, false);
+            }
+        }
+        let paired = combined_count & !1;
         let mut source = 0;
         // Written out, so that each load instruction follows one stream: prefetchers tell streams apart by it, and an
         // instruction that goes round several misleads them.
@@ -208,7 +214,7 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
         }
         add_pairs!(0 1 2 3 4 5 6 7);
         let factor = paired * TARGETS;
-        if paired < step.sources.len() {
+        if paired < combined_count {
             let a = load::<V, VECTORS>(*symbols.add(paired), at, prefetches);
             for (target, sum) in sums.iter_mut().enumerate() {
                 for vector in 0..VECTORS {
@@ -434,6 +440,8 @@ macro_rules! entry_points {
                     [combine::<4, { VECTORS[3] }, false>, combine::<4, { VECTORS[3] }, true>],
                     [combine::<5, { VECTORS[4] }, false>, combine::<5, { VECTORS[4] }, true>],
                     [combine::<6, { VECTORS[5] }, false>, combine::<6, { VECTORS[5] }, true>],
+                    [combine::<7, { VECTORS[6] }, false>, combine::<7, { VECTORS[6] }, true>],
+                    [combine::<8, { VECTORS[7] }, false>, combine::<8, { VECTORS[7] }, true>],
                 ],
                 butterflies: [
                     [
@@ -443,6 +451,10 @@ macro_rules! entry_points {
                     [
                         [butterflies::<8, false, false>, butterflies::<8, false, true>],
                         [butterflies::<8, true, false>, butterflies::<8, true, true>],
+                    ],
+                    [
+                        [butterflies::<16, false, false>, butterflies::<16, false, true>],
+                        [butterflies::<16, true, false>, butterflies::<16, true, true>],
                     ],
                 ],
             }

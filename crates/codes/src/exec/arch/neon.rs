@@ -15,7 +15,7 @@ pub(super) const ISA: Isa = Isa {
 };
 
 // Four vectors share the loads of tables; from four targets on the 32 registers hold but two.
-entry_points!(Bytes16, "neon", [4, 4, 4, 2, 2, 2]);
+entry_points!(Bytes16, "neon", [4, 4, 4, 2, 2, 2, 2, 2]);
 
 #[derive(Clone, Copy)]
 struct Bytes16(uint8x16_t);

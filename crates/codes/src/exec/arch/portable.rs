@@ -26,28 +26,38 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
         // SAFETY: the caller's promises are passed on.
         return unsafe { butterflies(step, is_inverse, symbols, bytes) };
     }
-    // SAFETY: there is a pointer for each source, then for each target.
-    let start = |index: usize| unsafe { *symbols.add(index) };
-    for row in 0..step.targets.len() {
-        // SAFETY: a target is valid for writing, and overlaps no source.
-        let target = unsafe { slice::from_raw_parts_mut(start(step.sources.len() + row), bytes) };
-        target.fill(0);
+    // A block of all targets is computed before any is written, because a target may be a source.
+    for at in (0..bytes).step_by(BLOCK_BYTES) {
+        let block_bytes = BLOCK_BYTES.min(bytes - at);
+        // SAFETY: there is a pointer for each source, then for each target, and they have `bytes` bytes.
+        let start = |index: usize| unsafe { (*symbols.add(index)).add(at) };
+        let mut sums = [[0; BLOCK_BYTES]; MOST_TARGETS];
         for column in 0..step.sources.len() {
             // SAFETY: a source is valid for reading.
-            let source = unsafe { slice::from_raw_parts(start(column), bytes) };
-            let coefficient = match step.is_sum() {
-                true => 1,
-                false => step.coefficients[column * step.targets.len() + row],
-            };
-            if coefficient == 1 {
-                target.iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
-            } else {
-                let products = &MUL[coefficient as usize];
-                target.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
+            let source = unsafe { slice::from_raw_parts(start(column).cast_const(), block_bytes) };
+            for (row, sum) in sums.iter_mut().enumerate().take(step.targets.len()) {
+                let coefficient = match column.checked_sub(step.combined_count()) {
+                    Some(addend) => u8::from(addend == row),
+                    None if step.is_sum() => 1,
+                    None => step.coefficients[column * step.targets.len() + row],
+                };
+                if coefficient == 1 {
+                    sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
+                } else {
+                    let products = &MUL[coefficient as usize];
+                    sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
+                }
             }
+        }
+        for (row, sum) in sums.iter().enumerate().take(step.targets.len()) {
+            // SAFETY: a target is valid for writing.
+            unsafe { start(step.sources.len() + row).copy_from_nonoverlapping(sum.as_ptr(), block_bytes) };
         }
     }
 }
+
+/// Bytes of all targets that are computed together.
+const BLOCK_BYTES: usize = 256;
 
 /// # Safety
 /// As [`super::Kernel`] says; the step is a network.

@@ -10,9 +10,9 @@
 //! since Lagrange's formula then gives the parities of the coding matrix. By the same formula any shard `t` follows from
 //! any k others `A`: its coefficient of the shard `a` is `v_t L_A(t) / (v_a (t ^ a) L_A'(a))`.
 
+use super::transform::{Cauchy, Point};
 use crate::code::{Offers, Plan, Price, Read, Wanted};
 use crate::gf;
-use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -34,6 +34,17 @@ impl Planner {
             GROUP - (scale + log_product(shard, &data)) % GROUP
         };
         Planner { k, logarithms: (0..k + m).map(logarithm).collect() }
+    }
+
+    /// The program that encodes by transforms, where these are faster than the matrix.
+    pub(super) fn transform(&self) -> Option<Program> {
+        let (data, parities): (Vec<usize>, Vec<usize>) = (0..self.logarithms.len()).partition(|&shard| shard < self.k);
+        let sums = self.sums(&parities, &data);
+        let bits = sums.fastest_bits()?;
+        let mut program =
+            Program { input_count: data.len(), output_count: parities.len(), temporary_count: 0, ops: Vec::new() };
+        sums.transform(bits, &mut program, &data, &parities);
+        Some(program)
     }
 
     /// The cheapest plan for a question that fits the shape; `None` if there is none. Fewer than k shards determine
@@ -78,26 +89,22 @@ impl Planner {
                 }
             }
         }
+        let mut program = Program { input_count, output_count, temporary_count: 0, ops };
         if !computed.is_empty() {
-            let coefficients = self.coefficients(&computed, read);
-            let from = (0..input_count).collect();
-            ops.push(match to[..] {
-                [to] if coefficients.row(0).iter().all(|&coefficient| coefficient == 1) => Op::Xor { from, to },
-                _ => Op::Dot { from, to, coefficients },
-            });
+            let from: Vec<SymbolId> = (0..input_count).collect();
+            self.sums(&computed, read).append(&mut program, &from, &to);
         }
-        Program { input_count, output_count, temporary_count: 0, ops }
+        program
     }
 
-    /// A row per computed shard, a column per shard read; none is both.
-    fn coefficients(&self, computed: &[usize], read: &[usize]) -> Matrix {
-        let of_read: Vec<usize> = read.iter().map(|&shard| self.logarithms[shard] + log_product(shard, read)).collect();
-        let of_computed: Vec<usize> =
-            computed.iter().map(|&shard| self.logarithms[shard] + log_product(shard, read)).collect();
-        Matrix::from_fn(computed.len(), read.len(), |row, column| {
-            let divisor = of_read[column] + log(computed[row] ^ read[column]);
-            gf::EXP[(of_computed[row] + GROUP - divisor % GROUP) % GROUP]
-        })
+    /// The shards computed as sums over those read, which are k; none is both.
+    pub(super) fn sums(&self, computed: &[usize], read: &[usize]) -> Cauchy {
+        let logarithm = |shard: usize| (self.logarithms[shard] + log_product(shard, read)) % GROUP;
+        let point = |shard: usize, logarithm: usize| Point { element: shard as u8, factor: gf::EXP[logarithm] };
+        Cauchy {
+            sources: read.iter().map(|&shard| point(shard, GROUP - logarithm(shard))).collect(),
+            targets: computed.iter().map(|&shard| point(shard, logarithm(shard))).collect(),
+        }
     }
 }
 

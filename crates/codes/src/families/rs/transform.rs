@@ -1,6 +1,12 @@
-//! Encoding wide stripes in O(n log n): the same parities as by the matrix, by additive Fourier transforms.
+//! Sums over Cauchy matrices in O(n log n): what wide stripes are encoded and decoded by.
 //!
-//! With the elements of GF(2^8) numbered as bytes, `V` the elements below 2^s, and `W(x)` the product of all `x ^ v` with `v`
+//! Parities, and lost shards of any kind, are sums over the shards read (`rs/plan.rs`):
+//!
+//! ```text
+//! target t = r_t * sum of u_s * source s / (t ^ s)      over the sources s
+//! ```
+//!
+//! With the elements of GF(2^8) numbered as bytes, `V` the elements below 2^b, and `W(x)` the product of all `x ^ v` with `v`
 //! in `V`, a polynomial that is linear over GF(2), let `X = x0 ^ V` and `Y = y0 ^ V` be different cosets. By Lagrange's
 //! formula the polynomial `p` of least degree that takes the values `d_x` on `X` is on `Y`
 //!
@@ -8,235 +14,330 @@
 //! p(y) = W(x0 ^ y0) / c * sum of d_x / (y ^ x) over x in X,    c = product of all of V but 0
 //! ```
 //!
-//! because every `W'` is `c` and `W` is constant on cosets. So a Cauchy matrix over two cosets is, but for a constant, an
-//! interpolation and an evaluation. Both are fast in the basis of Lin, Chung and Han ("Novel polynomial basis and its
-//! application to Reed-Solomon erasure codes", 2014): the element number `i` of the basis is the product of the
-//! `W_b(x) / W_b(2^b)` for the bits `b` of `i`. Coefficients from several `X` are added up before one evaluation on `Y`.
+//! because every `W'` is `c` and `W` is constant on cosets. So the sums over `X` are, but for a constant, an interpolation
+//! on `X` and an evaluation on `Y`. Both are networks of butterflies in the basis of Lin, Chung and Han ("Novel polynomial
+//! basis and its application to Reed-Solomon erasure codes", 2014): the element number `i` of the basis is the product of the
+//! `W_b(x) / W_b(2^b)` for the bits `b` of `i`. The coefficients of several `X`, times the constants, are added up before one
+//! evaluation on `Y`. What is in the same coset is summed directly.
 //!
-//! Here cosets have 64 elements, 8, or 1, an interpolation or evaluation goes three levels at a time, as a product
-//! with an 8 x 8 matrix that the executor runs as butterflies, and data and parities meet in the largest cosets that keep
-//! them apart. Points that are no data are zeros, and what is no parity is not computed.
+//! Of n shards, cosets of `L` take about `n log L` products in networks and `(n / 2)^2 / L` where cosets meet, which is least
+//! for `L` of 8 or 16 at n up to 256, as large as a network that fits a machine's registers. Each shard is then read and
+//! written three times. (Smaller networks, one after the other, would meet in larger cosets, with fewer products; but the
+//! shards would be read and written once more, and that costs more than the products.)
 
+use crate::exec::MOST_TARGETS;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Children of a coset.
-const RADIX: usize = 8;
-
-/// Numbers of the children.
-const ALL: [usize; RADIX] = [0, 1, 2, 3, 4, 5, 6, 7];
-
-/// Bits of the numbers of elements within a coset, by the number of levels below it.
-const fn bits(levels: usize) -> usize {
-    3 * levels
+/// A shard's element, and the factor of its column or row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) element: u8,
+    pub(super) factor: u8,
 }
 
-/// The program that computes the parities of `rs:k+m`; needs `k + m <= 256`.
-#[must_use]
-pub fn encode(k: usize, m: usize) -> Program {
-    let program = Program { input_count: k, output_count: m, temporary_count: 0, ops: Vec::new() };
-    let mut builder = Builder { program, zero: None };
-    let scale = Scale { k, main: (k + m - 1) / 64 };
+/// The matrix of `target factor * source factor / (target ^ source)`, a row per target, a column per source; no source is a
+/// target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cauchy {
+    pub(super) sources: Vec<Point>,
+    pub(super) targets: Vec<Point>,
+}
 
-    // Coefficients on cosets of 8 data, then on cosets of 64.
-    let mut on_8: Vec<Vec<SymbolId>> = Vec::new();
-    for (coset, data) in (0..k).collect::<Vec<_>>().chunks(RADIX).enumerate() {
-        let to = builder.temporaries(RADIX);
-        let interpolate = interpolation(0, RADIX * coset);
-        let matrix = Matrix::from_fn(RADIX, RADIX, |row, column| {
-            gf::mul(interpolate.at(row, column), scale.of_datum(RADIX * coset + column))
+/// Nonzero elements, whose logarithms count modulo this.
+const GROUP: usize = 255;
+
+/// Points in the same coset.
+struct Coset {
+    number: usize,
+    /// Which points they are, by element.
+    members: Vec<usize>,
+}
+
+/// Up to so many of a coset's points are summed by products; a network costs more.
+const MOST_SINGLE: usize = 3;
+
+/// A network takes for each of its values as long as so many products, whatever its size: that is how long the loads and
+/// stores take, which hide the butterflies. Measured with GFNI, where a product takes half a cycle for 64 bytes: 16+16 by
+/// the matrix 27 GB/s and by two networks of 16 37, 50+50 9 and 19, 20+20 23 and 25, 32+8 60 and 55. Where products are
+/// slower, transforms lose nothing by it.
+const NETWORK_PRODUCTS: usize = 7;
+
+/// To take one value from a network's temporaries, likewise.
+const PICK_PRODUCTS: usize = 4;
+
+/// Sizes of cosets that are tried; larger networks have no kernel.
+const TRANSFORM_BITS: [usize; 2] = [3, 4];
+
+/// No transform takes less: two networks of 8.
+const LEAST_TRANSFORM_PRODUCTS: usize = 2 * 8 * NETWORK_PRODUCTS;
+
+impl Cauchy {
+    /// Adds to the program what computes `to` from `from`, the fastest way.
+    pub(super) fn append(&self, program: &mut Program, from: &[SymbolId], to: &[SymbolId]) {
+        match self.fastest_bits() {
+            Some(bits) => self.transform(bits, program, from, to),
+            None => program.ops.push(match to[..] {
+                [to] if self.is_sum() => Op::Xor { from: from.to_vec(), to },
+                _ => Op::Dot { from: from.to_vec(), to: to.to_vec(), coefficients: self.matrix() },
+            }),
+        }
+    }
+
+    /// The cosets, of 2 to this power, through which it is computed fastest; `None` where that is by all products.
+    pub(super) fn fastest_bits(&self) -> Option<usize> {
+        let products = self.sources.len() * self.targets.len();
+        if products <= LEAST_TRANSFORM_PRODUCTS {
+            return None;
+        }
+        let costs = TRANSFORM_BITS.map(|bits| (self.cost_products(bits), bits));
+        costs.into_iter().min().filter(|(cost, _)| *cost < products).map(|(_, bits)| bits)
+    }
+
+    /// About how many products take as long as [`Cauchy::transform`].
+    fn cost_products(&self, bits: usize) -> usize {
+        let size = 1 << bits;
+        let (sources, targets) = (count(&self.sources, bits), count(&self.targets, bits));
+        let of_points = |count: usize| if count <= MOST_SINGLE { count * size } else { NETWORK_PRODUCTS * size };
+        let is_met =
+            |counts: &[usize], own: usize| counts.iter().enumerate().any(|(at, &count)| at != own && count > 0);
+        let (mut met_sources, mut met_targets, mut cost) = (0, 0, 0);
+        for coset in 0..sources.len() {
+            let (source_count, target_count) = (sources[coset], targets[coset]);
+            if source_count > 0 && is_met(&targets, coset) {
+                met_sources += 1;
+                cost += of_points(source_count);
+            }
+            if target_count > 0 && is_met(&sources, coset) {
+                met_targets += 1;
+                cost += of_points(target_count);
+                // They are picked from the network's.
+                cost += if target_count < size { PICK_PRODUCTS * target_count } else { 0 };
+            }
+            cost += source_count * target_count;
+        }
+        cost + size * met_sources * met_targets
+    }
+
+    /// Is it a row of ones?
+    fn is_sum(&self) -> bool {
+        self.targets.len() == 1 && (0..self.sources.len()).all(|column| self.at(0, column) == 1)
+    }
+
+    /// All elements.
+    pub(super) fn matrix(&self) -> Matrix {
+        Matrix::from_fn(self.targets.len(), self.sources.len(), |row, column| self.at(row, column))
+    }
+
+    fn at(&self, row: usize, column: usize) -> u8 {
+        let (target, source) = (self.targets[row], self.sources[column]);
+        // Neither factors nor differences of elements are zero, so all have logarithms.
+        let log = |element: u8| usize::from(gf::LOG[usize::from(element)]);
+        let divisor = log(target.element ^ source.element);
+        gf::power_of_two(log(target.factor) + log(source.factor) + GROUP - divisor)
+    }
+
+    /// Adds to the program what computes `to` from `from` through cosets of 2^`bits`.
+    pub(super) fn transform(&self, bits: usize, program: &mut Program, from: &[SymbolId], to: &[SymbolId]) {
+        let mut builder = Builder { program, zero: None };
+        let (sources, targets) = (cosets(&self.sources, bits), cosets(&self.targets, bits));
+        // Meetings there are plain sums, because what the sources are multiplied by anyway says so.
+        let is_apart = |target: &&Coset| sources.iter().all(|source| source.number != target.number);
+        let main = targets.iter().find(is_apart).or(targets.first()).map_or(0, |target| target.number);
+        let scale = |source: usize| if source == main { 1 } else { meeting(bits, source, main) };
+
+        let met: Vec<&Coset> = targets.iter().filter(|y| sources.iter().any(|x| x.number != y.number)).collect();
+        let meeting_sources: Vec<&Coset> =
+            sources.iter().filter(|x| met.iter().any(|y| x.number != y.number)).collect();
+        let coefficients: Vec<Vec<SymbolId>> = meeting_sources
+            .iter()
+            .map(|coset| self.interpolate(bits, coset, scale(coset.number), &mut builder, from))
+            .collect();
+        let meetings = Matrix::from_fn(met.len(), meeting_sources.len(), |row, column| {
+            let (x, y) = (meeting_sources[column].number, met[row].number);
+            if x == y { 0 } else { gf::divide(meeting(bits, x, y), scale(x)).unwrap_or(0) }
         });
-        builder.multiply(&matrix, &ALL, data, &to);
-        on_8.push(to);
-    }
-    let parity_64s: Vec<usize> = (k / 64..=(k + m - 1) / 64).collect();
-    let data_64s: Vec<usize> = (0..k.div_ceil(64)).collect();
-    let on_64: Vec<Vec<SymbolId>> = data_64s
-        .iter()
-        .map(|&x| {
-            if !parity_64s.iter().any(|&y| x != y) {
-                return Vec::new();
-            }
-            let to = builder.temporaries(RADIX * RADIX);
-            let children = &on_8[RADIX * x..on_8.len().min(RADIX * (x + 1))];
-            let matrix = interpolation(1, 64 * x);
-            for low in 0..RADIX {
-                let from: Vec<SymbolId> = children.iter().map(|child| child[low]).collect();
-                let to: Vec<SymbolId> = (0..RADIX).map(|high| to[RADIX * high + low]).collect();
-                builder.multiply(&matrix, &ALL, &from, &to);
-            }
-            to
-        })
-        .collect();
-
-    // Where they meet in cosets of 64, and down to cosets of 8 parities.
-    let mut at_8: Vec<Option<Vec<SymbolId>>> = vec![None; 256 / RADIX];
-    let met: Vec<(usize, Vec<usize>)> = parity_64s
-        .iter()
-        .map(|&y| (y, data_64s.iter().copied().filter(|&x| x != y).collect::<Vec<_>>()))
-        .filter(|(_, met)| !met.is_empty())
-        .collect();
-    let at_64 = builder.meet(&met, &on_64, |x, y| scale.of_meeting(2, x, y));
-    for (&(y, _), coefficients) in met.iter().zip(&at_64) {
-        let cosets: Vec<usize> = (k.max(64 * y) / RADIX..(k + m).min(64 * (y + 1)).div_ceil(RADIX)).collect();
-        let rows: Vec<usize> = cosets.iter().map(|coset| coset % RADIX).collect();
-        let to: Vec<Vec<SymbolId>> = cosets.iter().map(|_| builder.temporaries(RADIX)).collect();
-        let matrix = evaluation(1, 64 * y);
-        for low in 0..RADIX {
-            let from: Vec<SymbolId> = (0..RADIX).map(|high| coefficients[RADIX * high + low]).collect();
-            let to: Vec<SymbolId> = to.iter().map(|to| to[low]).collect();
-            builder.multiply(&matrix, &rows, &from, &to);
-        }
-        for (coset, to) in cosets.into_iter().zip(to) {
-            at_8[coset] = Some(to);
+        let mut sums = builder.meet(&meetings, &coefficients).into_iter();
+        for target in &targets {
+            let own = sources.iter().find(|source| source.number == target.number);
+            let own = own.map_or(&[][..], |coset| &coset.members);
+            let is_met = met.iter().any(|met| met.number == target.number);
+            let sums = if is_met { sums.next().unwrap_or_default() } else { Vec::new() };
+            self.evaluate(bits, target, &sums, own, &mut builder, (from, to));
         }
     }
 
-    // Where they meet in cosets of 8 within the one of 64 that both are in.
-    let shared_64 = k / 64;
-    let parity_8s = k / RADIX..(k + m).min(64 * (shared_64 + 1)).div_ceil(RADIX);
-    let data_8s = RADIX * shared_64..on_8.len();
-    let sources: Vec<Vec<SymbolId>> =
-        on_8.iter().cloned().chain(at_8.iter().map(|at| at.clone().unwrap_or_default())).collect();
-    let met: Vec<(usize, Vec<usize>)> = parity_8s
-        .map(|y| {
-            let from_above = at_8[y].is_some().then_some(on_8.len() + y);
-            (y, data_8s.clone().filter(|&x| x != y).chain(from_above).collect::<Vec<_>>())
-        })
-        .filter(|(_, met)| !met.is_empty())
-        .collect();
-    let met_at_8 = builder.meet(&met, &sources, |x, y| if x < on_8.len() { scale.of_meeting(1, x, y) } else { 1 });
-    for (&(y, _), coefficients) in met.iter().zip(met_at_8) {
-        at_8[y] = Some(coefficients);
+    /// The coefficients of the polynomial that takes the sources' values, times their factors and `scale`, on the coset.
+    fn interpolate(
+        &self,
+        bits: usize,
+        coset: &Coset,
+        scale: u8,
+        builder: &mut Builder<'_>,
+        from: &[SymbolId],
+    ) -> Vec<SymbolId> {
+        let size = 1 << bits;
+        let mut place = vec![None; size];
+        coset.members.iter().for_each(|&member| place[usize::from(self.sources[member].element) % size] = Some(member));
+        let is_dense = coset.members.len() <= MOST_SINGLE;
+        let zero = (!is_dense && coset.members.len() < size).then(|| builder.zero());
+        let columns: Vec<usize> = (0..size).filter(|&column| !is_dense || place[column].is_some()).collect();
+        let factor = |column: usize| place[column].map_or(scale, |member| gf::mul(self.sources[member].factor, scale));
+        let symbols: Vec<SymbolId> =
+            columns.iter().filter_map(|&column| place[column].map(|member| from[member]).or(zero)).collect();
+        let interpolation = interpolation(bits, coset.number << bits);
+        let matrix = Matrix::from_fn(size, columns.len(), |row, i| {
+            gf::mul(interpolation.at(row, columns[i]), factor(columns[i]))
+        });
+        let to = builder.temporaries(size);
+        builder.combine(matrix, &symbols, &to);
+        to
     }
 
-    // The parities; where there are data in the same coset of 8, each with each.
-    for (coset, at) in at_8.iter().enumerate().take((k + m).div_ceil(RADIX)).skip(k / RADIX) {
-        let parities: Vec<usize> = (k.max(RADIX * coset)..(k + m).min(RADIX * (coset + 1))).collect();
-        let data: Vec<usize> = (RADIX * coset..k).collect();
-        let rows: Vec<usize> = parities.iter().map(|parity| parity % RADIX).collect();
-        let direct = || {
-            Matrix::from_fn(rows.len(), data.len(), |row, column| {
-                super::coefficient(k, parities[row] - k, data[column])
-            })
-        };
-        let evaluate = evaluation(0, RADIX * coset);
-        match at {
-            Some(coefficients) if data.is_empty() => builder.multiply(&evaluate, &rows, coefficients, &parities),
-            Some(coefficients) => {
-                let matrix = evaluate.select_rows(&rows).beside(&direct());
-                builder.combine(matrix, &[coefficients, &data[..]].concat(), &parities);
-            }
-            None => builder.combine(direct(), &data, &parities),
+    /// The targets in a coset: the polynomial with these coefficients, unless there are none, and the sources in the same
+    /// coset.
+    fn evaluate(
+        &self,
+        bits: usize,
+        coset: &Coset,
+        coefficients: &[SymbolId],
+        own: &[usize],
+        builder: &mut Builder<'_>,
+        (from, to): (&[SymbolId], &[SymbolId]),
+    ) {
+        let size = 1 << bits;
+        let members = &coset.members;
+        let places: Vec<usize> =
+            members.iter().map(|&member| usize::from(self.targets[member].element) % size).collect();
+        let symbols: Vec<SymbolId> = members.iter().map(|&member| to[member]).collect();
+        let direct = Matrix::from_fn(members.len(), own.len(), |row, column| self.at(members[row], own[column]));
+        let of_own: Vec<SymbolId> = own.iter().map(|&source| from[source]).collect();
+        if coefficients.is_empty() {
+            return builder.combine(direct, &of_own, &symbols);
         }
-    }
-    builder.program
-}
-
-/// Is the program faster than the matrix, on machines where a product of a vector is one instruction? Temporaries cost
-/// beside products: with three quarters of them 32+8 lost a fifth, with five eighths 16+16 won a tenth.
-pub(super) fn is_faster(program: &Program) -> bool {
-    3 * cost_products(program) < 2 * program.input_count * program.output_count
-}
-
-/// About how many products cost as much as the program.
-fn cost_products(program: &Program) -> usize {
-    // Butterflies: 12 products, and twice as many sums.
-    const NETWORK_PRODUCTS: usize = 24;
-    let of_op = |op: &Op| match (op.targets().len(), op.sources().len()) {
-        (RADIX, RADIX) => NETWORK_PRODUCTS,
-        (targets, sources) => targets * sources + sources + targets,
-    };
-    program.ops.iter().map(of_op).sum()
-}
-
-/// By what data are multiplied beforehand, which all later constants take into account.
-struct Scale {
-    k: usize,
-    /// The coset of 64 that most parities are in: with those there, meetings are plain sums.
-    main: usize,
-}
-
-impl Scale {
-    /// The column's own factor times that of its coset of 64.
-    fn of_datum(&self, datum: usize) -> u8 {
-        gf::mul((self.k ^ datum) as u8, self.of_coset(datum / 64))
-    }
-
-    fn of_coset(&self, x: usize) -> u8 {
-        if x == self.main { 1 } else { cauchy_constant(2, x, self.main) }
-    }
-
-    /// The constant between the cosets of these numbers, so many levels up.
-    fn of_meeting(&self, levels: usize, x: usize, y: usize) -> u8 {
-        let coset_64 = if levels == 2 { x } else { x / RADIX };
-        gf::divide(cauchy_constant(levels, x, y), self.of_coset(coset_64)).unwrap_or(0)
+        let mut factors = vec![1; size];
+        places.iter().zip(members).for_each(|(&place, &member)| factors[place] = self.targets[member].factor);
+        let evaluation = evaluation(bits, coset.number << bits);
+        let evaluation = Matrix::from_fn(size, size, |row, column| gf::mul(evaluation.at(row, column), factors[row]));
+        if members.len() <= MOST_SINGLE {
+            let matrix = evaluation.select_rows(&places).beside(&direct);
+            return builder.combine(matrix, &[coefficients, &of_own].concat(), &symbols);
+        }
+        if places.iter().copied().eq(0..size) {
+            return builder.combine(evaluation, coefficients, &symbols);
+        }
+        let all = builder.temporaries(size);
+        builder.combine(evaluation, coefficients, &all);
+        let evaluated: Vec<SymbolId> = places.iter().map(|&place| all[place]).collect();
+        if own.is_empty() {
+            let copies = evaluated.into_iter().zip(symbols).map(|(from, to)| Op::Copy { from, to });
+            return builder.program.ops.extend(copies);
+        }
+        let matrix = Matrix::identity(members.len()).beside(&direct);
+        builder.combine(matrix, &[evaluated, of_own].concat(), &symbols);
     }
 }
 
-/// `c / W(x0 ^ y0)` for the cosets of these numbers, so many levels up.
-fn cauchy_constant(levels: usize, x: usize, y: usize) -> u8 {
-    let nonzero = (1..1usize << bits(levels)).fold(1, |product, v| gf::mul(product, v as u8));
-    gf::divide(nonzero, subspace(bits(levels), ((x ^ y) << bits(levels)) as u8)).unwrap_or(0)
+/// The cosets of 2^`bits` that have any of the points.
+fn cosets(points: &[Point], bits: usize) -> Vec<Coset> {
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    order.sort_by_key(|&point| points[point].element);
+    let number = |point: usize| usize::from(points[point].element) >> bits;
+    let same = order.chunk_by(|&a, &b| number(a) == number(b));
+    same.map(|members| Coset { number: number(members[0]), members: members.to_vec() }).collect()
 }
 
-/// `W(x)`: the product of all `x ^ v` with `v` of so many bits.
-fn subspace(bits: usize, x: u8) -> u8 {
-    (0..1usize << bits).fold(1, |product, v| gf::mul(product, x ^ v as u8))
+/// How many of the points each coset of 2^`bits` has, of at least 8.
+fn count(points: &[Point], bits: usize) -> [usize; 32] {
+    let mut counts = [0; 32];
+    points.iter().for_each(|point| counts[usize::from(point.element) >> bits] += 1);
+    counts
 }
 
-/// From coefficients on a coset, whose first element is `base`, to those on its children, which are so many levels up: a
-/// row per child, a column per `high` in the coefficient's number `high * size of a child + low`; the same for every `low`.
-fn evaluation(levels: usize, base: usize) -> Matrix {
-    let bits = bits(levels);
-    let basis = |bit: usize, x: usize| {
-        gf::divide(subspace(bits + bit, x as u8), subspace(bits + bit, (1 << (bits + bit)) as u8)).unwrap_or(0)
-    };
-    Matrix::from_fn(RADIX, RADIX, |child, high| {
-        let set = (0..3).filter(|bit| high >> bit & 1 == 1);
-        set.fold(1, |product, bit| gf::mul(product, basis(bit, base ^ child << bits)))
-    })
+/// `c / W(x0 ^ y0)` for the cosets of these numbers, which differ.
+fn meeting(bits: usize, x: usize, y: usize) -> u8 {
+    let nonzero = (0..bits).fold(1, |product, bit| gf::mul(product, SUBSPACES[bit][1 << bit]));
+    gf::divide(nonzero, SUBSPACES[bits][(x ^ y) << bits]).unwrap_or(0)
+}
+
+/// `SUBSPACES[b][x]` is `W_b(x)`, the product of all `x ^ v` with `v` below 2^b.
+static SUBSPACES: [[u8; 256]; 8] = subspaces();
+
+const fn subspaces() -> [[u8; 256]; 8] {
+    let mut of = [[0; 256]; 8];
+    let mut x = 0;
+    while x < 256 {
+        of[0][x] = x as u8;
+        x += 1;
+    }
+    let mut bit = 1;
+    while bit < 8 {
+        let mut x = 0;
+        while x < 256 {
+            of[bit][x] = gf::mul(of[bit - 1][x], of[bit - 1][x ^ 1 << (bit - 1)]);
+            x += 1;
+        }
+        bit += 1;
+    }
+    of
+}
+
+/// The factor of the butterflies of a block: `W_b` of its first element over that of 2^b, where its halves have 2^b.
+fn factor(bit: usize, first: usize) -> u8 {
+    gf::divide(SUBSPACES[bit][first], SUBSPACES[bit][1 << bit]).unwrap_or(0)
+}
+
+/// Values on the coset of 2^`bits` with this first element, from coefficients: a row per element, a column per element of
+/// the basis.
+fn evaluation(bits: usize, first: usize) -> Matrix {
+    let mut matrix = Matrix::identity(1 << bits);
+    for bit in (0..bits).rev() {
+        each_butterfly(bits, bit, first, |a, b, factor| {
+            let of_b = matrix.row(b).to_vec();
+            gf::add_multiple(matrix.row_mut(a), &of_b, factor);
+            let of_a = matrix.row(a).to_vec();
+            gf::add_multiple(matrix.row_mut(b), &of_a, 1);
+        });
+    }
+    matrix
 }
 
 /// The inverse of [`evaluation`].
-fn interpolation(levels: usize, base: usize) -> Matrix {
-    evaluation(levels, base).inverse().expect("a polynomial follows from its values at as many points")
+fn interpolation(bits: usize, first: usize) -> Matrix {
+    let mut matrix = Matrix::identity(1 << bits);
+    for bit in 0..bits {
+        each_butterfly(bits, bit, first, |a, b, factor| {
+            let of_a = matrix.row(a).to_vec();
+            gf::add_multiple(matrix.row_mut(b), &of_a, 1);
+            let of_b = matrix.row(b).to_vec();
+            gf::add_multiple(matrix.row_mut(a), &of_b, factor);
+        });
+    }
+    matrix
 }
 
-/// With fewer products, the few rows or columns are cheaper than a network with zeros and rows to spare.
-const LEAST_PRODUCTS: usize = 30;
+/// All pairs of places that differ in this bit, and the factor of their block.
+fn each_butterfly(bits: usize, bit: usize, first: usize, mut butterfly: impl FnMut(usize, usize, u8)) {
+    for a in (0..1usize << bits).filter(|a| a >> bit & 1 == 0) {
+        let block = a >> bit << bit;
+        butterfly(a, a | 1 << bit, factor(bit, first ^ block));
+    }
+}
 
-struct Builder {
-    program: Program,
+struct Builder<'a> {
+    program: &'a mut Program,
     /// See [`Builder::zero`].
     zero: Option<SymbolId>,
 }
 
-impl Builder {
+impl Builder<'_> {
     fn temporaries(&mut self, count: usize) -> Vec<SymbolId> {
         let first = self.program.symbol_count();
         self.program.temporary_count += count;
         (first..first + count).collect()
-    }
-
-    /// `to` = these rows of `matrix`, which is square, times `from` and zeros.
-    fn multiply(&mut self, matrix: &Matrix, rows: &[usize], from: &[SymbolId], to: &[SymbolId]) {
-        if rows.len() * from.len() < LEAST_PRODUCTS {
-            let columns: Vec<usize> = (0..from.len()).collect();
-            return self.combine(matrix.select_rows(rows).select_columns(&columns), from, to);
-        }
-        let mut from = from.to_vec();
-        if from.len() < RADIX {
-            let zero = self.zero();
-            from.resize(RADIX, zero);
-        }
-        let mut all: Vec<Option<SymbolId>> = vec![None; RADIX];
-        rows.iter().zip(to).for_each(|(&row, &to)| all[row] = Some(to));
-        let to: Vec<SymbolId> = all.into_iter().map(|to| to.unwrap_or_else(|| self.temporaries(1)[0])).collect();
-        self.combine(matrix.clone(), &from, &to);
     }
 
     fn combine(&mut self, coefficients: Matrix, from: &[SymbolId], to: &[SymbolId]) {
@@ -255,31 +356,22 @@ impl Builder {
         }
     }
 
-    /// For each coset of parities its coefficients, as sums over the cosets of data that it meets, times constants.
-    fn meet(
-        &mut self,
-        met: &[(usize, Vec<usize>)],
-        on: &[Vec<SymbolId>],
-        constant: impl Fn(usize, usize) -> u8,
-    ) -> Vec<Vec<SymbolId>> {
-        let mut all: Vec<usize> = met.iter().flat_map(|(_, met)| met).copied().collect();
-        all.sort_unstable();
-        all.dedup();
-        let Some(size) = all.first().map(|&x| on[x].len()) else {
-            return Vec::new();
-        };
-        let matrix = Matrix::from_fn(met.len(), all.len(), |row, column| {
-            let (y, met) = &met[row];
-            if met.contains(&all[column]) { constant(all[column], *y) } else { 0 }
-        });
-        if matrix == Matrix::identity(met.len()) {
-            return all.iter().map(|&x| on[x].clone()).collect();
+    /// For each row of `meetings` the coefficients of a polynomial, as the sum over those of each column.
+    fn meet(&mut self, meetings: &Matrix, coefficients: &[Vec<SymbolId>]) -> Vec<Vec<SymbolId>> {
+        if *meetings == Matrix::identity(meetings.rows()) {
+            return coefficients.to_vec();
         }
-        let to: Vec<Vec<SymbolId>> = met.iter().map(|_| self.temporaries(size)).collect();
-        for index in 0..size {
-            let from: Vec<SymbolId> = all.iter().map(|&x| on[x][index]).collect();
-            let to: Vec<SymbolId> = to.iter().map(|to| to[index]).collect();
-            self.combine(matrix.clone(), &from, &to);
+        let size = coefficients.first().map_or(0, Vec::len);
+        let to: Vec<Vec<SymbolId>> = (0..meetings.rows()).map(|_| self.temporaries(size)).collect();
+        let rows: Vec<usize> = (0..meetings.rows()).collect();
+        // As many rows as a kernel takes: the same for all coefficients is then one run.
+        for rows in rows.chunks(rows.len().div_ceil(rows.len().div_ceil(MOST_TARGETS).max(1)).max(1)) {
+            let matrix = meetings.select_rows(rows);
+            for index in 0..size {
+                let from: Vec<SymbolId> = coefficients.iter().map(|of| of[index]).collect();
+                let to: Vec<SymbolId> = rows.iter().map(|&row| to[row][index]).collect();
+                self.combine(matrix.clone(), &from, &to);
+            }
         }
         to
     }
