@@ -112,7 +112,7 @@ impl Stripe {
     }
 }
 
-/// What a task does to one stripe: inputs, outputs.
+/// What a task does to one stripe: pieces of inputs, pieces of outputs, each of consecutive symbols that lie side by side.
 pub type Work<'a> = Box<dyn FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a>;
 
 /// Something to be timed.
@@ -127,8 +127,10 @@ impl<'a> Task<'a> {
     /// The task of running a program over the symbols of this stripe.
     #[must_use]
     pub fn of_program(program: Compiled, stripe: Stripe, executor: &'a Executor) -> Task<'a> {
+        let symbol_bytes = stripe.symbol_bytes;
         let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
-            executor.run(&program, inputs, outputs).expect("a task is given what its program takes");
+            let ran = executor.run_pieces(&program, symbol_bytes, inputs, outputs);
+            ran.expect("a task is given what its program takes");
         };
         Task { stripe, work: Box::new(work) }
     }
@@ -174,7 +176,7 @@ pub struct Memory {
     bytes: Vec<u8>,
 }
 
-/// Symbols of one stripe: inputs, outputs.
+/// The pieces of one stripe: inputs, outputs.
 pub type View<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
 
 /// Cells begin at cache lines.
@@ -190,14 +192,17 @@ impl Memory {
     /// Stripes that lie so: one, or as many as span so many bytes.
     pub fn stripes(&mut self, stripe: &Stripe, span_bytes: usize) -> Vec<View<'_>> {
         let Stripe { symbol_bytes, inputs, outputs } = stripe;
-        // By place in memory: each slot, and which symbol it is.
-        let mut slots: Vec<(Slot, usize)> =
-            inputs.iter().chain(outputs).enumerate().map(|(symbol, slot)| (*slot, symbol)).collect();
-        slots.sort_unstable();
-        let cells: Vec<&[(Slot, usize)]> = slots.chunk_by(|(a, _), (b, _)| a.cell == b.cell).collect();
-        let cell_bytes = |cell: &[(Slot, usize)]| cell.last().map_or(0, |(last, _)| (last.sub + 1) * symbol_bytes);
-        let pitch = |index: usize, cell: &[(Slot, usize)]| {
-            let bytes = cell_bytes(cell);
+        let continues = |a: &Slot, b: &Slot| (a.cell, a.sub + 1) == (b.cell, b.sub);
+        let given = inputs.chunk_by(continues);
+        let given_count = given.clone().count();
+        // By place in memory: the first slot of each piece, its symbols, and which piece it is.
+        let pieces = given.chain(outputs.chunk_by(continues)).enumerate();
+        let mut pieces: Vec<(Slot, usize, usize)> =
+            pieces.map(|(index, slots)| (slots[0], slots.len(), index)).collect();
+        pieces.sort_unstable();
+        let cells: Vec<&[(Slot, usize, usize)]> = pieces.chunk_by(|a, b| a.0.cell == b.0.cell).collect();
+        let pitch = |index: usize, cell: &[(Slot, usize, usize)]| {
+            let bytes = cell.last().map_or(0, |(first, count, _)| (first.sub + count) * symbol_bytes);
             (bytes + gap_bytes(index, bytes)).next_multiple_of(LINE_BYTES)
         };
         let stripe_count = span_bytes.div_ceil(stripe.bytes().max(1)).max(1);
@@ -208,24 +213,24 @@ impl Memory {
 
         let to_line = self.bytes.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
         let mut left = &mut self.bytes[to_line..];
-        let mut symbols: Vec<(usize, &mut [u8])> = Vec::with_capacity(stripe_count * slots.len());
+        let mut found: Vec<(usize, &mut [u8])> = Vec::with_capacity(stripe_count * pieces.len());
         for (index, cell) in all_cells() {
             let (mut of_cell, rest) = std::mem::take(&mut left).split_at_mut(pitch(index, cell));
             left = rest;
             let mut sub = 0;
-            for (slot, symbol) in *cell {
-                let from_here = std::mem::take(&mut of_cell).split_at_mut((slot.sub - sub) * symbol_bytes).1;
-                let (bytes, rest) = from_here.split_at_mut(*symbol_bytes);
+            for (first, count, piece) in *cell {
+                let from_here = std::mem::take(&mut of_cell).split_at_mut((first.sub - sub) * symbol_bytes).1;
+                let (bytes, rest) = from_here.split_at_mut(count * symbol_bytes);
                 of_cell = rest;
-                sub = slot.sub + 1;
-                symbols.push((symbol + index / cells.len() * slots.len(), bytes));
+                sub = first.sub + count;
+                found.push((piece + index / cells.len() * pieces.len(), bytes));
             }
         }
-        symbols.sort_unstable_by_key(|(symbol, _)| *symbol);
-        let mut symbols = symbols.into_iter().map(|(_, bytes)| bytes);
+        found.sort_unstable_by_key(|(piece, _)| *piece);
+        let mut found = found.into_iter().map(|(_, bytes)| bytes);
         let mut view = || {
-            let given = symbols.by_ref().take(inputs.len()).map(|input| &*input).collect();
-            (given, symbols.by_ref().take(outputs.len()).collect())
+            let inputs = found.by_ref().take(given_count).map(|input| &*input).collect();
+            (inputs, found.by_ref().take(pieces.len() - given_count).collect())
         };
         (0..stripe_count).map(|_| view()).collect()
     }

@@ -45,6 +45,16 @@ fn symbols_of_a_cell_lie_side_by_side_in_the_order_of_its_slots() {
 }
 
 #[test]
+fn consecutive_symbols_that_lie_side_by_side_are_one_piece() {
+    let slots = |subs: &[usize]| subs.iter().map(|&sub| Slot { cell: 0, sub }).collect();
+    let stripe = Stripe { symbol_bytes: 10, inputs: slots(&[0, 1, 2, 5]), outputs: slots(&[3, 4]) };
+    let mut memory = Memory::new();
+    let (inputs, outputs) = memory.stripes(&stripe, 0).remove(0);
+    assert_eq!(inputs.iter().map(|input| input.len()).collect::<Vec<_>>(), [30, 10]);
+    assert_eq!(outputs.iter().map(|output| output.len()).collect::<Vec<_>>(), [20]);
+}
+
+#[test]
 fn limits_move_about_as_many_bytes_in_cells() {
     let limit = |inputs: usize, outputs: usize, symbol_bytes| {
         let limit = Stripe::of_cells(inputs, outputs, symbol_bytes).of_limit(1000);

@@ -407,54 +407,60 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps; targets that no step reads are stored as `stores` says for so many bytes of inputs and outputs.
-/// `isa` is one of [`available`].
+/// Runs the steps over symbols of so many bytes; inputs and outputs are pieces of whole symbols. Targets that no step reads
+/// are stored as `stores` says for so many bytes of inputs and outputs. `isa` is one of [`available`].
 ///
 /// # Errors
 /// Counts or lengths do not fit; nothing was written.
 pub(super) fn run(
     isa: &Isa,
     steps: &Steps,
+    symbol_bytes: usize,
     inputs: &[&[u8]],
     outputs: &mut [&mut [u8]],
     stores: fn(given_bytes: usize) -> Stores,
 ) -> Result<(), RunError> {
-    if inputs.len() != steps.input_count {
-        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
+    let given = count_symbols(inputs.iter().map(|input| input.len()), symbol_bytes)
+        .map_err(|(input, given)| RunError::InputPiece { input, symbol_bytes, given })?;
+    let offered = count_symbols(outputs.iter().map(|output| output.len()), symbol_bytes)
+        .map_err(|(output, given)| RunError::OutputPiece { output, symbol_bytes, given })?;
+    if symbol_bytes == 0 {
+        return Ok(());
     }
-    if outputs.len() != steps.output_count {
-        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
+    if given != steps.input_count {
+        return Err(RunError::InputCount { expected: steps.input_count, given });
     }
-    let symbol_bytes = match (inputs.first(), outputs.first()) {
-        (Some(input), _) => input.len(),
-        (None, Some(output)) => output.len(),
-        (None, None) => 0,
-    };
-    let stores = stores(symbol_bytes.saturating_mul(inputs.len() + outputs.len()));
+    if offered != steps.output_count {
+        return Err(RunError::OutputCount { expected: steps.output_count, given: offered });
+    }
+    let stores = stores(symbol_bytes.saturating_mul(given + offered));
     let most_bytes = match stores {
         Stores::Streaming if steps.temporary_count > 0 => steps.slice_bytes.max(STREAM_SLICE_BYTES),
         _ => steps.slice_bytes,
     };
     // Even slices, so that the last one is not a short rest; longer by a little rather than one more.
-    let slice_count = ((symbol_bytes + most_bytes / 2) / most_bytes).max(1);
-    let slice_bytes = symbol_bytes.div_ceil(slice_count).next_multiple_of(LINE_BYTES);
-    // In one walk over thousands of symbols: where they are, and whether any length differs.
-    let mut differences = 0;
-    let input_places = inputs.iter().map(|input| (input.as_ptr().expose_provenance(), input.len()));
-    let output_places = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
+    let slice_bytes = match symbol_bytes <= most_bytes {
+        true => symbol_bytes,
+        false => symbol_bytes.div_ceil((symbol_bytes + most_bytes / 2) / most_bytes),
+    };
+    let slice_bytes = slice_bytes.next_multiple_of(LINE_BYTES);
     // Exposed, because a run over contiguous symbols goes from one into the next.
-    let given = input_places.chain(output_places).map(|(start, bytes)| {
-        differences |= bytes ^ symbol_bytes;
-        ptr::with_exposed_provenance_mut(start)
-    });
+    let inputs = inputs.iter().map(|input| (input.as_ptr().expose_provenance(), input.len()));
+    let outputs = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
+    let pieces = inputs.chain(outputs);
 
     let most_pointers = steps.symbol_count().max(steps.most_named);
     if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
         let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
         let mut named = [ptr::null_mut(); STACK_SYMBOLS];
-        symbols.iter_mut().zip(given).for_each(|(symbol, start)| *symbol = start);
-        if differences != 0 {
-            return Err(wrong_length(symbol_bytes, inputs, outputs));
+        let mut count = 0;
+        for (mut start, bytes) in pieces {
+            let end = start + bytes;
+            while start < end {
+                symbols[count] = ptr::with_exposed_provenance_mut(start);
+                count += 1;
+                start += symbol_bytes;
+            }
         }
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
         unsafe {
@@ -464,45 +470,34 @@ pub(super) fn run(
         return Ok(());
     }
     let mut scratch = steps.pool.take();
-    let Scratch { symbols, named, pieces, .. } = scratch.prepare(given, steps.temporary_count, slice_bytes);
+    scratch.point_to(pieces, symbol_bytes);
+    scratch.add_temporaries(steps.temporary_count, slice_bytes, symbol_bytes);
+    let Scratch { symbols, named, piece_numbers, .. } = &mut *scratch;
     named.resize(steps.most_named, ptr::null_mut());
-    pieces.clear();
-    if differences != 0 {
-        steps.pool.put(scratch);
-        return Err(wrong_length(symbol_bytes, inputs, outputs));
-    }
-    if steps.has_runs && slice_bytes >= symbol_bytes {
-        number_pieces(symbols, symbol_bytes, pieces);
-    }
+    let piece_numbers = if slice_bytes >= symbol_bytes { &piece_numbers[..] } else { &[] };
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
-    unsafe { run_slices(isa, steps, (symbols, named), pieces, slice_bytes, symbol_bytes, stores) }
+    unsafe { run_slices(isa, steps, (symbols, named), piece_numbers, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
     Ok(())
 }
 
-/// The first length that is not the expected one; there is one.
-fn wrong_length(expected: usize, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> RunError {
-    let mut lengths = inputs.iter().map(|input| input.len()).chain(outputs.iter().map(|output| output.len()));
-    let first = lengths.position(|length| length != expected).unwrap_or_default();
-    match first.checked_sub(inputs.len()) {
-        None => RunError::InputLength { input: first, expected, given: inputs[first].len() },
-        Some(output) => RunError::OutputLength { output, expected, given: outputs[output].len() },
+/// How many symbols pieces of these lengths hold, or else the first that holds no whole ones, and its length.
+fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> Result<usize, (usize, usize)> {
+    let mut count = 0;
+    for (piece, bytes) in lengths.enumerate() {
+        if bytes == symbol_bytes {
+            count += 1;
+        } else if symbol_bytes > 0 && bytes.is_multiple_of(symbol_bytes) {
+            count += bytes / symbol_bytes;
+        } else {
+            return Err((piece, bytes));
+        }
     }
+    Ok(count)
 }
 
-/// Numbers, in ascending order, the pieces of memory that symbols make that lie one after the other; says for each symbol
-/// which one it is in.
-fn number_pieces(symbols: &[*mut u8], symbol_bytes: usize, pieces: &mut Vec<u32>) {
-    let (mut piece, mut end) = (0, 0);
-    pieces.extend(symbols.iter().map(|symbol| {
-        piece += u32::from(symbol.addr() != end);
-        end = symbol.addr() + symbol_bytes;
-        piece
-    }));
-}
-
-/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `pieces` is as from
-/// [`number_pieces`], or empty where slices are shorter than symbols.
+/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `piece_numbers` is as from
+/// [`Scratch::point_to`], or empty where slices are shorter than symbols.
 ///
 /// # Safety
 /// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
@@ -511,7 +506,7 @@ unsafe fn run_slices(
     isa: &Isa,
     steps: &Steps,
     (symbols, named): (&mut [*mut u8], &mut [*mut u8]),
-    pieces: &[u32],
+    piece_numbers: &[u32],
     slice_bytes: usize,
     symbol_bytes: usize,
     stores: Stores,
@@ -527,7 +522,7 @@ unsafe fn run_slices(
                 // Temporaries always have `slice_bytes` bytes, and lie one after the other.
                 let (count, bytes, step_stores) = match step.is_internal {
                     true => (step.repeat_count, slice_bytes, Stores::Cached),
-                    false => (contiguous_repeats(step, pieces, repeat), bytes, step_stores),
+                    false => (contiguous_repeats(step, piece_numbers, repeat), bytes, step_stores),
                 };
                 let bytes = count as usize * bytes;
                 let kernel = if bytes < isa.least_bytes { portable().kernel(step) } else { isa.kernel(step) };
@@ -552,17 +547,21 @@ unsafe fn run_slices(
     }
 }
 
-/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie in the same piece.
-fn contiguous_repeats(step: &Step, pieces: &[u32], first: u32) -> u32 {
+/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie in the same piece, as far as
+/// pieces are numbered.
+fn contiguous_repeats(step: &Step, piece_numbers: &[u32], first: u32) -> u32 {
     let left = step.repeat_count - first;
-    if left == 1 || pieces.is_empty() {
+    if left == 1 {
         return 1;
     }
     step.sources.iter().chain(&step.targets).fold(left, |most, &id| {
-        let run = &pieces[(id + first) as usize..][..most as usize];
+        let begin = (id + first) as usize;
+        let Some(run) = piece_numbers.get(begin..begin + most as usize) else {
+            return 1;
+        };
         match run.first() == run.last() {
             true => most,
-            false => run.partition_point(|piece| *piece == run[0]) as u32,
+            false => run.partition_point(|number| *number == run[0]) as u32,
         }
     })
 }

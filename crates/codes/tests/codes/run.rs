@@ -126,6 +126,27 @@ proptest! {
     }
 
     #[test]
+    fn pieces_of_several_symbols_are_as_good_as_symbols(
+        program in program_with_runs(),
+        symbol_bytes in prop_oneof![0usize..200, Just(256), 0usize..2500],
+        symbols_per_piece in 1usize..20,
+    ) {
+        let inputs = symbols(program.input_count, symbol_bytes, 9);
+        let right = reference::run(&program, &inputs).concat();
+        let compiled = Compiled::new(program).expect("a valid program");
+        let piece_bytes = (symbols_per_piece * symbol_bytes).max(1);
+        let joined: Vec<Vec<u8>> = inputs.chunks(symbols_per_piece).map(<[_]>::concat).collect();
+        let pieces: Vec<&[u8]> = joined.iter().map(Vec::as_slice).collect();
+        for executor in Executor::all() {
+            let mut outputs = vec![0x5a; right.len()];
+            let mut buffers: Vec<&mut [u8]> = outputs.chunks_mut(piece_bytes).collect();
+            let ran = executor.run_pieces(&compiled, symbol_bytes, &pieces, &mut buffers);
+            prop_assert_eq!(ran, Ok(()), "{}", executor.name());
+            prop_assert!(outputs == right, "{}", executor.name());
+        }
+    }
+
+    #[test]
     fn alignment_does_not_matter(starts in prop::collection::vec(0usize..64, 6), symbol_bytes in 0usize..700) {
         let program = weft_codes::parse("rs:4+2").expect("a code").encode().clone();
         let aligned = symbols(4, symbol_bytes, 3);
@@ -251,6 +272,19 @@ fn wrong_counts_and_lengths_are_refused_and_nothing_is_written() {
     assert_eq!(refused(&[data; 2], &[10]), RunError::OutputCount { expected: 2, given: 1 });
     assert_eq!(refused(&[data, &data[1..]], &[10, 10]), RunError::InputLength { input: 1, expected: 10, given: 9 });
     assert_eq!(refused(&[data; 2], &[10, 11]), RunError::OutputLength { output: 1, expected: 10, given: 11 });
+    let refused_pieces = |symbol_bytes, inputs: &[&[u8]], output_bytes| {
+        let mut output = vec![0x5a; output_bytes];
+        let error = weft_codes::executor()
+            .run_pieces(&compiled, symbol_bytes, inputs, &mut [&mut output])
+            .expect_err("not to be run");
+        assert!(output.iter().all(|&byte| byte == 0x5a), "{error}");
+        error
+    };
+    assert_eq!(refused_pieces(5, &[&data[..5]], 10), RunError::InputCount { expected: 2, given: 1 });
+    assert_eq!(refused_pieces(5, &[data], 15), RunError::OutputCount { expected: 2, given: 3 });
+    assert_eq!(refused_pieces(4, &[data], 8), RunError::InputPiece { input: 0, symbol_bytes: 4, given: 10 });
+    assert_eq!(refused_pieces(0, &[data], 8), RunError::InputPiece { input: 0, symbol_bytes: 0, given: 10 });
+    assert_eq!(refused_pieces(5, &[data], 9), RunError::OutputPiece { output: 0, symbol_bytes: 5, given: 9 });
     assert_eq!(
         refused(&[data, &[]], &[10, 10]).to_string(),
         "input 1 has 0 bytes but the first has 10; treat a short symbol as lost"

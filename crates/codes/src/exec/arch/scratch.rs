@@ -18,29 +18,46 @@ pub(super) struct Scratch {
     pub(super) symbols: Vec<*mut u8>,
     /// Those that a step names.
     pub(super) named: Vec<*mut u8>,
-    /// See [`super::number_pieces`].
-    pub(super) pieces: Vec<u32>,
+    /// For each symbol the number of the piece of memory that it lies in, ascending; symbols in one lie one after the other.
+    /// Temporaries longer or shorter than symbols have none.
+    pub(super) piece_numbers: Vec<u32>,
     temporaries: Vec<Line>,
 }
 
 impl Scratch {
-    /// Points `symbols` to those given, then to temporaries of so many bytes, whole cache lines, one after the other.
-    pub(super) fn prepare(
-        &mut self,
-        given: impl Iterator<Item = *mut u8>,
-        temporary_count: usize,
-        slice_bytes: usize,
-    ) -> &mut Scratch {
+    /// Points `symbols` to those of so many bytes that these pieces hold, each given by its start and length.
+    pub(super) fn point_to(&mut self, pieces: impl Iterator<Item = (usize, usize)>, symbol_bytes: usize) {
+        self.symbols.clear();
+        self.piece_numbers.clear();
+        let (mut number, mut end) = (0, 0);
+        pieces.for_each(|(start, bytes)| {
+            number += u32::from(start != end);
+            end = start + bytes;
+            if bytes == symbol_bytes {
+                self.symbols.push(ptr::with_exposed_provenance_mut(start));
+                self.piece_numbers.push(number);
+            } else {
+                let count = bytes / symbol_bytes;
+                let start_of = |index: usize| ptr::with_exposed_provenance_mut(start + index * symbol_bytes);
+                self.symbols.extend((0..count).map(start_of));
+                self.piece_numbers.resize(self.piece_numbers.len() + count, number);
+            }
+        });
+    }
+
+    /// Adds temporaries of so many bytes, whole cache lines, one after the other.
+    pub(super) fn add_temporaries(&mut self, temporary_count: usize, slice_bytes: usize, symbol_bytes: usize) {
         let lines = temporary_count * slice_bytes / LINE_BYTES;
         if self.temporaries.len() < lines {
             self.temporaries.resize(lines, Line([0; LINE_BYTES]));
         }
-        self.symbols.clear();
-        self.symbols.extend(given);
         let first = self.temporaries.as_mut_ptr().cast::<u8>().expose_provenance();
         let starts = (0..temporary_count).map(|temporary| first + temporary * slice_bytes);
         self.symbols.extend(starts.map(ptr::with_exposed_provenance_mut::<u8>));
-        self
+        if slice_bytes == symbol_bytes {
+            let next = self.piece_numbers.last().map_or(0, |last| last + 1);
+            self.piece_numbers.resize(self.symbols.len(), next);
+        }
     }
 }
 
