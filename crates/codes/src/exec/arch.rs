@@ -51,7 +51,7 @@ pub(crate) const MOST_TARGETS: usize = 8;
 pub(super) const MOST_SUMMANDS: usize = 8;
 
 /// Programs without temporaries, with up to so many symbols and no step that names more, find their pointers on the stack.
-const STACK_SYMBOLS: usize = 48;
+const STACK_SYMBOLS: usize = 24;
 
 /// How a step computes its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
