@@ -11,8 +11,10 @@
 //! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
 //! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
 //!
-//! Narrow stripes are encoded by the matrix, wide ones (from about 16+16) by additive Fourier transforms, which compute
-//! the same parities in O(n log n) (`rs/transform.rs`). Any shard follows from any k others in closed form (`rs/plan.rs`).
+//! Any shard follows from any k others in closed form, as a sum over a Cauchy matrix (`rs/plan.rs`). Few such sums are
+//! computed by the matrix, many (from about 16+16 on) by additive Fourier transforms in O(n log n), with the same result
+//! (`rs/transform.rs`): the parities of wide stripes, and many lost shards, if these or those read are rows of neighbours.
+//! Where lost shards and those read lie mixed, transforms help from about 64+64 on.
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
 //!

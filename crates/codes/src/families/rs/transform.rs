@@ -57,14 +57,14 @@ struct Coset {
     members: Vec<usize>,
 }
 
-/// Up to so many of a coset's points are summed by products; a network costs more.
-const MOST_SINGLE: usize = 3;
-
 /// A network takes for each of its values as long as so many products, whatever its size: that is how long the loads and
 /// stores take, which hide the butterflies. Measured with GFNI, where a product takes half a cycle for 64 bytes: 16+16 by
 /// the matrix 27 GB/s and by two networks of 16 37, 50+50 9 and 19, 20+20 23 and 25, 32+8 60 and 55. Where products are
 /// slower, transforms lose nothing by it.
 const NETWORK_PRODUCTS: usize = 7;
+
+/// Up to so many of a coset's points are summed by products; a network costs more.
+const MOST_SINGLE: usize = NETWORK_PRODUCTS - 1;
 
 /// To take one value from a network's temporaries, likewise.
 const PICK_PRODUCTS: usize = 4;
@@ -94,7 +94,9 @@ impl Cauchy {
             return None;
         }
         let costs = TRANSFORM_BITS.map(|bits| (self.cost_products(bits), bits));
-        costs.into_iter().min().filter(|(cost, _)| *cost < products).map(|(_, bits)| bits)
+        // Near a tie the matrix, which needs no temporaries and is planned sooner.
+        let fastest = costs.into_iter().min().filter(|(cost, _)| cost + cost / 8 < products);
+        fastest.map(|(_, bits)| bits)
     }
 
     /// About how many products take as long as [`Cauchy::transform`].
@@ -115,11 +117,13 @@ impl Cauchy {
                 met_targets += 1;
                 cost += of_points(target_count);
                 // They are picked from the network's.
-                cost += if target_count < size { PICK_PRODUCTS * target_count } else { 0 };
+                cost += if (MOST_SINGLE + 1..size).contains(&target_count) { PICK_PRODUCTS * target_count } else { 0 };
             }
             cost += source_count * target_count;
         }
-        cost + size * met_sources * met_targets
+        // One with one is no product, because the source's factors take it in.
+        let meetings = if met_sources * met_targets > 1 { met_sources * met_targets } else { 0 };
+        cost + size * meetings
     }
 
     /// Is it a row of ones?
