@@ -57,6 +57,12 @@ pub fn scale(row: &mut [u8], factor: u8) {
     }
 }
 
+/// The factor that makes the first elements the second ones, as many of them; `None` if no one factor does.
+pub(crate) fn ratio(from: impl Iterator<Item = u8> + Clone, to: impl Iterator<Item = u8> + Clone) -> Option<u8> {
+    let factor = from.clone().zip(to.clone()).find_map(|(from, to)| divide(to, from)).unwrap_or(0);
+    from.zip(to).all(|(from, to)| mul(factor, from) == to).then_some(factor)
+}
+
 const fn exp_table() -> [u8; 510] {
     let mut table = [0; 510];
     let mut value: u16 = 1;

@@ -30,3 +30,13 @@ fn rows_are_scaled_and_added() {
     scale(&mut row, 0x80);
     assert_eq!(row, [mul(3, 0x80), mul(2, 0x80), 0x80]);
 }
+
+#[test]
+fn a_ratio_is_one_factor_for_all() {
+    let ratio = |from: [u8; 3], to: [u8; 3]| super::ratio(from.into_iter(), to.into_iter());
+    assert_eq!(ratio([0, 3, 7], [0, mul(3, 9), mul(7, 9)]), Some(9));
+    assert_eq!(ratio([0, 3, 7], [1, mul(3, 9), mul(7, 9)]), None);
+    assert_eq!(ratio([5, 3, 7], [5, 3, 6]), None);
+    assert_eq!(ratio([5, 3, 7], [0; 3]), Some(0));
+    assert_eq!(ratio([0; 3], [0; 3]), Some(0));
+}

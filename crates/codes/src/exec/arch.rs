@@ -37,6 +37,7 @@ mod scratch;
 
 use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
+use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
 use alloc::vec;
@@ -58,6 +59,8 @@ const STACK_SYMBOLS: usize = 24;
 enum Form {
     /// Each as a combination of all sources.
     Combination,
+    /// Two by two, each two as combinations of the two sources in the same places.
+    Pairs,
     /// All by a network.
     Butterflies { is_inverse: bool, is_scaled: bool },
 }
@@ -65,16 +68,20 @@ enum Form {
 /// Some targets as combinations of some sources, or a run of such.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Those that are combined, then the addends.
+    /// Those that are combined, the coupled ones first, then what these are coupled with, then the addends.
     sources: Vec<u32>,
     targets: Vec<u32>,
     form: Form,
-    /// For each source, a coefficient per target; nothing for a sum; for butterflies their factors, then their scales.
+    /// For each source, a coefficient per target, then for each coupled one the multiple of its partner that it is taken
+    /// with; nothing for a sum; for pairs the four of each, target by target; for butterflies their factors, then their
+    /// scales.
     coefficients: Vec<u8>,
     /// The same as bit matrices for `gf2p8affineqb`.
     #[cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
     affine: Vec<u64>,
-    /// Is the first target the plain sum of the sources? Vector kernels then skip its products.
+    /// Of how many sources the coefficients are the same multiple of another's: vector kernels add these first.
+    coupled_count: usize,
+    /// Is the first target the plain sum of the sources, as coupled? Vector kernels then skip its products.
     first_is_sum: bool,
     /// The last so many sources are added to a target each, in turn: none, or as many as there are targets.
     addend_count: usize,
@@ -87,22 +94,45 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// `targets = coefficients * sources + addends`. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a
-    /// source or another target, on coefficients of another shape, and on other than no addends or one per target.
-    pub(super) fn new(sources: &[SymbolId], addends: &[SymbolId], targets: &[SymbolId], coefficients: &Matrix) -> Step {
+    /// `targets = coefficients * sources + addends`; the first `coupled_count` sources are coupled with as many last ones,
+    /// in this order. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a source or another target, on
+    /// coefficients of another shape, on coupled ones that are no multiples, and on other than no addends or one per target.
+    pub(super) fn new(
+        sources: &[SymbolId],
+        coupled_count: usize,
+        addends: &[SymbolId],
+        targets: &[SymbolId],
+        coefficients: &Matrix,
+    ) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!((coefficients.rows(), coefficients.columns()), (targets.len(), sources.len()), "coefficients fit");
+        assert!(2 * coupled_count <= sources.len(), "a partner for each");
         assert!(addends.is_empty() || addends.len() == targets.len(), "an addend per target, or none");
+        let combined_count = sources.len() - coupled_count;
         // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
-        let columns = (0..sources.len()).rev();
-        let by_source: Vec<u8> =
-            columns.flat_map(|column| (0..targets.len()).map(move |row| coefficients.at(row, column))).collect();
-        let first_is_sum = coefficients.row(0).iter().all(|&coefficient| coefficient == 1);
-        let is_sum = first_is_sum && targets.len() == 1 && addends.is_empty();
+        let coupled = (0..coupled_count).rev();
+        let partners = coupled.clone().map(|column| combined_count + column);
+        let columns = coupled.clone().chain((coupled_count..combined_count).rev()).chain(partners);
+        let of_source = |column| (0..targets.len()).map(move |row| coefficients.at(row, column));
+        let mut by_source: Vec<u8> = columns.clone().flat_map(of_source).collect();
+        for column in coupled {
+            let multiple = gf::ratio(of_source(column), of_source(combined_count + column));
+            by_source.push(multiple.expect("coefficients of partners are multiples"));
+        }
+        let first_is_sum = (0..combined_count).all(|column| coefficients.at(0, column) == 1);
+        let is_sum = first_is_sum && targets.len() == 1 && coupled_count == 0 && addends.is_empty();
         let by_source = if is_sum { Vec::new() } else { by_source };
-        let all = sources.iter().rev().chain(addends);
+        let all = columns.map(|column| &sources[column]).chain(addends);
         let step = Step::of(all, targets, Form::Combination, by_source);
-        Step { first_is_sum, addend_count: addends.len(), ..step }
+        Step { coupled_count, first_is_sum, addend_count: addends.len(), ..step }
+    }
+
+    /// Each two targets are combinations of the two sources in the same places, by four coefficients, target by target.
+    /// Panics on a target that is also a source or another target, and on counts that do not fit.
+    pub(super) fn pairs(sources: &[SymbolId], targets: &[SymbolId], coefficients: Vec<u8>) -> Step {
+        assert_eq!((sources.len(), targets.len() % 2), (targets.len(), 0), "two sources for each two targets");
+        assert_eq!(coefficients.len(), 2 * targets.len(), "four coefficients for each two targets");
+        Step::of(sources.iter(), targets, Form::Pairs, coefficients)
     }
 
     /// `targets = network(sources)`. Panics on a target that is also a source or another target, and on other than as
@@ -130,6 +160,7 @@ impl Step {
             form,
             affine: coefficients.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
             coefficients,
+            coupled_count: 0,
             first_is_sum: false,
             addend_count: 0,
             repeat_count: 1,
@@ -151,6 +182,7 @@ impl Step {
             && follows(&self.sources, &next.sources)
             && self.form == next.form
             && self.coefficients == next.coefficients
+            && self.coupled_count == next.coupled_count
             && self.first_is_sum == next.first_is_sum
             && self.addend_count == next.addend_count;
         self.repeat_count += u32::from(is_same);
@@ -179,12 +211,12 @@ impl Step {
 
     /// Is it a plain sum, and nothing else?
     fn is_sum(&self) -> bool {
-        self.first_is_sum && self.targets.len() == 1 && self.addend_count == 0
+        self.first_is_sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
     }
 
-    /// How many sources are combined.
+    /// How many sources are combined, coupled ones as one with what they are coupled with.
     fn combined_count(&self) -> usize {
-        self.sources.len() - self.addend_count
+        self.sources.len() - self.coupled_count - self.addend_count
     }
 
     /// Ids it reads, over all repetitions.
@@ -203,7 +235,11 @@ impl Step {
 
     /// Finds where its sources, then its targets, are in this repetition.
     fn find(&self, symbols: &[*mut u8], repeat: u32, named: &mut [*mut u8]) {
-        for (pointer, &id) in named.iter_mut().zip(self.sources.iter().chain(&self.targets)) {
+        let (sources, targets) = named.split_at_mut(self.sources.len());
+        for (pointer, &id) in sources.iter_mut().zip(&self.sources) {
+            *pointer = symbols[(id + repeat) as usize];
+        }
+        for (pointer, &id) in targets.iter_mut().zip(&self.targets) {
             *pointer = symbols[(id + repeat) as usize];
         }
     }
@@ -343,6 +379,7 @@ struct Kernels {
     sums: [Kernel; MOST_SUMMANDS + 1],
     /// By number of targets less one, then by whether the first is a plain sum.
     combinations: [[Kernel; 2]; MOST_TARGETS],
+    pairs: Kernel,
     /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
 }
@@ -369,6 +406,9 @@ impl Isa {
     }
 
     fn kernel(&self, step: &Step) -> Kernel {
+        if step.form == Form::Pairs {
+            return self.kernels.pairs;
+        }
         if let Form::Butterflies { is_inverse, is_scaled } = step.form {
             let size = step.targets.len().ilog2() as usize - 2;
             return self.kernels.butterflies[size][usize::from(is_inverse)][usize::from(is_scaled)];
@@ -576,7 +616,7 @@ const fn affine_table() -> [u64; 256] {
     while coefficient < 256 {
         let mut bit = 0;
         while bit < 8 {
-            let image = crate::gf::mul(coefficient as u8, 1 << bit);
+            let image = gf::mul(coefficient as u8, 1 << bit);
             let mut row = 0;
             while row < 8 {
                 if image >> row & 1 == 1 {
@@ -602,8 +642,8 @@ const fn nibble_table() -> [[u8; 32]; 256] {
     while coefficient < 256 {
         let mut nibble = 0;
         while nibble < 16 {
-            table[coefficient][nibble] = crate::gf::mul(coefficient as u8, nibble as u8);
-            table[coefficient][16 + nibble] = crate::gf::mul(coefficient as u8, (nibble << 4) as u8);
+            table[coefficient][nibble] = gf::mul(coefficient as u8, nibble as u8);
+            table[coefficient][16 + nibble] = gf::mul(coefficient as u8, (nibble << 4) as u8);
             nibble += 1;
         }
         coefficient += 1;

@@ -4,6 +4,7 @@ use super::Compiled;
 use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
 use super::butterflies::Butterflies;
 use super::slots;
+use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
@@ -116,14 +117,32 @@ fn lower_op(op: &Op) -> Vec<Step> {
     if let Some(network) = Butterflies::of(&coefficients) {
         return vec![Step::butterflies(op.sources(), op.targets(), &network)];
     }
+    if let Some(steps) = pairs(op, &coefficients) {
+        return steps;
+    }
     let (addends, combined) = addends(&coefficients).unwrap_or_else(|| (Vec::new(), (0..op.sources().len()).collect()));
-    let sources: Vec<SymbolId> = combined.iter().map(|&column| op.sources()[column]).collect();
+    let combined_sources: Vec<SymbolId> = combined.iter().map(|&column| op.sources()[column]).collect();
     let coefficients = coefficients.select_columns(&combined);
+    let mut pairs = couples(&coefficients);
+    let mut is_coupled = vec![false; coefficients.columns()];
+    pairs.iter().flatten().for_each(|&column| is_coupled[column] = true);
+    let single: Vec<usize> = (0..coefficients.columns()).filter(|&column| !is_coupled[column]).collect();
+
     let mut rows: Vec<usize> = (0..coefficients.rows()).collect();
-    let is_sum = |row: usize| coefficients.row(row).iter().all(|&coefficient| coefficient == 1);
+    let is_sum = |row: usize| {
+        let is_one = |&column: &usize| coefficients.at(row, column) == 1;
+        single.iter().all(is_one) && pairs.iter().all(|pair| pair.iter().any(is_one))
+    };
     if let Some(sum) = rows.iter().position(|&row| is_sum(row)) {
         rows.swap(0, sum);
+        for pair in pairs.iter_mut().filter(|pair| coefficients.at(sum, pair[0]) != 1) {
+            pair.swap(0, 1);
+        }
     }
+    let columns: Vec<usize> =
+        pairs.iter().map(|pair| pair[0]).chain(single).chain(pairs.iter().map(|pair| pair[1])).collect();
+    let sources: Vec<SymbolId> = columns.iter().map(|&column| combined_sources[column]).collect();
+    let coefficients = coefficients.select_columns(&columns);
     let step_count = rows.len().div_ceil(MOST_TARGETS);
     let rows_per_step = rows.len().div_ceil(step_count.max(1)).max(1);
     rows.chunks(rows_per_step)
@@ -131,7 +150,7 @@ fn lower_op(op: &Op) -> Vec<Step> {
             let targets: Vec<SymbolId> = rows.iter().map(|&row| op.targets()[row]).collect();
             let addends: Vec<SymbolId> =
                 rows.iter().filter_map(|&row| addends.get(row)).map(|&column| op.sources()[column]).collect();
-            Step::new(&sources, &addends, &targets, &coefficients.select_rows(rows))
+            Step::new(&sources, pairs.len(), &addends, &targets, &coefficients.select_rows(rows))
         })
         .collect()
 }
@@ -156,6 +175,88 @@ fn addends(coefficients: &Matrix) -> Option<(Vec<usize>, Vec<usize>)> {
     Some((addends, others))
 }
 
+/// The steps of an operation that falls apart into small ones, of two targets and two sources each at most: one for all
+/// of two and two, and all of one and one, and one for any other. `None` if it does not.
+fn pairs(op: &Op, coefficients: &Matrix) -> Option<Vec<Step>> {
+    // By column: the rows that it is in.
+    let mut rows_of = vec![Vec::new(); coefficients.columns()];
+    let mut columns_of = vec![Vec::new(); coefficients.rows()];
+    for (row, columns) in columns_of.iter_mut().enumerate() {
+        for (column, _) in coefficients.row(row).iter().enumerate().filter(|&(_, &coefficient)| coefficient != 0) {
+            columns.push(column);
+            rows_of[column].push(row);
+            if columns.len() > 2 || rows_of[column].len() > 2 {
+                return None;
+            }
+        }
+    }
+    let mut is_done = vec![false; coefficients.rows()];
+    let (mut singles, mut twos, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..coefficients.rows() {
+        if core::mem::replace(&mut is_done[row], true) {
+            continue;
+        }
+        let columns = columns_of[row].clone();
+        let mut rows: Vec<usize> = columns.iter().flat_map(|&column| rows_of[column].iter().copied()).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows.iter().for_each(|&row| is_done[row] = true);
+        match (&rows[..], &columns[..]) {
+            ([row], [column]) => singles.push((*row, *column)),
+            ([_, second], [_, _]) if columns_of[*second] == columns => twos.push((rows, columns)),
+            ([row], _) => others.push((*row, columns)),
+            _ => return None,
+        }
+    }
+    let is_odd = singles.len() % 2 == 1;
+    others.extend(singles.pop_if(|_| is_odd).map(|(row, column)| (row, vec![column])));
+    twos.extend(singles.chunks_exact(2).map(|two| (vec![two[0].0, two[1].0], vec![two[0].1, two[1].1])));
+    if twos.len() < 2 {
+        return None;
+    }
+    let sources: Vec<SymbolId> = twos.iter().flat_map(|two| &two.1).map(|&column| op.sources()[column]).collect();
+    let targets: Vec<SymbolId> = twos.iter().flat_map(|two| &two.0).map(|&row| op.targets()[row]).collect();
+    let of_two = |(rows, columns): &(Vec<usize>, Vec<usize>)| {
+        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(row, column)| coefficients.at(rows[row], columns[column]))
+    };
+    let mut steps = vec![Step::pairs(&sources, &targets, twos.iter().flat_map(of_two).collect())];
+    for (row, columns) in others {
+        let sources: Vec<SymbolId> = columns.iter().map(|&column| op.sources()[column]).collect();
+        let coefficients = coefficients.select_rows(&[row]).select_columns(&columns);
+        steps.push(Step::new(&sources, 0, &[], &[op.targets()[row]], &coefficients));
+    }
+    Some(steps)
+}
+
+/// Pairs of columns that are multiples of each other, each column in one of them at most: adding the sources before they
+/// are multiplied takes one product for a pair, and then one for each target.
+fn couples(coefficients: &Matrix) -> Vec<[usize; 2]> {
+    // Two rows gain little, and nothing where one is of ones; in a single row all are multiples.
+    if coefficients.rows() < 3 {
+        return Vec::new();
+    }
+    let column_of = |column: usize| (0..coefficients.rows()).map(move |row| coefficients.at(row, column));
+    let slopes: Vec<Option<u8>> = (0..coefficients.columns())
+        .map(|column| gf::divide(coefficients.at(1, column), coefficients.at(0, column)))
+        .collect();
+    let mut pairs = Vec::new();
+    let mut is_free: Vec<bool> = slopes.iter().map(Option::is_some).collect();
+    for first in 0..slopes.len() {
+        let is_multiple = |&second: &usize| {
+            is_free[second]
+                && slopes[second] == slopes[first]
+                && gf::ratio(column_of(first), column_of(second)).is_some()
+        };
+        if is_free[first]
+            && let Some(second) = (first + 1..slopes.len()).find(is_multiple)
+        {
+            (is_free[first], is_free[second]) = (false, false);
+            pairs.push([first, second]);
+        }
+    }
+    pairs
+}
+
 /// Programs that between them use every kernel, with and without a first row of ones, and every coefficient.
 pub(super) fn probes() -> impl Iterator<Item = Compiled> {
     // Odd, so that kernels that take sources in pairs have one left; 8 targets see 8 * 33 > 256 coefficients.
@@ -176,6 +277,25 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
         [3, 4].map(|sources| Matrix::identity(targets).beside(&matrix((sources, targets, false))))
     });
     let dense = sums.chain(combinations).map(matrix).chain(with_addends);
+    let pairs = [4, 20].map(|targets| {
+        Matrix::from_fn(targets, targets, |row, column| match row / 2 == column / 2 {
+            true => (row * 53 + column * 11 + 1) as u8,
+            false => 0,
+        })
+    });
+    // Couples, an odd number of them, and single columns beside them.
+    let coupled = (3..=MOST_TARGETS).flat_map(|targets| {
+        [false, true].map(|first_is_sum| {
+            Matrix::from_fn(targets, 7, |row, column| {
+                let of_leader =
+                    |leader: usize| if first_is_sum && row == 0 { 1 } else { (row * 91 + leader * 37 + 2) as u8 };
+                match column {
+                    0..4 => of_leader(column),
+                    _ => gf::mul(of_leader(column - 4), (column * 59) as u8),
+                }
+            })
+        })
+    });
     let networks = [4, 8, 16].into_iter().flat_map(|points| {
         [(false, false), (false, true), (true, false), (true, true)].into_iter().map(move |(is_inverse, is_scaled)| {
             let factors = (1..points).map(|index| (37 * index) as u8).collect();
@@ -183,7 +303,7 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
             Butterflies { is_inverse, factors, scales }.matrix()
         })
     });
-    dense.chain(networks).filter_map(|coefficients| {
+    dense.chain(pairs).chain(coupled).chain(networks).filter_map(|coefficients| {
         let (targets, sources) = (coefficients.rows(), coefficients.columns());
         let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
         Compiled::new(Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }).ok()

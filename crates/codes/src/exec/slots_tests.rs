@@ -3,7 +3,7 @@ use crate::exec::butterflies::Butterflies;
 use crate::matrix::Matrix;
 
 fn sum(from: &[usize], to: usize) -> Step {
-    Step::new(from, &[], &[to], &Matrix::from_fn(1, from.len(), |_, _| 1))
+    Step::new(from, 0, &[], &[to], &Matrix::from_fn(1, from.len(), |_, _| 1))
 }
 
 fn ids(step: &Step) -> (Vec<usize>, Vec<usize>) {

@@ -119,17 +119,26 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
 ) {
     // SAFETY: the caller's promises are passed on.
     unsafe {
-        if stores == Stores::Streaming || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
-            combine_all::<V, TARGETS, VECTORS, SUM, UNROLLED_SOURCES>(step, symbols, bytes, stores);
+        if step.coupled_count > 0 {
+            combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES, true>(step, symbols, bytes, stores);
+        } else if stores == Stores::Streaming || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
+            combine_all::<V, TARGETS, VECTORS, SUM, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
         } else {
-            combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES, false>(step, symbols, bytes, stores);
         }
     }
 }
 
-/// [`combine`] by code for so many sources at a time.
+/// [`combine`] by code for so many sources at a time, some of which may be coupled if `COUPLED`.
 #[inline(always)]
-unsafe fn combine_all<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool, const UNROLLED: usize>(
+unsafe fn combine_all<
+    V: Vector,
+    const TARGETS: usize,
+    const VECTORS: usize,
+    const SUM: bool,
+    const UNROLLED: usize,
+    const COUPLED: bool,
+>(
     step: &Step,
     symbols: *const *mut u8,
     bytes: usize,
@@ -147,7 +156,7 @@ unsafe fn combine_all<V: Vector, const TARGETS: usize, const VECTORS: usize, con
             UNROLLED > ROUND_SOURCES && stores == Stores::Streaming && step.combined_count() >= UNROLLED_SOURCES;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
-            let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED>(step, symbols, at, prefetches);
+            let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED, COUPLED>(step, symbols, at, prefetches);
             for (target, sums) in targets.iter().zip(&sums) {
                 put(target.add(at), sums, streams);
             }
@@ -156,7 +165,7 @@ unsafe fn combine_all<V: Vector, const TARGETS: usize, const VECTORS: usize, con
         while at < bytes {
             // The last vector may begin within the one before: writing the same bytes twice does no harm.
             let start = at.min(bytes - V::BYTES);
-            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES>(step, symbols, start, false);
+            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, COUPLED>(step, symbols, start, false);
             for (target, sums) in targets.iter().zip(&sums) {
                 put(target.add(start), sums, streams && start == at);
             }
@@ -178,7 +187,14 @@ const LEAST_ROUNDS: usize = 3;
 
 /// `VECTORS` vectors of all targets from byte `at`, by code that is written out for `UNROLLED` sources.
 #[inline(always)]
-unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool, const UNROLLED: usize>(
+unsafe fn combine_at<
+    V: Vector,
+    const TARGETS: usize,
+    const VECTORS: usize,
+    const SUM: bool,
+    const UNROLLED: usize,
+    const COUPLED: bool,
+>(
     step: &Step,
     symbols: *const *mut u8,
     at: usize,
@@ -189,8 +205,9 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
         let mut sums = [[V::zero(); VECTORS]; TARGETS];
         let combined_count = step.combined_count();
         if step.addend_count > 0 {
+            let first = step.sources.len() - step.addend_count;
             for (target, sum) in sums.iter_mut().enumerate() {
-                *sum = load::<V, VECTORS>(*symbols.add(combined_count + target), at, false);
+                *sum = load::<V, VECTORS>(*symbols.add(first + target), at, false);
             }
         }
         let paired = combined_count & !1;
@@ -205,7 +222,7 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
                             if source + 2 * $pair == paired {
                                 break 'all;
                             }
-                            add_pair::<V, TARGETS, VECTORS, SUM>(step, symbols, source + 2 * $pair, at, prefetches, &mut sums);
+                            add_pair::<V, TARGETS, VECTORS, SUM, COUPLED>(step, symbols, source + 2 * $pair, at, prefetches, &mut sums);
                         }
                     )*
                     source += UNROLLED;
@@ -215,7 +232,7 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
         add_pairs!(0 1 2 3 4 5 6 7);
         let factor = paired * TARGETS;
         if paired < combined_count {
-            let a = load::<V, VECTORS>(*symbols.add(paired), at, prefetches);
+            let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, paired, at, prefetches);
             for (target, sum) in sums.iter_mut().enumerate() {
                 for vector in 0..VECTORS {
                     let product = if SUM && target == 0 {
@@ -233,7 +250,7 @@ unsafe fn combine_at<V: Vector, const TARGETS: usize, const VECTORS: usize, cons
 
 /// Adds sources number `source` and the next.
 #[inline(always)]
-unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool, const COUPLED: bool>(
     step: &Step,
     symbols: *const *mut u8,
     source: usize,
@@ -243,8 +260,8 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
 ) {
     // SAFETY: the step has both sources, and a coefficient for each source and target.
     unsafe {
-        let a = load::<V, VECTORS>(*symbols.add(source), at, prefetches);
-        let b = load::<V, VECTORS>(*symbols.add(source + 1), at, prefetches);
+        let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, at, prefetches);
+        let b = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source + 1, at, prefetches);
         for (target, sum) in sums.iter_mut().enumerate() {
             if SUM && target == 0 {
                 for vector in 0..VECTORS {
@@ -257,6 +274,63 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
                     sum[vector] = sum[vector].xor3(a[vector].multiply(by_a), b[vector].multiply(by_b));
                 }
             }
+        }
+    }
+}
+
+/// Vectors of source number `source`, with those of its partner added if it has one.
+#[inline(always)]
+unsafe fn combined<V: Vector, const TARGETS: usize, const VECTORS: usize, const COUPLED: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    source: usize,
+    at: usize,
+    prefetches: bool,
+) -> [V; VECTORS] {
+    // SAFETY: the step has the source; partners follow what is combined, and their multiples all other coefficients.
+    unsafe {
+        let mut values = load::<V, VECTORS>(*symbols.add(source), at, prefetches);
+        if COUPLED && source < step.coupled_count {
+            let combined_count = step.combined_count();
+            let partner = combined_count + source;
+            let multiple = V::factor(step, (combined_count + step.coupled_count) * TARGETS + source);
+            for (value, partner) in values.iter_mut().zip(load::<V, VECTORS>(*symbols.add(partner), at, prefetches)) {
+                *value = value.xor(partner.multiply(multiple));
+            }
+        }
+        values
+    }
+}
+
+/// Pairs of targets, each from its pair of sources, one pair after the other.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step is one of pairs.
+#[inline(always)]
+pub(super) unsafe fn pairs<V: Vector>(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+    // SAFETY: there are pointers for all sources, then for as many targets; a pair has four coefficients; vectors lie
+    // within `bytes`.
+    unsafe {
+        let count = step.targets.len();
+        let mut first = 0;
+        while first < count {
+            let (a, b) = (*symbols.add(first), *symbols.add(first + 1));
+            let targets = [*symbols.add(count + first), *symbols.add(count + first + 1)];
+            let streams = stores == Stores::Streaming && is_aligned::<V>(targets[0]) && is_aligned::<V>(targets[1]);
+            let by_a = [V::factor(step, 2 * first), V::factor(step, 2 * first + 2)];
+            let by_b = [V::factor(step, 2 * first + 1), V::factor(step, 2 * first + 3)];
+            let mut at = 0;
+            while at < bytes {
+                // The last vector may begin within the one before: writing the same bytes twice does no harm.
+                let start = at.min(bytes - V::BYTES);
+                let (a, b) = (V::load(a.add(start)), V::load(b.add(start)));
+                for target in 0..2 {
+                    let value = a.multiply(by_a[target]).xor(b.multiply(by_b[target]));
+                    put(targets[target].add(start), &[value], streams && start == at);
+                }
+                at += V::BYTES;
+            }
+            first += 2;
         }
     }
 }
@@ -408,6 +482,14 @@ macro_rules! entry_points {
             }
 
             /// # Safety
+            /// As [`kernels::pairs`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn pairs(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::pairs::<$vector>(step, symbols, bytes, stores) }
+            }
+
+            /// # Safety
             /// As [`kernels::butterflies`] says.
             #[target_feature(enable = $features)]
             unsafe fn butterflies<const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
@@ -443,6 +525,7 @@ macro_rules! entry_points {
                     [combine::<7, { VECTORS[6] }, false>, combine::<7, { VECTORS[6] }, true>],
                     [combine::<8, { VECTORS[7] }, false>, combine::<8, { VECTORS[7] }, true>],
                 ],
+                pairs,
                 butterflies: [
                     [
                         [butterflies::<4, false, false>, butterflies::<4, false, true>],

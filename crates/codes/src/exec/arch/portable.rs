@@ -14,6 +14,7 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
     let kernels = Kernels {
         sums: [kernel; MOST_SUMMANDS + 1],
         combinations: [[kernel; 2]; MOST_TARGETS],
+        pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
     };
     Isa { name, is_available: || true, least_bytes: 0, kernels, fence: || () }
@@ -26,6 +27,16 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
         // SAFETY: the caller's promises are passed on.
         return unsafe { butterflies(step, is_inverse, symbols, bytes) };
     }
+    if step.form == Form::Pairs {
+        // SAFETY: the caller's promises are passed on.
+        return unsafe { pairs(step, symbols, bytes) };
+    }
+    let multiplied_count = step.sources.len() - step.addend_count;
+    let coefficient = |row: usize, column: usize| match column {
+        _ if column >= multiplied_count => u8::from(column - multiplied_count == row),
+        _ if step.is_sum() => 1,
+        _ => step.coefficients[column * step.targets.len() + row],
+    };
     // A block of all targets is computed before any is written, because a target may be a source.
     for at in (0..bytes).step_by(BLOCK_BYTES) {
         let block_bytes = BLOCK_BYTES.min(bytes - at);
@@ -36,16 +47,13 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
             // SAFETY: a source is valid for reading.
             let source = unsafe { slice::from_raw_parts(start(column).cast_const(), block_bytes) };
             for (row, sum) in sums.iter_mut().enumerate().take(step.targets.len()) {
-                let coefficient = match column.checked_sub(step.combined_count()) {
-                    Some(addend) => u8::from(addend == row),
-                    None if step.is_sum() => 1,
-                    None => step.coefficients[column * step.targets.len() + row],
-                };
-                if coefficient == 1 {
-                    sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= s);
-                } else {
-                    let products = &MUL[coefficient as usize];
-                    sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
+                match coefficient(row, column) {
+                    0 => {}
+                    1 => sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= s),
+                    coefficient => {
+                        let products = &MUL[coefficient as usize];
+                        sum.iter_mut().zip(source).for_each(|(t, s)| *t ^= products[*s as usize]);
+                    }
                 }
             }
         }
@@ -58,6 +66,25 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
 
 /// Bytes of all targets that are computed together.
 const BLOCK_BYTES: usize = 256;
+
+/// # Safety
+/// As [`super::Kernel`] says; the step is one of pairs.
+unsafe fn pairs(step: &Step, symbols: *const *mut u8, bytes: usize) {
+    let count = step.targets.len();
+    for first in (0..count).step_by(2) {
+        for at in 0..bytes {
+            // SAFETY: there is a pointer for each source, then for each target, valid for `bytes` bytes.
+            let byte = |index: usize| unsafe { (*symbols.add(index)).add(at) };
+            // SAFETY: as above.
+            let (a, b) = unsafe { (*byte(first), *byte(first + 1)) };
+            for target in first..first + 2 {
+                let (by_a, by_b) = (step.coefficients[2 * target], step.coefficients[2 * target + 1]);
+                // SAFETY: as above; targets are valid for writing.
+                unsafe { *byte(count + target) = mul(a, by_a) ^ mul(b, by_b) };
+            }
+        }
+    }
+}
 
 /// # Safety
 /// As [`super::Kernel`] says; the step is a network.

@@ -9,6 +9,7 @@ use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -143,15 +144,31 @@ impl<'a> Draft<'a> {
             ops: Vec::new(),
             outputs: Vec::new(),
         };
-        // Plane by plane, so that what planes share is near.
+        let has_runs = draft.has_runs();
+        // Plane by plane, so that what planes share is near; where planes that follow each other do the same, all before
+        // what is coupled, so that it is one run.
         let mut order: Vec<Place> = wanted.to_vec();
         order.sort_by_key(|&(shard, plane)| (plane, shard));
-        for (shard, plane) in order {
-            draft.coupled(clay.node(shard), plane);
+        for planes in order.chunk_by(|a, b| a.1 / clay.q == b.1 / clay.q) {
+            for &(shard, plane) in planes {
+                if has_runs && draft.sources.is_decoded[clay.node(shard)] {
+                    draft.uncoupled(clay.node(shard), plane);
+                }
+            }
+            for &(shard, plane) in planes {
+                draft.coupled(clay.node(shard), plane);
+            }
         }
         draft.outputs = wanted.iter().filter_map(|&(s, plane)| draft.coupled(clay.node(s), plane)).collect();
         draft.fold();
         draft
+    }
+
+    /// Are the nodes whose `U` come from the code of a plane just those of the last column, none of which is read? Then
+    /// planes that follow each other do the same. Runs of two gain less than copying what is at home costs.
+    fn has_runs(&self) -> bool {
+        let first = self.clay.node_count() - self.clay.q;
+        self.clay.q > 2 && self.decoded.iter().all(|&node| node >= first && !self.sources.is_known[node])
     }
 
     /// Computes what is made of a single computed symbol, that nothing else needs, and of symbols read, together with
@@ -205,6 +222,19 @@ impl<'a> Draft<'a> {
 
         let (input_count, output_count) = (order.len(), self.outputs.len());
         let mut symbol_of: Vec<Option<SymbolId>> = vec![None; self.computed_count];
+        // Runs write symbols that follow each other, which outputs do not.
+        let mut temporary_count = 0;
+        let is_run = |run: &&[Combination]| self.has_runs() && run.len() > 1;
+        for run in self.ops.chunk_by(|op, next| op.is_followed_by(next, &input_of)).filter(is_run) {
+            for row in 0..run[0].to.len() {
+                for op in run {
+                    if let Value::Computed(computed) = op.to[row] {
+                        symbol_of[computed] = Some(input_count + output_count + temporary_count);
+                        temporary_count += 1;
+                    }
+                }
+            }
+        }
         let mut copies = Vec::new();
         for (output, &value) in self.outputs.iter().enumerate() {
             let to = input_count + output;
@@ -216,7 +246,6 @@ impl<'a> Draft<'a> {
                 },
             }
         }
-        let mut temporary_count = 0;
         for symbol in symbol_of.iter_mut().filter(|symbol| symbol.is_none()) {
             *symbol = Some(input_count + output_count + temporary_count);
             temporary_count += 1;
@@ -225,12 +254,11 @@ impl<'a> Draft<'a> {
             Value::Read(read) => input_of[read],
             Value::Computed(computed) => symbol_of[computed].expect("all are numbered"),
         };
-        let mut ops: Vec<Op> = Vec::with_capacity(self.ops.len() + copies.len());
-        for Combination { from, to, coefficients } in &self.ops {
+        let ops = self.ops.iter().map(|Combination { from, to, coefficients }| {
             let (from, to) = (from.iter().map(symbol).collect(), to.iter().map(symbol).collect());
-            ops.push(Op::Dot { from, to, coefficients: coefficients.clone() });
-        }
-        ops.extend(copies);
+            Op::Dot { from, to, coefficients: coefficients.clone() }
+        });
+        let ops = gathered(ops.collect(), copies);
         passes::simplify(passes::drop_dead(Program { input_count, output_count, temporary_count, ops }))
     }
 
@@ -327,7 +355,65 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// Operations in order, small ones that follow each other as one, together with copies of what there is by then.
+fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
+    let mut copies_of: BTreeMap<SymbolId, Vec<Op>> = BTreeMap::new();
+    for copy in copies {
+        copies_of.entry(copy.sources()[0]).or_default().push(copy);
+    }
+    let mut gathered: Vec<Op> = Vec::with_capacity(ops.len());
+    let (mut small, mut copies): (Vec<Op>, Vec<Op>) = (Vec::new(), Vec::new());
+    // Of what small ones write.
+    let mut later_copies: Vec<Op> = Vec::new();
+    for op in ops {
+        let is_small = op.sources().len() <= 2 && op.targets().len() <= 2;
+        let is_written = |source: &SymbolId| small.iter().any(|small: &Op| small.targets().contains(source));
+        if !small.is_empty() && (!is_small || op.sources().iter().any(is_written)) {
+            small.append(&mut copies);
+            gathered.extend(together(core::mem::take(&mut small)));
+            copies.append(&mut later_copies);
+        }
+        let own_copies = op.targets().iter().filter_map(|target| copies_of.remove(target)).flatten();
+        if is_small { &mut later_copies } else { &mut copies }.extend(own_copies);
+        if is_small { &mut small } else { &mut gathered }.push(op);
+    }
+    small.append(&mut copies);
+    gathered.extend(together(small));
+    gathered.extend(later_copies);
+    gathered.extend(copies_of.into_values().flatten());
+    gathered
+}
+
+/// Operations none of which reads what another writes, as one.
+fn together(ops: Vec<Op>) -> Vec<Op> {
+    if ops.len() < 2 {
+        return ops;
+    }
+    let from: Vec<SymbolId> = ops.iter().flat_map(Op::sources).copied().collect();
+    let to: Vec<SymbolId> = ops.iter().flat_map(Op::targets).copied().collect();
+    let mut coefficients = Matrix::zero(to.len(), from.len());
+    let (mut first_row, mut first_column) = (0, 0);
+    for op in &ops {
+        let own = op.coefficients();
+        for row in 0..own.rows() {
+            coefficients.row_mut(first_row + row)[first_column..][..own.columns()].copy_from_slice(own.row(row));
+        }
+        (first_row, first_column) = (first_row + own.rows(), first_column + own.columns());
+    }
+    vec![Op::Dot { from, to, coefficients }]
+}
+
 impl Combination {
+    /// Is `next` this one, with reads whose inputs are one higher?
+    fn is_followed_by(&self, next: &Combination, input_of: &[usize]) -> bool {
+        let input = |value: &Value| match *value {
+            Value::Read(read) => Some(input_of[read]),
+            Value::Computed(_) => None,
+        };
+        let follows = |(own, other)| input(own).zip(input(other)).is_some_and(|(own, other)| own + 1 == other);
+        self.coefficients == next.coefficients && self.from.iter().zip(&next.from).all(follows)
+    }
+
     /// Gives, instead of the target of a row, what `later` makes of it and of symbols read.
     fn replace(&mut self, row: usize, later: &Combination) {
         let target = self.to[row];
