@@ -122,30 +122,34 @@ fn fill_stripes(split: &Split, stripes: &[Stripe], builders: &mut [ShardBuilder]
     let Split { code, geometry, .. } = split;
     let alpha = geometry.alpha as usize;
     let data = Cursor::new(&split.data);
-    for stripe in stripes {
+    for stripe in stripes.iter().filter(|stripe| stripe.symbol_bytes > 0) {
+        let symbol_bytes = stripe.symbol_bytes as usize;
         let natives = gather(&data, geometry, stripe);
-        let mut coded = vec![vec![0; stripe.symbol_bytes as usize]; code.coded.len()];
-        let inputs: Vec<&[u8]> = natives.iter().map(Vec::as_slice).collect();
-        let mut outputs: Vec<&mut [u8]> = coded.iter_mut().map(Vec::as_mut_slice).collect();
-        executor().run(&code.encode, &inputs, &mut outputs).expect("symbols of one stripe are of one length");
+        let mut coded = vec![0; code.coded.len() * symbol_bytes];
+        executor()
+            .run_pieces(&code.encode, symbol_bytes, &[&natives], &mut [&mut coded])
+            .expect("there are as many symbols as the code has");
+        let (natives, coded) = (natives.chunks_exact(symbol_bytes), coded.chunks_exact(symbol_bytes));
         let plain =
-            code.homes.iter().zip(&natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
-        for (stored, symbol) in plain.chain(code.coded.iter().zip(&coded)) {
+            code.homes.iter().zip(natives).flat_map(|(homes, symbol)| homes.iter().map(move |home| (home, symbol)));
+        for (stored, symbol) in plain.chain(code.coded.iter().zip(coded)) {
             let offset = geometry.symbol_range(stripe, (stored % alpha) as u32).start;
             builders[stored / alpha].write(offset, symbol).expect("a symbol lies within its shard");
         }
     }
 }
 
-fn gather(data: &Cursor<'_>, geometry: &Geometry, stripe: &Stripe) -> Vec<Vec<u8>> {
-    let symbol = |native| {
-        let mut symbol = vec![0; stripe.symbol_bytes as usize];
+/// The native symbols of the stripe, one after the other.
+fn gather(data: &Cursor<'_>, geometry: &Geometry, stripe: &Stripe) -> Vec<u8> {
+    let symbol_bytes = stripe.symbol_bytes as usize;
+    let mut natives = vec![0; geometry.native_count as usize * symbol_bytes];
+    for native in 0..geometry.native_count {
         let range = geometry.native_range(stripe, native);
+        let first = native as usize * symbol_bytes;
         let length = (range.end - range.start) as usize;
-        data.copy(range, &mut symbol[..length]);
-        symbol
-    };
-    (0..geometry.native_count).map(symbol).collect()
+        data.copy(range, &mut natives[first..first + length]);
+    }
+    natives
 }
 
 /// Finds data bytes in a list of pieces.
