@@ -2,7 +2,7 @@
 
 use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
 use super::metrics::Metrics;
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, READ_BYTES, Unread};
 use super::patience::Patient;
 use super::tls::{Certificate, TlsError};
 use super::wire::{
@@ -99,13 +99,15 @@ struct Reply {
     status: StatusCode,
     error: &'static str,
     body: Bytes,
+    /// What of the body is still to be read.
+    unread: Option<Unread>,
     /// What it holds of [`Daemon::held`] until it is sent.
     held: Option<Holding>,
 }
 
 impl Reply {
     fn ok(body: impl Into<Bytes>) -> Self {
-        Self { status: StatusCode::OK, error: "", body: body.into(), held: None }
+        Self { status: StatusCode::OK, error: "", body: body.into(), unread: None, held: None }
     }
 
     fn json(body: &impl serde::Serialize) -> Self {
@@ -114,6 +116,15 @@ impl Reply {
 
     fn refused(status: StatusCode, error: &'static str, detail: impl Into<String>) -> Self {
         Self { status, error, ..Self::json(&ErrorBody { detail: detail.into() }) }
+    }
+
+    /// Why it is no answer of the node, if it is none: what was asked makes no sense, or not from whom it came.
+    fn complaint(&self) -> Option<String> {
+        let is_node = !self.error.is_empty() || !self.status.is_client_error();
+        if is_node || self.status == StatusCode::RANGE_NOT_SATISFIABLE {
+            return None;
+        }
+        serde_json::from_slice(&self.body).map(|body: ErrorBody| body.detail).ok()
     }
 
     fn invalid(detail: impl Into<String>) -> Self {
@@ -264,7 +275,12 @@ impl Daemon {
         let began = Instant::now();
         let proof = proof_of(request.headers());
         let (name, reply) = self.reply(request, proof, peer).await;
-        self.metrics.answered(name, reply.status, reply.body.len() as u64, began.elapsed());
+        if let Some(why) = reply.complaint() {
+            // What was asked may be repeated in it, and must not make lines of its own.
+            tracing::warn!(node = self.name, %peer, "refused: {}", why.escape_debug());
+        }
+        let unread_bytes = reply.unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
+        self.metrics.answered(name, reply.status, reply.body.len() as u64 + unread_bytes, began.elapsed());
         self.respond(reply, proof)
     }
 
@@ -293,7 +309,6 @@ impl Daemon {
                 node: self.identity(),
             };
             if let Err(doubt) = self.nonces.lock().check(key, &asked, proof, now_ms()) {
-                tracing::warn!(node = self.name, %peer, "refused: {doubt}");
                 let status =
                     if doubt == Doubt::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNAUTHORIZED };
                 return (name, Reply::refused(status, "", doubt.to_string()));
@@ -315,7 +330,7 @@ impl Daemon {
                 node.put(key, &parts).await?;
                 Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
             }
-            Call::Get(key, range) => self.get(&*self.node()?, key, range).await,
+            Call::Get(key, range) => self.get(self.node()?, key, range).await,
             Call::Combine(key) => {
                 let node = self.node()?;
                 let (parts, _held) = self.receive(announced, body, COMBINATION_BYTES_MAX).await?;
@@ -355,15 +370,21 @@ impl Daemon {
         })
     }
 
-    async fn get(&self, node: &dyn Node, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
+    async fn get(&self, node: Arc<dyn Node>, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
         let bytes = node.stat(key).await?.bytes;
         let range = range.start..range.end.min(bytes);
         if range.is_empty() {
             return Ok(Reply { status: StatusCode::RANGE_NOT_SATISFIABLE, ..Reply::ok("") });
         }
-        let held = self.hold(range.end - range.start).await?;
-        let body = node.get(key, range).await?;
-        Ok(Reply { status: StatusCode::PARTIAL_CONTENT, held: Some(held), ..Reply::ok(body) })
+        // The signature goes ahead of the bytes, so these must be there; without one they are sent as they are read.
+        let first_bytes = if self.key.is_some() { u64::MAX } else { READ_BYTES };
+        let first = range.start..range.end.min(range.start.saturating_add(first_bytes));
+        let held_bytes = (range.end - range.start).min(first_bytes.saturating_mul(2));
+        let held = self.hold(range.end - range.start, held_bytes).await?;
+        let body = node.get(key, first.clone()).await?;
+        let is_whole = first.end == range.end || body.len() as u64 != first.end - first.start;
+        let unread = (!is_whole).then(|| Unread { node, key, range: first.end..range.end });
+        Ok(Reply { status: StatusCode::PARTIAL_CONTENT, unread, held: Some(held), ..Reply::ok(body) })
     }
 
     async fn combine(&self, node: &dyn Node, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
@@ -373,15 +394,15 @@ impl Daemon {
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
         let volume = node.identity().await?.volume;
         // As they are read, without their checks, and what is computed.
-        let held = self.hold(2 * cost.read_bytes + cost.sent_bytes).await?;
+        let held = self.hold(cost.sent_bytes, 2 * cost.read_bytes + cost.sent_bytes).await?;
         let _turn = self.combining.acquire().await;
         let body = combine_gets(node, &self.name, volume, key, &combination).await?;
         self.metrics.combined(cost.read_bytes);
         Ok(Reply { held: Some(held), ..Reply::ok(body) })
     }
 
-    /// Waits until so many bytes may be held; not for long.
-    async fn hold(&self, bytes: u64) -> Result<Holding, Reply> {
+    /// Waits until so many of the bytes that are to be moved may be held; not for long.
+    async fn hold(&self, bytes: u64, held_bytes: u64) -> Result<Holding, Reply> {
         let busy = |why: &str| Reply::from(NodeError::new(NodeErrorKind::Busy, &self.name, why));
         let before = self.backlog_bytes.fetch_add(bytes, Ordering::Relaxed);
         let backlog = Backlog { bytes, of: Arc::clone(&self.backlog_bytes) };
@@ -389,7 +410,7 @@ impl Daemon {
         if before > 0 && self.rate.as_ref().is_some_and(|rate| rate.time_for(before + bytes) > BACKLOG_MAX) {
             return Err(busy("more is under way than its limit of bytes a second lets through soon: ask later"));
         }
-        let permits = bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
+        let permits = held_bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
         let acquired = Arc::clone(&self.held).acquire_many_owned(permits as u32);
         match tokio::time::timeout(HOLD_PATIENCE, acquired).await {
             // It is never closed.
@@ -409,7 +430,7 @@ impl Daemon {
             let detail = format!("a body of {} bytes is more than {bytes_max}", announced.bytes);
             return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
         }
-        let held = self.hold(announced.bytes).await?;
+        let held = self.hold(announced.bytes, announced.bytes).await?;
         let deadline =
             Instant::now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
         let (mut parts, mut bytes, mut digest) = (Vec::new(), 0, blake3::Hasher::new());
@@ -470,7 +491,9 @@ impl Daemon {
             Some(held) => Bytes::from_owner(Held { bytes: reply.body, _held: held }),
             None => reply.body,
         };
-        response.body(Outgoing::new(body, self.rate.clone())).expect("statuses and headers made here are valid")
+        response
+            .body(Outgoing::new(body, reply.unread, self.rate.clone()))
+            .expect("statuses and headers made here are valid")
     }
 }
 
