@@ -74,7 +74,7 @@ async fn serve(key: Option<Key>) -> Served {
     let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
         let _ = stopped.await;
     }));
-    Served { address, stop, ended, folder: folder }
+    Served { address, stop, ended, folder }
 }
 
 impl Served {
@@ -289,7 +289,7 @@ async fn requests_of_all_sorts_do_no_harm() {
         served.put_canaries();
         let name = key(1, 0);
         let bytes = shard(IDENTITY.volume, name, 20_000, 1);
-        node.put(name, &[bytes.clone()]).await.unwrap();
+        node.put(name, std::slice::from_ref(&bytes)).await.unwrap();
         let payload = &bytes[256..280];
         let requests: Vec<_> = SEEDS.map(|seed| request(&mut StdRng::seed_from_u64(seed), name)).collect();
         let answers = send_all(served.address, requests.clone()).await;
@@ -312,7 +312,7 @@ async fn requests_of_all_sorts_do_no_harm() {
         // Unsigned, some of them were right.
         if secret.is_none() {
             let _ = node.remove(name).await;
-            node.put(name, &[bytes.clone()]).await.unwrap();
+            node.put(name, std::slice::from_ref(&bytes)).await.unwrap();
         }
         assert_eq!(node.get(name, 0..u64::MAX).await.unwrap(), bytes);
         served.end().await;
@@ -367,13 +367,13 @@ async fn what_was_heard_cannot_be_said_again_nor_otherwise() {
     let bytes = shard(IDENTITY.volume, name, 3_000, 1);
     let mut requests: Vec<Bytes> = Vec::new();
     let mut take = || requests.push(std::mem::take(&mut *heard.lock().unwrap()).into());
-    node.put(name, &[bytes.clone()]).await.unwrap();
+    node.put(name, std::slice::from_ref(&bytes)).await.unwrap();
     take();
     node.get(name, 0..100).await.unwrap();
     take();
     node.remove(name).await.unwrap();
     take();
-    node.put(name, &[bytes.clone()]).await.unwrap();
+    node.put(name, std::slice::from_ref(&bytes)).await.unwrap();
     for (number, request) in requests.iter().enumerate() {
         let again = send(served.address, request).await.0;
         assert_eq!(status(&again), Some(401), "request {number} again");

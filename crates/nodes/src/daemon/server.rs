@@ -100,7 +100,7 @@ struct Reply {
     error: &'static str,
     body: Bytes,
     /// What of the body is still to be read.
-    unread: Option<Unread>,
+    unread: Option<Box<Unread>>,
     /// What it holds of [`Daemon::held`] until it is sent.
     held: Option<Holding>,
 }
@@ -383,7 +383,7 @@ impl Daemon {
         let held = self.hold(range.end - range.start, held_bytes).await?;
         let body = node.get(key, first.clone()).await?;
         let is_whole = first.end == range.end || body.len() as u64 != first.end - first.start;
-        let unread = (!is_whole).then(|| Unread { node, key, range: first.end..range.end });
+        let unread = (!is_whole).then(|| Box::new(Unread { node, key, range: first.end..range.end }));
         Ok(Reply { status: StatusCode::PARTIAL_CONTENT, unread, held: Some(held), ..Reply::ok(body) })
     }
 
@@ -492,7 +492,7 @@ impl Daemon {
             None => reply.body,
         };
         response
-            .body(Outgoing::new(body, reply.unread, self.rate.clone()))
+            .body(Outgoing::new(body, reply.unread.map(|unread| *unread), self.rate.clone()))
             .expect("statuses and headers made here are valid")
     }
 }
