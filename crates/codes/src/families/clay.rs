@@ -21,7 +21,7 @@
 //!
 //! Costs: `n / k` stored, as for every MDS code. Repair reads `1 / q` of each of the `n - 1` others, plain symbols in
 //! runs of `q^(t-1-y)`. No helper computes anything. Where more shards are lost, what is cheaper of this with more
-//! planes and of reading `k` shards. Encoding multiplies about twice as often as `rs` does.
+//! planes and of reading `k` shards. Encoding multiplies 1.5 to 2 times as often as `rs` does.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};

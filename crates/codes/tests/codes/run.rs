@@ -2,7 +2,7 @@
 
 use crate::stripe::run_on;
 use proptest::prelude::*;
-use weft_codes::{Compiled, Executor, Matrix, Offer, Offers, Op, Program, RunError, SymbolId, Wanted, reference};
+use weft_codes::{Compiled, Executor, Matrix, Offer, Offers, Op, Program, RunError, SymbolId, Wanted, gf, reference};
 
 /// Rows that are random, all ones, a single one, or zero: every kind of step.
 fn matrix() -> impl Strategy<Value = Matrix> {
@@ -16,6 +16,19 @@ fn matrix() -> impl Strategy<Value = Matrix> {
         prop::collection::vec(row, rows)
             .prop_map(move |rows| Matrix::from_rows(columns, &rows).expect("rows of equal length"))
     })
+}
+
+/// Each column and a multiple of it, or two by two on the diagonal: what steps take together.
+fn coupled() -> impl Strategy<Value = Matrix> {
+    let multiples = (matrix(), any::<[u8; 15]>()).prop_map(|(matrix, factors)| {
+        let multiple = |row, column| gf::mul(matrix.at(row, column), factors[column]);
+        matrix.beside(&Matrix::from_fn(matrix.rows(), matrix.columns(), multiple))
+    });
+    let pairs = (2usize..20, any::<u64>()).prop_map(|(size, seed)| {
+        let element = |row: usize, column: usize| (seed >> ((row * 7 + column * 5) % 57)) as u8;
+        Matrix::from_fn(size, size, |row, column| if row / 2 == column / 2 { element(row, column) } else { 0 })
+    });
+    prop_oneof![multiples, pairs]
 }
 
 /// Groups of operations, each one operation over and over with all symbols one higher, that read inputs and whatever
@@ -64,6 +77,13 @@ fn program_with_runs() -> impl Strategy<Value = Program> {
     })
 }
 
+fn one_operation(matrix: &Matrix) -> Program {
+    let (input_count, output_count) = (matrix.columns(), matrix.rows());
+    let (from, to) = ((0..input_count).collect(), (input_count..input_count + output_count).collect());
+    let ops = vec![Op::Dot { from, to, coefficients: matrix.clone() }];
+    Program { input_count, output_count, temporary_count: 0, ops }
+}
+
 fn symbols(count: usize, symbol_bytes: usize, seed: u8) -> Vec<Vec<u8>> {
     let byte = |symbol: usize, at: usize| (symbol * 101 + at * 37 + (at >> 7) * 11 + usize::from(seed)) as u8;
     (0..count).map(|symbol| (0..symbol_bytes).map(|at| byte(symbol, at)).collect()).collect()
@@ -71,8 +91,13 @@ fn symbols(count: usize, symbol_bytes: usize, seed: u8) -> Vec<Vec<u8>> {
 
 proptest! {
     #[test]
-    fn all_kernels_agree_with_the_reference(matrix in matrix(), symbol_bytes in 0usize..1400, seed in any::<u8>()) {
-        let program = Program::from_matrix(&matrix);
+    fn all_kernels_agree_with_the_reference(
+        matrix in prop_oneof![matrix(), coupled()],
+        symbol_bytes in 0usize..1400,
+        seed in any::<u8>(),
+    ) {
+        // As one operation, which no pass has taken apart.
+        let program = one_operation(&matrix);
         prop_assert_eq!(program.to_matrix().expect("a valid program"), matrix.clone());
         let inputs = symbols(matrix.columns(), symbol_bytes, seed);
         let right = reference::run(&program, &inputs);
