@@ -104,3 +104,28 @@ fn the_walk_of_a_write_is_true() {
 fn the_walk_of_a_read_is_true() {
     check_walk("Follow one read");
 }
+
+#[test]
+fn every_kind_of_node_has_its_page_and_every_page_its_kind() {
+    let folder = root().join("docs/nodes");
+    let pages: BTreeSet<String> =
+        files_of(&folder).iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
+    assert_eq!(pages, weft_nodes::KINDS.iter().map(|kind| kind.name.to_owned()).collect());
+    for kind in &weft_nodes::KINDS {
+        let page = std::fs::read_to_string(folder.join(kind.name).with_extension("md")).expect("a page");
+        let can = kind.capability;
+        let prices = format!(
+            "- Prices (units of 10 µs): a request {}, a KiB out {}, a KiB in {}: {}.\n",
+            can.request_price, can.kib_out_price, can.kib_in_price, kind.prices_because
+        );
+        let tested = match kind.tested_against {
+            Some(server) => format!("- Tested against: {server}.\n"),
+            None => "- Not tested against a server".to_owned(),
+        };
+        let forms = kind.url.split(" or ").map(|form| format!("`{form}`"));
+        let facts = forms.chain([prices, format!("- Once a put is answered: {}.\n", kind.durable), tested]);
+        for fact in facts.chain(["weft node add meta.db".to_owned()]) {
+            assert!(page.contains(&fact), "docs/nodes/{}.md lacks: {fact}", kind.name);
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod layout;
 mod store;
 
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -49,17 +50,7 @@ impl BlockNode {
     /// The node `identity` on the device at `path`. Does no I/O: while the device is away every call is `Unavailable`, and
     /// once it is back they work.
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {
-        Self {
-            place: Arc::new(Place::new(path, name, identity)),
-            capability: Capability {
-                combines: false,
-                range_granularity_bytes: 1,
-                lists_in_order: true,
-                request_price: 1,
-                kib_out_price: 1,
-                kib_in_price: 1,
-            },
-        }
+        Self { place: Arc::new(Place::new(path, name, identity)), capability: kinds::BLOCK }
     }
 
     /// Which node is on the device; `None` if it is there and is none.

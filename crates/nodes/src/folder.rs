@@ -21,7 +21,11 @@ mod place;
 mod scan;
 mod store;
 
+pub(crate) use scan::is_subfolder;
+pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
+
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -80,14 +84,7 @@ impl FolderNode {
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {
         Self {
             inner: Arc::new(Inner { place: Place::new(path, name, identity), scan: Mutex::new(None) }),
-            capability: Capability {
-                combines: false,
-                range_granularity_bytes: 1,
-                lists_in_order: true,
-                request_price: 1,
-                kib_out_price: 1,
-                kib_in_price: 1,
-            },
+            capability: kinds::FOLDER,
         }
     }
 

@@ -7,7 +7,8 @@
 //!
 //! What it never does: decide where shards go (cluster), what to read (codes, transfer), or what a silence means (care).
 //!
-//! Start reading at `node.rs`, then `folder.rs` (or `block.rs`, or `daemon.rs`), then `conformance.rs`.
+//! Start reading at `node.rs`, then `folder.rs` (or `block.rs`, `daemon.rs`, `foreign.rs`), then `conformance.rs`. `kinds.rs`
+//! lists the kinds with what each can do.
 
 pub mod block;
 pub mod combine;
@@ -15,6 +16,8 @@ pub mod conformance;
 pub mod daemon;
 pub mod error;
 pub mod folder;
+pub mod foreign;
+pub mod kinds;
 pub mod memory;
 pub mod node;
 mod rate;
@@ -27,6 +30,7 @@ pub use combine::{Combination, Part};
 pub use daemon::{Certificate, Daemon, DaemonNode, DaemonUrl, Key};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::FolderNode;
+pub use kinds::{KINDS, Kind};
 pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
-pub use url::{NodeUrl, create, open};
+pub use url::{NodeUrl, create, open, secret_of};

@@ -3,6 +3,7 @@
 
 use crate::combine::{Combination, combine_gets};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,14 +40,7 @@ impl MemoryNode {
         Self {
             name: name.into(),
             identity,
-            capability: Capability {
-                combines: false,
-                range_granularity_bytes: 1,
-                lists_in_order: true,
-                request_price: 1,
-                kib_out_price: 1,
-                kib_in_price: 1,
-            },
+            capability: kinds::MEMORY,
             total_bytes,
             now_ms: Box::new(system_now_ms),
             store: RwLock::default(),

@@ -16,8 +16,14 @@ pub struct Capability {
     pub combines: bool,
     /// Reads are cheapest in multiples of this many bytes (1 where it does not matter).
     pub range_granularity_bytes: u64,
-    /// Does `list` return keys in ascending order?
+    /// Does its store list in ascending order, so that a page costs a page? Others are scanned as a whole first.
     pub lists_in_order: bool,
+    /// Is a shard being put invisible until it is whole?
+    pub puts_atomically: bool,
+    /// Does the store itself refuse a second put of a name, also by another process?
+    pub puts_conditionally: bool,
+    /// Typical time to the first byte, in microseconds.
+    pub latency_us: u32,
     /// Price of one request, in the units of `codes::Price`.
     pub request_price: u64,
     /// Price of one KiB sent by the node.
@@ -25,6 +31,9 @@ pub struct Capability {
     /// Price of one KiB sent to the node.
     pub kib_in_price: u64,
 }
+
+/// Longest shard object: many times the longest that is made, and little enough to be held in memory.
+pub(crate) const SHARD_BYTES_MAX: u64 = 256 << 20;
 
 /// What a node says of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,23 @@
 //! Where a node is, as text; and opening what is there.
 
 use crate::block::BlockNode;
-use crate::daemon::{DaemonNode, DaemonUrl, Key};
+use crate::daemon::{DaemonNode, DaemonUrl, Key, ParseKeyError};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::FolderNode;
+use crate::foreign::{Credentials, CredentialsError, ForeignUrl, ForeignUrlError};
+use crate::kinds;
+use crate::memory::MemoryNode;
 use crate::node::{Node, NodeIdentity};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use weft_format::records::Secret;
+use weft_format::{NodeId, VolumeId};
 
 /// A node's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,17 +28,24 @@ pub enum NodeUrl {
     Block(PathBuf),
     /// What a daemon serves.
     Daemon(DaemonUrl),
+    /// A bucket, or a folder of another kind of server.
+    Foreign(ForeignUrl),
+    /// This process's memory, by name.
+    Memory(String),
 }
 
 /// Where our daemon listens if nothing else is said.
 pub const DAEMON_PORT: u16 = 7600;
+
+/// Room of a node in memory: enough for tests.
+const MEMORY_BYTES: u64 = 256 << 20;
 
 impl NodeUrl {
     /// Where on this machine it is; `None` for nodes elsewhere.
     pub fn path(&self) -> Option<&Path> {
         match self {
             NodeUrl::Folder(path) | NodeUrl::Block(path) => Some(path),
-            NodeUrl::Daemon(_) => None,
+            NodeUrl::Daemon(_) | NodeUrl::Foreign(_) | NodeUrl::Memory(_) => None,
         }
     }
 
@@ -41,7 +55,7 @@ impl NodeUrl {
         match self {
             // A `#` in a path, which makes it another one.
             NodeUrl::Folder(_) | NodeUrl::Block(_) => format!("{self}%23lost-{mark}"),
-            NodeUrl::Daemon(_) => format!("{self}#lost-{mark}"),
+            NodeUrl::Daemon(_) | NodeUrl::Foreign(_) | NodeUrl::Memory(_) => format!("{self}#lost-{mark}"),
         }
     }
 }
@@ -54,13 +68,11 @@ pub enum UrlError {
     Empty,
     /// Another program's scheme.
     #[error(
-        "`{url}`: nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`, \
-         a device, such as `block:///dev/sdb`, or a daemon, such as `weft://host:7600`"
+        "nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`, a device, \
+         such as `block:///dev/sdb`, a daemon, such as `weft://host:7600`, or see `weft node kinds`"
     )]
     UnknownScheme {
-        /// The whole text.
-        url: String,
-        /// What precedes `://`.
+        /// What precedes `://`; not the rest, which may hold a password.
         scheme: String,
     },
     /// `file://host/path`.
@@ -81,6 +93,20 @@ pub enum UrlError {
          `weft+tls://host:port/ca:/path/of/its/authority`"
     )]
     Authority {
+        /// The whole text.
+        url: String,
+    },
+    /// An address of storage of others that cannot be right.
+    #[error("`{scheme}://`: {error}")]
+    Foreign {
+        /// What precedes `://`; not the rest, which may hold a password.
+        scheme: String,
+        /// What is wrong.
+        error: ForeignUrlError,
+    },
+    /// `memory://` without a name.
+    #[error("`{url}` names no memory: write `memory://name`, with letters, digits, `-` and `_`")]
+    Memory {
         /// The whole text.
         url: String,
     },
@@ -113,7 +139,13 @@ impl FromStr for NodeUrl {
                 let daemon = DaemonUrl::parse(scheme == "weft+tls", rest);
                 return daemon.map(NodeUrl::Daemon).ok_or_else(|| UrlError::Authority { url: url() });
             }
-            scheme => return Err(UrlError::UnknownScheme { url: url(), scheme: scheme.to_owned() }),
+            "memory" => return memory(rest).ok_or_else(|| UrlError::Memory { url: url() }),
+            scheme => {
+                let scheme = || scheme.to_owned();
+                let parsed =
+                    ForeignUrl::parse(&scheme(), rest).ok_or_else(|| UrlError::UnknownScheme { scheme: scheme() })?;
+                return parsed.map(NodeUrl::Foreign).map_err(|error| UrlError::Foreign { scheme: scheme(), error });
+            }
         };
         if !rest.starts_with('/') {
             return Err(UrlError::OtherHost { url: url() });
@@ -129,9 +161,18 @@ impl fmt::Display for NodeUrl {
             NodeUrl::Folder(path) => ("file", path),
             NodeUrl::Block(path) => ("block", path),
             NodeUrl::Daemon(url) => return url.fmt(f),
+            NodeUrl::Foreign(url) => return url.fmt(f),
+            NodeUrl::Memory(name) => return write!(f, "memory://{name}"),
         };
         write!(f, "{scheme}://{}", percent_encode(path.as_os_str().as_bytes()))
     }
+}
+
+/// A name of letters, digits, `-` and `_`; what follows `#` is a mark that only tells addresses apart.
+fn memory(rest: &str) -> Option<NodeUrl> {
+    let name = rest.split_once('#').map_or(rest, |(name, _)| name);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (!name.is_empty() && name.bytes().all(allowed)).then(|| NodeUrl::Memory(name.to_owned()))
 }
 
 /// What cannot stand in an address for itself, as `%` and two hex digits.
@@ -166,34 +207,131 @@ pub(crate) fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Opens the node at `url`; `key` is for daemons. Does no I/O: a node that is away now is `Unavailable` at each call until
-/// it is back, and one that is not `identity` is `WrongNode`.
+/// Opens the node at `url`; `secret` is what it asks of its users. Does no I/O: a node that is away now is `Unavailable` at
+/// each call until it is back, and one that is not `identity` is `WrongNode`.
 ///
 /// # Errors
-/// None for folders, devices, and daemons without TLS. `Denied`: the certificates to trust cannot be read.
-pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Arc<dyn Node>, NodeError> {
+/// `Denied`: the secret is none for this kind, or the certificates to trust cannot be read; `Unavailable`: this program was
+/// built without this kind.
+pub fn open(url: &NodeUrl, name: &str, identity: NodeIdentity, secret: &Secret) -> Result<Arc<dyn Node>, NodeError> {
     Ok(match url {
-        NodeUrl::Daemon(url) => Arc::new(DaemonNode::open(url, name, identity, key)?),
+        NodeUrl::Daemon(url) => Arc::new(DaemonNode::open(url, name, identity, key(name, secret)?)?),
         NodeUrl::Folder(path) => Arc::new(FolderNode::open(path, name, identity)),
         NodeUrl::Block(path) => Arc::new(BlockNode::open(path, name, identity)),
+        NodeUrl::Memory(_) => memory_node(name, identity),
+        NodeUrl::Foreign(url) => foreign_node(url, name, identity, secret)?,
     })
 }
 
-/// Makes a new, empty node at `url` and opens it; `key` is for daemons.
+/// Makes a new, empty node at `url` and opens it; `secret` is what it asks of its users.
 ///
 /// # Errors
-/// The place is in use, or cannot be written.
+/// The place is in use, or cannot be written; as [`open`].
 pub async fn create(
     url: &NodeUrl,
     name: &str,
     identity: NodeIdentity,
-    key: Option<Key>,
+    secret: &Secret,
 ) -> Result<Arc<dyn Node>, NodeError> {
     match url {
-        NodeUrl::Daemon(url) => Ok(Arc::new(DaemonNode::create(url, name, identity, key).await?)),
+        NodeUrl::Daemon(url) => Ok(Arc::new(DaemonNode::create(url, name, identity, key(name, secret)?).await?)),
         NodeUrl::Folder(path) => blocking(path, name, move |path, name| FolderNode::create(path, name, identity)).await,
         NodeUrl::Block(path) => blocking(path, name, move |path, name| BlockNode::create(path, name, identity)).await,
+        NodeUrl::Memory(_) => Ok(memory_node(name, identity)),
+        NodeUrl::Foreign(url) => create_foreign(url, name, identity, secret).await,
     }
+}
+
+/// What the text of a key file for `url` becomes in the node's record.
+///
+/// # Errors
+/// The text is none for this kind, or it takes none; nothing of the text is repeated.
+pub fn secret_of(url: &NodeUrl, key_file: &str) -> Result<Secret, SecretError> {
+    match url {
+        NodeUrl::Daemon(_) => Ok(Secret(key_file.parse::<Key>()?.to_bytes().to_vec())),
+        NodeUrl::Foreign(url) => Ok(Secret(Credentials::parse(key_file, url.secret_names())?.to_bytes())),
+        NodeUrl::Folder(_) | NodeUrl::Block(_) | NodeUrl::Memory(_) => Err(CredentialsError::NoneTaken.into()),
+    }
+}
+
+/// A key file that does not fit; nothing of it is repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// For a daemon.
+    #[error(transparent)]
+    Key(#[from] ParseKeyError),
+    /// For a foreign service.
+    #[error(transparent)]
+    Credentials(#[from] CredentialsError),
+}
+
+fn key(name: &str, secret: &Secret) -> Result<Option<Key>, NodeError> {
+    match secret.0.as_slice() {
+        [] => Ok(None),
+        bytes => bytes.try_into().map(|bytes| Some(Key::new(bytes))).map_err(|_| damaged_secret(name)),
+    }
+}
+
+fn damaged_secret(name: &str) -> NodeError {
+    NodeError::new(NodeErrorKind::Denied, name, "its key is damaged: give it again (weft node replace)")
+}
+
+/// The memory of this process by identity: opening a node again finds what was put.
+fn memory_node(name: &str, identity: NodeIdentity) -> Arc<dyn Node> {
+    static NODES: Mutex<BTreeMap<(VolumeId, NodeId), Arc<MemoryNode>>> = Mutex::new(BTreeMap::new());
+    let mut nodes = NODES.lock();
+    let node = nodes.entry((identity.volume, identity.node));
+    node.or_insert_with(|| Arc::new(MemoryNode::new(name, identity, MEMORY_BYTES))).clone()
+}
+
+#[cfg(feature = "foreign")]
+fn foreign_node(
+    url: &ForeignUrl,
+    name: &str,
+    identity: NodeIdentity,
+    secret: &Secret,
+) -> Result<Arc<dyn Node>, NodeError> {
+    require_built_in(url, name)?;
+    let credentials = Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| damaged_secret(name))?;
+    Ok(Arc::new(crate::foreign::ForeignNode::open(url, name, identity, &credentials)?))
+}
+
+#[cfg(feature = "foreign")]
+async fn create_foreign(
+    url: &ForeignUrl,
+    name: &str,
+    identity: NodeIdentity,
+    secret: &Secret,
+) -> Result<Arc<dyn Node>, NodeError> {
+    require_built_in(url, name)?;
+    let credentials = Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| damaged_secret(name))?;
+    Ok(Arc::new(crate::foreign::ForeignNode::create(url, name, identity, &credentials).await?))
+}
+
+#[cfg(not(feature = "foreign"))]
+fn foreign_node(url: &ForeignUrl, name: &str, _: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+    require_built_in(url, name)?;
+    unreachable!("no kind of foreign node is built in")
+}
+
+#[cfg(not(feature = "foreign"))]
+async fn create_foreign(
+    url: &ForeignUrl,
+    name: &str,
+    identity: NodeIdentity,
+    secret: &Secret,
+) -> Result<Arc<dyn Node>, NodeError> {
+    foreign_node(url, name, identity, secret)
+}
+
+fn require_built_in(url: &ForeignUrl, name: &str) -> Result<(), NodeError> {
+    let kind = url.kind();
+    if kinds::KINDS.iter().any(|known| known.name == kind && known.is_built_in) {
+        return Ok(());
+    }
+    let detail =
+        format!("this program was built without {kind}: build it with `cargo build --release --features {kind}`");
+    Err(NodeError::new(NodeErrorKind::Unavailable, name, detail))
 }
 
 /// Runs `create` where it may wait for a disk.
@@ -217,7 +355,7 @@ pub fn probe(url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {
     match url {
         NodeUrl::Folder(path) => FolderNode::probe(path),
         NodeUrl::Block(path) => BlockNode::probe(path),
-        NodeUrl::Daemon(_) => {
+        NodeUrl::Daemon(_) | NodeUrl::Foreign(_) | NodeUrl::Memory(_) => {
             let detail = "a daemon serves a folder or a device of its own machine: give that";
             Err(NodeError::new(NodeErrorKind::Unavailable, &url.to_string(), detail))
         }

@@ -50,7 +50,14 @@ fn daemons_by_url() {
 
 #[test]
 fn former_addresses_are_addresses_of_their_own() {
-    for text in ["/mnt/a", "block:///dev/sdb", "weft://nas:7601", "weft+tls://nas:7601"] {
+    for text in [
+        "/mnt/a",
+        "block:///dev/sdb",
+        "weft://nas:7601",
+        "weft+tls://nas:7601",
+        "s3://bucket/prefix?region=eu",
+        "memory://one",
+    ] {
         let url: NodeUrl = text.parse().unwrap();
         let former = url.former("12ab");
         assert_ne!(former, url.to_string());
@@ -70,7 +77,11 @@ fn display_is_the_inverse_of_parse() {
 fn what_is_no_address_is_told_so() {
     let parse = |text: &str| text.parse::<NodeUrl>().unwrap_err();
     assert_eq!(parse(""), UrlError::Empty);
-    assert!(matches!(parse("s3://bucket"), UrlError::UnknownScheme { scheme, .. } if scheme == "s3"));
+    assert!(matches!(parse("gopher://host"), UrlError::UnknownScheme { scheme } if scheme == "gopher"));
+    assert!(matches!(parse("s3://"), UrlError::Foreign { scheme, .. } if scheme == "s3"));
+    for none in ["memory://", "memory://a/b"] {
+        assert!(matches!(parse(none), UrlError::Memory { .. }), "{none}");
+    }
     assert!(matches!(parse("file://nas/share"), UrlError::OtherHost { .. }));
     for broken in ["file:///a%", "file:///a%2", "file:///a%zz", "file:///a%00", "file:///%+1"] {
         assert!(matches!(parse(broken), UrlError::Escape { .. }), "{broken}");

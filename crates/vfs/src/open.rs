@@ -6,10 +6,10 @@ use crate::volume::{Settings, Volume};
 use std::path::Path;
 use std::sync::Arc;
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, Secret};
+use weft_format::records::NodeRecord;
 use weft_meta::engines::SqliteKv;
 use weft_meta::{Access, MetaError, Store, keys};
-use weft_nodes::{Key, Node, NodeIdentity, NodeUrl};
+use weft_nodes::{Node, NodeIdentity, NodeUrl};
 use weft_transfer::{Fleet, Transfer};
 
 /// Nodes that metadata names, opened.
@@ -35,22 +35,11 @@ pub fn open_members(store: &Store) -> Result<Members, MetaError> {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
         let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
         let identity = NodeIdentity { volume, node: id };
-        let key = key(&record.secret).map_err(|error| refused(&error))?;
-        let node = weft_nodes::open(&url, &record.name, identity, key).map_err(|error| refused(&error))?;
+        let node = weft_nodes::open(&url, &record.name, identity, &record.secret)
+            .map_err(|error| MetaError::Refused(error.to_string()))?;
         Ok((id, record, node))
     };
     store.nodes()?.into_iter().map(open).collect()
-}
-
-/// The key in a node's record, if there is one.
-fn key(secret: &Secret) -> Result<Option<Key>, String> {
-    match secret.0.as_slice() {
-        [] => Ok(None),
-        bytes => match bytes.try_into() {
-            Ok(bytes) => Ok(Some(Key::new(bytes))),
-            Err(_) => Err("its key is damaged: give it again (weft node replace)".to_owned()),
-        },
-    }
 }
 
 /// The engine that moves segments between this process and the nodes.

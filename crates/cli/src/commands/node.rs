@@ -1,5 +1,8 @@
-//! `weft node add|list|replace|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines.
+//! `weft node add|list|replace|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
+//! `weft node kinds`: what there is.
 
+mod key_file;
+mod kinds;
 pub mod serve;
 
 use crate::care::count;
@@ -13,7 +16,7 @@ use weft_format::records::{NodeRecord, NodeState, Secret};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{Key, NodeIdentity, NodeUrl, Space};
+use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -29,10 +32,10 @@ pub enum Arguments {
         meta: PathBuf,
         /// Its name, unique in the volume
         name: String,
-        /// An empty folder, or one to be made, best on a disk of its own; or block:///dev/sdX, or a daemon's address
+        /// An empty folder, or one to be made, best on a disk of its own; or an address of another kind, see `weft node kinds`
         #[arg(value_name = "FOLDER|URL")]
         place: String,
-        /// For weft:// and weft+tls://: the key file that the daemon was started with
+        /// For daemons: the key file that they were started with; for s3:// and others: lines `name = value`
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
         /// Nodes of one domain fail together, and a file never has two shards in one; by default each node is its own
@@ -57,10 +60,10 @@ pub enum Arguments {
         meta: PathBuf,
         /// Name of the node
         name: String,
-        /// An empty folder, or one to be made; or block:///dev/sdX, or a daemon's address
+        /// An empty folder, or one to be made; or an address of another kind, see `weft node kinds`
         #[arg(value_name = "FOLDER|URL")]
         place: String,
-        /// For weft:// and weft+tls://: the key file that the daemon was started with
+        /// For daemons: the key file that they were started with; for s3:// and others: lines `name = value`
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
@@ -71,6 +74,12 @@ pub enum Arguments {
         meta: PathBuf,
         /// Name of the node
         name: String,
+    },
+    /// List the kinds of nodes there are, how their addresses are written, what they can do and cost
+    Kinds {
+        /// For programs
+        #[arg(long)]
+        json: bool,
     },
     /// Serve a folder, a device or an image file of this machine as a node for others, until a signal ends it
     Serve(serve::Arguments),
@@ -102,6 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::List { meta, json } => list(meta, *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
         Arguments::Remove { meta, name } => remove(meta, name),
+        Arguments::Kinds { json } => kinds::list(*json),
         Arguments::Serve(arguments) => serve::serve(arguments),
     }
 }
@@ -117,19 +127,19 @@ pub fn add(
 ) -> Result<()> {
     check_name(name)?;
     let url: NodeUrl = place.parse()?;
-    let key = key(&url, key_file)?;
+    let secret = key_file::secret(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
-    let (node, space) = create(&store, meta, name, &url, key.clone())?;
+    let (node, space) = create(&store, meta, name, &url, &secret)?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
         state: NodeState::Active,
         domain: domain.unwrap_or(name).to_owned(),
         weight: weight.unwrap_or_else(|| default_weight(space)),
-        secret: secret(key),
+        secret,
     };
     store.add_node(node, &record)?;
     Ok(store.flush()?)
@@ -144,26 +154,13 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// The key that the node asks for.
-fn key(url: &NodeUrl, file: Option<&Path>) -> Result<Option<Key>> {
-    match (url, file) {
-        (_, None) => Ok(None),
-        (NodeUrl::Daemon(_), Some(file)) => serve::read_key(file).map(Some),
-        _ => bail!("{url} takes no key: leave out --key"),
-    }
-}
-
-fn secret(key: Option<Key>) -> Secret {
-    Secret(key.map(|key| key.to_bytes().to_vec()).unwrap_or_default())
-}
-
 /// Makes an empty place a new node of this volume.
-fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl, key: Option<Key>) -> Result<(NodeId, Space)> {
+fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
     refuse_own_mount(meta, name, url)?;
     let id = NodeId(rand::random());
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
     let space = compose::runtime()?.block_on(async {
-        let node = weft_nodes::create(url, name, identity, key).await?;
+        let node = weft_nodes::create(url, name, identity, secret).await?;
         node.space().await
     })?;
     Ok((id, space))
@@ -254,7 +251,7 @@ fn state_name(state: NodeState) -> &'static str {
 /// answer any more; the new one has the name.
 fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Result<()> {
     let url: NodeUrl = place.parse()?;
-    let key = key(&url, key_file)?;
+    let secret = key_file::secret(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
     if old.state != NodeState::Active {
@@ -263,7 +260,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
             meta.display()
         );
     }
-    let (id, space) = create(&store, meta, name, &url, key.clone())?;
+    let (id, space) = create(&store, meta, name, &url, &secret)?;
     let short_id = &old_id.to_string()[..8];
     let retired = if answers(&store, old_id)? {
         NodeRecord { name: format!("{name}.old-{short_id}"), state: NodeState::Draining, ..old.clone() }
@@ -282,7 +279,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
         state: NodeState::Active,
         domain: old.domain.clone(),
         weight: default_weight(space),
-        secret: secret(key),
+        secret,
     };
     store.update_node(old_id, &old, &retired)?;
     store.add_node(id, &new)?;
@@ -312,7 +309,7 @@ fn answers(store: &Store, id: NodeId) -> Result<bool> {
 fn place_of(record: &NodeRecord) -> String {
     match record.url.parse() {
         Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
-        Ok(NodeUrl::Block(_) | NodeUrl::Daemon(_)) | Err(_) => record.url.clone(),
+        Ok(_) | Err(_) => record.url.clone(),
     }
 }
 

@@ -10,6 +10,7 @@ use super::wire::{
 };
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -119,14 +120,7 @@ impl DaemonNode {
             identity,
             key,
             client: client.build(connector),
-            capability: Capability {
-                combines: true,
-                range_granularity_bytes: 1,
-                lists_in_order: true,
-                request_price: 4,
-                kib_out_price: 1,
-                kib_in_price: 1,
-            },
+            capability: kinds::DAEMON,
         })
     }
 

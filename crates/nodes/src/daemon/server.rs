@@ -39,6 +39,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use weft_format::ShardKey;
+use weft_format::records::Secret;
 
 /// Connections at once; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 1024;
@@ -158,7 +159,7 @@ impl Daemon {
             _ => None,
         };
         let node = match url::probe(&place)? {
-            Some(identity) => Some((identity, url::open(&place, &name, identity, None)?)),
+            Some(identity) => Some((identity, url::open(&place, &name, identity, &Secret::default())?)),
             None => None,
         };
         Ok(Self {
@@ -464,7 +465,7 @@ impl Daemon {
             Some(own) => return Err(already_a_node(&self.name, own, identity).into()),
             None => {}
         }
-        let node = url::create(&self.place, &self.name, identity, None).await?;
+        let node = url::create(&self.place, &self.name, identity, &Secret::default()).await?;
         *self.node.write() = Some((identity, node));
         tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
         Ok(Reply::ok(""))

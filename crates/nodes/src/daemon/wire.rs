@@ -29,8 +29,7 @@ pub(super) const DIGEST_HEADER: &str = "weft-digest";
 /// MAC of the answer.
 pub(super) const PROOF_HEADER: &str = "weft-proof";
 
-/// Longest shard object taken: many times the longest that is made, and little enough to be held in memory.
-pub(super) const SHARD_BYTES_MAX: u64 = 256 << 20;
+pub(super) use crate::node::SHARD_BYTES_MAX;
 
 /// A combination as text: the largest that there can be, with some room.
 pub(super) const COMBINATION_BYTES_MAX: u64 = 4 << 20;

@@ -142,7 +142,7 @@ fn remove_if_given_up(folder: &OwnedFd, name: &str) {
     }
 }
 
-fn is_subfolder(name: &str) -> bool {
+pub(crate) fn is_subfolder(name: &str) -> bool {
     name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 

@@ -26,7 +26,7 @@ const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const PARTS_PER_WRITE: usize = 64;
 
 /// The subfolder of a shard: the last two digits of its segment's id, which are random, so that all fill alike.
-pub(super) fn subfolder(key: ShardKey) -> String {
+pub(crate) fn subfolder(key: ShardKey) -> String {
     format!("{:02x}", key.segment.0 as u8)
 }
 
@@ -135,7 +135,7 @@ pub(super) fn write_named(folder: &OwnedFd, name: &str, parts: &[Bytes]) -> rust
 }
 
 /// What the names of unfinished files begin with; no shard's name does.
-pub(super) const TEMPORARY_PREFIX: &str = "unfinished-";
+pub(crate) const TEMPORARY_PREFIX: &str = "unfinished-";
 
 fn move_into_place(folder: &OwnedFd, temporary: &str, name: &str) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::NOREPLACE) {

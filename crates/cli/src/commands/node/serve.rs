@@ -1,12 +1,13 @@
 //! `weft node serve PLACE`: our daemon, in the foreground until a signal ends it.
 
+use super::key_file;
 use crate::{care, compose};
 use anyhow::{Context, Result, bail};
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -98,7 +99,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
 /// What to prove it with, if it is to speak TLS.
 fn certificate(arguments: &Arguments) -> Result<Option<Certificate>> {
     let open = |chain: &Path, key: &Path| {
-        refuse_readable_by_others(key)?;
+        key_file::refuse_readable_by_others(key)?;
         Ok(Some(Certificate::open(chain, key)?))
     };
     match (&arguments.cert, &arguments.cert_key, &arguments.key) {
@@ -126,29 +127,10 @@ fn make_secret(path: &Path, text: &str) -> Result<bool> {
     }
 }
 
-fn refuse_readable_by_others(path: &Path) -> Result<()> {
-    let mode = std::fs::metadata(path).with_context(|| format!("{} cannot be read", path.display()))?.mode();
-    if mode & 0o077 != 0 {
-        bail!("{} can be read by others: chmod 600 {0}", path.display());
-    }
-    Ok(())
-}
-
-/// The key in a file that only its owner may read.
-pub fn read_key(path: &Path) -> Result<Key> {
-    refuse_readable_by_others(path)?;
-    let file = File::open(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    // A key has 64 digits and perhaps a line end; whatever is longer is none.
-    let mut text = String::new();
-    let read = file.take(100).read_to_string(&mut text);
-    read.map_err(anyhow::Error::from)
-        .and_then(|_| Ok(text.parse()?))
-        .with_context(|| format!("{} holds no key", path.display()))
-}
-
 fn read_or_make_key(path: &Path) -> Result<Key> {
     if make_secret(path, &format!("{}\n", Key::new(rand::random()).to_hex()))? {
         tracing::info!(file = %path.display(), "a new key: copy it to where the volume's metadata is");
     }
-    read_key(path)
+    let text = key_file::read(path)?;
+    text.parse().with_context(|| format!("{} holds no key", path.display()))
 }

@@ -1,0 +1,61 @@
+//! What an error of OpenDAL means for a node.
+
+use crate::error::NodeErrorKind;
+use opendal::{Error, ErrorKind};
+use std::error::Error as _;
+
+/// Longest part of a service's own words that goes into an error: it may be a page of HTML.
+const WORDS_MAX: usize = 200;
+
+/// An answer that was not taken, with what that means.
+#[derive(Debug, thiserror::Error)]
+#[error("{detail}")]
+pub(super) struct Refusal {
+    pub(super) kind: NodeErrorKind,
+    /// One clause.
+    pub(super) detail: String,
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let is_transient = refusal.kind.is_transient();
+        Error::new(ErrorKind::Unexpected, refusal.detail.clone()).set_source(refusal).with_temporary(is_transient)
+    }
+}
+
+/// An answer that goes on.
+pub(super) fn too_long() -> Error {
+    let detail = "its answer goes on beyond what was asked for".to_owned();
+    Refusal { kind: NodeErrorKind::Corrupt, detail }.into()
+}
+
+/// Kind and sentence; `NotFound` is what the service says, to be believed only once the node itself was found.
+pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
+    if let Some(refusal) = error.source().and_then(|source| source.downcast_ref::<Refusal>()) {
+        return (refusal.kind, refusal.detail.clone());
+    }
+    let kind = match error.kind() {
+        ErrorKind::NotFound => NodeErrorKind::NotFound,
+        ErrorKind::PermissionDenied => NodeErrorKind::Denied,
+        ErrorKind::AlreadyExists | ErrorKind::ConditionNotMatch => NodeErrorKind::Exists,
+        // A bucket that does not exist, a region that is not known: nothing is known of its shards.
+        ErrorKind::ConfigInvalid | ErrorKind::RateLimited => NodeErrorKind::Unavailable,
+        _ => NodeErrorKind::Io,
+    };
+    (kind, words(error))
+}
+
+/// What the service or the library says, in one short line. Not the context of the error, which has addresses with tokens.
+fn words(error: &Error) -> String {
+    let mut text = error.message().to_owned();
+    if let Some(source) = error.source() {
+        text = format!("{text}: {source}");
+    }
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().filter(|c| !c.is_control()).take(WORDS_MAX).collect();
+    if line.is_empty() { error.kind().to_string() } else { line }
+}
+
+#[cfg(test)]
+#[path = "failure_tests.rs"]
+mod tests;

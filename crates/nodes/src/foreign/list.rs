@@ -1,0 +1,177 @@
+//! Lists that are complete or an error.
+//!
+//! A service may cut a list short, or answer a page that reads as an empty one. So each list must show what is known to be
+//! there: the identity file, which no shard's name follows in order, at the end of a flat list; and of a folder the folder
+//! itself.
+
+use super::failure::Refusal;
+use super::node::IDENTITY_FILE;
+use super::service::Layout;
+use crate::error::NodeErrorKind;
+use crate::folder::{TEMPORARY_PREFIX, is_subfolder, subfolder};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use opendal::{EntryMode, Operator};
+use weft_format::ShardKey;
+
+/// Most foreign names reported by one list: enough to see what is going on.
+const FOREIGN_MAX: usize = 1000;
+
+/// Folders listed at a time.
+const FOLDERS_AT_A_TIME: usize = 8;
+
+/// What S3 gives in one page at most.
+const PAGE_MAX: usize = 1000;
+
+/// One object that is a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Listed {
+    pub(super) key: ShardKey,
+    pub(super) bytes: u64,
+}
+
+/// What a list found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// In no order.
+    pub(super) shards: Vec<Listed>,
+    /// Ascending.
+    pub(super) foreign: Vec<String>,
+    /// Puts that were cut off, perhaps, with the time in milliseconds since the Unix epoch.
+    pub(super) unfinished: Vec<(String, u64)>,
+}
+
+impl Found {
+    fn foreign(&mut self, name: &str) {
+        if self.foreign.len() < FOREIGN_MAX {
+            self.foreign.push(name.to_owned());
+        }
+    }
+}
+
+/// All that is there.
+pub(super) async fn everything(operator: &Operator, layout: Layout) -> opendal::Result<Found> {
+    let mut found = match layout {
+        Layout::Flat => flat(operator, None, usize::MAX).await?.0,
+        Layout::Folders { .. } => folders(operator).await?,
+    };
+    found.foreign.sort_unstable();
+    Ok(found)
+}
+
+/// Of a flat store that lists in order: at least `limit` shards after `after`, if there are so many, with all of their
+/// segments; and whether there may be more.
+pub(super) async fn flat(operator: &Operator, after: Option<ShardKey>, limit: usize) -> opendal::Result<(Found, bool)> {
+    let mut lister = operator.lister_with("/");
+    if let Some(after) = after {
+        // Within a segment names are not in the order of keys: all of its shards are looked at again.
+        lister = lister.start_after(&after.segment.to_string());
+    }
+    if limit < PAGE_MAX {
+        lister = lister.limit(limit + 1);
+    }
+    let mut lister = lister.await?;
+    let mut found = Found::default();
+    let mut ends = false;
+    while let Some(entry) = lister.try_next().await? {
+        let name = entry.path();
+        if name == IDENTITY_FILE {
+            ends = true;
+            continue;
+        }
+        match name.parse::<ShardKey>() {
+            Ok(key) if after.is_some_and(|after| key <= after) => {}
+            Ok(key) => {
+                let begins_segment = found.shards.last().is_some_and(|last| last.key.segment != key.segment);
+                if begins_segment && found.shards.len() >= limit {
+                    return Ok((found, true));
+                }
+                found.shards.push(Listed { key, bytes: entry.metadata().content_length() });
+            }
+            // The prefix itself, which some tools make an object of.
+            Err(_) if matches!(name, "" | "/") => {}
+            Err(_) => found.foreign(name),
+        }
+    }
+    match ends {
+        true => Ok((found, false)),
+        false => Err(cut_short("/")),
+    }
+}
+
+async fn folders(operator: &Operator) -> opendal::Result<Found> {
+    let mut found = Found::default();
+    let mut subfolders = Vec::new();
+    let mut has_identity = false;
+    for entry in one_folder(operator, "/").await? {
+        let name = entry.name.trim_end_matches('/');
+        if name == IDENTITY_FILE {
+            has_identity = true;
+        } else if entry.is_folder && is_subfolder(name) {
+            subfolders.push(name.to_owned());
+        } else if name != "lost+found" && !name.starts_with(TEMPORARY_PREFIX) {
+            found.foreign(&entry.name);
+        }
+    }
+    if !has_identity {
+        return Err(cut_short("/"));
+    }
+    let list = |name: String| {
+        let operator = operator.clone();
+        async move {
+            let entries = one_folder(&operator, &format!("{name}/")).await?;
+            Ok::<_, opendal::Error>((name, entries))
+        }
+    };
+    let listed: Vec<_> = subfolders.into_iter().map(list).collect();
+    let listed: Vec<_> = stream::iter(listed).buffered(FOLDERS_AT_A_TIME).try_collect().await?;
+    for (folder, entries) in listed {
+        for Entry { name, bytes, modified_ms, .. } in entries {
+            match name.parse::<ShardKey>() {
+                Ok(key) if subfolder(key) == folder => found.shards.push(Listed { key, bytes }),
+                _ if name.starts_with(TEMPORARY_PREFIX) => {
+                    found.unfinished.push((format!("{folder}/{name}"), modified_ms));
+                }
+                _ => found.foreign(&format!("{folder}/{name}")),
+            }
+        }
+    }
+    Ok(found)
+}
+
+struct Entry {
+    /// Within its folder.
+    name: String,
+    is_folder: bool,
+    bytes: u64,
+    modified_ms: u64,
+}
+
+/// What is in a folder, which must show itself: one that is not there lists as empty.
+async fn one_folder(operator: &Operator, path: &str) -> opendal::Result<Vec<Entry>> {
+    let mut lister = operator.lister(path).await?;
+    let mut entries = Vec::new();
+    let mut shows_itself = false;
+    while let Some(entry) = lister.try_next().await? {
+        let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
+        if entry.path() == path || matches!(name, "" | "/") {
+            shows_itself = true;
+            continue;
+        }
+        let metadata = entry.metadata();
+        entries.push(Entry {
+            name: name.to_owned(),
+            is_folder: metadata.mode() == EntryMode::DIR,
+            bytes: metadata.content_length(),
+            modified_ms: super::node::modified_ms(metadata),
+        });
+    }
+    match shows_itself {
+        true => Ok(entries),
+        false => Err(cut_short(path)),
+    }
+}
+
+fn cut_short(path: &str) -> opendal::Error {
+    let detail = format!("the list of {path} lacks what must be in it, so that it may be cut short: try again");
+    Refusal { kind: NodeErrorKind::Unavailable, detail }.into()
+}

@@ -1,0 +1,53 @@
+use super::node::ForeignNode;
+use super::url::ForeignUrl;
+use crate::conformance;
+use crate::node::{Node, NodeIdentity};
+use crate::{NodeErrorKind, kinds};
+use opendal::Operator;
+use std::sync::Arc;
+use weft_format::{NodeId, VolumeId};
+
+const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
+
+fn memory() -> Operator {
+    Operator::new(opendal::services::Memory::default()).expect("memory")
+}
+
+fn url(scheme: &str) -> ForeignUrl {
+    ForeignUrl::parse(scheme, "bucket").expect("a scheme of ours").expect("a bucket")
+}
+
+/// Services that list in no order, or not from the middle, are scanned as a whole.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flat_store_that_is_scanned_conforms() {
+    conformance::check_all(|| async {
+        let node = ForeignNode::with_operator(&url("azblob"), memory(), "memory", IDENTITY);
+        node.claim().await.expect("an empty store");
+        Arc::new(node) as Arc<dyn Node>
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_without_its_end_is_no_list() {
+    let operator = memory();
+    let node = ForeignNode::with_operator(&url("azblob"), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    let key = conformance::key(1, 0);
+    node.put(key, &[conformance::shard(IDENTITY.volume, key, 100, 1)]).await.expect("stored");
+    operator.write("stranger", "x").await.expect("written");
+    let page = node.list(None, 10).await.expect("whole");
+    assert_eq!((page.keys, page.foreign), (vec![key], vec!["stranger".to_owned()]));
+    operator.delete("weft-node.json").await.expect("gone");
+    assert_eq!(node.list(None, 10).await.expect_err("cut").kind, NodeErrorKind::Unavailable);
+}
+
+#[test]
+fn every_service_has_a_kind() {
+    for service in &super::service::SERVICES {
+        assert!(
+            kinds::KINDS.iter().any(|kind| kind.name == service.kind && kind.url.contains(service.scheme)),
+            "{service:?}"
+        );
+    }
+}
