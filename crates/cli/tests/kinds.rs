@@ -1,6 +1,9 @@
 //! A volume over nodes of several kinds.
 
 mod sandbox;
+#[allow(dead_code)]
+#[path = "../../nodes/tests/servers/mod.rs"]
+mod servers;
 
 use rustix::process::{Pid, Signal};
 use sandbox::Sandbox;
@@ -354,4 +357,157 @@ fn what_is_refused_is_said_in_one_line_on_both_sides_and_secrets_in_none() {
     );
     assert_eq!(again.url, served.url);
     assert!(!sandbox.weft(["node", "list", "meta.db"]).ok().contains("away"));
+}
+
+#[test]
+#[ignore = "runs as the server of other tests"]
+fn s3_server() {
+    servers::serve_s3();
+}
+
+fn secret_file(sandbox: &Sandbox, name: &str, text: &str) -> String {
+    let path = sandbox.path(name);
+    fs::write(&path, text).expect("written");
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("set");
+    path
+}
+
+/// Reads the file anew in pieces of 64 KiB, with `midway` called once in the middle; how long the longest piece took.
+fn read_with(path: &Path, right: &[u8], midway: impl FnOnce()) -> Duration {
+    let half = right.len() / 2;
+    let file = File::open(path).expect("opened");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("dropped");
+    let mut midway = Some(midway);
+    let mut longest = Duration::ZERO;
+    for (number, right) in right.chunks(64 << 10).enumerate() {
+        let at = number * (64 << 10);
+        if at >= half
+            && let Some(midway) = midway.take()
+        {
+            midway();
+        }
+        let mut bytes = vec![0; right.len()];
+        let began = Instant::now();
+        file.read_exact_at(&mut bytes, at as u64).expect("read without an error");
+        longest = longest.max(began.elapsed());
+        assert!(bytes == right, "piece {number} differs");
+    }
+    longest
+}
+
+/// Writes the file, with `midway` called once in the middle; how long the longest call took.
+fn write_with(path: &Path, content: &[u8], midway: impl FnOnce()) -> Duration {
+    let mut file = File::create(path).expect("made");
+    let (first, second) = content.split_at(content.len() / 2);
+    let mut longest = Duration::ZERO;
+    let mut write = |pieces: &[u8]| {
+        for piece in pieces.chunks(1 << 20) {
+            let began = Instant::now();
+            file.write_all(piece).expect("written without an error");
+            longest = longest.max(began.elapsed());
+        }
+    };
+    write(first);
+    midway();
+    write(second);
+    let began = Instant::now();
+    file.sync_all().expect("synced without an error");
+    longest.max(began.elapsed())
+}
+
+/// A folder, an image, two daemons, a bucket and a WebDAV folder make one drive, and any two of them may go.
+#[test]
+fn six_unlike_nodes_make_one_drive() {
+    let sandbox = Sandbox::empty();
+    let elsewhere = tempfile::tempdir().expect("a folder that other users may pass");
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let add = |name: &str, place: &str, key: Option<&str>| {
+        let key = key.into_iter().flat_map(|file| ["--key", file]);
+        sandbox.weft(["node", "add", "meta.db", name, place].into_iter().chain(key)).ok();
+    };
+    add("folder", &sandbox.path("folder"), None);
+    add("image", &image(&sandbox, "image"), None);
+    let mut daemons = Vec::new();
+    for number in 1..=2 {
+        let folder = sandbox.path(&format!("served{number}"));
+        fs::create_dir(&folder).expect("made");
+        let key = sandbox.path(&format!("key{number}"));
+        let daemon = Served::start(&sandbox, &folder, "127.0.0.1:0", Some(&key));
+        add(&format!("daemon{number}"), &format!("weft://{}", daemon.address), Some(&key));
+        daemons.push(daemon);
+    }
+    let bucket = servers::s3(&elsewhere.path().join("s3"), "shards");
+    let place = format!("s3://shards/weft?endpoint=http://{}", bucket.address);
+    add("bucket", &place, Some(&secret_file(&sandbox, "s3.key", servers::S3_KEYS)));
+    let webdav = servers::webdav(elsewhere.path());
+    let place = servers::url("webdav", &webdav, "/dav/weft");
+    add("webdav", &place, Some(&secret_file(&sandbox, "webdav.key", servers::WEBDAV_KEYS)));
+    let shown = [sandbox.weft(["node", "list", "--json", "meta.db"]).ok(), sandbox.weft(["status", "meta.db"]).ok()];
+    let secrets = ["not-a-secret-but-signed-with", "pass word"];
+    assert!(shown.iter().all(|text| secrets.iter().all(|secret| !text.contains(secret))), "{shown:?}");
+
+    sandbox.mount();
+    let content: Vec<u8> = (0..24_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    write_with(&sandbox.file("first"), &content, || {});
+    let calm = read_with(&sandbox.file("first"), &content, || {});
+
+    // Silent in mid-read, a bucket and a daemon.
+    let read = read_with(&sandbox.file("first"), &content, || {
+        bucket.signal(Signal::STOP);
+        daemons[0].signal(Signal::STOP);
+    });
+    bucket.signal(Signal::CONT);
+    daemons[0].signal(Signal::CONT);
+    // Silent in mid-write, a WebDAV server and the other daemon.
+    let written = write_with(&sandbox.file("second"), &content, || {
+        webdav.signal(Signal::STOP);
+        daemons[1].signal(Signal::STOP);
+    });
+    webdav.signal(Signal::CONT);
+    daemons[1].signal(Signal::CONT);
+    println!("longest call: {calm:?} in a calm read, {read:?} and {written:?} with two nodes silent midway");
+    // Far below the deadline of a call (10 s), whatever the machine is doing.
+    assert!(read.max(written) < Duration::from_secs(8), "{read:?}, {written:?}");
+    let said = sandbox.weft(["repair", "meta.db"]).ok();
+    assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
+
+    // Gone, a bucket in mid-read, and a folder with it in mid-write.
+    let mut bucket = bucket;
+    read_with(&sandbox.file("second"), &content, || bucket.kill());
+    write_with(&sandbox.file("third"), &content, || fs::remove_dir_all(sandbox.path("folder")).expect("removed"));
+    sandbox.umount();
+    sandbox.mount();
+    for name in ["first", "second", "third"] {
+        read_with(&sandbox.file(name), &content, || {});
+    }
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn storage_of_others_is_refused_with_a_sentence() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let add = |arguments: &[&str]| sandbox.weft(["node", "add", "meta.db", "one"].iter().chain(arguments)).sentence();
+    let key = secret_file(&sandbox, "key", "access_key_id = weft\nhunter2\n");
+    for (arguments, words) in [
+        (&["gopher://host"][..], "weft node kinds"),
+        (&["s3://bucket?secret_access_key=hunter2"], "--key FILE"),
+        (&["s3://weft:hunter2@bucket"], "the name of a bucket"),
+        (&["webdav://host/a?user=me"], "it has quota"),
+        (&["s3://bucket/a", "--key", &key], "line 2 is not `name = value`"),
+        (&["sftp://host/a", "--key", &key], "leave out --key"),
+        (&["webdav://127.0.0.1:1/a"], "cannot be reached"),
+    ] {
+        let sentence = add(arguments);
+        assert!(sentence.contains(words) && !sentence.contains("hunter2"), "{arguments:?}: {sentence}");
+    }
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("set");
+    assert!(add(&["s3://bucket/a", "--key", &key]).contains("can be read by others"));
+    if !cfg!(feature = "gcs") {
+        assert!(add(&["gcs://bucket/a"]).contains("--features gcs"));
+    }
+    let kinds = sandbox.weft(["node", "kinds"]).ok();
+    assert!(kinds.contains("s3://BUCKET/PREFIX") && kinds.contains("OpenSSH"), "{kinds}");
+    assert!(sandbox.weft(["node", "kinds", "--json"]).ok().contains("\"is_built_in\": true"));
 }

@@ -113,7 +113,7 @@ impl Asked {
                 "it sends to another address: give that one, with its scheme and region",
             ),
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                refuse(NodeErrorKind::Unavailable, "it refuses for load: ask later")
+                refuse(NodeErrorKind::Busy, "it refuses for load: ask later")
             }
             StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
                 refuse(NodeErrorKind::Unavailable, "a proxy does not reach it: see whether the server is up")

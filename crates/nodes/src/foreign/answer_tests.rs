@@ -40,8 +40,13 @@ fn answers_that_are_none() {
     assert_eq!(kind(Asked { is_propfind: true, ..whole }, 200, &[]), Some(NodeErrorKind::Corrupt));
     assert_eq!(kind(Asked { is_propfind: true, ..whole }, 207, &[]), None);
     assert_eq!(kind(whole, 304, &[]), None);
-    for status in [429, 502, 503, 504] {
-        assert_eq!(kind(whole, status, &[]), Some(NodeErrorKind::Unavailable));
+    for (status, means) in [
+        (429, NodeErrorKind::Busy),
+        (503, NodeErrorKind::Busy),
+        (502, NodeErrorKind::Unavailable),
+        (504, NodeErrorKind::Unavailable),
+    ] {
+        assert_eq!(kind(whole, status, &[]), Some(means));
     }
     assert_eq!(kind(whole, 507, &[]), Some(NodeErrorKind::Full));
     assert_eq!(kind(whole, 401, &[]), Some(NodeErrorKind::Denied));

@@ -39,7 +39,8 @@ pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
         ErrorKind::PermissionDenied => NodeErrorKind::Denied,
         ErrorKind::AlreadyExists | ErrorKind::ConditionNotMatch => NodeErrorKind::Exists,
         // A bucket that does not exist, a region that is not known: nothing is known of its shards.
-        ErrorKind::ConfigInvalid | ErrorKind::RateLimited => NodeErrorKind::Unavailable,
+        ErrorKind::ConfigInvalid => NodeErrorKind::Unavailable,
+        ErrorKind::RateLimited => NodeErrorKind::Busy,
         _ => NodeErrorKind::Io,
     };
     (kind, words(error))

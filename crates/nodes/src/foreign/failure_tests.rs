@@ -7,7 +7,7 @@ fn kinds_are_told_apart_and_what_is_unknown_is_not_absent() {
     assert_eq!(kind(ErrorKind::PermissionDenied), NodeErrorKind::Denied);
     assert_eq!(kind(ErrorKind::ConditionNotMatch), NodeErrorKind::Exists);
     assert_eq!(kind(ErrorKind::ConfigInvalid), NodeErrorKind::Unavailable);
-    assert_eq!(kind(ErrorKind::RateLimited), NodeErrorKind::Unavailable);
+    assert_eq!(kind(ErrorKind::RateLimited), NodeErrorKind::Busy);
     for other in [ErrorKind::Unexpected, ErrorKind::Unsupported, ErrorKind::NotADirectory, ErrorKind::Conflict] {
         assert_eq!(kind(other), NodeErrorKind::Io, "{other:?}");
     }
