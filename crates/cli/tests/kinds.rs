@@ -415,7 +415,7 @@ fn write_with(path: &Path, content: &[u8], midway: impl FnOnce()) -> Duration {
     longest.max(began.elapsed())
 }
 
-/// A folder, an image, two daemons, a bucket and a WebDAV folder make one drive, and any two of them may go.
+/// A folder, an image, two daemons with TLS, a bucket and a WebDAV folder make one drive, and any two of them may go.
 #[test]
 fn six_unlike_nodes_make_one_drive() {
     let sandbox = Sandbox::empty();
@@ -433,7 +433,7 @@ fn six_unlike_nodes_make_one_drive() {
         fs::create_dir(&folder).expect("made");
         let key = sandbox.path(&format!("key{number}"));
         let daemon = Served::start(&sandbox, &folder, "127.0.0.1:0", Some(&key));
-        add(&format!("daemon{number}"), &format!("weft://{}", daemon.address), Some(&key));
+        add(&format!("daemon{number}"), &daemon.url, Some(&key));
         daemons.push(daemon);
     }
     let bucket = servers::s3(&elsewhere.path().join("s3"), "shards");
