@@ -395,7 +395,7 @@ impl ForeignNode {
                     Ok(()) => return Ok(bytes.into()),
                     // OpenDAL and the services have many ways to say that a range goes beyond the end, or begins there. So has
                     // a connection that breaks off: the object's length tells them apart.
-                    Err(error) if meaning(&error).0 == NodeErrorKind::Io => {
+                    Err(error) if matches!(meaning(&error).0, NodeErrorKind::Io | NodeErrorKind::Denied) => {
                         let stored_bytes = self.stored_bytes(&path).await.map_err(|_| failed(&error))?;
                         let Some(stored_bytes) = stored_bytes else { return Err(failed(&error)) };
                         if start + bytes.len() as u64 == stored_bytes.clamp(start, end) {

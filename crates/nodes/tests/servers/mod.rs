@@ -224,6 +224,7 @@ pub fn hdfs(base: &Path, class_path: &str) -> Server {
     start_on_free_port("openjdk-17-jre-headless", |port| {
         let mut command = Command::new("java");
         // WebHDFS of 3.4 makes classes as Java 8 allowed it.
+        command.arg(format!("-Djava.io.tmpdir={}", base.display()));
         command.args(["-Xmx512m", "--add-opens", "java.base/java.lang=ALL-UNNAMED", "-cp", class_path]);
         command.args(["org.apache.hadoop.mapreduce.MiniHadoopClusterManager", "-nomr", "-format", "-datanodes", "3"]);
         command.args(["-D", "dfs.permissions.enabled=false"]);
