@@ -21,7 +21,9 @@ mod place;
 mod scan;
 mod store;
 
+#[cfg(feature = "foreign")]
 pub(crate) use scan::is_subfolder;
+#[cfg(feature = "foreign")]
 pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
 
 use crate::error::{NodeError, NodeErrorKind};

@@ -2,6 +2,8 @@
 
 /// A service of OpenDAL, and how an address of ours becomes its configuration.
 #[derive(Debug)]
+// Without any service an address is read, and nothing opened.
+#[cfg_attr(not(feature = "foreign"), allow(dead_code))]
 pub(super) struct Service {
     /// Before `://`.
     pub(super) scheme: &'static str,
