@@ -3,11 +3,11 @@
 //! A [`Fleet`] is replaced as a whole when the volume's nodes change; transfers under way keep the nodes they began with.
 
 use crate::in_flight::InFlight;
-use crate::latency::Latency;
-use parking_lot::RwLock;
+use crate::scheduler::Estimate;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, StaticMembership, View};
@@ -26,7 +26,10 @@ pub(crate) struct Seat {
     pub(crate) id: NodeId,
     pub(crate) name: String,
     pub(crate) node: Arc<dyn Node>,
-    pub(crate) latency: Latency,
+    /// What it took lately.
+    pub(crate) estimate: Mutex<Estimate>,
+    /// Gets under way to it, of all downloads.
+    pub(crate) under_way: AtomicU32,
     /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
     troubled: AtomicBool,
 }
@@ -58,7 +61,14 @@ impl Fleet {
         let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
         let seat = |(id, record, node): (NodeId, NodeRecord, Arc<dyn Node>)| {
             let known = seats.get(&id).filter(|seat| Arc::ptr_eq(&seat.node, &node) && seat.name == record.name);
-            let fresh = || Seat { id, name: record.name, node, latency: Latency::default(), troubled: true.into() };
+            let fresh = || Seat {
+                id,
+                name: record.name,
+                node,
+                estimate: Mutex::default(),
+                under_way: AtomicU32::new(0),
+                troubled: true.into(),
+            };
             (id, known.cloned().unwrap_or_else(|| Arc::new(fresh())))
         };
         *seats = Arc::new(members.into_iter().map(seat).collect());
@@ -139,6 +149,11 @@ impl Fleet {
         }
         seat.troubled.store(!answered, Ordering::Relaxed);
         self.membership.observe(seat.id, observation, self.now_ms());
+    }
+
+    /// Microseconds of the fleet's own clock.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
     }
 
     /// Milliseconds of the fleet's own clock, which membership is told.

@@ -21,6 +21,10 @@ impl<'a, G, T> InFlight<'a, G, T> {
         self.calls.push((tag, call));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
     pub(crate) fn tags(&self) -> impl Iterator<Item = &G> {
         self.calls.iter().map(|(tag, _)| tag)
     }

@@ -8,6 +8,7 @@ use crate::error::WriteError;
 use crate::read::decode;
 use crate::read::held::Held;
 use crate::read::plan::{Computed, ShardOffer, ShardOffers, compute};
+use crate::scheduler::Arrived;
 use crate::write::encode::encode_here;
 use crate::write::split::{Split, full_stripe_bytes, geometry};
 use bytes::Bytes;
@@ -115,11 +116,10 @@ impl Coder {
         identity: impl Fn(ShardIndex) -> ShardIdentity,
         objects: &[Option<Bytes>],
     ) -> Survivors {
-        let payload_bytes = geometry.payload_bytes();
         let mut survivors = Survivors {
             code: self.code.clone(),
             geometry,
-            held: Held::new(objects.len(), payload_bytes),
+            held: Held::new(objects.len()),
             sound: vec![Vec::new(); objects.len()],
             headers: vec![false; objects.len()],
         };
@@ -321,11 +321,11 @@ impl Survivors {
         wanted: Wanted,
         usable: &[bool],
     ) -> Result<Computed, TooFew> {
-        let offer = ShardOffer { request_price: 1, kib_price: 1, avoided: false };
-        let offers = ShardOffers { shards: usable.iter().map(|usable| usable.then_some(offer)).collect() };
+        let offer = ShardOffer { request_price: 1, kib_price: 1, reluctance: 0 };
+        let offers = ShardOffers::plain(usable.iter().map(|usable| usable.then_some(offer)).collect());
         // All is at hand, so the fewest symbols are the cheapest.
-        let nothing_held = Held::new(usable.len(), self.geometry.payload_bytes());
-        compute(&self.code, &self.geometry, stripe.clone(), columns, &wanted, &offers, &nothing_held).ok_or_else(|| {
+        let nothing = Arrived::nothing(usable.len(), self.geometry.payload_bytes());
+        compute(&self.code, &self.geometry, stripe.clone(), columns, &wanted, &offers, &nothing).ok_or_else(|| {
             let unusable = (0..usable.len()).filter(|shard| !usable[*shard]).collect();
             TooFew { data: stripe.data.clone(), unusable }
         })

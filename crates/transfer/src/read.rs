@@ -13,9 +13,12 @@ pub(crate) mod plan;
 
 use crate::cache::Block;
 use crate::error::{ReadError, SuspectKind};
+use crate::scheduler::{Arrived, Plans, SetShape};
 use crate::transfer::{Inner, Transfer};
 use bytes::Bytes;
-use fetch::Session;
+use fetch::Download;
+use locate::{Batch, Located};
+use plan::{ReadPlan, ShardOffers};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
@@ -139,17 +142,45 @@ impl Inner {
         out: &mut [u8],
     ) -> Result<ReadReport, ReadError> {
         let located = locate::locate(&self.algebra, segment, record, range)?;
-        let mut session = Session::new(self, segment, record, located.code.clone());
-        let mut rest = out;
-        for batch in located.batches() {
-            let _reserved = self.reserve(batch.bytes_at_most(&located)).await;
-            let plan =
-                fetch::fetch(&mut session, |offers, held| plan::plan_read(&located, &batch, offers, held)).await?;
-            let (out, tail) = rest.split_at_mut(batch.data_bytes());
-            deliver::deliver(&located, &session.held, &plan, &batch, out);
-            session.held.clear();
-            rest = tail;
+        let batches: Vec<Batch> = located.batches().collect();
+        let sets: Vec<SetShape> = batches.iter().map(|batch| batch.shape(&located)).collect();
+        let window_bytes = batches.iter().map(|batch| batch.bytes_at_most(&located)).max().unwrap_or(0);
+        let open_at_most = sets.iter().scan(0, |open, set| {
+            *open += set.data_bytes;
+            Some(*open)
+        });
+        let open_at_most = open_at_most.take_while(|open| *open <= self.settings.profile.window_bytes).count().max(1);
+        let _reserved = self.reserve(window_bytes * open_at_most as u64).await;
+        let mut outs = split_by(out, &batches);
+        let sources = fetch::Sources::new(self, segment, record, located.code.shape(), &[]);
+        let mut download = Download::new(self, sources, sets, ReadPlans { located: &located, batches: &batches });
+        while let Some((set, plan)) = download.next().await? {
+            deliver::deliver(&located, download.held(set), &plan, &batches[set], &mut outs[set]);
+            download.delivered(set);
         }
-        Ok(session.finish())
+        Ok(download.finish())
     }
+}
+
+/// The batches of a read, to be planned.
+struct ReadPlans<'a> {
+    located: &'a Located,
+    batches: &'a [Batch],
+}
+
+impl Plans for ReadPlans<'_> {
+    fn plan(&self, set: usize, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
+        plan::plan_read(self.located, &self.batches[set], offers, arrived)
+    }
+}
+
+/// `out`, cut as the batches are.
+fn split_by<'a>(out: &'a mut [u8], batches: &[Batch]) -> Vec<&'a mut [u8]> {
+    let mut rest = out;
+    let mut cut = |batch: &Batch| {
+        let (head, tail) = std::mem::take(&mut rest).split_at_mut(batch.data_bytes());
+        rest = tail;
+        head
+    };
+    batches.iter().map(&mut cut).collect()
 }

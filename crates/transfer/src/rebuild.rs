@@ -10,10 +10,11 @@ use crate::algebra::LoadedCode;
 use crate::error::{Failures, ReadError, RebuildError};
 use crate::read::Suspect;
 use crate::read::decode;
-use crate::read::fetch::{Session, fetch};
+use crate::read::fetch::{Download, Sources};
 use crate::read::held::Held;
 use crate::read::locate::BATCH_DATA_BYTES;
 use crate::read::plan::{Computed, ReadPlan, ShardOffer, ShardOffers, compute, merged};
+use crate::scheduler::{Arrived, Plans, SetShape};
 use crate::transfer::{Inner, Transfer};
 use crate::write::encode::Object;
 use crate::write::place::{Wanted as WantedPlaces, refresh_space};
@@ -71,7 +72,8 @@ impl Transfer {
     ) -> Result<Rebuilt, RebuildError> {
         let job = job(&self.inner, segment, record, lost)?;
         let payload_bytes = job.geometry.payload_bytes();
-        let batch_bytes = BATCH_DATA_BYTES.min(job.geometry.data_bytes) * 2;
+        let window_bytes = self.inner.settings.profile.window_bytes.max(BATCH_DATA_BYTES);
+        let batch_bytes = window_bytes.min(job.geometry.data_bytes) * 2;
         let _reserved = self.inner.reserve(object_bytes(payload_bytes) * job.lost.len() as u64 + batch_bytes).await;
         let mut effort = combined::attempt(&self.inner, &job).await?;
         let objects = match effort.objects.take() {
@@ -113,6 +115,14 @@ impl Job<'_> {
         RebuildError::Mismatch { segment: self.segment, index: ShardIndex(shard as u16), against }
     }
 
+    /// What the scheduler is told of stripes that are computed together.
+    fn shape(&self, stripes: &Range<u32>) -> SetShape {
+        let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
+        let data_bytes = u64::from(stripes.end - stripes.start) * stripe_bytes;
+        let block_bytes = data_bytes / self.code.shape().k.max(1) as u64;
+        SetShape { segment: 0, data_bytes, payload_bytes: self.geometry.payload_bytes(), block_bytes }
+    }
+
     /// Stripes to compute together.
     fn batches(&self) -> impl Iterator<Item = Range<u32>> + use<> {
         let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
@@ -139,22 +149,23 @@ async fn recompute_plainly(
     job: &Job<'_>,
     effort: &mut combined::Attempt,
 ) -> Result<Vec<Object>, RebuildError> {
-    let mut session = Session::new(inner, job.segment, job.record, job.code.clone());
-    job.lost.iter().for_each(|shard| session.give_up(*shard));
     let mut builders = new_shards(inner, job)?;
-    for stripes in job.batches() {
-        let plan = fetch(&mut session, |offers, held| plan_batch(job, stripes.clone(), offers, held)).await?;
+    let batches: Vec<Range<u32>> = job.batches().collect();
+    let sets = batches.iter().map(|stripes| job.shape(stripes)).collect();
+    let sources = Sources::new(inner, job.segment, job.record, job.code.shape(), &job.lost);
+    let mut download = Download::new(inner, sources, sets, RebuildPlans { job, batches: &batches });
+    while let Some((set, plan)) = download.next().await? {
         for computed in &plan.computed {
-            fill(job, &session.held, computed, &mut builders);
+            fill(job, download.held(set), computed, &mut builders);
         }
-        bracket(job, &session.held, &plan, &builders)?;
-        session.held.clear();
+        bracket(job, download.held(set), &plan, &builders)?;
+        download.delivered(set);
         // Between batches others may run: a batch is a millisecond of computing.
         tokio::task::yield_now().await;
     }
     let objects: Vec<Object> = builders.into_iter().map(ShardBuilder::finish).collect();
     compare(job, &objects)?;
-    let report = session.finish();
+    let report = download.finish();
     effort.bytes_read += report.bytes_fetched;
     effort.bytes_read_by_nodes += report.bytes_fetched;
     let known: Vec<ShardIndex> = effort.suspects.iter().map(|suspect| suspect.index).collect();
@@ -173,17 +184,29 @@ fn compare(job: &Job<'_>, objects: &[Object]) -> Result<(), RebuildError> {
     }
 }
 
-fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, held: &Held) -> Option<ReadPlan> {
+/// The batches of a rebuild, to be planned.
+struct RebuildPlans<'a> {
+    job: &'a Job<'a>,
+    batches: &'a [Range<u32>],
+}
+
+impl Plans for RebuildPlans<'_> {
+    fn plan(&self, set: usize, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
+        plan_batch(self.job, self.batches[set].clone(), offers, arrived)
+    }
+}
+
+fn plan_batch(job: &Job<'_>, stripes: Range<u32>, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
     let mut plan = ReadPlan::default();
     let wanted = Wanted::Shards(job.lost.clone());
     for index in stripes {
         let stripe = job.geometry.stripe(index);
         let columns = 0..stripe.symbol_bytes;
-        let computed = compute(&job.code, &job.geometry, stripe, columns, &wanted, offers, held)?;
+        let computed = compute(&job.code, &job.geometry, stripe, columns, &wanted, offers, arrived)?;
         plan.gets.extend(computed.reads(&job.geometry));
         plan.computed.push(computed);
     }
-    plan.gets = merged(std::mem::take(&mut plan.gets), offers, held);
+    plan.gets = merged(std::mem::take(&mut plan.gets), offers, arrived);
     Some(plan)
 }
 
@@ -241,15 +264,15 @@ fn bracketing(job: &Job<'_>, computed: &Computed) -> Option<Bracketing> {
     let read: Vec<usize> = (0..job.record.shards.len()).filter(|shard| whole(*shard)).collect();
     let offer = |shard: usize, probe: usize| {
         let at_hand = shard != probe && (read.contains(&shard) || job.lost.contains(&shard));
-        at_hand.then_some(ShardOffer { request_price: 1, kib_price: 1, avoided: false })
+        at_hand.then_some(ShardOffer { request_price: 1, kib_price: 1, reluctance: 0 })
     };
     let uses_new = |check: &Computed| check.recipe.reads.iter().any(|(shard, _)| job.lost.contains(shard));
     let checks = read.iter().filter_map(|probe| {
-        let offers = ShardOffers { shards: (0..job.record.shards.len()).map(|shard| offer(shard, *probe)).collect() };
+        let offers = ShardOffers::plain((0..job.record.shards.len()).map(|shard| offer(shard, *probe)).collect());
         let (stripe, columns): (Stripe, _) = (computed.stripe.clone(), computed.columns.clone());
-        let nothing_held = Held::new(job.record.shards.len(), job.geometry.payload_bytes());
+        let nothing = Arrived::nothing(job.record.shards.len(), job.geometry.payload_bytes());
         let wanted = Wanted::Shards(vec![*probe]);
-        let check = compute(&job.code, &job.geometry, stripe, columns, &wanted, &offers, &nothing_held)?;
+        let check = compute(&job.code, &job.geometry, stripe, columns, &wanted, &offers, &nothing)?;
         Some(Bracketing { probe: *probe, computed: check })
     });
     checks.into_iter().find(|check| uses_new(&check.computed))

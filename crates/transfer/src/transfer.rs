@@ -3,6 +3,9 @@
 use crate::algebra::Algebra;
 use crate::cache::Cache;
 use crate::fleet::{Fleet, no_member, timed_out};
+use crate::hedging::Purse;
+use crate::scheduler::{Hedging, Profile};
+use crate::trace::{Event, Tracer};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,11 +25,18 @@ pub struct Settings {
     pub inflight_bytes: u64,
     /// A call to a node that takes longer has failed; large calls are given more (see [`SLOWEST_BYTES_PER_MS`]).
     pub node_deadline_ms: u64,
+    /// How downloads go about it.
+    pub profile: Profile,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache_bytes: 256 << 20, inflight_bytes: 512 << 20, node_deadline_ms: 10_000 }
+        Self {
+            cache_bytes: 256 << 20,
+            inflight_bytes: 512 << 20,
+            node_deadline_ms: 10_000,
+            profile: Profile::default(),
+        }
     }
 }
 
@@ -55,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) runtime: Handle,
     pub(crate) algebra: Algebra,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) hedging: Purse,
+    pub(crate) tracer: Tracer,
     inflight: Arc<Semaphore>,
     inflight_units: u32,
 }
@@ -63,6 +75,10 @@ impl Transfer {
     /// An engine for one volume. `runtime` runs what outlives a call: prefetches, laggards' puts, probes, long encodes.
     pub fn new(volume: VolumeId, fleet: Arc<Fleet>, settings: Settings, runtime: Handle) -> Self {
         let inflight_units = u32::try_from(settings.inflight_bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
+        let extra_percent = match settings.profile.hedging {
+            Hedging::Late { extra_percent } => extra_percent.into(),
+            Hedging::Progress { .. } => 0,
+        };
         let inner = Inner {
             volume,
             fleet,
@@ -70,10 +86,22 @@ impl Transfer {
             runtime,
             algebra: Algebra::default(),
             cache: Arc::new(Cache::new(settings.cache_bytes)),
+            hedging: Purse::new(extra_percent),
+            tracer: Tracer::default(),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
             inflight_units,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// From now on keeps what happens in downloads.
+    pub fn start_trace(&self) {
+        self.inner.tracer.start();
+    }
+
+    /// What happened in downloads since [`Self::start_trace`]; no more is kept.
+    pub fn finish_trace(&self) -> Vec<Event> {
+        self.inner.tracer.finish()
     }
 
     /// The live nodes.

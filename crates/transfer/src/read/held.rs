@@ -16,33 +16,22 @@ struct Run {
 
 /// Checked frames of one segment's shards.
 pub(crate) struct Held {
-    payload_bytes: u64,
     shards: Vec<Vec<Run>>,
 }
 
 impl Held {
-    pub(crate) fn new(shard_count: usize, payload_bytes: u64) -> Self {
-        Self { payload_bytes, shards: (0..shard_count).map(|_| Vec::new()).collect() }
+    /// Nothing, and of no shard.
+    pub(crate) const fn nothing() -> Self {
+        Self { shards: Vec::new() }
     }
 
-    /// `payload` widened to whole frames, cut at the payload's end.
-    pub(crate) fn whole_frames(&self, payload: &Range<u64>) -> Range<u64> {
-        payload.start / FRAME * FRAME..payload.end.next_multiple_of(FRAME).min(self.payload_bytes)
+    pub(crate) fn new(shard_count: usize) -> Self {
+        Self { shards: (0..shard_count).map(|_| Vec::new()).collect() }
     }
 
     /// Takes in frames whose checks hold. `payload` is of whole frames.
     pub(crate) fn insert(&mut self, shard: usize, payload: Range<u64>, raw: Bytes) {
         self.shards[shard].push(Run { payload, raw });
-    }
-
-    /// Does it have anything of this shard?
-    pub(crate) fn has_some(&self, shard: usize) -> bool {
-        !self.shards[shard].is_empty()
-    }
-
-    /// The parts of `payload` (of whole frames) that it has not.
-    pub(crate) fn lacks(&self, shard: usize, payload: Range<u64>) -> Vec<Range<u64>> {
-        subtract(payload, self.shards[shard].iter().map(|run| run.payload.clone()))
     }
 
     /// Payload from `at` to the end of its frame; the shard has it.
@@ -78,24 +67,6 @@ impl Held {
         }
         true
     }
-
-    pub(crate) fn clear(&mut self) {
-        self.shards.iter_mut().for_each(Vec::clear);
-    }
-}
-
-/// The parts of `range` outside all of `holes`, in order.
-pub(crate) fn subtract(range: Range<u64>, holes: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
-    let mut left = vec![range];
-    for hole in holes {
-        let cut = |part: Range<u64>| {
-            let before = part.start..part.end.min(hole.start).max(part.start);
-            let after = part.start.max(hole.end).min(part.end)..part.end;
-            if before == part { [before, 0..0] } else { [before, after] }
-        };
-        left = left.into_iter().flat_map(cut).filter(|part| !part.is_empty()).collect();
-    }
-    left
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::algebra::{Algebra, LoadedCode};
 use crate::error::ReadError;
+use crate::scheduler::SetShape;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_format::SegmentId;
@@ -74,6 +75,19 @@ impl Located {
 impl Batch {
     pub(crate) fn data_bytes(&self) -> usize {
         (self.range.end - self.range.start) as usize
+    }
+
+    /// What the scheduler is told of it.
+    pub(crate) fn shape(&self, located: &Located) -> SetShape {
+        let data_bytes = self.data_bytes() as u64;
+        let k = located.code.shape().k.max(1) as u64;
+        let widest = self.pieces.iter().map(|piece| piece.within_symbol.len() as u64).max().unwrap_or(0);
+        SetShape {
+            segment: 0,
+            data_bytes,
+            payload_bytes: located.geometry.payload_bytes(),
+            block_bytes: (data_bytes / k).max(widest),
+        }
     }
 
     /// Bytes that reading it may hold, if every shard has to be asked for its columns.

@@ -1,21 +1,32 @@
 //! Stage 2: what to fetch, and what to compute from it. Pure: the state of the nodes comes in as offers.
 
-use super::held::Held;
 use super::locate::{Batch, Located};
 use crate::algebra::{LoadedCode, Recipe};
+use crate::scheduler::Arrived;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::{Offer, Offers, Wanted};
 use weft_format::geometry::{Geometry, Piece, Stripe};
 
-/// Added to the prices of a node that failed lately or lags now: more than any number of others, so that it is read only
-/// where nothing else does.
-const AVOIDED_PRICE: u64 = 1 << 32;
+/// Added to the prices of a node that is avoided: more than any number of others, so that it is read only where nothing else
+/// does.
+pub(crate) const AVOIDED: u64 = 1 << 32;
 
 /// What may be read from each shard.
 pub(crate) struct ShardOffers {
     /// `None`: it failed, or has no place.
     pub(crate) shards: Vec<Option<ShardOffer>>,
+    /// Is data to be read plainly wherever it is offered without reluctance? Otherwise prices alone decide.
+    pub(crate) data_first: bool,
+    /// Is any of them avoided only because it is slow?
+    pub(crate) goes_round_slow_ones: bool,
+}
+
+impl ShardOffers {
+    /// What is offered without anything to be said against it.
+    pub(crate) fn plain(shards: Vec<Option<ShardOffer>>) -> Self {
+        Self { shards, data_first: true, goes_round_slow_ones: false }
+    }
 }
 
 /// What reading one shard costs.
@@ -23,8 +34,8 @@ pub(crate) struct ShardOffers {
 pub(crate) struct ShardOffer {
     pub(crate) request_price: u64,
     pub(crate) kib_price: u64,
-    /// Only where nothing else does.
-    pub(crate) avoided: bool,
+    /// Added to both prices; from [`AVOIDED`] on, only where nothing else does.
+    pub(crate) reluctance: u64,
 }
 
 /// A part of a shard's payload.
@@ -60,16 +71,16 @@ pub(crate) struct ReadPlan {
 }
 
 /// Plans a batch of a read; `None` where the offers do not suffice.
-pub(super) fn plan_read(located: &Located, batch: &Batch, offers: &ShardOffers, held: &Held) -> Option<ReadPlan> {
+pub(super) fn plan_read(located: &Located, batch: &Batch, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
     let mut plan = ReadPlan::default();
     let mut rest = 0..batch.pieces.len();
     while let Some(first) = batch.pieces.get(rest.start) {
         let count = batch.pieces[rest.clone()].iter().take_while(|piece| piece.stripe == first.stripe).count();
         let stripe = located.geometry.stripe(first.stripe);
-        plan_stripe(located, batch, rest.start..rest.start + count, stripe, offers, held, &mut plan)?;
+        plan_stripe(located, batch, rest.start..rest.start + count, stripe, offers, arrived, &mut plan)?;
         rest.start += count;
     }
-    plan.gets = merged(std::mem::take(&mut plan.gets), offers, held);
+    plan.gets = merged(std::mem::take(&mut plan.gets), offers, arrived);
     Some(plan)
 }
 
@@ -79,13 +90,13 @@ fn plan_stripe(
     pieces: Range<usize>,
     stripe: Stripe,
     offers: &ShardOffers,
-    held: &Held,
+    arrived: &Arrived,
     plan: &mut ReadPlan,
 ) -> Option<()> {
     let mut lost = Vec::new();
     for index in pieces {
         let piece = &batch.pieces[index];
-        match home(located, piece.native as usize, offers, held) {
+        match home(located, &stripe, piece, offers, arrived) {
             Some(stored) => {
                 let (shard, symbol_offset) = located.symbol(&stripe, stored);
                 let payload_offset = symbol_offset + u64::from(piece.within_symbol.start);
@@ -101,7 +112,7 @@ fn plan_stripe(
     }
     for (columns, pieces) in by_columns(&batch.pieces, &lost) {
         let wanted = Wanted::Natives(pieces.iter().map(|index| batch.pieces[*index].native as usize).collect());
-        let computed = compute(&located.code, &located.geometry, stripe.clone(), columns, &wanted, offers, held)?;
+        let computed = compute(&located.code, &located.geometry, stripe.clone(), columns, &wanted, offers, arrived)?;
         plan.gets.extend(computed.reads(&located.geometry));
         plan.computed.push(computed);
         plan.computed_pieces.push(pieces);
@@ -127,17 +138,23 @@ fn by_columns(pieces: &[Piece], lost: &[usize]) -> Vec<(Range<u32>, Vec<usize>)>
     groups
 }
 
-/// The stored symbol to take a native one from: of a shard that need not be avoided, the cheapest, and held ones first.
-fn home(located: &Located, native: usize, offers: &ShardOffers, held: &Held) -> Option<usize> {
+/// The stored symbol to take a piece from as it is: what has come already, otherwise the cheapest that is offered gladly.
+fn home(located: &Located, stripe: &Stripe, piece: &Piece, offers: &ShardOffers, arrived: &Arrived) -> Option<usize> {
     let alpha = located.geometry.alpha as usize;
     let price = |stored: &usize| {
-        let offer = offers.shards[*stored / alpha].filter(|offer| !offer.avoided)?;
-        Some((!held.has_some(*stored / alpha), offer.request_price, offer.kib_price, *stored))
+        let (shard, start) = located.symbol(stripe, *stored);
+        let columns = u64::from(piece.within_symbol.start)..u64::from(piece.within_symbol.end);
+        if arrived.covers(shard, start + columns.start..start + columns.end) {
+            return Some((0, 0, *stored));
+        }
+        let offer = offers.shards[*stored / alpha].filter(|offer| offers.data_first && offer.reluctance < AVOIDED)?;
+        Some((offer.request_price.max(1), offer.kib_price, *stored))
     };
-    located.code.homes[native].iter().filter_map(price).min().map(|(_, _, _, stored)| stored)
+    located.code.homes[piece.native as usize].iter().filter_map(price).min().map(|(_, _, stored)| stored)
 }
 
-/// The computation of `wanted` in one stripe from the cheapest symbols offered.
+/// The computation of `wanted` in one stripe from the cheapest symbols offered. What has come costs nothing, even of shards
+/// that are offered no longer.
 pub(crate) fn compute(
     code: &LoadedCode,
     geometry: &Geometry,
@@ -145,19 +162,24 @@ pub(crate) fn compute(
     columns: Range<u32>,
     wanted: &Wanted,
     offers: &ShardOffers,
-    held: &Held,
+    arrived: &Arrived,
 ) -> Option<Computed> {
     // Priced for a full symbol, so that all stripes of a segment share one recipe.
     let symbol_kib = u64::from(geometry.symbol_bytes).div_ceil(1024);
+    let parts = |sub| {
+        let symbol = geometry.symbol_range(&stripe, sub).start;
+        symbol + u64::from(columns.start)..symbol + u64::from(columns.end)
+    };
+    let free = Offer { combines: false, request_price: 0, symbol_price: 0 };
     let offer = |(shard, offer): (usize, &Option<ShardOffer>)| {
-        offer.map(|offer| {
-            let extra = if offer.avoided { AVOIDED_PRICE } else { 0 };
-            let symbol_price = (offer.kib_price * symbol_kib).max(1);
-            let (request_price, symbol_price) = match held.has_some(shard) {
-                true => (0, 0),
-                false => (offer.request_price + extra, symbol_price + extra),
-            };
-            Offer { combines: false, request_price, symbol_price }
+        if (0..geometry.alpha).any(|sub| arrived.touches(shard, &parts(sub))) {
+            let has_all = (0..geometry.alpha).all(|sub| arrived.covers(shard, parts(sub)));
+            // Of a shard that was begun, the rest is better than what was not.
+            return (has_all || offer.is_some()).then_some(free);
+        }
+        offer.map(|ShardOffer { request_price, kib_price, reluctance }| {
+            let symbol_price = (kib_price * symbol_kib).max(1) + reluctance;
+            Offer { combines: false, request_price: request_price + reluctance, symbol_price }
         })
     };
     let recipe = code.recipe(wanted, &Offers(offers.shards.iter().enumerate().map(offer).collect()))?;
@@ -176,10 +198,10 @@ impl Computed {
 }
 
 /// The same gets, of whole frames, those of one shard merged where they touch or where the gap costs less than a request.
-pub(crate) fn merged(gets: Vec<Get>, offers: &ShardOffers, held: &Held) -> Vec<Get> {
+pub(crate) fn merged(gets: Vec<Get>, offers: &ShardOffers, arrived: &Arrived) -> Vec<Get> {
     let mut gets = gets;
     for get in &mut gets {
-        get.payload = held.whole_frames(&get.payload);
+        get.payload = arrived.whole_frames(&get.payload);
     }
     gets.sort_by_key(|get| (get.shard, get.payload.start));
     let mut merged: Vec<Get> = Vec::new();

@@ -1,0 +1,34 @@
+//! How many extra bytes hedging may cost, over all downloads of an engine.
+
+use parking_lot::Mutex;
+
+/// So much may be spent at once: a burst of late blocks after a long quiet time.
+const SAVED_BYTES_MAX: u64 = 64 << 20;
+
+/// A purse: a part of all that is fetched goes in, what is fetched only because others are late comes out.
+#[derive(Debug)]
+pub(crate) struct Purse {
+    saved_bytes: Mutex<u64>,
+    percent: u64,
+}
+
+impl Purse {
+    /// Full, so that the first laggard need not be waited for.
+    pub(crate) fn new(percent: u64) -> Self {
+        Self { saved_bytes: Mutex::new(SAVED_BYTES_MAX), percent }
+    }
+
+    /// Takes out half of what there is, so that those who read at the same time find something, too.
+    pub(crate) fn allowance_bytes(&self) -> u64 {
+        let mut saved_bytes = self.saved_bytes.lock();
+        let allowance_bytes = *saved_bytes / 2;
+        *saved_bytes -= allowance_bytes;
+        allowance_bytes
+    }
+
+    /// Puts back what is left of it, and the part of what was fetched.
+    pub(crate) fn settle(&self, fetched_bytes: u64, left_bytes: u64) {
+        let mut saved_bytes = self.saved_bytes.lock();
+        *saved_bytes = (*saved_bytes + left_bytes + fetched_bytes * self.percent / 100).min(SAVED_BYTES_MAX);
+    }
+}
