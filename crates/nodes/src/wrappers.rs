@@ -6,12 +6,14 @@ pub mod fault;
 pub mod limit;
 pub mod record;
 pub mod retry;
+pub mod shape;
 pub mod verify;
 
 pub use fault::{Fault, FaultNode};
 pub use limit::{LimitNode, Limits};
 pub use record::{Counts, RecordNode};
 pub use retry::{RetryNode, RetryPolicy};
+pub use shape::{Line, ShapeNode};
 pub use verify::VerifyNode;
 
 /// The methods of [`crate::Node`] that ask the node something.

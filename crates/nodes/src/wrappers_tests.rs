@@ -230,3 +230,35 @@ async fn verify_lets_nothing_bad_in_or_out() {
     let whole = node.get(mine, 0..u64::MAX).await.unwrap();
     verify_object(&ShardIdentity { volume: VOLUME, key: mine }, &whole).unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_line_takes_its_latency_and_its_bytes() {
+    let line = Line {
+        latency: Duration::from_millis(100),
+        jitter_percent: 0,
+        bytes_per_second: NonZeroU64::new(1_000_000).unwrap(),
+        silent_per_mille: 0,
+    };
+    let node = Arc::new(ShapeNode::new(memory(), line, 1));
+    let started = Instant::now();
+    node.put(key(1, 0), &[Bytes::from(vec![1; 500_000])]).await.unwrap();
+    assert_eq!(started.elapsed().as_millis(), 600);
+    // Two at a time share the line, and their latencies pass together.
+    let started = Instant::now();
+    let (first, second) = tokio::join!(node.get(key(1, 0), 0..500_000), node.get(key(1, 0), 0..250_000));
+    assert_eq!((first.unwrap().len(), second.unwrap().len()), (500_000, 250_000));
+    assert_eq!(started.elapsed().as_millis(), 850);
+    node.set_line(Line { silent_per_mille: 1000, ..line });
+    let silence = tokio::time::timeout(Duration::from_secs(3600), node.stat(key(1, 0))).await;
+    assert!(silence.is_err(), "it never answers");
+    // Jitter: nothing comes before the latency, and the mean is what it says.
+    node.set_line(Line { jitter_percent: 50, ..line });
+    let started = Instant::now();
+    for _ in 0..1000 {
+        let asked = Instant::now();
+        node.stat(key(1, 0)).await.unwrap();
+        assert!(asked.elapsed() >= line.latency);
+    }
+    let mean_ms = started.elapsed().as_millis() / 1000;
+    assert!((140..160).contains(&mean_ms), "{mean_ms}");
+}

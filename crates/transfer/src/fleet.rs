@@ -30,6 +30,7 @@ pub(crate) struct Seat {
     pub(crate) estimate: Mutex<Estimate>,
     /// Gets under way to it, of all downloads.
     pub(crate) under_way: AtomicU32,
+    pub(crate) under_way_bytes: AtomicU64,
     /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
     troubled: AtomicBool,
 }
@@ -67,6 +68,7 @@ impl Fleet {
                 node,
                 estimate: Mutex::default(),
                 under_way: AtomicU32::new(0),
+                under_way_bytes: AtomicU64::new(0),
                 troubled: true.into(),
             };
             (id, known.cloned().unwrap_or_else(|| Arc::new(fresh())))

@@ -28,7 +28,7 @@ pub mod write;
 pub use cache::BLOCK_BYTES;
 pub use error::{Failures, ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
 pub use fleet::Fleet;
-pub use read::{ReadReport, Suspect};
+pub use read::{ReadPart, ReadReport, Suspect};
 pub use readahead::Readahead;
 pub use rebuild::Rebuilt;
 pub use remove::Removal;

@@ -13,10 +13,10 @@ pub(crate) mod plan;
 
 use crate::cache::Block;
 use crate::error::{ReadError, SuspectKind};
-use crate::scheduler::{Arrived, Plans, SetShape};
+use crate::scheduler::{Arrived, Plans};
 use crate::transfer::{Inner, Transfer};
 use bytes::Bytes;
-use fetch::Download;
+use fetch::{Download, Sources};
 use locate::{Batch, Located};
 use plan::{ReadPlan, ShardOffers};
 use std::ops::Range;
@@ -90,6 +90,22 @@ impl Transfer {
         Ok(report)
     }
 
+    /// Reads parts of any segments in one download, one after another into `out`, which is as long as all of them. Nodes that
+    /// have shards of several are asked for all of them at once. Past the cache: what is read ahead is not looked for.
+    ///
+    /// # Errors
+    /// [`ReadError`]; what `out` holds then means nothing.
+    pub async fn read_parts(&self, parts: &[ReadPart<'_>], out: &mut [u8]) -> Result<Vec<ReadReport>, ReadError> {
+        let mut rest_bytes = out.len();
+        for (index, part) in parts.iter().enumerate() {
+            let part_bytes = part.range.end.saturating_sub(part.range.start) as usize;
+            let out_bytes = if index + 1 == parts.len() { rest_bytes } else { part_bytes.min(rest_bytes) };
+            locate::check(part.segment, part.record, &part.range, out_bytes)?;
+            rest_bytes -= out_bytes;
+        }
+        self.inner.download(parts, out).await
+    }
+
     /// Reads like [`Self::read`], and gives the bytes. Fast where the range lies within one block that was prefetched: the
     /// bytes are a slice of the cached block, not a copy. Otherwise a new buffer is filled.
     ///
@@ -141,43 +157,71 @@ impl Inner {
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<ReadReport, ReadError> {
-        let located = locate::locate(&self.algebra, segment, record, range)?;
-        let batches: Vec<Batch> = located.batches().collect();
-        let sets: Vec<SetShape> = batches.iter().map(|batch| batch.shape(&located)).collect();
-        let window_bytes = batches.iter().map(|batch| batch.bytes_at_most(&located)).max().unwrap_or(0);
-        let open_at_most = sets.iter().scan(0, |open, set| {
-            *open += set.data_bytes;
-            Some(*open)
-        });
-        let open_at_most = open_at_most.take_while(|open| *open <= self.settings.profile.window_bytes).count().max(1);
-        let _reserved = self.reserve(window_bytes * open_at_most as u64).await;
+        let reports = self.download(&[ReadPart { segment, record, range }], out).await?;
+        Ok(reports.into_iter().next().unwrap_or_default())
+    }
+
+    /// Reads parts of segments, all in one download, one after another into `out`. A report a part.
+    async fn download(&self, parts: &[ReadPart<'_>], out: &mut [u8]) -> Result<Vec<ReadReport>, ReadError> {
+        let locate = |part: &ReadPart<'_>| locate::locate(&self.algebra, part.segment, part.record, part.range.clone());
+        let located = parts.iter().map(locate).collect::<Result<Vec<Located>, _>>()?;
+        let batches: Vec<(usize, Batch)> = (located.iter().enumerate())
+            .flat_map(|(index, located)| located.batches().map(move |batch| (index, batch)))
+            .collect();
+        let sets = batches.iter().map(|(index, batch)| batch.shape(*index, &located[*index])).collect();
+        let _reserved = self.reserve(self.window_bytes(&located, &batches)).await;
         let mut outs = split_by(out, &batches);
-        let sources = fetch::Sources::new(self, segment, record, located.code.shape(), &[]);
+        let sources = (parts.iter().zip(&located))
+            .map(|(part, located)| Sources::new(self, part.segment, part.record, located.code.shape(), &[]))
+            .collect();
         let mut download = Download::new(self, sources, sets, ReadPlans { located: &located, batches: &batches });
         while let Some((set, plan)) = download.next().await? {
-            deliver::deliver(&located, download.held(set), &plan, &batches[set], &mut outs[set]);
+            let (index, batch) = &batches[set];
+            deliver::deliver(&located[*index], download.held(set), &plan, batch, &mut *outs[set]);
             download.delivered(set);
         }
         Ok(download.finish())
     }
+
+    /// What a download may hold at one time.
+    fn window_bytes(&self, located: &[Located], batches: &[(usize, Batch)]) -> u64 {
+        let mut open_bytes = 0;
+        let within = batches.iter().enumerate().take_while(|(position, (_, batch))| {
+            open_bytes += batch.data_bytes() as u64;
+            *position == 0 || open_bytes <= self.settings.profile.window_bytes
+        });
+        within.map(|(_, (index, batch))| batch.bytes_at_most(&located[*index])).sum()
+    }
 }
 
-/// The batches of a read, to be planned.
+/// A part of a segment to be read.
+#[derive(Clone, Debug)]
+pub struct ReadPart<'a> {
+    /// Which segment.
+    pub segment: SegmentId,
+    /// Its record.
+    pub record: &'a SegmentRecord,
+    /// Which data bytes.
+    pub range: Range<u64>,
+}
+
+/// The batches of a download, each with its part, to be planned.
 struct ReadPlans<'a> {
-    located: &'a Located,
-    batches: &'a [Batch],
+    located: &'a [Located],
+    batches: &'a [(usize, Batch)],
 }
 
 impl Plans for ReadPlans<'_> {
     fn plan(&self, set: usize, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
-        plan::plan_read(self.located, &self.batches[set], offers, arrived)
+        let (index, batch) = &self.batches[set];
+        plan::plan_read(&self.located[*index], batch, offers, arrived)
     }
 }
 
 /// `out`, cut as the batches are.
-fn split_by<'a>(out: &'a mut [u8], batches: &[Batch]) -> Vec<&'a mut [u8]> {
+fn split_by<'a>(out: &'a mut [u8], batches: &[(usize, Batch)]) -> Vec<&'a mut [u8]> {
     let mut rest = out;
-    let mut cut = |batch: &Batch| {
+    let mut cut = |(_, batch): &(usize, Batch)| {
         let (head, tail) = std::mem::take(&mut rest).split_at_mut(batch.data_bytes());
         rest = tail;
         head

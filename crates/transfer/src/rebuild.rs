@@ -152,7 +152,7 @@ async fn recompute_plainly(
     let mut builders = new_shards(inner, job)?;
     let batches: Vec<Range<u32>> = job.batches().collect();
     let sets = batches.iter().map(|stripes| job.shape(stripes)).collect();
-    let sources = Sources::new(inner, job.segment, job.record, job.code.shape(), &job.lost);
+    let sources = vec![Sources::new(inner, job.segment, job.record, job.code.shape(), &job.lost)];
     let mut download = Download::new(inner, sources, sets, RebuildPlans { job, batches: &batches });
     while let Some((set, plan)) = download.next().await? {
         for computed in &plan.computed {
@@ -165,7 +165,7 @@ async fn recompute_plainly(
     }
     let objects: Vec<Object> = builders.into_iter().map(ShardBuilder::finish).collect();
     compare(job, &objects)?;
-    let report = download.finish();
+    let report = download.finish().remove(0);
     effort.bytes_read += report.bytes_fetched;
     effort.bytes_read_by_nodes += report.bytes_fetched;
     let known: Vec<ShardIndex> = effort.suspects.iter().map(|suspect| suspect.index).collect();

@@ -24,6 +24,7 @@ pub use profile::{Hedging, Order, Preference, Profile, ProfileError, Selection};
 
 use crate::read::plan::{AVOIDED, Get, ReadPlan, ShardOffer, ShardOffers};
 use arrived::subtract;
+use estimate::LATE_FLOOR_US;
 use std::collections::VecDeque;
 use std::ops::Range;
 use weft_format::shard::FRAME_PAYLOAD_BYTES;
@@ -35,12 +36,27 @@ const STALLED_US: u64 = 1_000_000;
 const SLOW_FACTOR: u64 = 3;
 const SLOW_US: u64 = 5_000;
 
+/// Times are compared where the slowest takes as long as this, and half as long again as the fastest: then who is soonest
+/// done is asked, be it for data or not. Below, data is read plainly, and nobody notices.
+const NOTICED_US: u64 = 20_000;
+
+/// Of nodes that cost the same the soonest done are chosen: a unit of price is worth more than any time (in units of 16 us).
+const MONEY: u64 = 1 << 26;
+
+/// Requests of one download under way to one node: what is to come is asked of whoever is free first.
+const NODE_REQUESTS_MAX: u32 = 2;
+
 /// What a slow node is asked for comes in parts of about this time, so that little is lost if it fails on the way: ...
 const PART_US: u64 = 300_000;
 /// ... parts of no fewer bytes, ...
 const PART_BYTES_MIN: u64 = 64 << 10;
 /// ... so many of them at one time that the line is never idle.
 const PARTS_UNDER_WAY: usize = 2;
+
+/// A node that is too busy is asked again after this time, twice as long after every further refusal, ...
+const BUSY_US: u64 = 50_000;
+/// ... and counts as failed after so many: some six seconds.
+const REFUSALS_MAX: u32 = 7;
 
 /// A time that nothing is known of, for prices: as of a node nearby, so that it is tried.
 const UNKNOWN_US: u64 = 1_000;
@@ -55,8 +71,10 @@ pub(crate) trait Plans {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeView {
     pub(crate) estimate: Estimate,
-    /// Requests of other downloads under way to it.
+    /// Requests of other downloads under way to it, ...
     pub(crate) load: u32,
+    /// ... and their bytes.
+    pub(crate) load_bytes: u64,
     pub(crate) request_price: u64,
     pub(crate) kib_price: u64,
     pub(crate) suspected: bool,
@@ -108,8 +126,8 @@ pub(crate) enum Effect {
     Expired { request: RequestId },
     /// All that the plan reads has come.
     Ready { set: usize, plan: ReadPlan },
-    /// Nothing that is left suffices for some set.
-    Stuck,
+    /// Nothing that is left suffices for the set.
+    Stuck { set: usize },
 }
 
 /// Why a request brought nothing.
@@ -117,8 +135,8 @@ pub(crate) enum Effect {
 pub(crate) enum Setback {
     /// The shard cannot be used.
     Lost,
-    /// The node has too much to do: to be asked again from then on.
-    Busy { until_us: u64 },
+    /// The node has too much to do: to be asked again later.
+    Busy,
 }
 
 struct Node {
@@ -127,6 +145,8 @@ struct Node {
     under_way_bytes: u64,
     late: u32,
     busy_until_us: u64,
+    /// How often in a row it was too busy.
+    refusals: u32,
 }
 
 /// A shard of a segment as a source.
@@ -142,6 +162,10 @@ struct Set {
     plans: Vec<ReadPlan>,
     /// What the newest plan reads and was not asked for yet.
     unsent: Vec<Get>,
+    /// Requests and arrivals there had been when it was planned.
+    planned_at: u64,
+    /// Was it planned by who is soonest done?
+    by_time: bool,
     /// How often work of it was given to others.
     attempt: u32,
     is_ready: bool,
@@ -154,6 +178,8 @@ struct Request {
     node: usize,
     payload: Range<u64>,
     asked_us: u64,
+    /// When it is expected.
+    due_us: u64,
     late_us: u64,
     expires_us: u64,
     late: bool,
@@ -200,10 +226,19 @@ impl<P: Plans> Scheduler<P> {
         sets: Vec<SetShape>,
         allowance_bytes: u64,
     ) -> Self {
-        let node = |view| Node { view, under_way: 0, under_way_bytes: 0, late: 0, busy_until_us: 0 };
+        let node = |view| Node { view, under_way: 0, under_way_bytes: 0, late: 0, busy_until_us: 0, refusals: 0 };
         let set = |shape: SetShape| {
             let arrived = Arrived::nothing(lanes[shape.segment].len(), shape.payload_bytes);
-            Set { shape, arrived, plans: Vec::new(), unsent: Vec::new(), attempt: 0, is_ready: false }
+            Set {
+                shape,
+                arrived,
+                plans: Vec::new(),
+                unsent: Vec::new(),
+                planned_at: 0,
+                by_time: false,
+                attempt: 0,
+                is_ready: false,
+            }
         };
         Self {
             plans,
@@ -263,21 +298,55 @@ impl<P: Plans> Scheduler<P> {
     /// Sends what may be sent now; also the beginning.
     pub(crate) fn dispatch(&mut self, now_us: u64) {
         while self.requests.len() < self.profile.transfers {
-            let Some((set, position)) = self.next_get(now_us) else { break };
+            let Some((set, position)) = self.next_get(now_us) else {
+                // Nothing is left to ask for: whoever is idle may take over from the slow.
+                match self.overtaken(now_us) {
+                    Some(request) if self.hedge(request, now_us) => continue,
+                    _ => break,
+                }
+            };
             self.ask(set, position, now_us);
         }
+    }
+
+    /// A request that another node of its set, which has nothing of it to do, would be done with in less than half the time
+    /// that is left.
+    fn overtaken(&self, now_us: u64) -> Option<RequestId> {
+        if !self.profile.learns() || self.next_set < self.sets.len() {
+            return None;
+        }
+        let is_overtaken = |request: &&Request| {
+            let left_us = request.due_us.saturating_sub(now_us);
+            left_us > NOTICED_US && self.idle_us(request, now_us).is_some_and(|us| us < left_us / 2)
+        };
+        self.hedgeable().filter(is_overtaken).max_by_key(|request| request.due_us).map(|request| request.id)
+    }
+
+    /// How long the soonest of the set's nodes that are not asked for anything of it would take for a request.
+    fn idle_us(&self, request: &Request, now_us: u64) -> Option<u64> {
+        let is_asked = |shard| self.requests.iter().any(|other| other.set == request.set && other.shard == shard);
+        let lanes = self.lanes[self.sets[request.set].shape.segment].iter().enumerate();
+        let idle = lanes.filter_map(|(shard, lane)| lane.as_ref().filter(|lane| !lane.lost && !is_asked(shard)));
+        let us = idle.map(|lane| {
+            let node = &self.nodes[lane.node];
+            self.price_us(node, request.bytes(), node.under_way_bytes, now_us)
+        });
+        us.min()
     }
 
     /// A request has brought what was asked for, and it is sound.
     pub(crate) fn arrived(&mut self, request: RequestId, now_us: u64) {
         let Some(request) = self.take(request) else { return };
         self.arrivals += 1;
+        self.nodes[request.node].refusals = 0;
         self.sets[request.set].arrived.insert(request.shard, request.payload);
         self.complete(request.set);
         if let Hedging::Progress { blocks } = self.profile.hedging {
             let is_late = |other: &Request| self.arrivals - other.arrivals >= blocks;
             let late: Vec<RequestId> = self.hedgeable().filter(|other| is_late(other)).map(|other| other.id).collect();
-            late.into_iter().for_each(|late| self.hedge(late, now_us));
+            for late in late {
+                self.hedge(late, now_us);
+            }
         }
         self.dispatch(now_us);
     }
@@ -287,12 +356,14 @@ impl<P: Plans> Scheduler<P> {
         let Some(request) = self.take(request) else { return };
         let (segment, shard) = (self.sets[request.set].shape.segment, request.shard);
         match setback {
-            Setback::Busy { until_us } => {
-                self.nodes[request.node].busy_until_us = until_us;
+            Setback::Busy if self.nodes[request.node].refusals < REFUSALS_MAX => {
+                let node = &mut self.nodes[request.node];
+                node.busy_until_us = now_us + (BUSY_US << node.refusals);
+                node.refusals += 1;
                 self.plan_anew(request.set, now_us);
                 self.complete(request.set);
             }
-            Setback::Lost => self.lose(segment, shard, now_us),
+            Setback::Busy | Setback::Lost => self.lose(segment, shard, now_us),
         }
         self.dispatch(now_us);
     }
@@ -309,13 +380,19 @@ impl<P: Plans> Scheduler<P> {
         let expired: Vec<RequestId> =
             self.requests.iter().filter(|request| request.expires_us <= now_us).map(|request| request.id).collect();
         for id in expired {
+            // The first of a shard takes the others with it.
+            if self.requests.iter().all(|request| request.id != id) {
+                continue;
+            }
             self.effects.push_back(Effect::Expired { request: id });
             self.failed(id, Setback::Lost, now_us);
         }
         if let Hedging::Late { .. } = self.profile.hedging {
             let late: Vec<RequestId> =
                 self.hedgeable().filter(|request| request.late_us <= now_us).map(|request| request.id).collect();
-            late.into_iter().for_each(|late| self.hedge(late, now_us));
+            for late in late {
+                self.hedge(late, now_us);
+            }
         }
         for node in &mut self.nodes {
             if node.busy_until_us <= now_us {
@@ -363,11 +440,10 @@ impl<P: Plans> Scheduler<P> {
             let mut best: Option<(u64, usize, usize)> = None;
             for position in 0..self.open.len() {
                 let set = self.open[position];
-                let by_load = matches!(self.profile.selection, Selection::SoonestDone | Selection::Lightest);
-                if by_load && !self.sets[set].unsent.is_empty() && self.requests.iter().any(|r| r.set == set) {
-                    // Loads have changed: another choice may be better now.
+                if self.is_stale(set) {
                     self.sets[set].plans.pop();
                     self.plan_anew(set, now_us);
+                    self.complete(set);
                 }
                 let soonest = self.soonest_get(set, now_us);
                 match self.profile.order {
@@ -385,6 +461,18 @@ impl<P: Plans> Scheduler<P> {
                 return best.map(|(_, set, get)| (set, get));
             }
         }
+    }
+
+    /// Was the set planned when loads were others, so that another choice may be better now?
+    fn is_stale(&self, set: usize) -> bool {
+        let Set { unsent, planned_at, .. } = &self.sets[set];
+        let by_load = match self.profile.selection {
+            Selection::SoonestDone | Selection::Lightest => true,
+            Selection::Fastest => false,
+            // Only where times are compared at all; and some are to come back first.
+            Selection::Cheapest => self.sets[set].by_time && *planned_at < self.arrivals,
+        };
+        by_load && !unsent.is_empty() && *planned_at < self.next_request + self.arrivals
     }
 
     fn open_next(&mut self, now_us: u64) -> bool {
@@ -409,8 +497,11 @@ impl<P: Plans> Scheduler<P> {
         let candidates = unsent.iter().enumerate().filter_map(|(position, get)| {
             let node = &self.nodes[self.lanes[shape.segment][get.shard].as_ref()?.node];
             let of_lane = self.requests.iter().filter(|request| request.set == set && request.shard == get.shard);
-            let may = node.busy_until_us <= now_us && of_lane.count() < PARTS_UNDER_WAY;
-            may.then(|| (self.price_us(node, get.payload.end - get.payload.start, now_us), position))
+            let is_free = !self.profile.learns() || node.under_way < NODE_REQUESTS_MAX;
+            let may = node.busy_until_us <= now_us && of_lane.count() < PARTS_UNDER_WAY && is_free;
+            may.then(|| {
+                (self.price_us(node, get.payload.end - get.payload.start, node.under_way_bytes, now_us), position)
+            })
         });
         candidates.min()
     }
@@ -428,8 +519,13 @@ impl<P: Plans> Scheduler<P> {
         let node = &mut self.nodes[node_index];
         node.under_way += 1;
         node.under_way_bytes += bytes;
+        let queued_bytes = node.under_way_bytes + node.view.load_bytes;
+        let due_after_us = node.view.estimate.expected_us(queued_bytes, now_us).unwrap_or(0);
         let late_after_us = match self.profile.hedging {
-            Hedging::Late { .. } => node.view.estimate.late_after_us(node.under_way_bytes),
+            Hedging::Late { .. } => {
+                let own_us = node.view.estimate.late_after_us(queued_bytes);
+                own_us.min(self.late_for_others_us(set, bytes, now_us))
+            }
             Hedging::Progress { .. } => u64::MAX,
         };
         let expires_after_us = match self.profile.timeout_ms {
@@ -445,6 +541,7 @@ impl<P: Plans> Scheduler<P> {
             node: node_index,
             payload: payload.clone(),
             asked_us: now_us,
+            due_us: now_us + due_after_us,
             late_us: now_us.saturating_add(late_after_us),
             expires_us: now_us + expires_after_us,
             late: false,
@@ -453,6 +550,23 @@ impl<P: Plans> Scheduler<P> {
         });
         let ask = Ask { request: id, set, shard: get.shard, payload, instead: attempt > 0 };
         self.effects.push_back(Effect::Ask(ask));
+    }
+
+    /// What takes longer than this is late whatever its node is used to: the others would long have been done.
+    fn late_for_others_us(&self, set: usize, bytes: u64, now_us: u64) -> u64 {
+        match self.middle_us(set, bytes, now_us) {
+            Some(middle_us) => (middle_us * 2).max(LATE_FLOOR_US),
+            None => u64::MAX,
+        }
+    }
+
+    /// What the middle one of the set's nodes takes for so many bytes, of those that anything is known of.
+    fn middle_us(&self, set: usize, bytes: u64, now_us: u64) -> Option<u64> {
+        let lanes = self.lanes[self.sets[set].shape.segment].iter().flatten().filter(|lane| !lane.lost);
+        let mut known: Vec<u64> =
+            lanes.filter_map(|lane| self.nodes[lane.node].view.estimate.expected_us(bytes, now_us)).collect();
+        known.sort_unstable();
+        known.get(known.len() / 2).copied()
     }
 
     /// The beginning of `payload` that is asked for at one time.
@@ -474,9 +588,9 @@ impl<P: Plans> Scheduler<P> {
         self.requests.iter().filter(|request| !request.late && request.attempt + 1 < self.profile.copies)
     }
 
-    /// Gives the work of a late request to others too.
-    fn hedge(&mut self, request: RequestId, now_us: u64) {
-        let Some(position) = self.requests.iter().position(|other| other.id == request) else { return };
+    /// Gives the work of a late request to others too; is there anybody?
+    fn hedge(&mut self, request: RequestId, now_us: u64) -> bool {
+        let Some(position) = self.requests.iter().position(|other| other.id == request) else { return false };
         let (set, attempt) = (self.requests[position].set, self.requests[position].attempt);
         let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US;
         self.requests[position].late = true;
@@ -493,13 +607,14 @@ impl<P: Plans> Scheduler<P> {
                 self.nodes[self.requests[position].node].late -= 1;
                 let request = &mut self.requests[position];
                 (request.late, request.late_us) = (false, request.asked_us + STALLED_US);
-                return;
+                return false;
             }
             self.allowance_bytes = self.allowance_bytes.saturating_sub(extra_bytes);
             self.sets[set].attempt = self.sets[set].attempt.max(attempt + 1);
         }
         self.effects.push_back(Effect::Late { request });
         self.complete(set);
+        true
     }
 
     /// Adds a plan for what is offered now; was there one?
@@ -522,7 +637,7 @@ impl<P: Plans> Scheduler<P> {
         }
         let Some(plan) = plan else {
             if self.sets[set].plans.is_empty() {
-                self.effects.push_back(Effect::Stuck);
+                self.effects.push_back(Effect::Stuck { set });
             }
             return false;
         };
@@ -534,8 +649,13 @@ impl<P: Plans> Scheduler<P> {
                 unsent.extend(parts.into_iter().map(|payload| Get { shard: get.shard, payload }));
             }
         }
-        self.sets[set].unsent = unsent;
-        self.sets[set].plans.push(plan);
+        let planned_at = match self.profile.selection {
+            Selection::Cheapest => self.arrivals,
+            _ => self.arrivals + self.next_request,
+        };
+        let planned = &mut self.sets[set];
+        (planned.unsent, planned.planned_at, planned.by_time) = (unsent, planned_at, offers.goes_round_slow_ones);
+        planned.plans.push(plan);
         true
     }
 
@@ -548,49 +668,72 @@ impl<P: Plans> Scheduler<P> {
     fn offers(&self, set: usize, now_us: u64, go_round: bool) -> ShardOffers {
         let SetShape { segment, block_bytes, .. } = self.sets[set].shape;
         let lanes = &self.lanes[segment];
-        let usable = |lane: &&Lane| !lane.lost;
-        let expected_us = |lane: &Lane| self.nodes[lane.node].view.estimate.expected_us(block_bytes, now_us);
-        let slow_from_us = if self.profile.learns() && go_round {
-            let mut known: Vec<u64> = lanes.iter().flatten().filter(usable).filter_map(expected_us).collect();
-            known.sort_unstable();
-            known.get(known.len() / 2).map_or(u64::MAX, |middle_us| (middle_us * SLOW_FACTOR).max(middle_us + SLOW_US))
-        } else {
-            u64::MAX
+        let queued_bytes = if self.profile.learns() { self.queued_bytes(set) } else { vec![0; self.nodes.len()] };
+        let by_time = self.profile.learns() && go_round && self.is_noticed(set, &queued_bytes, now_us);
+        let slow_from_us = match self.middle_us(set, block_bytes, now_us) {
+            Some(middle_us) if by_time => (middle_us * SLOW_FACTOR).max(middle_us + SLOW_US),
+            _ => u64::MAX,
         };
-        let mut goes_round_slow_ones = false;
         let offer = |(shard, lane): (usize, &Option<Lane>)| {
-            let lane = lane.as_ref().filter(usable)?;
-            let node = &self.nodes[lane.node];
-            let is_late =
-                self.requests.iter().any(|request| request.late && request.set == set && request.shard == shard);
-            let (request_price, kib_price, mut reluctance) = match self.profile.selection {
-                Selection::Cheapest => {
-                    let expected_us = expected_us(lane).unwrap_or(0);
-                    let is_slow = expected_us > slow_from_us;
-                    goes_round_slow_ones |= is_slow;
-                    // In steps of two, so that few different prices are planned with.
-                    let slow = if is_slow { AVOIDED + expected_us.next_power_of_two() } else { 0 };
-                    let avoided = if node.view.suspected || node.late > 0 { 2 * AVOIDED } else { 0 };
-                    (node.view.request_price, node.view.kib_price, slow.max(avoided))
+            let node = &self.nodes[lane.as_ref().filter(|lane| !lane.lost)?.node];
+            let of_shard = |request: &&Request| request.late && request.set == set && request.shard == shard;
+            // The later the less is hoped for.
+            let late_us = self.requests.iter().filter(of_shard).map(|request| now_us - request.asked_us).max();
+            let late = late_us.map_or(0, |us| 3 * AVOIDED + us.next_power_of_two().min(AVOIDED));
+            let busy = if node.busy_until_us > now_us { 2 * AVOIDED } else { 0 };
+            let (mut request_price, mut kib_price) =
+                (self.price_us(node, block_bytes, queued_bytes[lane.as_ref()?.node], now_us), 0);
+            let mut reluctance = late.max(busy);
+            if self.profile.learns() {
+                let NodeView { estimate, suspected, .. } = node.view;
+                let slow_us = estimate.expected_us(block_bytes, now_us).filter(|us| *us > slow_from_us);
+                let time = if by_time { (request_price / 16).min(MONEY - 1) } else { 0 };
+                (request_price, kib_price) = (node.view.request_price * MONEY + time, node.view.kib_price * MONEY);
+                // In steps of two, so that few different prices are planned with.
+                let slow = slow_us.map_or(0, |us| AVOIDED + us.next_power_of_two().min(AVOIDED / 2));
+                let in_doubt = if suspected || node.late > 0 { 2 * AVOIDED } else { 0 };
+                reluctance = reluctance.max(slow).max(in_doubt);
+                if !by_time {
+                    (request_price, kib_price) = (node.view.request_price, node.view.kib_price);
                 }
-                _ => (self.price_us(node, block_bytes, now_us), 0, 0),
-            };
-            if is_late || node.busy_until_us > now_us {
-                reluctance = reluctance.max(2 * AVOIDED);
             }
             Some(ShardOffer { request_price, kib_price, reluctance })
         };
         let shards = lanes.iter().enumerate().map(offer).collect();
-        let data_first = self.profile.preference == Preference::DataFirst;
-        ShardOffers { shards, data_first, goes_round_slow_ones }
+        let data_first = self.profile.preference == Preference::DataFirst && !by_time;
+        ShardOffers { shards, data_first, goes_round_slow_ones: by_time }
     }
 
-    /// What the selection compares nodes by.
-    fn price_us(&self, node: &Node, bytes: u64, now_us: u64) -> u64 {
-        let expected_us = node.view.estimate.expected_us(bytes, now_us).unwrap_or(UNKNOWN_US);
-        let load = u64::from(node.view.load + node.under_way);
+    /// Would anybody notice which of the set's nodes are asked?
+    fn is_noticed(&self, set: usize, queued_bytes: &[u64], now_us: u64) -> bool {
+        let SetShape { segment, block_bytes, .. } = self.sets[set].shape;
+        let lanes = self.lanes[segment].iter().flatten().filter(|lane| !lane.lost);
+        let (mut least_us, mut most_us) = (u64::MAX, 0);
+        for lane in lanes {
+            let us = self.price_us(&self.nodes[lane.node], block_bytes, queued_bytes[lane.node], now_us);
+            (least_us, most_us) = (least_us.min(us), most_us.max(us));
+        }
+        most_us >= NOTICED_US && most_us > least_us + least_us / 2
+    }
+
+    /// By node: bytes that it was asked for, and that it is going to be asked for by plans of other sets.
+    fn queued_bytes(&self, set: usize) -> Vec<u64> {
+        let mut queued_bytes: Vec<u64> = self.nodes.iter().map(|node| node.under_way_bytes).collect();
+        for other in self.open.iter().filter(|other| **other != set) {
+            for get in &self.sets[*other].unsent {
+                queued_bytes[self.node_of(*other, get.shard)] += get.payload.end - get.payload.start;
+            }
+        }
+        queued_bytes
+    }
+
+    /// What the selection compares nodes by; `queued_bytes` come first.
+    fn price_us(&self, node: &Node, bytes: u64, queued_bytes: u64, now_us: u64) -> u64 {
+        let expected = |bytes| node.view.estimate.expected_us(bytes, now_us).unwrap_or(UNKNOWN_US);
+        let (expected_us, load) = (expected(bytes), u64::from(node.view.load + node.under_way));
         match self.profile.selection {
-            Selection::Fastest | Selection::Cheapest => expected_us,
+            Selection::Fastest => expected_us,
+            Selection::Cheapest => expected(bytes + node.view.load_bytes + queued_bytes),
             Selection::SoonestDone => expected_us.saturating_mul(load + 1),
             // Among equals the faster; loads are far from a second's microseconds.
             Selection::Lightest => load * 1_000_000 + expected_us.min(999_999),

@@ -27,6 +27,8 @@ pub enum What {
         /// How, in a sentence.
         detail: String,
     },
+    /// The node has too much to do: it is asked again soon, and others now.
+    Busy,
     /// It takes longer than it should.
     Late,
     /// Its answer was no longer wanted.

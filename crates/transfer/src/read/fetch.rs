@@ -41,6 +41,7 @@ pub(crate) struct Sources {
     needed: usize,
     /// By shard; `None`: the record has no place for it.
     shards: Vec<Option<Source>>,
+    report: ReadReport,
 }
 
 impl Sources {
@@ -69,6 +70,7 @@ impl Sources {
             payload_bytes: record.geometry.payload_bytes(),
             needed: shape.n - shape.tolerance,
             shards: record.shards.iter().enumerate().map(source).collect(),
+            report: ReadReport::default(),
         }
     }
 
@@ -96,14 +98,20 @@ impl Sources {
 /// A get under way.
 struct Asked {
     ask: Ask,
+    seat: Arc<Seat>,
     since: Instant,
     bytes: u64,
+    /// Bytes that were under way to the node then.
+    ahead_bytes: u64,
 }
 
 /// A download under way.
 pub(crate) struct Download<'a, P> {
     inner: &'a Inner,
-    sources: Sources,
+    /// The segments read.
+    sources: Vec<Sources>,
+    /// By set: of which of them it is.
+    segments: Vec<usize>,
     scheduler: Scheduler<P>,
     /// By node as the scheduler counts them.
     seats: Vec<Arc<Seat>>,
@@ -113,15 +121,14 @@ pub(crate) struct Download<'a, P> {
     started: Instant,
     /// More than one set: gets go on while a set is computed on.
     in_background: bool,
-    report: ReadReport,
 }
 
 impl<'a, P: Plans> Download<'a, P> {
-    /// A download of sets of one segment.
-    pub(crate) fn new(inner: &'a Inner, sources: Sources, sets: Vec<SetShape>, plans: P) -> Self {
+    /// A download of sets of these segments.
+    pub(crate) fn new(inner: &'a Inner, sources: Vec<Sources>, sets: Vec<SetShape>, plans: P) -> Self {
         let (view, now_ms) = (inner.fleet.view(), inner.fleet.now_ms());
         let mut seats: Vec<Arc<Seat>> = Vec::new();
-        let lane = |source: &Option<Source>| {
+        let mut lane = |source: &Option<Source>| {
             let seat = source.as_ref()?.seat.as_ref()?;
             let known = seats.iter().position(|other| Arc::ptr_eq(other, seat));
             Some(known.unwrap_or_else(|| {
@@ -129,10 +136,13 @@ impl<'a, P: Plans> Download<'a, P> {
                 seats.len() - 1
             }))
         };
-        let lanes = sources.shards.iter().map(lane).collect();
+        let mut lanes = Vec::new();
+        for segment in &sources {
+            lanes.push(segment.shards.iter().map(&mut lane).collect());
+        }
         let suspected =
             |seat: &Seat| view.members.get(&seat.id).is_some_and(|member| member.health.is_suspected(now_ms));
-        let nodes = seats.iter().map(|seat| node_view(seat, suspected(seat), 0)).collect();
+        let nodes = seats.iter().map(|seat| node_view(seat, suspected(seat), (0, 0))).collect();
         let deadline = Deadline { base_us: inner.settings.node_deadline_ms * 1000, bytes_per_ms: SLOWEST_BYTES_PER_MS };
         let in_background = sets.len() > 1;
         let allowance_bytes = inner.hedging.allowance_bytes();
@@ -140,13 +150,13 @@ impl<'a, P: Plans> Download<'a, P> {
         Self {
             inner,
             sources,
-            scheduler: Scheduler::new(plans, profile, deadline, nodes, vec![lanes], sets, allowance_bytes),
+            segments: sets.iter().map(|set| set.segment).collect(),
+            scheduler: Scheduler::new(plans, profile, deadline, nodes, lanes, sets, allowance_bytes),
             seats,
             held: HashMap::new(),
             in_flight: InFlight::new(),
             started: Instant::now(),
             in_background,
-            report: ReadReport::default(),
         }
     }
 
@@ -164,11 +174,11 @@ impl<'a, P: Plans> Download<'a, P> {
                     Effect::Late { request } => self.tell(request, What::Late),
                     Effect::Expired { request } => self.expire(request),
                     Effect::Ready { set, plan } => {
-                        self.report.degraded |= !plan.computed.is_empty();
+                        self.of(set).report.degraded |= !plan.computed.is_empty();
                         self.tell_set(set, What::Ready { degraded: !plan.computed.is_empty() });
                         return Ok(Some((set, plan)));
                     }
-                    Effect::Stuck => return Err(self.sources.unrecoverable()),
+                    Effect::Stuck { set } => return Err(self.of(set).unrecoverable()),
                 }
             }
             if self.scheduler.is_done() {
@@ -200,50 +210,61 @@ impl<'a, P: Plans> Download<'a, P> {
         self.scheduler.delivered(set, now_us);
     }
 
-    pub(crate) fn finish(self) -> ReadReport {
-        self.inner.hedging.settle(self.report.bytes_fetched, self.scheduler.allowance_bytes());
-        let failures = self.sources.failures().0.into_iter();
-        let suspects = failures.map(|failure| Suspect { index: failure.index, kind: failure.kind }).collect();
-        ReadReport { suspects, ..self.report }
+    /// How it went, by segment.
+    pub(crate) fn finish(self) -> Vec<ReadReport> {
+        let fetched_bytes = self.sources.iter().map(|segment| segment.report.bytes_fetched).sum();
+        self.inner.hedging.settle(fetched_bytes, self.scheduler.allowance_bytes());
+        let report = |segment: Sources| {
+            let failures = segment.failures().0.into_iter();
+            let suspects = failures.map(|failure| Suspect { index: failure.index, kind: failure.kind }).collect();
+            ReadReport { suspects, ..segment.report }
+        };
+        self.sources.into_iter().map(report).collect()
     }
 
     fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
 
-    fn source(&mut self, shard: usize) -> &mut Source {
-        self.sources.shards[shard].as_mut().expect("only shards that are offered are asked")
+    /// The segment that a set is of.
+    fn of(&mut self, set: usize) -> &mut Sources {
+        &mut self.sources[self.segments[set]]
     }
 
-    fn seat(&mut self, shard: usize) -> Arc<Seat> {
-        self.source(shard).seat.clone().expect("a shard without a node is not asked")
+    fn source(&mut self, ask: &Ask) -> &mut Source {
+        self.of(ask.set).shards[ask.shard].as_mut().expect("only shards that are offered are asked")
+    }
+
+    fn seat(&mut self, ask: &Ask) -> Arc<Seat> {
+        self.source(ask).seat.clone().expect("a shard without a node is not asked")
     }
 
     fn ask(&mut self, ask: Ask) {
-        let range = frames_range(ask.payload.clone(), self.sources.payload_bytes);
-        let (seat, key) = (self.seat(ask.shard), self.source(ask.shard).key);
+        let range = frames_range(ask.payload.clone(), self.of(ask.set).payload_bytes);
+        let (seat, key) = (self.seat(&ask), self.source(&ask).key);
         let bytes = range.end - range.start;
         self.trace(&ask, What::Asked { bytes, instead: ask.instead });
-        seat.under_way.fetch_add(1, Ordering::Relaxed);
-        let get = Get { seat: seat.clone() };
-        let get = async move {
-            let _counted = get;
-            seat.node.get(key, range).await
-        };
+        let (counted, ahead_bytes) = Counted::new(seat.clone(), bytes);
+        let get = async move { counted.seat.node.get(key, range).await };
         let call: Call<'a, _> = match self.in_background {
             true => Box::pin(Background(self.inner.runtime.spawn(get)).join()),
             false => Box::pin(get),
         };
-        self.in_flight.push(Asked { ask, since: Instant::now(), bytes }, call);
+        self.in_flight.push(Asked { ask, seat, since: Instant::now(), bytes, ahead_bytes }, call);
     }
 
     /// Checks what came back for a get, keeps it, or makes its shard an erasure.
     fn take_in(&mut self, asked: Asked, outcome: Result<Bytes, NodeError>) {
-        let (volume, payload_bytes) = (self.inner.volume, self.sources.payload_bytes);
         let Ask { request, set, shard, ref payload, .. } = asked.ask;
-        let seat = self.seat(shard);
+        let (volume, payload_bytes) = (self.inner.volume, self.of(set).payload_bytes);
+        let seat = self.seat(&asked.ask);
         self.inner.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
-        let identity = ShardIdentity { volume, key: self.source(shard).key };
+        let identity = ShardIdentity { volume, key: self.source(&asked.ask).key };
+        if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
+            self.trace(&asked.ask, What::Busy);
+            let now_us = self.now_us();
+            return self.scheduler.failed(request, Setback::Busy, now_us);
+        }
         let checked = outcome.map_err(|error| (SuspectKind::of(error.kind), error.to_string())).and_then(|raw| {
             verify_frames(&identity, payload_bytes, payload.clone(), &raw)
                 .map_err(|error| (suspect_kind(&error), format!("node {}: {error}", seat.name)))?;
@@ -254,15 +275,15 @@ impl<'a, P: Plans> Download<'a, P> {
             Ok(raw) => {
                 self.observe(&seat, &asked);
                 self.trace(&asked.ask, What::Arrived { bytes: raw.len() as u64 });
-                self.report.bytes_fetched += raw.len() as u64;
-                let shard_count = self.sources.shards.len();
+                self.of(set).report.bytes_fetched += raw.len() as u64;
+                let shard_count = self.of(set).shards.len();
                 let held = self.held.entry(set).or_insert_with(|| Held::new(shard_count));
                 held.insert(shard, asked.ask.payload, raw);
                 self.scheduler.arrived(request, now_us);
             }
             Err((kind, detail)) => {
                 self.trace(&asked.ask, What::Failed { detail: detail.clone() });
-                self.source(shard).failure = Some((kind, detail));
+                self.source(&asked.ask).failure = Some((kind, detail));
                 self.scheduler.failed(request, Setback::Lost, now_us);
             }
         }
@@ -271,12 +292,11 @@ impl<'a, P: Plans> Download<'a, P> {
     /// What a node took is learned, by the fleet and by the scheduler.
     fn observe(&mut self, seat: &Arc<Seat>, asked: &Asked) {
         let now_us = self.inner.fleet.now_us();
-        seat.estimate.lock().observe(asked.bytes, asked.since.elapsed().as_micros() as u64, now_us);
+        seat.estimate.lock().observe(asked.bytes + asked.ahead_bytes, asked.since.elapsed().as_micros() as u64, now_us);
         if let Some(node) = self.seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
-            let own = self.in_flight.tags().filter(|other| {
-                self.sources.shards[other.ask.shard].as_ref().is_some_and(|source| source.node == seat.id)
-            });
-            let own = own.count() as u32;
+            let is_own = |other: &&Asked| Arc::ptr_eq(&other.seat, seat);
+            let own = self.in_flight.tags().filter(is_own).map(|own| own.bytes);
+            let own = own.fold((0, 0), |(count, bytes), own| (count + 1, bytes + own));
             self.scheduler.set_view(node, node_view(seat, false, own));
         }
     }
@@ -287,9 +307,8 @@ impl<'a, P: Plans> Download<'a, P> {
             self.trace(&asked.ask, What::Dropped);
             if late {
                 // A read that could do without a laggard tells the fleet: next time it is asked last.
-                let seat = self.seat(asked.ask.shard);
-                self.observe(&seat, &asked);
-                self.inner.fleet.report_seat(&seat, Err(NodeErrorKind::TimedOut));
+                self.observe(&asked.seat, &asked);
+                self.inner.fleet.report_seat(&asked.seat, Err(NodeErrorKind::TimedOut));
             }
         }
     }
@@ -297,12 +316,11 @@ impl<'a, P: Plans> Download<'a, P> {
     fn expire(&mut self, request: RequestId) {
         for (asked, call) in self.in_flight.take(|asked| asked.ask.request == request) {
             drop(call);
-            let seat = self.seat(asked.ask.shard);
-            self.observe(&seat, &asked);
-            let error = timed_out(&seat.name, asked.since.elapsed().as_millis() as u64);
+            self.observe(&asked.seat, &asked);
+            let error = timed_out(&asked.seat.name, asked.since.elapsed().as_millis() as u64);
             self.trace(&asked.ask, What::Failed { detail: error.to_string() });
-            self.inner.fleet.report_seat(&seat, Err(error.kind));
-            self.source(asked.ask.shard).failure = Some((SuspectKind::of(error.kind), error.to_string()));
+            self.inner.fleet.report_seat(&asked.seat, Err(error.kind));
+            self.source(&asked.ask).failure = Some((SuspectKind::of(error.kind), error.to_string()));
         }
     }
 
@@ -315,16 +333,17 @@ impl<'a, P: Plans> Download<'a, P> {
 
     fn trace(&mut self, ask: &Ask, what: What) {
         if self.inner.tracer.is_on() {
-            let node = self.seat(ask.shard).name.clone();
+            let (node, segment) = (self.seat(ask).name.clone(), self.of(ask.set).segment);
             let payload: Range<u64> = ask.payload.clone();
             let of = Some((ask.request, ask.shard, node, payload));
-            self.inner.tracer.tell(Event::new(self.started, self.sources.segment, ask.set, of, what));
+            self.inner.tracer.tell(Event::new(self.started, segment, ask.set, of, what));
         }
     }
 
     fn tell_set(&mut self, set: usize, what: What) {
         if self.inner.tracer.is_on() {
-            self.inner.tracer.tell(Event::new(self.started, self.sources.segment, set, None, what));
+            let segment = self.of(set).segment;
+            self.inner.tracer.tell(Event::new(self.started, segment, set, None, what));
         }
     }
 }
@@ -332,13 +351,24 @@ impl<'a, P: Plans> Download<'a, P> {
 static NOTHING: Held = Held::nothing();
 
 /// Counts a get as under way to its node for as long as it lives.
-struct Get {
+struct Counted {
     seat: Arc<Seat>,
+    bytes: u64,
 }
 
-impl Drop for Get {
+impl Counted {
+    /// And how many bytes were under way before.
+    fn new(seat: Arc<Seat>, bytes: u64) -> (Self, u64) {
+        seat.under_way.fetch_add(1, Ordering::Relaxed);
+        let ahead_bytes = seat.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
+        (Self { seat, bytes }, ahead_bytes)
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
         self.seat.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.seat.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -360,11 +390,13 @@ impl Drop for Background {
     }
 }
 
-fn node_view(seat: &Seat, suspected: bool, own_load: u32) -> NodeView {
+/// `own` are the gets, and their bytes, that the scheduler knows of.
+fn node_view(seat: &Seat, suspected: bool, own: (u32, u64)) -> NodeView {
     let capability = seat.node.capability();
     NodeView {
         estimate: *seat.estimate.lock(),
-        load: seat.under_way.load(Ordering::Relaxed).saturating_sub(own_load),
+        load: seat.under_way.load(Ordering::Relaxed).saturating_sub(own.0),
+        load_bytes: seat.under_way_bytes.load(Ordering::Relaxed).saturating_sub(own.1),
         request_price: capability.request_price,
         kib_price: capability.kib_out_price,
         suspected,

@@ -41,7 +41,7 @@ pub(super) fn check(
     Ok(())
 }
 
-pub(super) fn locate(
+pub(crate) fn locate(
     algebra: &Algebra,
     segment: SegmentId,
     record: &SegmentRecord,
@@ -77,13 +77,13 @@ impl Batch {
         (self.range.end - self.range.start) as usize
     }
 
-    /// What the scheduler is told of it.
-    pub(crate) fn shape(&self, located: &Located) -> SetShape {
+    /// What the scheduler is told of it; `segment` counts those of the download.
+    pub(crate) fn shape(&self, segment: usize, located: &Located) -> SetShape {
         let data_bytes = self.data_bytes() as u64;
         let k = located.code.shape().k.max(1) as u64;
         let widest = self.pieces.iter().map(|piece| piece.within_symbol.len() as u64).max().unwrap_or(0);
         SetShape {
-            segment: 0,
+            segment,
             data_bytes,
             payload_bytes: located.geometry.payload_bytes(),
             block_bytes: (data_bytes / k).max(widest),

@@ -10,7 +10,7 @@ use weft_format::geometry::{Geometry, Piece, Stripe};
 
 /// Added to the prices of a node that is avoided: more than any number of others, so that it is read only where nothing else
 /// does.
-pub(crate) const AVOIDED: u64 = 1 << 32;
+pub(crate) const AVOIDED: u64 = 1 << 48;
 
 /// What may be read from each shard.
 pub(crate) struct ShardOffers {
@@ -18,7 +18,7 @@ pub(crate) struct ShardOffers {
     pub(crate) shards: Vec<Option<ShardOffer>>,
     /// Is data to be read plainly wherever it is offered without reluctance? Otherwise prices alone decide.
     pub(crate) data_first: bool,
-    /// Is any of them avoided only because it is slow?
+    /// Do they steer round nodes only because these are slow?
     pub(crate) goes_round_slow_ones: bool,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct ReadPlan {
 }
 
 /// Plans a batch of a read; `None` where the offers do not suffice.
-pub(super) fn plan_read(located: &Located, batch: &Batch, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
+pub(crate) fn plan_read(located: &Located, batch: &Batch, offers: &ShardOffers, arrived: &Arrived) -> Option<ReadPlan> {
     let mut plan = ReadPlan::default();
     let mut rest = 0..batch.pieces.len();
     while let Some(first) = batch.pieces.get(rest.start) {
@@ -174,8 +174,10 @@ pub(crate) fn compute(
     let offer = |(shard, offer): (usize, &Option<ShardOffer>)| {
         if (0..geometry.alpha).any(|sub| arrived.touches(shard, &parts(sub))) {
             let has_all = (0..geometry.alpha).all(|sub| arrived.covers(shard, parts(sub)));
-            // Of a shard that was begun, the rest is better than what was not.
-            return (has_all || offer.is_some()).then_some(free);
+            // Of a shard that was begun, the rest is better than what was not; but for one that is avoided by now.
+            if has_all || offer.is_some_and(|offer| offer.reluctance < AVOIDED) {
+                return Some(free);
+            }
         }
         offer.map(|ShardOffer { request_price, kib_price, reluctance }| {
             let symbol_price = (kib_price * symbol_kib).max(1) + reluctance;

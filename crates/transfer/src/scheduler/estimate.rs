@@ -6,6 +6,11 @@ const FADING: f64 = 0.9;
 /// Nothing is late sooner: a busy machine delays healthy answers by tens of milliseconds, and hedging doubles the load.
 pub(crate) const LATE_FLOOR_US: u64 = 50_000;
 
+/// Late is what takes so many mean deviations longer than expected, as for TCP's time-outs (RFC 6298), ...
+const DEVIATIONS: f64 = 4.0;
+/// ... and this much longer at least.
+const LATE_FACTOR: f64 = 1.5;
+
 /// Until a node has answered: 10 MB/s, a slow disk or a 100 Mbit line.
 const UNKNOWN_BYTES_PER_US: u64 = 10;
 
@@ -15,9 +20,9 @@ const SURPRISE_FACTOR: f64 = 4.0;
 const SURPRISE_US: f64 = 20_000.0;
 
 /// A node that has not been heard of for so long may have become another: it is tried again.
-const FORGOTTEN_US: u64 = 10_000_000;
+const FORGOTTEN_US: u64 = 60_000_000;
 
-/// Time of an answer as a straight line over its bytes, fitted by least squares that fade, and the tail above it.
+/// Time of an answer as a straight line over its bytes, fitted by least squares that fade, and how far they lie from it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Estimate {
     weight: f64,
@@ -25,27 +30,23 @@ pub struct Estimate {
     us: f64,
     bytes_squared: f64,
     bytes_us: f64,
-    /// How often the line is exceeded so much that only one answer in a hundred does; in thousandths.
-    tail_permille: f64,
+    /// How far answers lie from the line.
+    deviation_us: f64,
     heard_us: u64,
 }
 
 impl Estimate {
-    /// Takes in an answer of `bytes` that took `elapsed_us` and ended at `now_us`.
+    /// Takes in an answer that took `elapsed_us` and ended at `now_us`; `bytes` are its own and those that were under way to
+    /// the node when it was asked for, which came first.
     pub fn observe(&mut self, bytes: u64, elapsed_us: u64, now_us: u64) {
         let (x, mut y) = (bytes as f64, elapsed_us.max(1) as f64);
+        let mut deviation = y / 2.0;
         if self.weight > 0.0 {
             let expected = self.line(x).max(1.0);
-            let ratio = 1000.0 * y / expected;
-            // Rises by a quarter of an excess and falls by 1/400, so it rests where one answer in a hundred exceeds it.
-            let excess = ratio - self.tail_permille;
-            self.tail_permille =
-                if excess > 0.0 { self.tail_permille + excess / 4.0 } else { self.tail_permille * (1.0 - 1.0 / 400.0) };
             y = y.min(expected * SURPRISE_FACTOR + SURPRISE_US);
-        } else {
-            self.tail_permille = 2000.0;
+            deviation = (y - expected).abs();
         }
-        self.tail_permille = self.tail_permille.clamp(1000.0, 100_000.0);
+        self.deviation_us = self.deviation_us * FADING + deviation;
         self.weight = self.weight * FADING + 1.0;
         self.bytes = self.bytes * FADING + x;
         self.us = self.us * FADING + y;
@@ -65,9 +66,9 @@ impl Estimate {
         if self.weight == 0.0 {
             return LATE_FLOOR_US + bytes / UNKNOWN_BYTES_PER_US;
         }
-        // Half as much again as the one in a hundred: what is later is trouble, not the tail.
-        let late_us = self.line(bytes as f64) * self.tail_permille / 1000.0 * 1.5;
-        (late_us as u64).max(LATE_FLOOR_US)
+        let line_us = self.line(bytes as f64);
+        let late_us = line_us + DEVIATIONS * self.deviation_us / self.weight;
+        (late_us.max(line_us * LATE_FACTOR) as u64).max(LATE_FLOOR_US)
     }
 
     fn line(&self, bytes: f64) -> f64 {

@@ -33,7 +33,7 @@ pub enum Hedging {
         /// How many; the study's progress in sets times the set's blocks.
         blocks: u64,
     },
-    /// Once it takes longer than its node does but once in a hundred times, while that costs no more extra bytes than this
+    /// Once it takes much longer than its node or the others do, while that costs no more extra bytes than this
     /// part of all; and whatever it costs once it takes so long that its node must be in trouble.
     Late {
         /// Extra bytes in a hundred.
@@ -82,7 +82,7 @@ impl Default for Profile {
             preference: Preference::DataFirst,
             order: Order::Streaming,
             timeout_ms: None,
-            window_bytes: 16 << 20,
+            window_bytes: 64 << 20,
         }
     }
 }
@@ -182,3 +182,7 @@ impl fmt::Display for Profile {
         write!(f, ",window-mib={}", self.window_bytes >> 20)
     }
 }
+
+#[cfg(test)]
+#[path = "profile_tests.rs"]
+mod tests;

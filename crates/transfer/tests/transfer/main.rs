@@ -6,6 +6,7 @@ mod damage;
 mod folders;
 mod house;
 mod losses;
+mod networks;
 mod rebuild;
 mod slow;
 mod verify;
