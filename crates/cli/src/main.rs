@@ -27,6 +27,7 @@ mod daemon;
 mod render;
 mod shard_files;
 mod tidy;
+mod trace;
 mod tree;
 mod unfinished;
 

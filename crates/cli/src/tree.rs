@@ -9,15 +9,16 @@ mod volume;
 
 pub use copy::{copy, copy_bytes};
 pub use folder::FolderTree;
+pub use volume::VolumeTree;
 
 use crate::compose::Opened;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Component, Path, PathBuf};
-use volume::VolumeTree;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::owner::current_owner;
+use weft_transfer::Profile;
 
 /// What a tree knows of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub fn open(meta: &Path) -> Result<Box<dyn Tree>> {
             Ok(Box::new(FolderTree::at(mountpoint)))
         }
         // Where somebody else holds it without a mount, opening says who.
-        _ => Ok(Box::new(VolumeTree::new(Opened::open(meta, None)?))),
+        _ => Ok(Box::new(VolumeTree::new(Opened::open(meta, None, Profile::default())?))),
     }
 }
 

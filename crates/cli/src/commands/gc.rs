@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
 use weft_care::collect::{GRACE_MS, Options, Report};
 use weft_care::{Catalogue, Job};
+use weft_transfer::Profile;
 use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
@@ -100,7 +101,7 @@ impl Compaction {
             }
             Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
         }
-        let opened = Opened::open(meta, None)?;
+        let opened = Opened::open(meta, None, Profile::default())?;
         let outcome = self.rounds(&opened.volume, thin_count, runtime);
         opened.close()?;
         outcome

@@ -1,12 +1,16 @@
 //! `weft get META /SRC... DST`: files out of a volume.
 
 use super::put::progress_bar;
-use crate::tree::{self, FolderTree, Tree};
+use crate::compose::Opened;
+use crate::trace;
+use crate::tree::{self, FolderTree, Tree, VolumeTree};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weft_format::records::Kind;
+use weft_transfer::Profile;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -18,14 +22,43 @@ pub struct Arguments {
     /// A directory that is there, or the new name of a single SRC; `-` is standard output
     #[arg(value_name = "DST")]
     destination: PathBuf,
+    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`); the volume must not be mounted
+    #[arg(long, value_name = "PROFILE")]
+    read_profile: Option<Profile>,
+    /// Write what was asked of which node when: a picture if FILE ends in `.svg`, otherwise JSON; the volume must not be mounted
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.read_profile.is_some() || arguments.trace.is_some() {
+        return traced(arguments);
+    }
     let volume = tree::open(&arguments.meta)?;
     let progress = progress_bar();
     let copied = get(&*volume, &arguments.sources, &arguments.destination, &progress);
     progress.finish_and_clear();
     volume.close()?;
+    copied
+}
+
+/// With an engine of its own, which a mount's process has to itself.
+fn traced(arguments: &Arguments) -> Result<()> {
+    let opened = Opened::open(&arguments.meta, None, arguments.read_profile.unwrap_or_default())?;
+    let volume = Arc::clone(&opened.volume);
+    let tree = VolumeTree::new(opened);
+    if arguments.trace.is_some() {
+        volume.transfer().start_trace();
+    }
+    let progress = progress_bar();
+    let copied = get(&tree, &arguments.sources, &arguments.destination, &progress);
+    progress.finish_and_clear();
+    let events = volume.transfer().finish_trace();
+    drop(volume);
+    Box::new(tree).close()?;
+    if let Some(file) = &arguments.trace {
+        trace::write(file, &events)?;
+    }
     copied
 }
 

@@ -13,6 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
+use weft_transfer::Profile;
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
 const GRACE: Duration = Duration::from_secs(5);
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Let other users in, as far as the files' permissions allow (always so for root)
     #[arg(long)]
     allow_other: bool,
+    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
+    #[arg(long, value_name = "PROFILE", default_value = "adaptive")]
+    read_profile: Profile,
     /// The child that `--background` starts
     #[arg(long, hide = true, conflicts_with = "background")]
     detached: bool,
@@ -39,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let meta = fuse::mounts::absolute(&arguments.meta);
     let directory = &arguments.directory;
     if arguments.background {
-        match background(&meta, directory, arguments.allow_other)? {
+        match background(&meta, directory, arguments.allow_other, arguments.read_profile)? {
             Outcome::Ready => {}
             Outcome::Failed(sentence) | Outcome::NoFuse(sentence) => bail!(sentence),
         }
@@ -48,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if !arguments.detached {
         let signals = Signals::catch()?;
-        let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other)?;
+        let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other, arguments.read_profile)?;
         // A mount goes on though nobody reads this.
         let _ = writeln!(
             std::io::stdout(),
@@ -60,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
-    match mount(&meta, directory, arguments.allow_other) {
+    match mount(&meta, directory, arguments.allow_other, arguments.read_profile) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
             serve(opened, mounted, &mountpoint, signals)
@@ -74,18 +78,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Mounts in a process of its own.
-pub fn background(meta: &Path, directory: &Path, allow_other: bool) -> Result<Outcome> {
+pub fn background(meta: &Path, directory: &Path, allow_other: bool, profile: Profile) -> Result<Outcome> {
     let meta = fuse::mounts::absolute(meta);
     let directory = std::path::absolute(directory).context("the current directory is gone")?;
-    let flags = if allow_other { vec!["--allow-other".into()] } else { Vec::new() };
+    let mut flags = vec![format!("--read-profile={profile}").into()];
+    if allow_other {
+        flags.push("--allow-other".into());
+    }
     daemon::start(&meta, &directory, &flags)
 }
 
-fn mount(meta: &Path, directory: &Path, allow_other: bool) -> Result<(Opened, Mounted, PathBuf)> {
+fn mount(meta: &Path, directory: &Path, allow_other: bool, profile: Profile) -> Result<(Opened, Mounted, PathBuf)> {
     fuse::check_mountpoint(directory, meta)?;
     check_volume(meta)?;
     let mountpoint = fuse::mounts::absolute(directory);
-    let opened = Opened::open(meta, Some(&mountpoint))?;
+    let opened = Opened::open(meta, Some(&mountpoint), profile)?;
     let settings = MountSettings {
         mountpoint: mountpoint.clone(),
         source: meta.to_path_buf(),

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
 use weft_gateways::fuse::mounts;
+use weft_transfer::Profile;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -96,7 +97,7 @@ fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
     if mounts::at(mountpoint)?.is_none() {
         make(mountpoint)?;
     }
-    match mount::background(meta, mountpoint, false)? {
+    match mount::background(meta, mountpoint, false, Profile::default())? {
         Outcome::Failed(sentence) => bail!(sentence),
         Outcome::NoFuse(sentence) => {
             println!("It cannot be mounted: {sentence}.");

@@ -36,7 +36,8 @@ impl VolumeTree {
         Self { opened, caller }
     }
 
-    fn volume(&self) -> &Volume {
+    /// The volume itself.
+    pub fn volume(&self) -> &Volume {
         &self.opened.volume
     }
 
