@@ -214,11 +214,6 @@ impl Step {
         self.first_is_sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
     }
 
-    /// How many sources are combined, coupled ones as one with what they are coupled with.
-    fn combined_count(&self) -> usize {
-        self.sources.len() - self.coupled_count - self.addend_count
-    }
-
     /// Ids it reads, over all repetitions.
     pub(super) fn reads(&self) -> impl Iterator<Item = usize> {
         self.repeated(&self.sources)

@@ -4,6 +4,13 @@
 
 use super::{Step, Stores};
 
+impl Step {
+    /// How many sources are combined, coupled ones as one with what they are coupled with.
+    fn combined_count(&self) -> usize {
+        self.sources.len() - self.coupled_count - self.addend_count
+    }
+}
+
 /// A register of bytes and the few instructions that kernels are made of.
 ///
 /// # Safety
