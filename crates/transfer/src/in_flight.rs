@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use tokio::time::{Instant, sleep_until};
 
 /// A call, boxed so that unlike calls can wait together.
 pub(crate) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -53,5 +54,13 @@ impl<'a, G, T> InFlight<'a, G, T> {
         let (taken, kept) = std::mem::take(&mut self.calls).into_iter().partition(|(tag, _)| out(tag));
         self.calls = kept;
         taken
+    }
+}
+
+/// Waits until the moment; for ever where there is none.
+pub(crate) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
     }
 }

@@ -6,7 +6,7 @@ use super::plan::ReadPlan;
 use super::{ReadReport, Suspect};
 use crate::error::{Failures, ReadError, ShardFailure, SuspectKind};
 use crate::fleet::{Seat, no_member, timed_out};
-use crate::in_flight::{Call, InFlight};
+use crate::in_flight::{Call, InFlight, until};
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};
 use crate::trace::{Event, What};
 use crate::transfer::{Inner, SLOWEST_BYTES_PER_MS};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use weft_codes::Shape;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames};
@@ -408,12 +408,5 @@ pub(crate) fn suspect_kind(error: &ShardError) -> SuspectKind {
     match error {
         ShardError::Short { .. } | ShardError::Long { .. } => SuspectKind::Length,
         _ => SuspectKind::Checksum,
-    }
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
     }
 }

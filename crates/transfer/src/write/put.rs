@@ -4,13 +4,13 @@ use super::encode::Object;
 use super::place::Placed;
 use super::split::Split;
 use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
-use crate::in_flight::{Call, InFlight};
+use crate::in_flight::{Call, InFlight, until};
 use crate::transfer::Inner;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use weft_format::{NodeId, ShardIndex, ShardKey};
 use weft_nodes::{NodeError, NodeErrorKind};
 
@@ -116,13 +116,6 @@ pub(super) async fn put(
     let written = stored.iter().enumerate().filter_map(|(index, node)| Some((split.key(index), (*node)?)));
     withdraw(inner, written.collect()).await;
     Err(WriteError::Quorum { segment: split.segment, durable, needed: split.least, failures })
-}
-
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Puts one object on one node.

@@ -94,8 +94,8 @@ impl World {
         Self { fleet, nodes, records, segment_bytes, data }
     }
 
-    /// Downloads the file; how long it takes.
-    async fn download(&self, transfer: &Transfer) -> Duration {
+    /// Downloads the file; how long it takes, infinitely where time-outs take too many shards for lost.
+    async fn download(&self, transfer: &Transfer) -> f64 {
         let part = |(segment, record): &(SegmentId, Arc<SegmentRecord>)| (*segment, record.clone());
         let parts: Vec<_> = self.records.iter().map(part).collect();
         let parts: Vec<ReadPart<'_>> = (parts.iter())
@@ -103,9 +103,11 @@ impl World {
             .collect();
         let mut out = vec![0; self.data.len()];
         let started = Instant::now();
-        transfer.read_parts(&parts, &mut out).await.unwrap();
-        assert!(out == self.data);
-        started.elapsed()
+        match transfer.read_parts(&parts, &mut out).await {
+            Ok(_) => assert!(out == self.data),
+            Err(_) => return f64::INFINITY,
+        }
+        started.elapsed().as_secs_f64()
     }
 }
 
@@ -129,7 +131,7 @@ async fn seconds(lines: &[Line], profile: Profile, code: &str, file: (u64, u64),
         let world = World::new(lines, code, segment_bytes, segment_count, seed).await;
         let transfer = engine(&fleet(&world.nodes), profile);
         world.download(&transfer).await;
-        seconds.push(world.download(&transfer).await.as_secs_f64());
+        seconds.push(world.download(&transfer).await);
         drop(world.fleet);
     }
     seconds.sort_by(f64::total_cmp);
@@ -180,7 +182,9 @@ async fn adaptive_is_as_fast_as_the_best_of_the_study_in_its_networks() {
         ["fastest0,T=20,R=1,any", "fastest0,T=20,R=2,P=30,any", "fastest1,T=20,R=1,any", "fastest1,T=30,R=2,P=30,any"];
     for network in networks() {
         let file = (5 << 20, 5);
-        let ours = quantile(&seconds(&network.lines, Profile::default(), "rs:5+5", file, 3).await, 0.5);
+        let ours = seconds(&network.lines, Profile::default(), "rs:5+5", file, 3).await;
+        assert!(ours.iter().all(|seconds| seconds.is_finite()), "{}: {ours:?}", network.name);
+        let ours = quantile(&ours, 0.5);
         for fixed in fixed {
             let theirs = quantile(&seconds(&network.lines, fixed.parse().unwrap(), "rs:5+5", file, 3).await, 0.5);
             assert!(ours <= theirs, "{}: {ours:.2} s where {fixed} takes {theirs:.2}", network.name);
@@ -198,11 +202,11 @@ async fn slow_nodes_do_not_make_the_tail() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "the whole table takes a minute"]
+#[ignore = "the whole table takes a quarter of an hour"]
 async fn table() {
     println!("| network | code | profile | median s | p90 s |\n|---|---|---|---|---|");
-    for network in networks() {
-        for code in ["rs:5+5", "rs:10+10", "ldpc:plank-20"] {
+    for code in ["rs:5+5", "rs:10+10", "ldpc:plank-20"] {
+        for network in networks() {
             for profile in profiles() {
                 let seconds = seconds(&network.lines, profile, code, (5 << 20, 20), 5).await;
                 let (median, tail) = (quantile(&seconds, 0.5), quantile(&seconds, 0.9));
