@@ -162,7 +162,7 @@ struct Set {
     plans: Vec<ReadPlan>,
     /// What the newest plan reads and was not asked for yet.
     unsent: Vec<Get>,
-    /// Requests and arrivals there had been when it was planned.
+    /// The load version when it was planned.
     planned_at: u64,
     /// Was it planned by who is soonest done?
     by_time: bool,
@@ -213,6 +213,13 @@ pub(crate) struct Scheduler<P> {
     effects: VecDeque<Effect>,
     /// Extra bytes that hedging may still cost.
     allowance_bytes: u64,
+}
+
+impl<P> Scheduler<P> {
+    /// What hedging may still cost.
+    pub(crate) fn allowance_bytes(&self) -> u64 {
+        self.allowance_bytes
+    }
 }
 
 impl<P: Plans> Scheduler<P> {
@@ -278,11 +285,6 @@ impl<P: Plans> Scheduler<P> {
         });
         let busy_until = waiting.map(|node| self.nodes[node].busy_until_us).filter(|until_us| *until_us > 0);
         self.requests.iter().map(of_request).chain(busy_until).min()
-    }
-
-    /// What hedging may still cost.
-    pub(crate) fn allowance_bytes(&self) -> u64 {
-        self.allowance_bytes
     }
 
     /// Is everything delivered?
@@ -465,14 +467,23 @@ impl<P: Plans> Scheduler<P> {
 
     /// Was the set planned when loads were others, so that another choice may be better now?
     fn is_stale(&self, set: usize) -> bool {
-        let Set { unsent, planned_at, .. } = &self.sets[set];
-        let by_load = match self.profile.selection {
+        let Set { unsent, planned_at, by_time, .. } = &self.sets[set];
+        let is_by_load = match self.profile.selection {
             Selection::SoonestDone | Selection::Lightest => true,
             Selection::Fastest => false,
-            // Only where times are compared at all; and some are to come back first.
-            Selection::Cheapest => self.sets[set].by_time && *planned_at < self.arrivals,
+            // Only where times are compared at all.
+            Selection::Cheapest => *by_time,
         };
-        by_load && !unsent.is_empty() && *planned_at < self.next_request + self.arrivals
+        is_by_load && !unsent.is_empty() && *planned_at < self.load_version()
+    }
+
+    /// Rises whenever loads change enough to plan anew.
+    fn load_version(&self) -> u64 {
+        match self.profile.selection {
+            // What is going to be asked counts as load already: only what comes back changes it.
+            Selection::Cheapest => self.arrivals,
+            _ => self.arrivals + self.next_request,
+        }
     }
 
     fn open_next(&mut self, now_us: u64) -> bool {
@@ -524,7 +535,11 @@ impl<P: Plans> Scheduler<P> {
         let late_after_us = match self.profile.hedging {
             Hedging::Late { .. } => {
                 let own_us = node.view.estimate.late_after_us(queued_bytes);
-                own_us.min(self.late_for_others_us(set, bytes, now_us))
+                // Nothing is late sooner than the floor: others need not be asked about.
+                match own_us > LATE_FLOOR_US {
+                    true => own_us.min(self.late_for_others_us(set, bytes, now_us)),
+                    false => own_us,
+                }
             }
             Hedging::Progress { .. } => u64::MAX,
         };
@@ -649,10 +664,7 @@ impl<P: Plans> Scheduler<P> {
                 unsent.extend(parts.into_iter().map(|payload| Get { shard: get.shard, payload }));
             }
         }
-        let planned_at = match self.profile.selection {
-            Selection::Cheapest => self.arrivals,
-            _ => self.arrivals + self.next_request,
-        };
+        let planned_at = self.load_version();
         let planned = &mut self.sets[set];
         (planned.unsent, planned.planned_at, planned.by_time) = (unsent, planned_at, offers.goes_round_slow_ones);
         planned.plans.push(plan);
@@ -668,36 +680,35 @@ impl<P: Plans> Scheduler<P> {
     fn offers(&self, set: usize, now_us: u64, go_round: bool) -> ShardOffers {
         let SetShape { segment, block_bytes, .. } = self.sets[set].shape;
         let lanes = &self.lanes[segment];
-        let queued_bytes = if self.profile.learns() { self.queued_bytes(set) } else { vec![0; self.nodes.len()] };
-        let by_time = self.profile.learns() && go_round && self.is_noticed(set, &queued_bytes, now_us);
-        let slow_from_us = match self.middle_us(set, block_bytes, now_us) {
-            Some(middle_us) if by_time => (middle_us * SLOW_FACTOR).max(middle_us + SLOW_US),
-            _ => u64::MAX,
+        let learns = self.profile.learns();
+        // A fixed profile knows nothing of what is queued.
+        let queued_bytes = if learns { self.queued_bytes(set) } else { vec![0; self.nodes.len()] };
+        let by_time = learns && go_round && self.is_noticed(set, &queued_bytes, now_us);
+        let slow_from_us = match by_time {
+            true => self.middle_us(set, block_bytes, now_us).map(|us| (us * SLOW_FACTOR).max(us + SLOW_US)),
+            false => None,
         };
         let offer = |(shard, lane): (usize, &Option<Lane>)| {
-            let node = &self.nodes[lane.as_ref().filter(|lane| !lane.lost)?.node];
+            let lane = lane.as_ref().filter(|lane| !lane.lost)?;
+            let node = &self.nodes[lane.node];
+            let NodeView { estimate, suspected, request_price, kib_price, .. } = node.view;
+            let time = || self.price_us(node, block_bytes, queued_bytes[lane.node], now_us);
+            let (request_price, kib_price) = match (learns, by_time) {
+                (false, _) => (time(), 0),
+                (true, true) => (request_price * MONEY + (time() / 16).min(MONEY - 1), kib_price * MONEY),
+                (true, false) => (request_price, kib_price),
+            };
             let of_shard = |request: &&Request| request.late && request.set == set && request.shard == shard;
             // The later the less is hoped for.
             let late_us = self.requests.iter().filter(of_shard).map(|request| now_us - request.asked_us).max();
             let late = late_us.map_or(0, |us| 3 * AVOIDED + us.next_power_of_two().min(AVOIDED));
             let busy = if node.busy_until_us > now_us { 2 * AVOIDED } else { 0 };
-            let (mut request_price, mut kib_price) =
-                (self.price_us(node, block_bytes, queued_bytes[lane.as_ref()?.node], now_us), 0);
-            let mut reluctance = late.max(busy);
-            if self.profile.learns() {
-                let NodeView { estimate, suspected, .. } = node.view;
-                let slow_us = estimate.expected_us(block_bytes, now_us).filter(|us| *us > slow_from_us);
-                let time = if by_time { (request_price / 16).min(MONEY - 1) } else { 0 };
-                (request_price, kib_price) = (node.view.request_price * MONEY + time, node.view.kib_price * MONEY);
-                // In steps of two, so that few different prices are planned with.
-                let slow = slow_us.map_or(0, |us| AVOIDED + us.next_power_of_two().min(AVOIDED / 2));
-                let in_doubt = if suspected || node.late > 0 { 2 * AVOIDED } else { 0 };
-                reluctance = reluctance.max(slow).max(in_doubt);
-                if !by_time {
-                    (request_price, kib_price) = (node.view.request_price, node.view.kib_price);
-                }
-            }
-            Some(ShardOffer { request_price, kib_price, reluctance })
+            let slow =
+                slow_from_us.and_then(|from_us| estimate.expected_us(block_bytes, now_us).filter(|us| *us > from_us));
+            // In steps of two, so that few different prices are planned with.
+            let slow = slow.map_or(0, |us| AVOIDED + us.next_power_of_two().min(AVOIDED / 2));
+            let in_doubt = if learns && (suspected || node.late > 0) { 2 * AVOIDED } else { 0 };
+            Some(ShardOffer { request_price, kib_price, reluctance: late.max(busy).max(slow).max(in_doubt) })
         };
         let shards = lanes.iter().enumerate().map(offer).collect();
         let data_first = self.profile.preference == Preference::DataFirst && !by_time;

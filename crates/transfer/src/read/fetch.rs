@@ -119,6 +119,7 @@ pub(crate) struct Download<'a, P> {
     held: HashMap<usize, Held>,
     in_flight: InFlight<'a, Asked, Result<Bytes, NodeError>>,
     started: Instant,
+    fetched_bytes: u64,
     /// More than one set: gets go on while a set is computed on.
     in_background: bool,
 }
@@ -156,6 +157,7 @@ impl<'a, P: Plans> Download<'a, P> {
             held: HashMap::new(),
             in_flight: InFlight::new(),
             started: Instant::now(),
+            fetched_bytes: 0,
             in_background,
         }
     }
@@ -211,15 +213,13 @@ impl<'a, P: Plans> Download<'a, P> {
     }
 
     /// How it went, by segment.
-    pub(crate) fn finish(self) -> Vec<ReadReport> {
-        let fetched_bytes = self.sources.iter().map(|segment| segment.report.bytes_fetched).sum();
-        self.inner.hedging.settle(fetched_bytes, self.scheduler.allowance_bytes());
+    pub(crate) fn finish(mut self) -> Vec<ReadReport> {
         let report = |segment: Sources| {
             let failures = segment.failures().0.into_iter();
             let suspects = failures.map(|failure| Suspect { index: failure.index, kind: failure.kind }).collect();
             ReadReport { suspects, ..segment.report }
         };
-        self.sources.into_iter().map(report).collect()
+        std::mem::take(&mut self.sources).into_iter().map(report).collect()
     }
 
     fn now_us(&self) -> u64 {
@@ -257,7 +257,7 @@ impl<'a, P: Plans> Download<'a, P> {
     fn take_in(&mut self, asked: Asked, outcome: Result<Bytes, NodeError>) {
         let Ask { request, set, shard, ref payload, .. } = asked.ask;
         let (volume, payload_bytes) = (self.inner.volume, self.of(set).payload_bytes);
-        let seat = self.seat(&asked.ask);
+        let seat = asked.seat.clone();
         self.inner.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
         let identity = ShardIdentity { volume, key: self.source(&asked.ask).key };
         if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
@@ -273,9 +273,10 @@ impl<'a, P: Plans> Download<'a, P> {
         let now_us = self.now_us();
         match checked {
             Ok(raw) => {
-                self.observe(&seat, &asked);
+                self.observe(&asked);
                 self.trace(&asked.ask, What::Arrived { bytes: raw.len() as u64 });
                 self.of(set).report.bytes_fetched += raw.len() as u64;
+                self.fetched_bytes += raw.len() as u64;
                 let shard_count = self.of(set).shards.len();
                 let held = self.held.entry(set).or_insert_with(|| Held::new(shard_count));
                 held.insert(shard, asked.ask.payload, raw);
@@ -290,13 +291,15 @@ impl<'a, P: Plans> Download<'a, P> {
     }
 
     /// What a node took is learned, by the fleet and by the scheduler.
-    fn observe(&mut self, seat: &Arc<Seat>, asked: &Asked) {
+    fn observe(&mut self, asked: &Asked) {
+        let seat = &asked.seat;
         let now_us = self.inner.fleet.now_us();
         seat.estimate.lock().observe(asked.bytes + asked.ahead_bytes, asked.since.elapsed().as_micros() as u64, now_us);
         if let Some(node) = self.seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
             let is_own = |other: &&Asked| Arc::ptr_eq(&other.seat, seat);
             let own = self.in_flight.tags().filter(is_own).map(|own| own.bytes);
             let own = own.fold((0, 0), |(count, bytes), own| (count + 1, bytes + own));
+            // Not suspected, be it ever so late: within a download its times say enough.
             self.scheduler.set_view(node, node_view(seat, false, own));
         }
     }
@@ -307,7 +310,7 @@ impl<'a, P: Plans> Download<'a, P> {
             self.trace(&asked.ask, What::Dropped);
             if late {
                 // A read that could do without a laggard tells the fleet: next time it is asked last.
-                self.observe(&asked.seat, &asked);
+                self.observe(&asked);
                 self.inner.fleet.report_seat(&asked.seat, Err(NodeErrorKind::TimedOut));
             }
         }
@@ -316,7 +319,7 @@ impl<'a, P: Plans> Download<'a, P> {
     fn expire(&mut self, request: RequestId) {
         for (asked, call) in self.in_flight.take(|asked| asked.ask.request == request) {
             drop(call);
-            self.observe(&asked.seat, &asked);
+            self.observe(&asked);
             let error = timed_out(&asked.seat.name, asked.since.elapsed().as_millis() as u64);
             self.trace(&asked.ask, What::Failed { detail: error.to_string() });
             self.inner.fleet.report_seat(&asked.seat, Err(error.kind));
@@ -345,6 +348,13 @@ impl<'a, P: Plans> Download<'a, P> {
             let segment = self.of(set).segment;
             self.inner.tracer.tell(Event::new(self.started, segment, set, None, what));
         }
+    }
+}
+
+/// However it ends, what hedging did not spend goes back.
+impl<P> Drop for Download<'_, P> {
+    fn drop(&mut self) {
+        self.inner.hedging.settle(self.fetched_bytes, self.scheduler.allowance_bytes());
     }
 }
 

@@ -22,6 +22,25 @@ async fn a_slow_node_is_hedged_and_its_answer_not_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn downloads_that_fail_take_nothing_from_the_hedging_of_others() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 7);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    house.lose(&record, &[0, 1, 2]);
+    // Each takes half of what hedging may cost, so that forty that kept it would leave nothing.
+    for _ in 0..40 {
+        house.read(segment(0), &record, 0..LENGTH).await.unwrap_err();
+    }
+    house.heal();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    house.node_of(&record, 0).fault.set_script(every(Operation::Get, Fault::Delay(Duration::from_secs(5))));
+    let started = Instant::now();
+    house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    assert!(started.elapsed() < Duration::from_millis(200), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_node_that_is_needed_is_waited_for() {
     let house = House::new(6);
     let data = bytes(LENGTH as usize, 2);
