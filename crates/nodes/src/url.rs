@@ -291,8 +291,7 @@ fn foreign_node(
     identity: NodeIdentity,
     secret: &Secret,
 ) -> Result<Arc<dyn Node>, NodeError> {
-    require_built_in(url, name)?;
-    let credentials = Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| damaged_secret(name))?;
+    let credentials = usable_credentials(url, name, secret)?;
     Ok(Arc::new(crate::foreign::ForeignNode::open(url, name, identity, &credentials)?))
 }
 
@@ -303,9 +302,14 @@ async fn create_foreign(
     identity: NodeIdentity,
     secret: &Secret,
 ) -> Result<Arc<dyn Node>, NodeError> {
-    require_built_in(url, name)?;
-    let credentials = Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| damaged_secret(name))?;
+    let credentials = usable_credentials(url, name, secret)?;
     Ok(Arc::new(crate::foreign::ForeignNode::create(url, name, identity, &credentials).await?))
+}
+
+#[cfg(feature = "foreign")]
+fn usable_credentials(url: &ForeignUrl, name: &str, secret: &Secret) -> Result<Credentials, NodeError> {
+    require_built_in(url, name)?;
+    Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| damaged_secret(name))
 }
 
 #[cfg(not(feature = "foreign"))]
