@@ -204,11 +204,6 @@ impl Step {
         })
     }
 
-    /// Does it write where it reads?
-    fn is_in_place(&self) -> bool {
-        self.targets.iter().any(|target| self.sources.contains(target))
-    }
-
     /// Is it a plain sum, and nothing else?
     fn is_sum(&self) -> bool {
         self.first_is_sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
@@ -312,9 +307,6 @@ impl Steps {
             assert!(step.sources.iter().all(|&source| last(source) < symbol_count), "sources are in range");
             let own = |&target: &u32| target as usize >= input_count && last(target) < symbol_count;
             assert!(step.targets.iter().all(own), "targets are in range and no inputs");
-            // Kernels may do the last bytes of others twice.
-            let is_whole = step.is_beyond(input_count + output_count);
-            assert!(is_whole || !step.is_in_place(), "only temporaries are rewritten");
         }
         let mut is_read = vec![false; symbol_count];
         steps.iter().flat_map(Step::reads).for_each(|id| is_read[id] = true);
@@ -358,13 +350,12 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_sfence() }
 }
 
-/// Computes one step once: so many bytes, at least [`Isa::least_bytes`], from where the pointers point to: one for each of
+/// Computes one step once: so many bytes from where the pointers point to: one for each of
 /// its sources, then one for each of its targets.
 ///
 /// # Safety
 /// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer is valid for so
-/// many bytes, of targets also for writing. No target overlaps any other symbol, but it may be one of the sources where the
-/// bytes are whole cache lines.
+/// many bytes, of targets also for writing. No target overlaps any other symbol, but it may be one of the sources.
 type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
@@ -387,8 +378,6 @@ const NETWORK_SIZES: usize = MOST_POINTS.ilog2() as usize - 1;
 pub(super) struct Isa {
     name: &'static str,
     is_available: fn() -> bool,
-    /// Fewer bytes are left to the portable kernels.
-    least_bytes: usize,
     kernels: Kernels,
     /// Orders streaming stores before what follows.
     fence: fn(),
@@ -560,12 +549,11 @@ unsafe fn run_slices(
                     false => (contiguous_repeats(step, piece_numbers, repeat), bytes, step_stores),
                 };
                 let bytes = count as usize * bytes;
-                let kernel = if bytes < isa.least_bytes { portable().kernel(step) } else { isa.kernel(step) };
                 step.find(symbols, repeat, named);
                 // SAFETY: `isa` is available, and the kernel is the step's. Inputs and outputs have `left_bytes` bytes
                 // left, temporaries `slice_bytes`; of contiguous ones `count` follow, all exposed. Outputs and
                 // temporaries overlap nothing; steps write only these.
-                unsafe { kernel(step, named.as_ptr(), bytes, step_stores) };
+                unsafe { isa.kernel(step)(step, named.as_ptr(), bytes, step_stores) };
                 repeat += count;
             }
         }

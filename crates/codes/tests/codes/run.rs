@@ -198,6 +198,37 @@ proptest! {
     }
 }
 
+/// Symbols shorter than a vector, and broken ones, go through vector kernels too, which touch nothing beside them.
+#[test]
+fn every_short_length() {
+    let encode = |spec: &str| weft_codes::parse(spec).expect(spec).encode().clone();
+    let pairs =
+        Matrix::from_fn(6, 6, |row, column| if row / 2 == column / 2 { (row * 7 + column + 2) as u8 } else { 0 });
+    let sums = (1..=9).map(|sources| one_operation(&Matrix::from_fn(1, sources, |_, _| 1)));
+    let dense = (1..=8).map(|targets| one_operation(&Matrix::from_fn(targets, 5, |r, c| (r * 29 + c * 3 + 2) as u8)));
+    // Networks, coupled planes, a chain of sums.
+    let whole = ["rs:16+16", "clay:4+2", "mojette:3+2,l=4"].map(encode);
+    for program in sums.chain(dense).chain([one_operation(&pairs)]).chain(whole) {
+        let compiled = Compiled::new(program.clone()).expect("a valid program");
+        for symbol_bytes in 1..=200 {
+            let inputs = symbols(program.input_count, symbol_bytes, 3);
+            let right = reference::run(&program, &inputs);
+            let views: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+            for executor in Executor::all() {
+                let mut outputs = vec![vec![0x5a; symbol_bytes + 2]; program.output_count];
+                let mut buffers: Vec<&mut [u8]> =
+                    outputs.iter_mut().map(|output| &mut output[1..=symbol_bytes]).collect();
+                executor.run(&compiled, &views, &mut buffers).expect("symbols are equally long");
+                for (output, right) in outputs.iter().zip(&right) {
+                    let what = format!("{symbol_bytes} bytes on {}", executor.name());
+                    assert!(output[1..=symbol_bytes] == right[..], "{what}");
+                    assert_eq!([output[0], output[symbol_bytes + 1]], [0x5a; 2], "{what}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn wide_codes_and_long_symbols() {
     for (spec, symbol_bytes) in [("rs:100+100", 1025), ("rs:3+253", 777), ("rs:255+1", 300), ("rs:8+8", 70_001)] {

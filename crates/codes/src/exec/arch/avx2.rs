@@ -6,12 +6,12 @@ use super::{Isa, NIBBLES, Step, fence};
 use core::arch::x86_64::*;
 
 pub(super) const ISA: Isa =
-    Isa { name: "avx2", is_available: || has_feature!("avx2"), least_bytes: 32, kernels: nibbles::KERNELS, fence };
+    Isa { name: "avx2", is_available: || has_feature!("avx2"), kernels: nibbles::KERNELS, fence };
 
 pub(super) const GFNI_ISA: Isa = Isa {
     name: "avx2-gfni",
     is_available: || has_feature!("avx2") && has_feature!("gfni"),
-    least_bytes: 32,
+
     kernels: gfni::KERNELS,
     fence,
 };

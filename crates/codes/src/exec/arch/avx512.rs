@@ -4,8 +4,7 @@ use super::kernels::{Vector, entry_points};
 use super::{Isa, Step, fence};
 use core::arch::x86_64::*;
 
-pub(super) const ISA: Isa =
-    Isa { name: "avx512-gfni", is_available, least_bytes: Bytes64::BYTES, kernels: KERNELS, fence };
+pub(super) const ISA: Isa = Isa { name: "avx512-gfni", is_available, kernels: KERNELS, fence };
 
 fn is_available() -> bool {
     has_feature!("avx512f") && has_feature!("avx512bw") && has_feature!("gfni")
@@ -16,6 +15,12 @@ entry_points!(Bytes64, "avx512f,avx512bw,gfni", [4, 4, 4, 3, 3, 3, 2, 2]);
 
 /// Truth table of `a ^ b ^ c` for `vpternlog`.
 const XOR3: i32 = 0x96;
+
+/// The mask of the first so many bytes, fewer than a vector has.
+#[inline(always)]
+fn first(bytes: usize) -> __mmask64 {
+    (1 << bytes) - 1
+}
 
 #[derive(Clone, Copy)]
 struct Bytes64(__m512i);
@@ -40,6 +45,18 @@ impl Vector for Bytes64 {
     unsafe fn store(self, to: *mut u8) {
         // SAFETY: as the trait says.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Bytes64 {
+        // SAFETY: as the trait says; what the mask leaves out is not touched.
+        Bytes64(unsafe { _mm512_maskz_loadu_epi8(first(bytes), from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+        // SAFETY: as the trait says; what the mask leaves out is not touched.
+        unsafe { _mm512_mask_storeu_epi8(to.cast(), first(bytes), self.0) }
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //!
 //! Everything here is inlined into functions of `arch/*.rs` that enable the instructions of their vector.
 
-use super::{Step, Stores};
+use super::{LINE_BYTES, Step, Stores};
 
 impl Step {
     /// How many sources are combined, coupled ones as one with what they are coupled with.
@@ -14,7 +14,8 @@ impl Step {
 /// A register of bytes and the few instructions that kernels are made of.
 ///
 /// # Safety
-/// All functions need a machine with the instructions of the vector; pointers are valid for [`Vector::BYTES`] bytes.
+/// All functions need a machine with the instructions of the vector; pointers are valid for [`Vector::BYTES`]
+/// bytes, or as many as are named.
 pub(super) trait Vector: Copy {
     /// Bytes of the register.
     const BYTES: usize;
@@ -27,6 +28,26 @@ pub(super) trait Vector: Copy {
     unsafe fn load(from: *const u8) -> Self;
     /// Stores the bytes at `to`, aligned or not.
     unsafe fn store(self, to: *mut u8);
+    /// The so many bytes at `from`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
+        let mut whole = [0; LINE_BYTES];
+        // SAFETY: a vector is no longer than a line, and so many bytes are valid.
+        unsafe {
+            from.copy_to_nonoverlapping(whole.as_mut_ptr(), bytes);
+            Self::load(whole.as_ptr())
+        }
+    }
+    /// Stores the first so many bytes at `to`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, bytes: usize) {
+        let mut whole = [0; LINE_BYTES];
+        // SAFETY: a vector is no longer than a line, and so many bytes are valid.
+        unsafe {
+            self.store(whole.as_mut_ptr());
+            to.copy_from_nonoverlapping(whole.as_ptr(), bytes);
+        }
+    }
     /// Stores the bytes at `to`, which is aligned to [`Vector::BYTES`], past the caches.
     unsafe fn stream(self, to: *mut u8);
     /// `self ^ a`.
@@ -39,6 +60,33 @@ pub(super) trait Vector: Copy {
     unsafe fn multiply(self, factor: Self::Factor) -> Self;
     /// Asks for the cache line at `from`, which need not be valid.
     unsafe fn prefetch(from: *const u8);
+}
+
+/// Where a kernel is in its symbols.
+#[derive(Clone, Copy)]
+struct Place {
+    /// Bytes from their begin.
+    at: usize,
+    /// The so many bytes that are left, where that is no whole vector. Symbols of any length so take vector kernels, and no
+    /// byte is written twice, which steps in place need.
+    part_bytes: Option<usize>,
+    /// Is what follows to be asked for?
+    prefetches: bool,
+}
+
+impl Place {
+    /// A place with whole vectors.
+    #[inline(always)]
+    fn whole(at: usize) -> Place {
+        Place { at, part_bytes: None, prefetches: false }
+    }
+
+    /// The broken vector that so many bytes end with, if they do.
+    #[inline(always)]
+    fn rest<V: Vector>(bytes: usize) -> Option<Place> {
+        let part_bytes = bytes % V::BYTES;
+        (part_bytes > 0).then_some(Place { at: bytes - part_bytes, part_bytes: Some(part_bytes), prefetches: false })
+    }
 }
 
 /// How far ahead of its use a line of a long stream is asked for.
@@ -65,50 +113,46 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
         let streams = stores == Stores::Streaming && is_aligned::<V>(target);
         let mut at = 0;
         while at + 4 * V::BYTES <= bytes {
-            let mut sums = [V::zero(); 4];
-            add_all::<V, SOURCES, 4>(&sources, at, &mut sums);
-            put(target.add(at), &sums, streams);
+            put(target, Place::whole(at), &sum_at::<V, SOURCES, 4>(&sources, Place::whole(at)), streams);
             at += 4 * V::BYTES;
         }
-        while at < bytes {
-            // The last vector may begin within the one before: writing the same bytes twice does no harm.
-            let start = at.min(bytes - V::BYTES);
-            let mut sums = [V::zero()];
-            add_all::<V, SOURCES, 1>(&sources, start, &mut sums);
-            put(target.add(start), &sums, streams && start == at);
+        while at + V::BYTES <= bytes {
+            put(target, Place::whole(at), &sum_at::<V, SOURCES, 1>(&sources, Place::whole(at)), streams);
             at += V::BYTES;
+        }
+        if let Some(rest) = Place::rest::<V>(bytes) {
+            put(target, rest, &sum_at::<V, SOURCES, 1>(&sources, rest), false);
         }
     }
 }
 
-/// Vectors of all sources from byte `at`.
+/// Vectors of the sum of all sources.
 #[inline(always)]
-unsafe fn add_all<V: Vector, const SOURCES: usize, const VECTORS: usize>(
+unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
     sources: &[*const u8; SOURCES],
-    at: usize,
-    sums: &mut [V; VECTORS],
-) {
+    place: Place,
+) -> [V; VECTORS] {
     // SAFETY: the caller's sources are valid for these vectors.
     unsafe {
+        let mut sums = [V::zero(); VECTORS];
         let mut source = SOURCES % 2;
         if source == 1 {
-            for (vector, sum) in sums.iter_mut().enumerate() {
-                *sum = V::load(sources[0].add(at + vector * V::BYTES));
-            }
+            sums = load(sources[0], place);
         } else if SOURCES > 0 {
             source = 2;
+            let [a, b]: [[V; VECTORS]; 2] = [load(sources[0], place), load(sources[1], place)];
             for (vector, sum) in sums.iter_mut().enumerate() {
-                let offset = at + vector * V::BYTES;
-                *sum = V::load(sources[0].add(offset)).xor(V::load(sources[1].add(offset)));
+                *sum = a[vector].xor(b[vector]);
             }
         }
         while source < SOURCES {
+            let [a, b]: [[V; VECTORS]; 2] = [load(sources[source], place), load(sources[source + 1], place)];
             for (vector, sum) in sums.iter_mut().enumerate() {
-                let offset = at + vector * V::BYTES;
-                *sum = sum.xor3(V::load(sources[source].add(offset)), V::load(sources[source + 1].add(offset)));
+                *sum = sum.xor3(a[vector], b[vector]);
             }
             source += 2;
         }
+        sums
     }
 }
 
@@ -133,10 +177,16 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
         } else {
             combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES, false>(step, symbols, bytes, stores);
         }
+        if let Some(rest) = Place::rest::<V>(bytes) {
+            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, true>(step, symbols, rest);
+            for (target, sums) in sums.iter().enumerate() {
+                put(*symbols.add(step.sources.len() + target), rest, sums, false);
+            }
+        }
     }
 }
 
-/// [`combine`] by code for so many sources at a time, some of which may be coupled if `COUPLED`.
+/// [`combine`] of whole vectors, by code for so many sources at a time, some of which may be coupled if `COUPLED`.
 #[inline(always)]
 unsafe fn combine_all<
     V: Vector,
@@ -163,18 +213,18 @@ unsafe fn combine_all<
             UNROLLED > ROUND_SOURCES && stores == Stores::Streaming && step.combined_count() >= UNROLLED_SOURCES;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
-            let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED, COUPLED>(step, symbols, at, prefetches);
+            let place = Place { prefetches, ..Place::whole(at) };
+            let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED, COUPLED>(step, symbols, place);
             for (target, sums) in targets.iter().zip(&sums) {
-                put(target.add(at), sums, streams);
+                put(*target, place, sums, streams);
             }
             at += VECTORS * V::BYTES;
         }
-        while at < bytes {
-            // The last vector may begin within the one before: writing the same bytes twice does no harm.
-            let start = at.min(bytes - V::BYTES);
-            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, COUPLED>(step, symbols, start, false);
+        while at + V::BYTES <= bytes {
+            let place = Place::whole(at);
+            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, COUPLED>(step, symbols, place);
             for (target, sums) in targets.iter().zip(&sums) {
-                put(target.add(start), sums, streams && start == at);
+                put(*target, place, sums, streams);
             }
             at += V::BYTES;
         }
@@ -192,7 +242,7 @@ const ROUND_SOURCES: usize = 2;
 /// fetch what nobody asked for (4+4 at 16 KiB: 70 GB/s, or 94 written out).
 const LEAST_ROUNDS: usize = 3;
 
-/// `VECTORS` vectors of all targets from byte `at`, by code that is written out for `UNROLLED` sources.
+/// `VECTORS` vectors of all targets, by code that is written out for `UNROLLED` sources.
 #[inline(always)]
 unsafe fn combine_at<
     V: Vector,
@@ -204,8 +254,7 @@ unsafe fn combine_at<
 >(
     step: &Step,
     symbols: *const *mut u8,
-    at: usize,
-    prefetches: bool,
+    place: Place,
 ) -> [[V; VECTORS]; TARGETS] {
     // SAFETY: there is a pointer for each source, valid for these vectors, and a coefficient for each source and target.
     unsafe {
@@ -214,7 +263,7 @@ unsafe fn combine_at<
         if step.addend_count > 0 {
             let first = step.sources.len() - step.addend_count;
             for (target, sum) in sums.iter_mut().enumerate() {
-                *sum = load::<V, VECTORS>(*symbols.add(first + target), at, false);
+                *sum = load(*symbols.add(first + target), place);
             }
         }
         let paired = combined_count & !1;
@@ -229,7 +278,7 @@ unsafe fn combine_at<
                             if source + 2 * $pair == paired {
                                 break 'all;
                             }
-                            add_pair::<V, TARGETS, VECTORS, SUM, COUPLED>(step, symbols, source + 2 * $pair, at, prefetches, &mut sums);
+                            add_pair::<V, TARGETS, VECTORS, SUM, COUPLED>(step, symbols, source + 2 * $pair, place, &mut sums);
                         }
                     )*
                     source += UNROLLED;
@@ -239,7 +288,7 @@ unsafe fn combine_at<
         add_pairs!(0 1 2 3 4 5 6 7);
         let factor = paired * TARGETS;
         if paired < combined_count {
-            let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, paired, at, prefetches);
+            let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, paired, place);
             for (target, sum) in sums.iter_mut().enumerate() {
                 for vector in 0..VECTORS {
                     let product = if SUM && target == 0 {
@@ -261,14 +310,13 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
     step: &Step,
     symbols: *const *mut u8,
     source: usize,
-    at: usize,
-    prefetches: bool,
+    place: Place,
     sums: &mut [[V; VECTORS]; TARGETS],
 ) {
     // SAFETY: the step has both sources, and a coefficient for each source and target.
     unsafe {
-        let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, at, prefetches);
-        let b = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source + 1, at, prefetches);
+        let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, place);
+        let b = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source + 1, place);
         for (target, sum) in sums.iter_mut().enumerate() {
             if SUM && target == 0 {
                 for vector in 0..VECTORS {
@@ -291,17 +339,16 @@ unsafe fn combined<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
     step: &Step,
     symbols: *const *mut u8,
     source: usize,
-    at: usize,
-    prefetches: bool,
+    place: Place,
 ) -> [V; VECTORS] {
     // SAFETY: the step has the source; partners follow what is combined, and their multiples all other coefficients.
     unsafe {
-        let mut values = load::<V, VECTORS>(*symbols.add(source), at, prefetches);
+        let mut values: [V; VECTORS] = load(*symbols.add(source), place);
         if COUPLED && source < step.coupled_count {
             let combined_count = step.combined_count();
             let partner = combined_count + source;
             let multiple = V::factor(step, (combined_count + step.coupled_count) * TARGETS + source);
-            for (value, partner) in values.iter_mut().zip(load::<V, VECTORS>(*symbols.add(partner), at, prefetches)) {
+            for (value, partner) in values.iter_mut().zip(load::<V, VECTORS>(*symbols.add(partner), place)) {
                 *value = value.xor(partner.multiply(multiple));
             }
         }
@@ -321,23 +368,39 @@ pub(super) unsafe fn pairs<V: Vector>(step: &Step, symbols: *const *mut u8, byte
         let count = step.targets.len();
         let mut first = 0;
         while first < count {
-            let (a, b) = (*symbols.add(first), *symbols.add(first + 1));
+            let (a, b) = ((*symbols.add(first)).cast_const(), (*symbols.add(first + 1)).cast_const());
             let targets = [*symbols.add(count + first), *symbols.add(count + first + 1)];
             let streams = stores == Stores::Streaming && is_aligned::<V>(targets[0]) && is_aligned::<V>(targets[1]);
             let by_a = [V::factor(step, 2 * first), V::factor(step, 2 * first + 2)];
             let by_b = [V::factor(step, 2 * first + 1), V::factor(step, 2 * first + 3)];
             let mut at = 0;
-            while at < bytes {
-                // The last vector may begin within the one before: writing the same bytes twice does no harm.
-                let start = at.min(bytes - V::BYTES);
-                let (a, b) = (V::load(a.add(start)), V::load(b.add(start)));
-                for target in 0..2 {
-                    let value = a.multiply(by_a[target]).xor(b.multiply(by_b[target]));
-                    put(targets[target].add(start), &[value], streams && start == at);
-                }
+            while at + V::BYTES <= bytes {
+                pair_at::<V>([a, b], targets, [by_a, by_b], Place::whole(at), streams);
                 at += V::BYTES;
             }
+            if let Some(rest) = Place::rest::<V>(bytes) {
+                pair_at::<V>([a, b], targets, [by_a, by_b], rest, false);
+            }
             first += 2;
+        }
+    }
+}
+
+/// A vector of both targets of a pair; factors go by source, then by target.
+#[inline(always)]
+unsafe fn pair_at<V: Vector>(
+    sources: [*const u8; 2],
+    targets: [*mut u8; 2],
+    factors: [[V::Factor; 2]; 2],
+    place: Place,
+    streams: bool,
+) {
+    // SAFETY: the caller's sources and targets are valid at this place.
+    unsafe {
+        let ([a], [b]): ([V; 1], [V; 1]) = (load(sources[0], place), load(sources[1], place));
+        for target in 0..2 {
+            let value = a.multiply(factors[0][target]).xor(b.multiply(factors[1][target]));
+            put(targets[target], place, &[value], streams);
         }
     }
 }
@@ -369,43 +432,60 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
             *factor = V::factor(step, index);
         }
         let mut at = 0;
-        while at < bytes {
-            // The last vector may begin within the one before: writing the same bytes twice does no harm.
-            let start = at.min(bytes - V::BYTES);
-            let mut values = [V::zero(); POINTS];
-            for (point, (value, source)) in values.iter_mut().zip(&sources).enumerate() {
-                *value = V::load(source.add(start));
-                if SCALED && INVERSE {
-                    *value = value.multiply(V::factor(step, POINTS - 1 + point));
-                }
-            }
-            if INVERSE {
-                let mut half = 1;
-                while half < POINTS {
-                    each_butterfly::<POINTS>(half, |block, a, b| {
-                        values[b] = values[b].xor(values[a]);
-                        values[a] = values[a].xor(values[b].multiply(factors[block]));
-                    });
-                    half *= 2;
-                }
-            } else {
-                let mut half = POINTS / 2;
-                while half > 0 {
-                    each_butterfly::<POINTS>(half, |block, a, b| {
-                        let product = values[b].multiply(factors[block]);
-                        values[b] = values[b].xor3(values[a], product);
-                        values[a] = values[a].xor(product);
-                    });
-                    half /= 2;
-                }
-            }
-            for (point, (value, target)) in values.iter_mut().zip(&targets).enumerate() {
-                if SCALED && !INVERSE {
-                    *value = value.multiply(V::factor(step, POINTS - 1 + point));
-                }
-                put(target.add(start), &[*value], streams && start == at);
-            }
+        while at + V::BYTES <= bytes {
+            network_at::<V, POINTS, INVERSE, SCALED>(step, &sources, &targets, &factors, Place::whole(at), streams);
             at += V::BYTES;
+        }
+        if let Some(rest) = Place::rest::<V>(bytes) {
+            network_at::<V, POINTS, INVERSE, SCALED>(step, &sources, &targets, &factors, rest, false);
+        }
+    }
+}
+
+/// A vector of all values of a network.
+#[inline(always)]
+unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
+    step: &Step,
+    sources: &[*const u8; POINTS],
+    targets: &[*mut u8; POINTS],
+    factors: &[V::Factor; POINTS],
+    place: Place,
+    streams: bool,
+) {
+    // SAFETY: the caller's sources and targets are valid at this place; scales follow the factors.
+    unsafe {
+        let mut values = [V::zero(); POINTS];
+        for (point, (value, source)) in values.iter_mut().zip(sources).enumerate() {
+            [*value] = load(*source, place);
+            if SCALED && INVERSE {
+                *value = value.multiply(V::factor(step, POINTS - 1 + point));
+            }
+        }
+        if INVERSE {
+            let mut half = 1;
+            while half < POINTS {
+                each_butterfly::<POINTS>(half, |block, a, b| {
+                    values[b] = values[b].xor(values[a]);
+                    values[a] = values[a].xor(values[b].multiply(factors[block]));
+                });
+                half *= 2;
+            }
+        } else {
+            let mut half = POINTS / 2;
+            while half > 0 {
+                each_butterfly::<POINTS>(half, |block, a, b| {
+                    let product = values[b].multiply(factors[block]);
+                    values[b] = values[b].xor3(values[a], product);
+                    values[a] = values[a].xor(product);
+                });
+                half /= 2;
+            }
+        }
+        for (point, (value, target)) in values.iter_mut().zip(targets).enumerate() {
+            if SCALED && !INVERSE {
+                *value = value.multiply(V::factor(step, POINTS - 1 + point));
+            }
+            put(*target, place, &[*value], streams);
         }
     }
 }
@@ -426,17 +506,19 @@ fn each_butterfly<const POINTS: usize>(half: usize, mut butterfly: impl FnMut(us
     }
 }
 
-/// Vectors of a source from byte `at`; if `prefetches`, it also asks for those [`PREFETCH_BYTES`] later, which may lie
-/// past the end.
+/// Vectors of a source; it may ask for those [`PREFETCH_BYTES`] later, which may lie past the end.
 #[inline(always)]
-unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, at: usize, prefetches: bool) -> [V; VECTORS] {
-    // SAFETY: the caller's source is valid for these vectors.
+unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, place: Place) -> [V; VECTORS] {
+    // SAFETY: the caller's source is valid for these vectors, or the part of one.
     unsafe {
-        let start = source.add(at);
+        let start = source.add(place.at);
         let mut values = [V::zero(); VECTORS];
         for (vector, value) in values.iter_mut().enumerate() {
-            *value = V::load(start.add(vector * V::BYTES));
-            if prefetches {
+            *value = match place.part_bytes {
+                None => V::load(start.add(vector * V::BYTES)),
+                Some(bytes) => V::load_part(start, bytes),
+            };
+            if place.prefetches {
                 V::prefetch(start.wrapping_add(PREFETCH_BYTES + vector * V::BYTES));
             }
         }
@@ -445,12 +527,16 @@ unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, at: usize, pr
 }
 
 #[inline(always)]
-unsafe fn put<V: Vector, const VECTORS: usize>(target: *mut u8, sums: &[V; VECTORS], streams: bool) {
-    // SAFETY: the caller's target is valid for these vectors, and aligned if `streams`.
+unsafe fn put<V: Vector, const VECTORS: usize>(target: *mut u8, place: Place, sums: &[V; VECTORS], streams: bool) {
+    // SAFETY: the caller's target is valid for these vectors, or the part of one, and aligned if `streams`.
     unsafe {
         for (vector, sum) in sums.iter().enumerate() {
-            let to = target.add(vector * V::BYTES);
-            if streams { sum.stream(to) } else { sum.store(to) }
+            let to = target.add(place.at + vector * V::BYTES);
+            match place.part_bytes {
+                Some(bytes) => sum.store_part(to, bytes),
+                None if streams => sum.stream(to),
+                None => sum.store(to),
+            }
         }
     }
 }

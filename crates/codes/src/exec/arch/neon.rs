@@ -8,7 +8,6 @@ use core::arch::asm;
 pub(super) const ISA: Isa = Isa {
     name: "neon",
     is_available: || has_feature!("neon"),
-    least_bytes: Bytes16::BYTES,
     kernels: KERNELS,
     // Stores past the caches are plain stores here.
     fence: || (),

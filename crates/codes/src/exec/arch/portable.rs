@@ -17,7 +17,7 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
         pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
     };
-    Isa { name, is_available: || true, least_bytes: 0, kernels, fence: || () }
+    Isa { name, is_available: || true, kernels, fence: || () }
 }
 
 /// # Safety
