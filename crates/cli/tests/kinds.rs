@@ -5,13 +5,12 @@ mod sandbox;
 #[path = "../../nodes/tests/servers/mod.rs"]
 mod servers;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use sandbox::Sandbox;
+use sandbox::served::{Served, read_with, write_with};
 use std::fs::{self, File, Permissions};
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 fn image(sandbox: &Sandbox, name: &str) -> String {
@@ -93,67 +92,6 @@ fn a_device_is_refused_with_a_sentence() {
     }
 }
 
-/// A daemon of its own process, ended when dropped.
-struct Served {
-    process: Child,
-    address: String,
-    url: String,
-}
-
-impl Served {
-    /// Without a key, or with one and TLS.
-    fn start(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
-        let key: Vec<&str> = key.into_iter().flat_map(|file| ["--key", file, "--tls"]).collect();
-        Self::start_with(
-            sandbox,
-            &[&["node", "serve", folder, "--listen", listen][..], &key].concat(),
-            Stdio::inherit(),
-        )
-    }
-
-    fn start_with(sandbox: &Sandbox, arguments: &[&str], log: Stdio) -> Self {
-        let mut process = sandbox.command(arguments).stdout(Stdio::piped()).stderr(log).spawn().expect("weft runs");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("piped")).read_line(&mut line).expect("it says where it is");
-        let url =
-            line.split(" at ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_else(|| panic!("`{line}`"));
-        let authority = url.split("://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address");
-        Self { address: authority.to_owned(), url: url.to_owned(), process }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = Pid::from_child(&self.process);
-        rustix::process::kill_process(id, signal).expect("sent");
-    }
-
-    fn kill(&mut self) {
-        self.process.kill().expect("killed");
-        self.process.wait().expect("ended");
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Reads the file anew; how long the longest of its 64 KiB reads took.
-fn longest_read(path: &Path, right: &[u8]) -> Duration {
-    let file = File::open(path).expect("opened");
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("dropped");
-    let mut longest = Duration::ZERO;
-    for (number, right) in right.chunks(64 << 10).enumerate() {
-        let mut bytes = vec![0; right.len()];
-        let began = Instant::now();
-        file.read_exact_at(&mut bytes, (number * (64 << 10)) as u64).expect("read");
-        longest = longest.max(began.elapsed());
-        assert!(bytes == right, "piece {number} differs");
-    }
-    longest
-}
-
 #[test]
 fn daemons_that_are_silent_or_dead_are_done_without() {
     let sandbox = Sandbox::empty();
@@ -185,7 +123,7 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
     for daemon in &daemons[..2] {
         daemon.signal(Signal::STOP);
     }
-    let stall = longest_read(&sandbox.file("first"), &content);
+    let stall = read_with(&sandbox.file("first"), &content, || {});
     println!("longest read with two silent nodes: {stall:?}");
     let took = write("second");
     println!("40 MB written with two silent nodes in {took:?}");
@@ -200,7 +138,7 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
     for daemon in &mut daemons[2..4] {
         daemon.kill();
     }
-    longest_read(&sandbox.file("first"), &content);
+    read_with(&sandbox.file("first"), &content, || {});
     write("third");
     for number in [3, 4] {
         let folder = sandbox.path(&format!("served{number}"));
@@ -216,7 +154,7 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
     sandbox.umount();
     sandbox.mount();
     for name in ["first", "second", "third"] {
-        longest_read(&sandbox.file(name), &content);
+        read_with(&sandbox.file(name), &content, || {});
     }
     sandbox.umount();
     sandbox.weft(["fsck", "meta.db"]).ok();
@@ -326,7 +264,9 @@ fn what_is_refused_is_said_in_one_line_on_both_sides_and_secrets_in_none() {
     let (folder, key, log) = (sandbox.path("served"), sandbox.path("key"), sandbox.path("log"));
     fs::create_dir(&folder).expect("made");
     let arguments = ["node", "serve", &folder, "--listen", "127.0.0.1:0", "--key", &key, "--tls", "--bwlimit", "50M"];
-    let mut served = Served::start_with(&sandbox, &arguments, Stdio::from(File::create(&log).expect("made")));
+    let mut command = sandbox.command(arguments);
+    command.stderr(File::create(&log).expect("made"));
+    let mut served = Served::of(command);
     let add = |url: &str| sandbox.weft(["node", "add", "meta.db", "one", url, "--key", &key]);
     let authority = served.address.clone();
     let wrong = format!("weft+tls://{authority}/sha256:{}", "0".repeat(64));
@@ -350,11 +290,7 @@ fn what_is_refused_is_said_in_one_line_on_both_sides_and_secrets_in_none() {
     let mode = fs::metadata(format!("{key}.tls")).expect("there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // The same certificate after a restart.
-    let again = Served::start_with(
-        &sandbox,
-        &["node", "serve", &folder, "--listen", &authority, "--key", &key, "--tls"],
-        Stdio::inherit(),
-    );
+    let again = Served::start(&sandbox, &folder, &authority, Some(&key));
     assert_eq!(again.url, served.url);
     assert!(!sandbox.weft(["node", "list", "meta.db"]).ok().contains("away"));
 }
@@ -370,49 +306,6 @@ fn secret_file(sandbox: &Sandbox, name: &str, text: &str) -> String {
     fs::write(&path, text).expect("written");
     fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("set");
     path
-}
-
-/// Reads the file anew in pieces of 64 KiB, with `midway` called once in the middle; how long the longest piece took.
-fn read_with(path: &Path, right: &[u8], midway: impl FnOnce()) -> Duration {
-    let half = right.len() / 2;
-    let file = File::open(path).expect("opened");
-    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("dropped");
-    let mut midway = Some(midway);
-    let mut longest = Duration::ZERO;
-    for (number, right) in right.chunks(64 << 10).enumerate() {
-        let at = number * (64 << 10);
-        if at >= half
-            && let Some(midway) = midway.take()
-        {
-            midway();
-        }
-        let mut bytes = vec![0; right.len()];
-        let began = Instant::now();
-        file.read_exact_at(&mut bytes, at as u64).expect("read without an error");
-        longest = longest.max(began.elapsed());
-        assert!(bytes == right, "piece {number} differs");
-    }
-    longest
-}
-
-/// Writes the file, with `midway` called once in the middle; how long the longest call took.
-fn write_with(path: &Path, content: &[u8], midway: impl FnOnce()) -> Duration {
-    let mut file = File::create(path).expect("made");
-    let (first, second) = content.split_at(content.len() / 2);
-    let mut longest = Duration::ZERO;
-    let mut write = |pieces: &[u8]| {
-        for piece in pieces.chunks(1 << 20) {
-            let began = Instant::now();
-            file.write_all(piece).expect("written without an error");
-            longest = longest.max(began.elapsed());
-        }
-    };
-    write(first);
-    midway();
-    write(second);
-    let began = Instant::now();
-    file.sync_all().expect("synced without an error");
-    longest.max(began.elapsed())
 }
 
 /// A folder, an image, two daemons with TLS, a bucket and a WebDAV folder make one drive, and any two of them may go.

@@ -3,6 +3,9 @@
 // Each test program uses its part of this.
 #![allow(dead_code)]
 
+pub mod network;
+pub mod served;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -58,8 +61,13 @@ impl Sandbox {
     }
 
     pub fn mount(&self) {
+        self.mount_by(self.command(["mount", "-d", self.meta(), &self.mnt()]));
+    }
+
+    /// Mounts by a command of one's own.
+    pub fn mount_by(&self, mut command: Command) {
         assert!(Path::new("/dev/fuse").exists(), "this test needs /dev/fuse: load the kernel module (modprobe fuse)");
-        self.weft(["mount", "-d", self.meta(), &self.mnt()]).ok();
+        Said::from(command.output().expect("weft runs")).ok();
     }
 
     pub fn umount(&self) {
