@@ -55,20 +55,22 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
         let temporaries = |ids: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
             ids.filter(|&id| id >= given_count).map(|id| id - given_count).collect()
         };
-        let (read, mut written) = (temporaries(&mut step.reads()), temporaries(&mut step.writes()));
+        let (read, written) = (temporaries(&mut step.reads()), temporaries(&mut step.writes()));
         let mut ending: Vec<usize> = read.iter().copied().filter(|&id| last_use[id] == index).collect();
         ending.sort_unstable();
         ending.dedup();
         let is_internal = read.len() == step.reads().count() && written.len() == step.writes().count();
-        if is_internal && ending.len() == read.len() && written.len() <= read.len() {
+        let mut apart = written.clone();
+        if is_internal && ending.len() == read.len() {
             written.iter().zip(&read).for_each(|(&to, &from)| place_of[to] = place_of[from]);
-            ending = read[written.len()..].to_vec();
-        } else {
-            written.sort_unstable();
-            for row in written.chunk_by(|a, b| a + 1 == *b) {
-                let first = places.take(row.len());
-                row.iter().enumerate().for_each(|(offset, &id)| place_of[id] = first + offset);
-            }
+            apart.drain(..read.len().min(written.len()));
+            ending.clear();
+            ending.extend(read.iter().skip(written.len()));
+        }
+        apart.sort_unstable();
+        for row in apart.chunk_by(|a, b| a + 1 == *b) {
+            let first = places.take(row.len());
+            row.iter().enumerate().for_each(|(offset, &id)| place_of[id] = first + offset);
         }
         ending.extend(written.into_iter().filter(|&id| last_use[id] == index));
         let place = |id: usize| if id < given_count { id } else { given_count + place_of[id - given_count] };

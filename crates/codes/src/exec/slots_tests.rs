@@ -38,6 +38,18 @@ fn a_network_works_in_place() {
     assert_eq!(ids(&steps[4]).0, ids(&steps[4]).1);
 }
 
+/// What a step writes beyond what it reads has places of its own.
+#[test]
+fn a_step_that_widens_works_in_place_as_far_as_it_goes() {
+    let mut steps = vec![sum(&[0], 3), sum(&[1], 4)];
+    steps.push(Step::new(&[3, 4], 0, &[], &[5, 6, 7], &Matrix::from_fn(3, 2, |row, column| (row * 2 + column) as u8)));
+    steps.push(sum(&[5, 6, 7], 2));
+    let (steps, place_count) = share(3, 5, steps);
+    assert_eq!(place_count, 3);
+    let (read, written) = ids(&steps[2]);
+    assert!(read.iter().all(|place| written.contains(place)) && written.iter().all(|place| (3..6).contains(place)));
+}
+
 /// A run over what does not lie in a row any more is taken apart.
 #[test]
 fn runs_stay_right() {

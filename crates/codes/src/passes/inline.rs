@@ -17,7 +17,7 @@ pub fn unshare(program: Program) -> Program {
     // Processors load twice as much at a time as they store.
     const STORE_LOADS: usize = 2;
     let is_cheaper = |summands: usize, read_count: usize| summands * read_count < summands + STORE_LOADS + read_count;
-    super::drop_dead(inline_where(program, is_cheaper))
+    inline_where(program, is_cheaper)
 }
 
 /// Inlines temporaries of so many summands that are read so often, all by sums, where the rule says so.
@@ -44,6 +44,8 @@ fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Pr
             }
         }
     }
+    // Nothing reads them any more. (Of products, unread ones stay: networks compute them on the way.)
+    program.ops.retain(|op| !matches!(op, Op::Xor { to, .. } if sums[*to].is_some()));
     program
 }
 

@@ -20,6 +20,17 @@
 //! `W_b(x) / W_b(2^b)` for the bits `b` of `i`. The coefficients of several `X`, times the constants, are added up before one
 //! evaluation on `Y`. What is in the same coset is summed directly.
 //!
+//! Few sources `R` that share a coset with targets, as the last data of a stripe do with the first parities, are not
+//! interpolated. With `S` the sum of `u_s * source s / (t ^ s)` over all sources and `R(t)` the product of all `t ^ r`,
+//!
+//! ```text
+//! R(t) S(t) = sum of u_s R(s) * source s / (t ^ s) over the other sources + h(t),    h of degree below |R|
+//! ```
+//!
+//! which is `u_r R'(r) * source r` at each `r`. That gives the first `|R|` coefficients on their own coset from its other
+//! coefficients, which the other sources determine, and `h` from these: the same `h` is added on every coset, and in this
+//! basis has as few coefficients.
+//!
 //! Of n shards, cosets of `L` take about `n log L` products in networks and `(n / 2)^2 / L` where cosets meet, which is least
 //! for `L` of 8 or 16 at n up to 256, as large as a network that fits a machine's registers. Each shard is then read and
 //! written three times. (Smaller networks, one after the other, would meet in larger cosets, with fewer products; but the
@@ -107,19 +118,26 @@ impl Cauchy {
         let is_met =
             |counts: &[usize], own: usize| counts.iter().enumerate().any(|(at, &count)| at != own && count > 0);
         let (mut met_sources, mut met_targets, mut cost) = (0, 0, 0);
+        let rest = rest(&sources, &targets);
         for coset in 0..sources.len() {
             let (source_count, target_count) = (sources[coset], targets[coset]);
-            if source_count > 0 && is_met(&targets, coset) {
+            let is_rest = rest == Some(coset);
+            if is_rest {
+                // Few products, but in steps of their own.
+                cost += 2 * source_count * size;
+            } else if source_count > 0 && is_met(&targets, coset) {
                 met_sources += 1;
                 cost += of_points(source_count);
             }
-            if target_count > 0 && is_met(&sources, coset) {
+            if target_count > 0 && (rest.is_some() || is_met(&sources, coset)) {
                 met_targets += 1;
                 cost += of_points(target_count);
-                // They are picked from the network's.
-                cost += if (MOST_SINGLE + 1..size).contains(&target_count) { PICK_PRODUCTS * target_count } else { 0 };
             }
-            cost += source_count * target_count;
+            if source_count > 0 && !is_rest {
+                cost += source_count * target_count;
+                // They are picked from the network's.
+                cost += if target_count > MOST_SINGLE { PICK_PRODUCTS * target_count } else { 0 };
+            }
         }
         // One with one is no product, because the source's factors take it in.
         let meetings = if met_sources * met_targets > 1 { met_sources * met_targets } else { 0 };
@@ -146,14 +164,53 @@ impl Cauchy {
 
     /// Adds to the program what computes `to` from `from` through cosets of 2^`bits`.
     pub(super) fn transform(&self, bits: usize, program: &mut Program, from: &[SymbolId], to: &[SymbolId]) {
+        let rest = rest(&count(&self.sources, bits), &count(&self.targets, bits));
+        let (rest, sources): (Vec<Coset>, Vec<Coset>) =
+            cosets(&self.sources, bits).into_iter().partition(|coset| Some(coset.number) == rest);
+        let rest = rest.first();
+        match rest {
+            None => self.transform_cosets(bits, (&sources, None), program, from, to),
+            Some(rest) => self.times_zeros_of(rest).transform_cosets(bits, (&sources, Some(rest)), program, from, to),
+        }
+    }
+
+    /// The sums times the polynomial that is zero at these sources; with their own factors times its derivative.
+    fn times_zeros_of(&self, rest: &Coset) -> Cauchy {
+        let zeros: Vec<u8> = rest.members.iter().map(|&source| self.sources[source].element).collect();
+        let product = |element: u8| {
+            let differences = zeros.iter().filter(|&&zero| zero != element).map(|zero| zero ^ element);
+            differences.fold(1, gf::mul)
+        };
+        let source = |point: &Point| Point { factor: gf::mul(point.factor, product(point.element)), ..*point };
+        let target = |point: &Point| {
+            // No target is a source.
+            Point { factor: gf::divide(point.factor, product(point.element)).unwrap_or(0), ..*point }
+        };
+        Cauchy {
+            sources: self.sources.iter().map(source).collect(),
+            targets: self.targets.iter().map(target).collect(),
+        }
+    }
+
+    /// [`Cauchy::transform`] by these cosets of sources, and the rest if there is one, which the factors are for.
+    fn transform_cosets(
+        &self,
+        bits: usize,
+        (sources, rest): (&[Coset], Option<&Coset>),
+        program: &mut Program,
+        from: &[SymbolId],
+        to: &[SymbolId],
+    ) {
         let mut builder = Builder { program, zero: None };
-        let (sources, targets) = (cosets(&self.sources, bits), cosets(&self.targets, bits));
+        let targets = cosets(&self.targets, bits);
         // Meetings there are plain sums, because what the sources are multiplied by anyway says so.
         let is_apart = |target: &&Coset| sources.iter().all(|source| source.number != target.number);
         let main = targets.iter().find(is_apart).or(targets.first()).map_or(0, |target| target.number);
         let scale = |source: usize| if source == main { 1 } else { meeting(bits, source, main) };
 
-        let met: Vec<&Coset> = targets.iter().filter(|y| sources.iter().any(|x| x.number != y.number)).collect();
+        // The rest adds to all.
+        let is_met = |y: &&Coset| rest.is_some() || sources.iter().any(|x| x.number != y.number);
+        let met: Vec<&Coset> = targets.iter().filter(is_met).collect();
         let meeting_sources: Vec<&Coset> =
             sources.iter().filter(|x| met.iter().any(|y| x.number != y.number)).collect();
         let coefficients: Vec<Vec<SymbolId>> = meeting_sources
@@ -164,7 +221,12 @@ impl Cauchy {
             let (x, y) = (meeting_sources[column].number, met[row].number);
             if x == y { 0 } else { gf::divide(meeting(bits, x, y), scale(x)).unwrap_or(0) }
         });
-        let mut sums = builder.meet(&meetings, &coefficients).into_iter();
+        let rest = rest.map(|rest| Rest {
+            row: met.iter().position(|target| target.number == rest.number).expect("its coset has targets"),
+            symbols: rest.members.iter().map(|&source| from[source]).collect(),
+            matrix: self.first_coefficients(bits, rest),
+        });
+        let mut sums = builder.meet(&meetings, &coefficients, rest.as_ref()).into_iter();
         for target in &targets {
             let own = sources.iter().find(|source| source.number == target.number);
             let own = own.map_or(&[][..], |coset| &coset.members);
@@ -172,6 +234,19 @@ impl Cauchy {
             let sums = if is_met { sums.next().unwrap_or_default() } else { Vec::new() };
             self.evaluate(bits, target, &sums, own, &mut builder, (from, to));
         }
+    }
+
+    /// As many first coefficients of a polynomial as the rest has sources, so that it takes their values, times their
+    /// factors: from these sources and its other coefficients.
+    fn first_coefficients(&self, bits: usize, rest: &Coset) -> Matrix {
+        let (size, count) = (1 << bits, rest.members.len());
+        let points: Vec<Point> = rest.members.iter().map(|&source| self.sources[source]).collect();
+        let places: Vec<usize> = points.iter().map(|point| usize::from(point.element) % size).collect();
+        let at_points = evaluation(bits, rest.number << bits).select_rows(&places);
+        let columns = |range: core::ops::Range<usize>| at_points.select_columns(&range.collect::<Vec<_>>());
+        let values = Matrix::from_fn(count, count, |row, column| if row == column { points[row].factor } else { 0 });
+        let inverse = columns(0..count).inverse().expect("a polynomial follows from as many values as coefficients");
+        inverse.multiply(&values.beside(&columns(count..size)))
     }
 
     /// The coefficients of the polynomial that takes the sources' values, times their factors and `scale`, on the coset.
@@ -230,16 +305,16 @@ impl Cauchy {
             let matrix = evaluation.select_rows(&places).beside(&direct);
             return builder.combine(matrix, &[coefficients, &of_own].concat(), &symbols);
         }
-        if places.iter().copied().eq(0..size) {
-            return builder.combine(evaluation, coefficients, &symbols);
+        let mut all = builder.temporaries(size);
+        if own.is_empty() {
+            // The others are computed with them, and not needed.
+            places.iter().zip(&symbols).rev().for_each(|(&place, &symbol)| all[place] = symbol);
+            builder.combine(evaluation, coefficients, &all);
+            let copies = places.iter().zip(symbols).filter(|&(&place, symbol)| all[place] != symbol);
+            return builder.program.ops.extend(copies.map(|(&place, to)| Op::Copy { from: all[place], to }));
         }
-        let all = builder.temporaries(size);
         builder.combine(evaluation, coefficients, &all);
         let evaluated: Vec<SymbolId> = places.iter().map(|&place| all[place]).collect();
-        if own.is_empty() {
-            let copies = evaluated.into_iter().zip(symbols).map(|(from, to)| Op::Copy { from, to });
-            return builder.program.ops.extend(copies);
-        }
         let matrix = Matrix::identity(members.len()).beside(&direct);
         builder.combine(matrix, &[evaluated, of_own].concat(), &symbols);
     }
@@ -254,11 +329,18 @@ fn cosets(points: &[Point], bits: usize) -> Vec<Coset> {
     same.map(|members| Coset { number: number(members[0]), members: members.to_vec() }).collect()
 }
 
-/// How many of the points each coset of 2^`bits` has, of at least 8.
-fn count(points: &[Point], bits: usize) -> [usize; 32] {
-    let mut counts = [0; 32];
+/// How many of the points each coset of 2^`bits` has, of at least 4.
+fn count(points: &[Point], bits: usize) -> [usize; 64] {
+    let mut counts = [0; 64];
     points.iter().for_each(|point| counts[usize::from(point.element) >> bits] += 1);
     counts
+}
+
+/// The first coset with targets and as few sources as one step computes, if there are other sources.
+fn rest(sources: &[usize], targets: &[usize]) -> Option<usize> {
+    let is_alone = |coset: usize| sources.iter().sum::<usize>() == sources[coset];
+    (0..sources.len())
+        .find(|&coset| (1..=MOST_TARGETS).contains(&sources[coset]) && targets[coset] > 0 && !is_alone(coset))
 }
 
 /// `c / W(x0 ^ y0)` for the cosets of these numbers, which differ.
@@ -331,6 +413,15 @@ fn each_butterfly(bits: usize, bit: usize, first: usize, mut butterfly: impl FnM
     }
 }
 
+/// Sources that are not interpolated; see the module's text.
+struct Rest {
+    /// Which of the cosets met is theirs.
+    row: usize,
+    symbols: Vec<SymbolId>,
+    /// See [`Cauchy::first_coefficients`].
+    matrix: Matrix,
+}
+
 struct Builder<'a> {
     program: &'a mut Program,
     /// See [`Builder::zero`].
@@ -360,24 +451,49 @@ impl Builder<'_> {
         }
     }
 
-    /// For each row of `meetings` the coefficients of a polynomial, as the sum over those of each column.
-    fn meet(&mut self, meetings: &Matrix, coefficients: &[Vec<SymbolId>]) -> Vec<Vec<SymbolId>> {
-        if *meetings == Matrix::identity(meetings.rows()) {
+    /// For each row of `meetings` the coefficients of a polynomial, as the sum over those of each column, and of what
+    /// the rest adds.
+    fn meet(&mut self, meetings: &Matrix, coefficients: &[Vec<SymbolId>], rest: Option<&Rest>) -> Vec<Vec<SymbolId>> {
+        if rest.is_none() && *meetings == Matrix::identity(meetings.rows()) {
             return coefficients.to_vec();
         }
         let size = coefficients.first().map_or(0, Vec::len);
         let to: Vec<Vec<SymbolId>> = (0..meetings.rows()).map(|_| self.temporaries(size)).collect();
-        let rows: Vec<usize> = (0..meetings.rows()).collect();
+        let first = rest.map_or(0, |rest| rest.symbols.len());
+        self.add_up(meetings, coefficients, &to, first..size);
+        if let Some(Rest { row: own, symbols, matrix }) = rest {
+            self.combine(matrix.clone(), &[symbols, &to[*own][first..]].concat(), &to[*own][..first]);
+            // What is added there is the difference to what the meetings give, and is added to all.
+            let others: Vec<usize> = (0..to.len()).filter(|row| row != own).collect();
+            let differences = Matrix::from_fn(others.len(), coefficients.len(), |row, column| {
+                meetings.at(others[row], column) ^ meetings.at(*own, column)
+            });
+            let added = Matrix::from_fn(others.len(), 1, |_, _| 1);
+            let to_others: Vec<Vec<SymbolId>> = others.iter().map(|&row| to[row].clone()).collect();
+            let with_own = [coefficients, &to[*own..=*own]].concat();
+            self.add_up(&differences.beside(&added), &with_own, &to_others, 0..first);
+        }
+        to
+    }
+
+    /// These coefficients of each row, as the sum over those of each column.
+    fn add_up(
+        &mut self,
+        matrix: &Matrix,
+        coefficients: &[Vec<SymbolId>],
+        to: &[Vec<SymbolId>],
+        indices: core::ops::Range<usize>,
+    ) {
+        let rows: Vec<usize> = (0..matrix.rows()).collect();
         // As many rows as a kernel takes: the same for all coefficients is then one run.
         for rows in rows.chunks(rows.len().div_ceil(rows.len().div_ceil(MOST_TARGETS).max(1)).max(1)) {
-            let matrix = meetings.select_rows(rows);
-            for index in 0..size {
+            let matrix = matrix.select_rows(rows);
+            for index in indices.clone() {
                 let from: Vec<SymbolId> = coefficients.iter().map(|of| of[index]).collect();
                 let to: Vec<SymbolId> = rows.iter().map(|&row| to[row][index]).collect();
                 self.combine(matrix.clone(), &from, &to);
             }
         }
-        to
     }
 }
 
