@@ -16,4 +16,6 @@ pub mod placement;
 
 pub use estimator::{Health, Observation};
 pub use membership::{Member, Membership, StaticMembership, View};
-pub use placement::{Placement, PlacementError, PlacementRequest, place};
+pub use placement::{
+    Layout, LossRisk, Placement, PlacementError, PlacementRequest, loss_risk, place, place_groups, set_count,
+};

@@ -5,15 +5,17 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, NodeState};
+use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 
 /// One node as placement and reads see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The user's name for it.
     pub name: String,
-    /// What fails together with it.
+    /// What fails together with it: the part of its domain that the volume's rule takes for the unit of failure.
     pub domain: String,
+    /// The wider domain in which a group of a code that repairs locally is to lie; empty where the rule names none.
+    pub locality: String,
     /// Relative weight for placement, at least 1.
     pub weight: u64,
     /// Does it take new shards?
@@ -35,6 +37,8 @@ pub struct View {
     pub members: BTreeMap<NodeId, Member>,
     /// Rises with every change.
     pub epoch: u64,
+    /// What the volume wants of placement.
+    pub rule: PlacementRule,
 }
 
 impl View {
@@ -62,22 +66,23 @@ pub struct StaticMembership {
 }
 
 impl StaticMembership {
-    /// The members that metadata names.
-    pub fn new(records: impl IntoIterator<Item = (NodeId, NodeRecord)>) -> Self {
+    /// The members that metadata names, under the volume's rule.
+    pub fn new(records: impl IntoIterator<Item = (NodeId, NodeRecord)>, rule: PlacementRule) -> Self {
         let membership = Self::default();
-        membership.set_records(records);
+        membership.set_records(records, rule);
         membership
     }
 
-    /// Replaces the whole list. What was seen of nodes that stay is kept.
-    pub fn set_records(&self, records: impl IntoIterator<Item = (NodeId, NodeRecord)>) {
+    /// Replaces the whole list, and the rule. What was seen of nodes that stay is kept.
+    pub fn set_records(&self, records: impl IntoIterator<Item = (NodeId, NodeRecord)>, rule: PlacementRule) {
         let mut estimators = self.estimators.lock();
         let mut view = self.view.write();
         let members = records.into_iter().map(|(id, record)| {
             let before = view.members.get(&id);
             let member = Member {
                 name: record.name,
-                domain: record.domain,
+                domain: rule.unit(&record.domain).to_owned(),
+                locality: rule.locality(&record.domain).to_owned(),
                 weight: record.weight.max(1),
                 state: record.state,
                 health: before.map_or(Health::Sound, |member| member.health),
@@ -87,7 +92,7 @@ impl StaticMembership {
             };
             (id, member)
         });
-        let next = View { members: members.collect(), epoch: view.epoch + 1 };
+        let next = View { members: members.collect(), epoch: view.epoch + 1, rule };
         estimators.retain(|id, _| next.members.contains_key(id));
         *view = Arc::new(next);
     }

@@ -11,9 +11,13 @@ fn record(name: &str) -> NodeRecord {
     }
 }
 
+fn of(records: impl IntoIterator<Item = (NodeId, NodeRecord)>) -> StaticMembership {
+    StaticMembership::new(records, PlacementRule::default())
+}
+
 #[test]
 fn a_view_is_a_moment_and_never_changes() {
-    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    let membership = of([(NodeId(1), record("a"))]);
     let before = membership.view();
     membership.observe(NodeId(1), Observation::Refused, 0);
     assert_eq!(before.members[&NodeId(1)].health, Health::Sound);
@@ -24,7 +28,7 @@ fn a_view_is_a_moment_and_never_changes() {
 
 #[test]
 fn observations_that_change_nothing_leave_the_epoch() {
-    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    let membership = of([(NodeId(1), record("a"))]);
     let epoch = membership.view().epoch;
     membership.observe(NodeId(1), Observation::Answered, 0);
     membership.observe(NodeId(9), Observation::Refused, 0);
@@ -33,10 +37,10 @@ fn observations_that_change_nothing_leave_the_epoch() {
 
 #[test]
 fn new_records_keep_what_was_seen_of_nodes_that_stay() {
-    let membership = StaticMembership::new([(NodeId(1), record("a")), (NodeId(2), record("b"))]);
+    let membership = of([(NodeId(1), record("a")), (NodeId(2), record("b"))]);
     membership.observe(NodeId(1), Observation::Refused, 0);
     membership.set_space(NodeId(1), 100, 40, None);
-    membership.set_records([(NodeId(1), record("renamed")), (NodeId(3), record("c"))]);
+    membership.set_records([(NodeId(1), record("renamed")), (NodeId(3), record("c"))], PlacementRule::default());
     let view = membership.view();
     assert_eq!(view.members.keys().copied().collect::<Vec<_>>(), [NodeId(1), NodeId(3)]);
     let kept = &view.members[&NodeId(1)];
@@ -46,7 +50,7 @@ fn new_records_keep_what_was_seen_of_nodes_that_stay() {
 
 #[test]
 fn a_disk_that_nodes_share_counts_once() {
-    let membership = StaticMembership::new((1..=4).map(|id| (NodeId(id), record("n"))));
+    let membership = of((1..=4).map(|id| (NodeId(id), record("n"))));
     assert_eq!(membership.view().room_bytes(), (0, 0));
     membership.set_space(NodeId(1), 100, 40, Some(7));
     membership.set_space(NodeId(2), 100, 40, Some(7));
@@ -59,9 +63,18 @@ fn a_disk_that_nodes_share_counts_once() {
 
 #[test]
 fn a_node_that_left_and_came_back_starts_afresh() {
-    let membership = StaticMembership::new([(NodeId(1), record("a"))]);
+    let membership = of([(NodeId(1), record("a"))]);
     membership.observe(NodeId(1), Observation::Refused, 0);
-    membership.set_records([]);
-    membership.set_records([(NodeId(1), record("a"))]);
+    membership.set_records([], PlacementRule::default());
+    membership.set_records([(NodeId(1), record("a"))], PlacementRule::default());
     assert_eq!(membership.view().members[&NodeId(1)].health, Health::Sound);
+}
+
+#[test]
+fn members_have_the_units_and_localities_of_the_rule() {
+    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 5 };
+    let host = NodeRecord { domain: "site/rack/host".into(), ..record("a") };
+    let view = StaticMembership::new([(NodeId(1), host)], rule).view();
+    let member = &view.members[&NodeId(1)];
+    assert_eq!((member.domain.as_str(), member.locality.as_str(), view.rule), ("site/rack", "site", rule));
 }

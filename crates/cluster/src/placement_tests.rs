@@ -1,11 +1,13 @@
 use super::*;
 use crate::estimator::Health;
 use std::collections::BTreeMap;
+use weft_format::records::PlacementRule;
 
-fn member(domain: &str, weight: u64) -> Member {
+pub(super) fn member(domain: &str, weight: u64) -> Member {
     Member {
         name: domain.into(),
         domain: domain.into(),
+        locality: domain.split('/').next().unwrap_or_default().into(),
         weight,
         state: NodeState::Active,
         health: Health::Sound,
@@ -16,22 +18,22 @@ fn member(domain: &str, weight: u64) -> Member {
 }
 
 /// Node ids 1.. with these (domain, weight).
-fn view<'a>(members: impl IntoIterator<Item = (&'a str, u64)>) -> View {
+pub(super) fn view<'a>(members: impl IntoIterator<Item = (&'a str, u64)>) -> View {
     let members = members.into_iter().enumerate();
     let members = members.map(|(i, (domain, weight))| (NodeId(i as u128 + 1), member(domain, weight)));
-    View { members: members.collect(), epoch: 1 }
+    View { members: members.collect(), epoch: 1, rule: PlacementRule::default() }
 }
 
-fn lone(weights: &[u64]) -> View {
+pub(super) fn lone(weights: &[u64]) -> View {
     let names: Vec<String> = (0..weights.len()).map(|i| format!("d{i}")).collect();
     view(names.iter().map(String::as_str).zip(weights.iter().copied()))
 }
 
-fn segment(i: u64) -> SegmentId {
+pub(super) fn segment(i: u64) -> SegmentId {
     SegmentId::new(1_700_000_000_000 + i, u128::from(i) * 0x9e37_79b9_7f4a_7c15)
 }
 
-fn request(i: u64, shard_count: usize) -> PlacementRequest<'static> {
+pub(super) fn request(i: u64, shard_count: usize) -> PlacementRequest<'static> {
     static NO_NODES: BTreeSet<NodeId> = BTreeSet::new();
     static NO_DOMAINS: BTreeSet<String> = BTreeSet::new();
     PlacementRequest {
@@ -40,6 +42,7 @@ fn request(i: u64, shard_count: usize) -> PlacementRequest<'static> {
         shard_bytes: 1,
         excluded_nodes: &NO_NODES,
         excluded_domains: &NO_DOMAINS,
+        within: None,
         allow_shared_domains: false,
     }
 }
@@ -93,6 +96,35 @@ fn heavier_nodes_get_more_of_six_shards_but_no_position_of_their_own() {
     for heavy in heavy_by_position {
         assert!((heavy as f64 / mean - 1.0).abs() < 0.03, "{heavy_by_position:?}");
     }
+}
+
+#[test]
+fn a_domain_is_chosen_as_often_as_its_weight_says_and_never_more_than_always() {
+    // Six of these: the two giants always, and of the other four places each small one three times as often as each tiny one.
+    let weights: Vec<u64> = (0..20).map(|i| [1, 3][usize::from(i >= 12)]).chain([50, 90]).collect();
+    let segments = 20_000;
+    let counts = counts(&lone(&weights), segments, 6);
+    for (i, weight) in weights.iter().enumerate() {
+        let share = if *weight >= 50 { 1.0 } else { 4.0 * *weight as f64 / 36.0 };
+        let got = counts[&NodeId(i as u128 + 1)] as f64 / segments as f64;
+        // Four standard deviations are 0.9 % of all segments; taking the first to arrive would be 2 % off.
+        assert!((got - share).abs() < 0.01, "node {i} of weight {weight}: {got} for {share}");
+    }
+}
+
+#[test]
+fn bounded_sets_are_what_they_are_called_and_stay_when_room_changes() {
+    let mut view = lone(&[1; 40]);
+    view.rule.set_count = 25;
+    let sets = |view: &View| -> BTreeSet<BTreeSet<NodeId>> {
+        (0..2_000).map(|i| place(view, &request(i, 6)).unwrap().nodes.into_iter().collect()).collect()
+    };
+    let before = sets(&view);
+    assert_eq!(before.len(), 25);
+    for (id, member) in &mut view.members {
+        (member.total_bytes, member.free_bytes) = (Some(1 << 40), Some((1 << 39) + (id.0 as u64 * (1 << 30))));
+    }
+    assert_eq!(sets(&view), before);
 }
 
 #[test]
@@ -194,11 +226,9 @@ fn an_emptier_node_takes_more() {
 #[test]
 fn placements_are_the_same_on_every_machine_and_in_every_version() {
     let view = lone(&[1, 2, 3, 4, 5, 6, 7, 8]);
-    let golden: [[u128; 6]; 4] = [[1, 3, 5, 2, 6, 8], [3, 5, 7, 4, 6, 8], [6, 8, 4, 1, 7, 5], [4, 7, 3, 6, 5, 8]];
-    for (i, nodes) in golden.iter().enumerate() {
-        let placement = place(&view, &request(i as u64, 6)).unwrap();
-        assert_eq!(placement.nodes, nodes.map(NodeId), "segment {i}");
-    }
+    let golden: [[u128; 6]; 4] = [[3, 4, 5, 8, 6, 7], [6, 5, 4, 1, 7, 8], [4, 8, 3, 5, 7, 6], [5, 4, 2, 7, 8, 6]];
+    let placed = |i| place(&view, &request(i, 6)).unwrap().nodes.iter().map(|node| node.0).collect::<Vec<u128>>();
+    assert_eq!((0..4).map(placed).collect::<Vec<_>>(), golden);
 }
 
 proptest::proptest! {

@@ -4,6 +4,7 @@
 
 mod attributes;
 mod node;
+mod placement;
 mod policy;
 mod segment;
 mod session;
@@ -13,6 +14,7 @@ use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
 pub use node::{NodeRecord, NodeState, Secret};
+pub use placement::PlacementRule;
 pub use policy::PolicyRecord;
 pub use segment::{SegmentRecord, ShardLocation};
 pub use session::SessionRecord;

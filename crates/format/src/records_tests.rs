@@ -189,3 +189,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_rule_cuts_domains_at_its_levels() {
+    let rule = |unit_depth, locality_depth| PlacementRule { unit_depth, locality_depth, set_count: 0 };
+    let domain = "site1/rack3/host7";
+    let cut = |rule: PlacementRule| (rule.unit(domain), rule.locality(domain));
+    assert_eq!(cut(rule(0, 0)), (domain, ""));
+    assert_eq!(cut(rule(2, 1)), ("site1/rack3", "site1"));
+    assert_eq!(cut(rule(3, 2)), (domain, "site1/rack3"));
+    assert_eq!(cut(rule(9, 9)), (domain, domain));
+    assert_eq!((rule(1, 1).unit("nas"), rule(1, 1).unit("")), ("nas", ""));
+}

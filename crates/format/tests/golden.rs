@@ -4,8 +4,8 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, Secret, SegmentRecord, SessionRecord, ShardLocation,
-    Timestamp, VolumeRecord,
+    Attributes, Kind, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret, SegmentRecord, SessionRecord,
+    ShardLocation, Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -115,6 +115,13 @@ fn node_record_with_a_secret() {
     assert_eq!(NodeRecord::decode(&record.encode()), Ok(record.clone()));
     let shown = format!("{record:?}");
     assert!(shown.contains("not shown") && !shown.contains("171"), "{shown}");
+}
+
+#[test]
+fn placement_rule() {
+    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 8_300 };
+    golden!("placement_rule_v1", &rule.encode());
+    assert_eq!(PlacementRule::decode(&rule.encode()), Ok(rule));
 }
 
 #[test]

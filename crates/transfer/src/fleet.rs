@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, StaticMembership, View};
 use weft_format::NodeId;
-use weft_format::records::NodeRecord;
+use weft_format::records::{NodeRecord, PlacementRule};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
 /// Room is asked for again after this long: placement wants proportions, not the last byte, and a full node says so itself.
@@ -74,7 +74,7 @@ impl Fleet {
             (id, known.cloned().unwrap_or_else(|| Arc::new(fresh())))
         };
         *seats = Arc::new(members.into_iter().map(seat).collect());
-        self.membership.set_records(records);
+        self.membership.set_records(records, PlacementRule::default());
         self.space_asked_ms.store(0, Ordering::Relaxed);
     }
 

@@ -79,6 +79,7 @@ impl Wanted<'_> {
                     shard_bytes: self.shard_bytes,
                     excluded_nodes,
                     excluded_domains: self.excluded_domains,
+                    within: None,
                     allow_shared_domains: false,
                 },
             )
