@@ -9,7 +9,7 @@
 //! 2. take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
 //!    basis), express the wanted rows, and drop what the expression does not use;
 //! 3. for codes that are not MDS, try 2 within each locality group of the shape, and within those of all wanted shards;
-//! 4. then try every set of shards where ten or fewer with one symbol each are offered;
+//! 4. then try every set of symbols where twelve or fewer are offered by nodes that do not combine them;
 //! 5. else leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
 //!    shape does not tell. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds.
 //!
@@ -33,7 +33,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 pub use erasures::Erasures;
-use question::Question;
+use question::{MOST_SYMBOLS_TRIED, Question};
 
 /// A code given by its generator matrix.
 #[derive(Clone, Debug)]
@@ -209,6 +209,11 @@ pub fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), Plan
             None => Ok(()),
         },
     }
+}
+
+/// Are so few symbols offered that the engine tries every set of them?
+pub(crate) fn tries_all(shape: &Shape, have: &Offers) -> bool {
+    have.0.iter().flatten().count() * shape.alpha <= MOST_SYMBOLS_TRIED
 }
 
 /// Is it an MDS code with one symbol per shard? (Of those with more, some wanted symbols may take less than k shards.)

@@ -14,8 +14,8 @@ use core::cmp::Reverse;
 /// never reached by codes of a few dozen symbols.
 const SEARCH_OPERATIONS: u64 = 1 << 28;
 
-/// Up to so many offered shards all sets of them are tried: a thousand, in a few milliseconds at most.
-const MOST_SHARDS_TRIED: usize = 10;
+/// Up to so many offered symbols all sets of them are tried that bounds do not rule out: a few thousand at most.
+pub(super) const MOST_SYMBOLS_TRIED: usize = 12;
 
 /// What is asked.
 pub(super) struct Question<'a, R> {
@@ -83,11 +83,13 @@ impl<'a, R: Row> Question<'a, R> {
         }
         let mut offered = self.offered();
         let spanned = self.spanned(&offered)?;
+        // A node that combines may send less than the symbols that an answer is made of.
+        let is_plain = self.shape.alpha == 1 || !self.have.0.iter().flatten().any(|offer| offer.combines);
         let found = if is_mds || spanned.price <= least_price {
             spanned
-        } else if self.shape.alpha == 1 && offered.len() <= MOST_SHARDS_TRIED {
+        } else if is_plain && super::tries_all(self.shape, self.have) {
             // Dear shards first: most is saved where they can be left out, and bounds grow fast where not.
-            offered.sort_by_key(|&shard| Reverse(self.whole_price(shard)));
+            offered.sort_by_key(|&symbol| Reverse(self.whole_price(symbol / self.shape.alpha)));
             self.cheapest(self.local(spanned), &offered, 0)
         } else {
             self.improved(self.local(spanned))
@@ -138,9 +140,9 @@ impl<'a, R: Row> Question<'a, R> {
         Some(self.answer(&symbols, &coefficients))
     }
 
-    /// The greedy choice of a basis among these shards; `None` if that does not span the targets.
-    fn spanned(&self, shards: &[usize]) -> Option<Answer> {
-        let span = self.span(shards);
+    /// The greedy choice of a basis among these symbols; `None` if that does not span the targets.
+    fn spanned(&self, symbols: &[usize]) -> Option<Answer> {
+        let span = self.span(symbols);
         let expressed: Vec<Vec<u8>> = self.targets.iter().map(|target| span.express(target)).collect::<Option<_>>()?;
         let mut used: Vec<(usize, usize)> = (0..span.members().len())
             .filter(|&member| expressed.iter().any(|row| row[member] != 0))
@@ -166,7 +168,7 @@ impl<'a, R: Row> Question<'a, R> {
         }
         for shards in self.shape.groups.iter().map(|group| &group.shards).chain([&near]) {
             let offered: Vec<usize> = shards.iter().copied().filter(is_offered).collect();
-            match self.spanned(&offered) {
+            match self.spanned(&self.symbols(&offered)) {
                 Some(answer) if answer.price < best.price => best = answer,
                 _ => {}
             }
@@ -183,13 +185,12 @@ impl<'a, R: Row> Question<'a, R> {
         shards
     }
 
-    /// The cheapest answer from any set of these shards that has the first `kept` of them, if that is cheaper.
-    fn cheapest(&self, mut best: Answer, shards: &[usize], kept: usize) -> Answer {
-        let prices = shards[..kept].iter().map(|&shard| self.whole_price(shard));
-        if kept == shards.len() || prices.fold(0, Price::saturating_add) >= best.price {
+    /// The cheapest answer from any set of these symbols that has the first `kept` of them, if that is cheaper.
+    fn cheapest(&self, mut best: Answer, symbols: &[usize], kept: usize) -> Answer {
+        if kept == symbols.len() || self.price(&symbols[..kept]) >= best.price {
             return best;
         }
-        let without = [&shards[..kept], &shards[kept + 1..]].concat();
+        let without = [&symbols[..kept], &symbols[kept + 1..]].concat();
         // What these do not span, no part of them does.
         if let Some(answer) = self.spanned(&without) {
             if answer.price < best.price {
@@ -197,7 +198,7 @@ impl<'a, R: Row> Question<'a, R> {
             }
             best = self.cheapest(best, &without, kept);
         }
-        self.cheapest(best, shards, kept + 1)
+        self.cheapest(best, symbols, kept + 1)
     }
 
     /// Leaves out one used shard after the other, each time the one that saves most, as long as that is cheaper and
@@ -213,12 +214,13 @@ impl<'a, R: Row> Question<'a, R> {
             used.truncate(usize::try_from(spans_left).unwrap_or(usize::MAX));
             spans_left -= used.len() as u64;
             let without = |shard: usize| {
-                let others: Vec<usize> = left.iter().copied().filter(|&other| other != shard).collect();
+                let is_other = |&symbol: &usize| symbol / self.shape.alpha != shard;
+                let others: Vec<usize> = left.iter().copied().filter(is_other).collect();
                 Some((self.spanned(&others)?, shard))
             };
             match used.into_iter().filter_map(without).min_by_key(|(answer, _)| answer.price) {
                 Some((answer, shard)) if answer.price < best.price => {
-                    left.retain(|&other| other != shard);
+                    left.retain(|symbol| symbol / self.shape.alpha != shard);
                     best = answer;
                 }
                 _ => return best,
@@ -238,23 +240,33 @@ impl<'a, R: Row> Question<'a, R> {
         self.have.0[shard].map_or(0, price)
     }
 
-    fn offered(&self) -> Vec<usize> {
-        (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect()
+    /// What reading these symbols costs.
+    fn price(&self, symbols: &[usize]) -> Price {
+        let alpha = self.shape.alpha;
+        let read = |&symbol: &usize| Read { shard: symbol / alpha, terms: Vec::new() };
+        self.have.price(&symbols.iter().map(read).collect::<Vec<_>>())
     }
 
-    /// The span of these offered shards, taken cheapest shard first; at equal prices wanted symbols first, so that what
-    /// is at hand is not computed.
-    fn span(&self, shards: &[usize]) -> Span<R> {
+    fn symbols(&self, shards: &[usize]) -> Vec<usize> {
         let alpha = self.shape.alpha;
+        shards.iter().flat_map(|shard| shard * alpha..(shard + 1) * alpha).collect()
+    }
+
+    /// All symbols that are offered.
+    fn offered(&self) -> Vec<usize> {
+        let shards: Vec<usize> = (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect();
+        self.symbols(&shards)
+    }
+
+    /// The span of these offered symbols, taken cheapest shard first; at equal prices wanted symbols first, so that what
+    /// is at hand is not computed.
+    fn span(&self, symbols: &[usize]) -> Span<R> {
         let mut is_wanted = vec![false; self.stored.len()];
         for symbol in self.targets.iter().filter_map(|target| self.symbols_of.get(target)).flatten() {
             is_wanted[*symbol] = true;
         }
-        let mut order: Vec<(Price, bool, usize)> = shards
-            .iter()
-            .flat_map(|shard| shard * alpha..(shard + 1) * alpha)
-            .map(|symbol| (self.whole_price(symbol / alpha), !is_wanted[symbol], symbol))
-            .collect();
+        let place = |&symbol: &usize| (self.whole_price(symbol / self.shape.alpha), !is_wanted[symbol], symbol);
+        let mut order: Vec<(Price, bool, usize)> = symbols.iter().map(place).collect();
         order.sort_unstable();
         let mut span = Span::new(self.shape.native_count);
         for (_, _, symbol) in order {

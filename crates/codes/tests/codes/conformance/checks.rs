@@ -18,7 +18,7 @@ const SEED: u64 = 20_260_101;
 /// Patterns, questions and ranges where not all are tried.
 const SAMPLES: usize = 60;
 /// Brute force tries every set of so many symbols at most.
-const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 10;
+const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 12;
 
 /// A code with one encoded stripe.
 pub struct Code {
@@ -203,7 +203,7 @@ impl Code {
             if let Ok(plan) = self.code.plan(&wanted, &have) {
                 is_sound(&*self.code, &wanted, &have, &plan);
             }
-            if shape.contents.len() <= MOST_SYMBOLS_OF_BRUTE_FORCE {
+            if shape.contents.len() - shape.alpha <= MOST_SYMBOLS_OF_BRUTE_FORCE {
                 have.0.iter_mut().flatten().for_each(|offer| offer.combines = false);
                 let cheapest = reference::cheapest_price(shape, &self.generator, &wanted, &have);
                 let price = self.code.plan(&wanted, &have).ok().map(|plan| plan.price);
