@@ -1,7 +1,8 @@
 //! Speed of encode, decode and repair on one core, beside the machine's limits in the same run.
 //!
 //! `cargo bench -p weft-codes [-- SPEC...]`. GB/s of data (of rebuilt bytes for repair); decode loses as many shards as
-//! the code tolerates; in brackets the part of what XOR reaches that moves the same bytes. See `weft_codes::measure`.
+//! the code tolerates; in brackets the part of what XOR reaches that moves the same bytes, and the part of what it reaches
+//! that moves all bytes that the program reads and writes on its way. See `weft_codes::measure`.
 
 use std::time::Instant;
 use weft_codes::Executor;
@@ -16,7 +17,7 @@ fn main() {
         Executor::all().into_iter().filter(|executor| executor.name() != "portable").collect();
     let start = Instant::now();
     let mut memory = Memory::new();
-    let columns: String = ["encode", "decode", "repair", "copy"].map(|name| format!("{name:>16}")).concat();
+    let columns: String = ["encode", "decode", "repair", "copy"].map(|name| format!("{name:>22}")).concat();
     println!("{:<44}{columns}", "GB/s");
     for spec in specs {
         let code = match weft_codes::parse(&spec) {
@@ -31,7 +32,7 @@ fn main() {
             match measure::code(&*code, executor, &place, Effort::default(), &mut memory, &|| start.elapsed()) {
                 Ok(speeds) => {
                     let figures = [speeds.encode, speeds.decode, speeds.repair].map(figure).concat();
-                    println!("{label:<44}{figures}{:>16.1}", speeds.copy_gigabytes);
+                    println!("{label:<44}{figures}{:>22.1}", speeds.copy_gigabytes);
                 }
                 Err(error) => println!("{label:<44}{error}"),
             }
@@ -41,7 +42,7 @@ fn main() {
 
 fn figure(speed: Option<Speed>) -> String {
     match speed {
-        Some(speed) => format!("{:>9.1} ({:.2})", speed.gigabytes(), speed.of_limit()),
-        None => format!("{:>16}", "-"),
+        Some(speed) => format!("{:>9.1} ({:.2}, {:.2})", speed.gigabytes(), speed.of_limit(), speed.of_moved()),
+        None => format!("{:>22}", "-"),
     }
 }

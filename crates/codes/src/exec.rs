@@ -13,6 +13,7 @@ mod arch;
 mod butterflies;
 mod lower;
 mod slots;
+mod turned;
 
 use crate::once::OnceLock;
 use crate::program::{Program, ProgramError};
@@ -28,6 +29,8 @@ pub(crate) use arch::once;
 pub struct Compiled {
     program: Program,
     steps: arch::Steps,
+    /// The same in other steps, where these are worth it.
+    turned: Option<arch::Steps>,
 }
 
 impl Compiled {
@@ -38,13 +41,19 @@ impl Compiled {
     pub fn new(program: Program) -> Result<Compiled, ProgramError> {
         program.verify()?;
         let steps = lower::lower(&program);
-        Ok(Compiled { program, steps })
+        let turned = turned::turned(&program);
+        Ok(Compiled { program, steps, turned })
     }
 
     /// The program.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// The fastest steps that there are kernels for.
+    fn steps(&self, isa: &arch::Isa) -> &arch::Steps {
+        self.turned.as_ref().filter(|_| isa.turns()).unwrap_or(&self.steps)
     }
 }
 
@@ -178,7 +187,7 @@ impl Executor {
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
     pub fn run(&self, program: &Compiled, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), RunError> {
         let symbol_bytes = check(program.program(), inputs, outputs)?;
-        arch::run(self.isa, &program.steps, symbol_bytes, inputs, outputs, stores)
+        arch::run(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
     }
 
     /// Runs the program over symbols of so many bytes, given in pieces: each some symbols, in the program's order, that lie
@@ -193,7 +202,7 @@ impl Executor {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
     ) -> Result<(), RunError> {
-        arch::run(self.isa, &program.steps, symbol_bytes, inputs, outputs, stores)
+        arch::run(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
     }
 
     /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
@@ -223,7 +232,7 @@ impl Executor {
                 &mut output[start..start + PROBE_BYTES]
             })
             .collect();
-        arch::run(self.isa, &program.steps, PROBE_BYTES, &inputs, &mut buffers, stores).ok()?;
+        arch::run(self.isa, program.steps(self.isa), PROBE_BYTES, &inputs, &mut buffers, stores).ok()?;
         Some(buffers.iter().map(|buffer| buffer.to_vec()).collect())
     }
 }

@@ -11,3 +11,18 @@ fn large_programs_store_past_the_caches() {
     assert_eq!(stores((1 << 20) * 6), Stores::Streaming);
     assert_eq!(stores((64 << 10) * 12), Stores::Cached);
 }
+
+#[test]
+fn programs_are_turned_where_they_add_much() {
+    let is_turned = |spec: &str| {
+        let program = crate::parse(spec).expect(spec).encode().clone();
+        Compiled::new(program).expect("a valid program").turned.is_some()
+    };
+    for spec in ["basic:3+3,d=4", "basic:4+4,d=6", "crs:10+4"] {
+        assert!(is_turned(spec), "{spec}");
+    }
+    for spec in ["raid5:5", "rs:4+2", "crs:4+2", "msbasic:4", "mojette:4+2", "ldpc:plank-100"] {
+        assert!(!is_turned(spec), "{spec}");
+    }
+    assert!(lower::probes().any(|probe| probe.turned.is_some()));
+}

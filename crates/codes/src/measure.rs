@@ -10,7 +10,8 @@
 //!
 //! The limit of a program is the XOR that reads and writes as many bytes, in whole cells, whatever the program's symbols
 //! are ([`Stripe::of_limit`]). It reads every byte once and stores every byte once: a code whose outputs each depend on many
-//! inputs cannot reach it by far, however well it runs.
+//! inputs cannot reach it by far, however well it runs. So there is also what would be reached of it if every byte that the
+//! program reads and writes on its way counted ([`Speed::of_moved`]).
 //!
 //! ```
 //! use weft_codes::measure::{self, Effort, Memory, PLACES};
@@ -285,6 +286,8 @@ pub struct Speed {
     pub seconds: f64,
     /// Seconds for the XOR that reads and writes as many bytes ([`Stripe::of_limit`], [`Task::xor`]).
     pub xor_seconds: f64,
+    /// How often as many symbols the program reads and writes on its way ([`Program::access_count`]) as it is given.
+    pub passes: f64,
 }
 
 impl Speed {
@@ -304,6 +307,13 @@ impl Speed {
     #[must_use]
     pub fn of_limit(&self) -> f64 {
         self.xor_seconds / self.seconds
+    }
+
+    /// The same for all bytes that the program reads and writes on its way: what the executor does, apart from what the code
+    /// costs. More than 1 where it needs less than that, because it runs the program in another form.
+    #[must_use]
+    pub fn of_moved(&self) -> f64 {
+        self.of_limit() * self.passes
     }
 }
 
@@ -382,6 +392,7 @@ pub fn code(
             bytes: *bytes,
             seconds: seconds[2 * index + 2],
             xor_seconds: seconds[2 * index + 1] * limit_factors[index],
+            passes: program.access_count() as f64 / (program.input_count + program.output_count).max(1) as f64,
         })
     };
     let copied_bytes = data_bytes.div_ceil(place.cell_bytes) * place.cell_bytes;

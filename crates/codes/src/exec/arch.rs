@@ -37,6 +37,7 @@ mod scratch;
 
 use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
+use super::turned::BLOCK_SYMBOLS;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
@@ -63,6 +64,8 @@ enum Form {
     Pairs,
     /// All by a network.
     Butterflies { is_inverse: bool, is_scaled: bool },
+    /// Eight, some of them zero, turned so that each byte has a bit of each; or back.
+    Turn { is_inverse: bool },
 }
 
 /// Some targets as combinations of some sources, or a run of such.
@@ -145,6 +148,27 @@ impl Step {
         assert!(scales.is_empty() || scales.len() == points, "a scale per value, or none");
         let form = Form::Butterflies { is_inverse: *is_inverse, is_scaled: !scales.is_empty() };
         Step::of(sources.iter(), targets, form, [&factors[..], scales].concat())
+    }
+
+    /// A block of up to eight symbols, turned, as the eight temporaries from this one on.
+    pub(super) fn turn(block: &[SymbolId], turned: SymbolId) -> Step {
+        Step::of(block.iter(), &turned_ids(turned), Form::Turn { is_inverse: false }, Vec::new())
+    }
+
+    /// A block of up to eight symbols from the eight temporaries from this one on.
+    pub(super) fn turn_back(turned: SymbolId, block: &[SymbolId]) -> Step {
+        Step::of(turned_ids(turned).iter(), block, Form::Turn { is_inverse: true }, Vec::new())
+    }
+
+    /// Turned blocks from turned blocks, by a matrix of 64 bits for each source and target, source by source. Panics as
+    /// [`Step::new`].
+    pub(super) fn blocks(sources: &[SymbolId], targets: &[SymbolId], matrices: Vec<u64>) -> Step {
+        assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
+        assert_eq!(matrices.len(), sources.len() * targets.len(), "a matrix for each source and target");
+        let step = Step::of(sources.iter(), targets, Form::Combination, Vec::new());
+        let step = Step { affine: matrices, repeat_count: BLOCK_SYMBOLS as u32, ..step };
+        assert!(step.is_sound(), "blocks are apart");
+        step
     }
 
     fn of<'a>(
@@ -275,6 +299,11 @@ impl Step {
     }
 }
 
+/// The symbols of a turned block.
+fn turned_ids(first: SymbolId) -> Vec<SymbolId> {
+    (first..first + BLOCK_SYMBOLS).collect()
+}
+
 /// The steps of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
@@ -285,6 +314,8 @@ pub(super) struct Steps {
     slice_bytes: usize,
     /// Does any step repeat?
     has_runs: bool,
+    /// Does any step turn blocks? Not all sets of kernels can, nor multiply such.
+    has_turns: bool,
     /// Sources and targets of the step that has most.
     most_named: usize,
     pool: Pool,
@@ -307,6 +338,13 @@ impl Steps {
             assert!(step.sources.iter().all(|&source| last(source) < symbol_count), "sources are in range");
             let own = |&target: &u32| target as usize >= input_count && last(target) < symbol_count;
             assert!(step.targets.iter().all(own), "targets are in range and no inputs");
+            let turned = match step.form {
+                Form::Turn { is_inverse: true } => &step.sources[..],
+                Form::Turn { is_inverse: false } => &step.targets[..],
+                _ => &[],
+            };
+            let is_temporary = |&id: &u32| id as usize >= input_count + output_count;
+            assert!(turned.iter().all(is_temporary), "turned blocks are whole vectors");
         }
         let mut is_read = vec![false; symbol_count];
         steps.iter().flat_map(Step::reads).for_each(|id| is_read[id] = true);
@@ -317,9 +355,10 @@ impl Steps {
             step.is_internal = is_internal;
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
+        let has_turns = steps.iter().any(|step| matches!(step.form, Form::Turn { .. }));
         let most_named = steps.iter().map(|step| step.sources.len() + step.targets.len()).max().unwrap_or(0);
         let pool = Pool::default();
-        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, most_named, pool }
+        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, has_turns, most_named, pool }
     }
 
     fn symbol_count(&self) -> usize {
@@ -328,7 +367,7 @@ impl Steps {
 }
 
 /// Bytes of a cache line, and of the widest vector.
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 /// How targets are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -355,7 +394,8 @@ fn fence() {
 ///
 /// # Safety
 /// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer is valid for so
-/// many bytes, of targets also for writing. No target overlaps any other symbol, but it may be one of the sources.
+/// many bytes, those of turned blocks for whole vectors, of targets also for writing. No target overlaps any other symbol,
+/// but it may be one of the sources.
 type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
@@ -368,6 +408,8 @@ struct Kernels {
     pairs: Kernel,
     /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
+    /// To turn blocks, and back; `None` where products with any matrix of bits are not to be had.
+    turns: Option<[Kernel; 2]>,
 }
 
 /// Networks have 4, 8 or 16 values.
@@ -389,7 +431,15 @@ impl Isa {
         self.name
     }
 
+    /// Can it turn blocks, and multiply them?
+    pub(super) fn turns(&self) -> bool {
+        self.kernels.turns.is_some()
+    }
+
     fn kernel(&self, step: &Step) -> Kernel {
+        if let (Form::Turn { is_inverse }, Some(turns)) = (step.form, self.kernels.turns) {
+            return turns[usize::from(is_inverse)];
+        }
         if step.form == Form::Pairs {
             return self.kernels.pairs;
         }
@@ -444,6 +494,7 @@ pub(super) fn run(
     outputs: &mut [&mut [u8]],
     stores: fn(given_bytes: usize) -> Stores,
 ) -> Result<(), RunError> {
+    assert!(isa.turns() || !steps.has_turns, "programs of turned blocks run where there are kernels for them");
     let given = count_symbols(inputs.iter().map(|input| input.len()), symbol_bytes)
         .map_err(|(input, given)| RunError::InputPiece { input, symbol_bytes, given })?;
     let offered = count_symbols(outputs.iter().map(|output| output.len()), symbol_bytes)
@@ -588,6 +639,11 @@ fn contiguous_repeats(step: &Step, piece_numbers: &[u32], first: u32) -> u32 {
         }
     })
 }
+
+/// What `gf2p8affineqb` has to be given for bytes, with eight bytes as the matrix, to mirror these: byte `i` is bit
+/// `7 - i` alone.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+const MIRROR: i64 = 0x0102_0408_1020_4080;
 
 /// Multiplication by each element as the bit matrix that `gf2p8affineqb` takes: byte 7 - i is row i, which says
 /// what bits of the factor make bit i of the product.

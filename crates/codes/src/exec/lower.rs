@@ -303,9 +303,18 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
             Butterflies { is_inverse, factors, scales }.matrix()
         })
     });
-    dense.chain(pairs).chain(coupled).chain(networks).filter_map(|coefficients| {
+    let products = dense.chain(pairs).chain(coupled).chain(networks).map(|coefficients| {
         let (targets, sources) = (coefficients.rows(), coefficients.columns());
         let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
-        Compiled::new(Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }).ok()
-    })
+        Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }
+    });
+    // Sums that are worth turning, with broken blocks; they see every bit of a block's matrix.
+    let (inputs, outputs) = (33, 67);
+    let sum = |output: usize| Op::Xor {
+        from: (0..inputs).filter(|input| (input * 5 + output * 3 + input * output) % 7 < 3).collect(),
+        to: inputs + output,
+    };
+    let ops = (0..outputs).map(sum).collect();
+    let sums = Program { input_count: inputs, output_count: outputs, temporary_count: 0, ops };
+    products.chain([sums]).filter_map(|program| Compiled::new(program).ok())
 }

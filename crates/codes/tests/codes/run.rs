@@ -206,9 +206,13 @@ fn every_short_length() {
         Matrix::from_fn(6, 6, |row, column| if row / 2 == column / 2 { (row * 7 + column + 2) as u8 } else { 0 });
     let sums = (1..=9).map(|sources| one_operation(&Matrix::from_fn(1, sources, |_, _| 1)));
     let dense = (1..=8).map(|targets| one_operation(&Matrix::from_fn(targets, 5, |r, c| (r * 29 + c * 3 + 2) as u8)));
-    // Networks, coupled planes, a chain of sums.
-    let whole = ["rs:16+16", "clay:4+2", "mojette:3+2,l=4"].map(encode);
-    for program in sums.chain(dense).chain([one_operation(&pairs)]).chain(whole) {
+    // A recurrence, networks, coupled planes, slanted sums, and many sums.
+    let mojette = weft_codes::parse("mojette:3+2,l=9").expect("a code");
+    let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+    let have = Offers((0..5).map(|shard| (shard > 1).then_some(offer)).collect());
+    let lost = mojette.plan(&Wanted::Shards(vec![0, 1]), &have).expect("two may be lost").program;
+    let whole = ["rs:16+16", "clay:4+2", "mojette:3+2,l=4", "basic:3+3,d=4"].map(encode);
+    for program in sums.chain(dense).chain([one_operation(&pairs), lost]).chain(whole) {
         let compiled = Compiled::new(program.clone()).expect("a valid program");
         for symbol_bytes in 1..=200 {
             let inputs = symbols(program.input_count, symbol_bytes, 3);

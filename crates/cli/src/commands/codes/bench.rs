@@ -48,6 +48,8 @@ struct Figure {
     gigabytes_per_second: f64,
     /// What XORs that read and write the same bytes reach in the same run.
     limit_gigabytes_per_second: f64,
+    /// Which part of the limit is reached if all bytes count that the program reads and writes on its way.
+    moved_part_of_limit: f64,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -109,6 +111,7 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
         Some(Figure {
             gigabytes_per_second: of_cores.iter().map(Speed::gigabytes).sum(),
             limit_gigabytes_per_second: of_cores.iter().map(Speed::limit_gigabytes).sum(),
+            moved_part_of_limit: of_cores.iter().map(Speed::of_moved).sum::<f64>() / of_cores.len() as f64,
         })
     };
     Ok(Row {
@@ -126,8 +129,8 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
 
 fn text(rows: &[Row]) -> String {
     let figure = |figure: &Option<Figure>| match figure {
-        Some(Figure { gigabytes_per_second: speed, limit_gigabytes_per_second: limit }) => {
-            format!("{speed:.1} ({:.0} %)", 100.0 * speed / limit)
+        Some(Figure { gigabytes_per_second: speed, limit_gigabytes_per_second: limit, moved_part_of_limit: moved }) => {
+            format!("{speed:.1} ({:.0} %, {:.0} %)", 100.0 * speed / limit, 100.0 * moved)
         }
         None => "-".to_owned(),
     };
@@ -141,7 +144,8 @@ fn text(rows: &[Row]) -> String {
     let kernels = rows.first().map_or("", |row| row.kernels);
     format!(
         "{}\nGB/s of data (repair: of rebuilt bytes) with kernels for {kernels}; in brackets how much that is of what XORs\n\
-         reach that read and write the same bytes. The last of the cells lie out of cache.\n",
+         reach that read and write the same bytes, and of what they reach that read and write all that the program does on its\n\
+         way: the code's own cost apart. The last of the cells lie out of cache.\n",
         render::table(&table, &[2, 3, 4, 5, 6])
     )
 }

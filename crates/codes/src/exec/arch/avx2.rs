@@ -1,8 +1,8 @@
 //! AVX2: a multiplication by a constant is one `gf2p8affineqb` per 32 bytes where the machine has GFNI, otherwise two
 //! `vpshufb`, one for each half of every byte.
 
-use super::kernels::Vector;
-use super::{Isa, NIBBLES, Step, fence};
+use super::kernels::{BitVector, Vector};
+use super::{Isa, Kernels, MIRROR, NIBBLES, Step, fence};
 use core::arch::x86_64::*;
 
 pub(super) const ISA: Isa =
@@ -12,7 +12,7 @@ pub(super) const GFNI_ISA: Isa = Isa {
     name: "avx2-gfni",
     is_available: || has_feature!("avx2") && has_feature!("gfni"),
 
-    kernels: gfni::KERNELS,
+    kernels: Kernels { turns: gfni::TURNS, ..gfni::KERNELS },
     fence,
 };
 
@@ -25,10 +25,11 @@ mod nibbles {
 }
 
 mod gfni {
-    use super::super::kernels::entry_points;
+    use super::super::kernels::{entry_points, turns};
     use super::{Affine, Bytes32};
 
     entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 1, 1, 1, 1]);
+    turns!(Bytes32<Affine>, "avx2,gfni");
 }
 
 /// How to multiply.
@@ -151,5 +152,21 @@ impl<M: Multiply> Vector for Bytes32<M> {
     unsafe fn prefetch(from: *const u8) {
         // SAFETY: as the trait says.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+}
+
+impl BitVector for Bytes32<Affine> {
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Self) -> [Self; 2] {
+        // SAFETY: as the trait says.
+        unsafe {
+            [Bytes32::new(_mm256_unpacklo_epi8(self.0, other.0)), Bytes32::new(_mm256_unpackhi_epi8(self.0, other.0))]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn mirrored(self) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(_mm256_set1_epi64x(MIRROR), self.0) })
     }
 }

@@ -1,10 +1,11 @@
 //! AVX-512 with GFNI: a multiplication by a constant is one `gf2p8affineqb` per 64 bytes.
 
-use super::kernels::{Vector, entry_points};
-use super::{Isa, Step, fence};
+use super::kernels::{BitVector, Vector, entry_points, turns};
+use super::{Isa, Kernels, MIRROR, Step, fence};
 use core::arch::x86_64::*;
 
-pub(super) const ISA: Isa = Isa { name: "avx512-gfni", is_available, kernels: KERNELS, fence };
+pub(super) const ISA: Isa =
+    Isa { name: "avx512-gfni", is_available, kernels: Kernels { turns: TURNS, ..KERNELS }, fence };
 
 fn is_available() -> bool {
     has_feature!("avx512f") && has_feature!("avx512bw") && has_feature!("gfni")
@@ -12,6 +13,8 @@ fn is_available() -> bool {
 
 // Four vectors at a time amortise the loads of coefficients; from four targets on registers are left for three, then two.
 entry_points!(Bytes64, "avx512f,avx512bw,gfni", [4, 4, 4, 3, 3, 3, 2, 2]);
+
+turns!(Bytes64, "avx512f,avx512bw,gfni");
 
 /// Truth table of `a ^ b ^ c` for `vpternlog`.
 const XOR3: i32 = 0x96;
@@ -93,5 +96,19 @@ impl Vector for Bytes64 {
     unsafe fn prefetch(from: *const u8) {
         // SAFETY: as the trait says.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+}
+
+impl BitVector for Bytes64 {
+    #[inline(always)]
+    unsafe fn interleaved(self, other: Bytes64) -> [Bytes64; 2] {
+        // SAFETY: as the trait says.
+        unsafe { [Bytes64(_mm512_unpacklo_epi8(self.0, other.0)), Bytes64(_mm512_unpackhi_epi8(self.0, other.0))] }
+    }
+
+    #[inline(always)]
+    unsafe fn mirrored(self) -> Bytes64 {
+        // SAFETY: as the trait says.
+        Bytes64(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(_mm512_set1_epi64(MIRROR), self.0) })
     }
 }

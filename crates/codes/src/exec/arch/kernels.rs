@@ -2,6 +2,8 @@
 //!
 //! Everything here is inlined into functions of `arch/*.rs` that enable the instructions of their vector.
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use super::BLOCK_SYMBOLS;
 use super::{LINE_BYTES, Step, Stores};
 
 impl Step {
@@ -506,6 +508,81 @@ fn each_butterfly<const POINTS: usize>(half: usize, mut butterfly: impl FnMut(us
     }
 }
 
+/// A register whose bytes are multiplied by any matrix of bits ([`Vector::factor`] is one), as turned blocks need.
+///
+/// # Safety
+/// As [`Vector`] says.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(super) trait BitVector: Vector {
+    /// The bytes of both in turn: those of the first half of each 16, then those of the second.
+    unsafe fn interleaved(self, other: Self) -> [Self; 2];
+    /// Each eight bytes, a matrix of bits, mirrored in the diagonal from upper right to lower left, if bit 0 is on the
+    /// right. Twice is nothing.
+    unsafe fn mirrored(self) -> Self;
+}
+
+/// Turns a block of up to eight symbols, or turns it back: see `exec/turned.rs`.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step is a turn of this kind.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[inline(always)]
+pub(super) unsafe fn turn<V: BitVector, const INVERSE: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    bytes: usize,
+    stores: Stores,
+) {
+    // SAFETY: vectors lie within `bytes`, and what is turned is whole.
+    unsafe {
+        let mut at = 0;
+        while at + V::BYTES <= bytes {
+            turn_at::<V, INVERSE>(step, symbols, Place::whole(at), stores);
+            at += V::BYTES;
+        }
+        if let Some(rest) = Place::rest::<V>(bytes) {
+            turn_at::<V, INVERSE>(step, symbols, rest, Stores::Cached);
+        }
+    }
+}
+
+/// A vector of each symbol of a block.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[inline(always)]
+unsafe fn turn_at<V: BitVector, const INVERSE: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    place: Place,
+    stores: Stores,
+) {
+    // Of the number of a byte, its vector's three bits and then the four of its place in 16 bytes, to interleave moves the
+    // first bit to the end: three times, and eight bytes next to each other are those of one place; seven times is nothing.
+    const ROUNDS: usize = 3;
+    let (given, gotten) = if INVERSE { (Place::whole(place.at), place) } else { (place, Place::whole(place.at)) };
+    // SAFETY: there is a pointer for each source, then for each target, and both are valid at this place.
+    unsafe {
+        let mut values = [V::zero(); BLOCK_SYMBOLS];
+        for (index, value) in values.iter_mut().enumerate().take(step.sources.len()) {
+            [*value] = load(*symbols.add(index), given);
+            if INVERSE {
+                *value = value.mirrored();
+            }
+        }
+        for _ in 0..if INVERSE { 7 - ROUNDS } else { ROUNDS } {
+            let mut next = values;
+            for pair in 0..4 {
+                [next[2 * pair], next[2 * pair + 1]] = values[pair].interleaved(values[pair + 4]);
+            }
+            values = next;
+        }
+        for (index, value) in values.iter().enumerate().take(step.targets.len()) {
+            let target = *symbols.add(step.sources.len() + index);
+            let value = if INVERSE { *value } else { value.mirrored() };
+            put(target, gotten, &[value], stores == Stores::Streaming && is_aligned::<V>(target));
+        }
+    }
+}
+
 /// Vectors of a source; it may ask for those [`PREFETCH_BYTES`] later, which may lie past the end.
 #[inline(always)]
 unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, place: Place) -> [V; VECTORS] {
@@ -633,9 +710,32 @@ macro_rules! entry_points {
                         [butterflies::<16, true, false>, butterflies::<16, true, true>],
                     ],
                 ],
+                turns: None,
             }
         };
     };
 }
 
+/// Makes `TURNS` of a vector that can be multiplied by any matrix of bits.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+macro_rules! turns {
+    ($vector:ty, $features:literal) => {
+        pub(super) const TURNS: Option<[$crate::exec::arch::Kernel; 2]> = {
+            use $crate::exec::arch::{Step, Stores, kernels};
+
+            /// # Safety
+            /// As [`kernels::turn`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn turn<const INVERSE: bool>(s: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::turn::<$vector, INVERSE>(s, symbols, bytes, stores) }
+            }
+
+            Some([turn::<false>, turn::<true>])
+        };
+    };
+}
+
 pub(super) use entry_points;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(super) use turns;

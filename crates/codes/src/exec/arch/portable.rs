@@ -16,6 +16,7 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
         combinations: [[kernel; 2]; MOST_TARGETS],
         pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
+        turns: None,
     };
     Isa { name, is_available: || true, kernels, fence: || () }
 }
