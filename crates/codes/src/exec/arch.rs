@@ -546,12 +546,15 @@ pub(super) fn run(
     }
     let mut scratch = steps.pool.take();
     scratch.point_to(pieces, symbol_bytes);
-    scratch.add_temporaries(steps.temporary_count, slice_bytes, symbol_bytes);
+    // Whole symbols lie as close as those given, so that runs over both are one pass; turned blocks take whole vectors.
+    let is_close = steps.has_runs && !steps.has_turns && slice_bytes >= symbol_bytes;
+    let temporary_bytes = if is_close { symbol_bytes } else { slice_bytes };
+    scratch.add_temporaries(steps.temporary_count, temporary_bytes, symbol_bytes);
     let Scratch { symbols, named, piece_numbers, .. } = &mut *scratch;
     named.resize(steps.most_named, ptr::null_mut());
     let piece_numbers = if slice_bytes >= symbol_bytes { &piece_numbers[..] } else { &[] };
-    // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries `slice_bytes`.
-    unsafe { run_slices(isa, steps, (symbols, named), piece_numbers, slice_bytes, symbol_bytes, stores) }
+    // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries a slice or whole symbols.
+    unsafe { run_slices(isa, steps, (symbols, named), piece_numbers, temporary_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
     Ok(())
 }

@@ -45,9 +45,9 @@ impl Scratch {
         });
     }
 
-    /// Adds temporaries of so many bytes, whole cache lines, one after the other.
+    /// Adds temporaries of so many bytes, one after the other.
     pub(super) fn add_temporaries(&mut self, temporary_count: usize, slice_bytes: usize, symbol_bytes: usize) {
-        let lines = temporary_count * slice_bytes / LINE_BYTES;
+        let lines = (temporary_count * slice_bytes).div_ceil(LINE_BYTES);
         if self.temporaries.len() < lines {
             self.temporaries.resize(lines, Line([0; LINE_BYTES]));
         }
