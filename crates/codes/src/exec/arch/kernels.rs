@@ -142,15 +142,14 @@ unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
             sums = load(sources[0], place);
         } else if SOURCES > 0 {
             source = 2;
-            let [a, b]: [[V; VECTORS]; 2] = [load(sources[0], place), load(sources[1], place)];
             for (vector, sum) in sums.iter_mut().enumerate() {
-                *sum = a[vector].xor(b[vector]);
+                *sum = load_one::<V>(sources[0], place, vector).xor(load_one(sources[1], place, vector));
             }
         }
         while source < SOURCES {
-            let [a, b]: [[V; VECTORS]; 2] = [load(sources[source], place), load(sources[source + 1], place)];
+            let [a, b] = [sources[source], sources[source + 1]];
             for (vector, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.xor3(a[vector], b[vector]);
+                *sum = sum.xor3(load_one(a, place, vector), load_one(b, place, vector));
             }
             source += 2;
         }
@@ -588,18 +587,27 @@ unsafe fn turn_at<V: BitVector, const INVERSE: bool>(
 unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, place: Place) -> [V; VECTORS] {
     // SAFETY: the caller's source is valid for these vectors, or the part of one.
     unsafe {
-        let start = source.add(place.at);
         let mut values = [V::zero(); VECTORS];
         for (vector, value) in values.iter_mut().enumerate() {
-            *value = match place.part_bytes {
-                None => V::load(start.add(vector * V::BYTES)),
-                Some(bytes) => V::load_part(start, bytes),
-            };
-            if place.prefetches {
-                V::prefetch(start.wrapping_add(PREFETCH_BYTES + vector * V::BYTES));
-            }
+            *value = load_one(source, place, vector);
         }
         values
+    }
+}
+
+/// The vector of this number.
+#[inline(always)]
+unsafe fn load_one<V: Vector>(source: *const u8, place: Place, vector: usize) -> V {
+    // SAFETY: as above.
+    unsafe {
+        let start = source.add(place.at + vector * V::BYTES);
+        if place.prefetches {
+            V::prefetch(start.wrapping_add(PREFETCH_BYTES));
+        }
+        match place.part_bytes {
+            None => V::load(start),
+            Some(bytes) => V::load_part(start, bytes),
+        }
     }
 }
 
