@@ -12,7 +12,7 @@ pub struct Claims {
     pub family: &'static str,
     /// Codes of at most 14 shards, which lose every pattern of shards.
     pub small: fn() -> Vec<String>,
-    /// Codes that lose some patterns.
+    /// Codes that lose some patterns; all that leave as much as was stored where these are not too many.
     pub wide: &'static [&'static str],
     /// At most so many symbols are received for the repair of the lost shard, all others being there.
     pub repair: fn(&Lost) -> usize,

@@ -15,6 +15,10 @@ use weft_codes::{
 /// Odd, so that every vector kernel has something left over.
 const SYMBOL_BYTES: usize = 67;
 const SEED: u64 = 20_260_101;
+/// Patterns of a code of many symbols, each of which takes some milliseconds: four lost of `crs:10+4` are 1,471.
+const MOST_PATTERNS: usize = 1500;
+/// What proving a tolerance may take, a second or two: all patterns of `clay:8+4`.
+const PROOF_EFFORT: u64 = 16 * EFFORT;
 /// Patterns, questions and ranges where not all are tried.
 const SAMPLES: usize = 60;
 /// Brute force tries every set of so many symbols at most.
@@ -42,6 +46,9 @@ pub fn conforms(claims: &Claims) {
     }
     for spec in claims.wide {
         let code = Code::of(spec);
+        for lost in code.patterns_with_enough_left() {
+            code.answers_as_the_rank_says(&lost);
+        }
         let mut random = Random(SEED);
         for _ in 0..SAMPLES {
             let lost_count = 1 + random.below(code.erasures.most_lost() + 1);
@@ -66,6 +73,16 @@ impl Code {
 
     pub fn shape(&self) -> &weft_codes::Shape {
         self.code.shape()
+    }
+
+    /// All patterns that leave as much as was stored, of a code of at most 14 shards; none where they are many.
+    fn patterns_with_enough_left(&self) -> Vec<Vec<usize>> {
+        let n = self.shape().n;
+        let shards = |pattern: u32| (0..n).filter(|shard| pattern >> shard & 1 == 1).collect::<Vec<_>>();
+        let is_enough = |pattern: &u32| pattern.count_ones() as usize <= self.erasures.most_lost();
+        let all = if n <= 14 { 1u32 << n } else { 0 };
+        let patterns: Vec<Vec<usize>> = (0..all).filter(is_enough).map(shards).collect();
+        if patterns.len() <= MOST_PATTERNS { patterns } else { Vec::new() }
     }
 
     fn spec(&self) -> &str {
@@ -104,7 +121,7 @@ impl Code {
 
     /// Proved where all patterns can be tried, else a sample.
     fn keeps_its_tolerance(&self) {
-        let survival = analysis::survival(&self.erasures, self.shape().tolerance, EFFORT, SEED);
+        let survival = analysis::survival(&self.erasures, self.shape().tolerance, PROOF_EFFORT, SEED);
         assert_eq!(survival.decodable, survival.tried, "{} without {:?}", self.spec(), survival.fatal);
     }
 
