@@ -6,12 +6,10 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::job::{Cancelled, Job};
 use crate::margin::Margins;
 use crate::mend::{Look, by_shard};
-use crate::pace::{Pace, milliseconds};
 use crate::roster::Roster;
 use crate::standing::{Standing, standings};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
@@ -181,8 +179,7 @@ pub(crate) struct Counted {
     pub wanting: BTreeMap<SegmentId, usize>,
 }
 
-/// Looks at every shard, by its length or by every byte of it, and counts. `pace` reckons in time since the instant
-/// beside it.
+/// Looks at every shard, by its length or by every byte of it, and counts.
 ///
 /// # Errors
 /// The catalogue cannot be read; the job was cancelled.
@@ -191,17 +188,13 @@ pub(crate) async fn census(
     transfer: &Transfer,
     roster: &Roster,
     look: Look,
-    (pace, began): (&mut Pace, Instant),
     job: &Job,
 ) -> Result<Counted, CareError> {
     let (mut counted, mut margins) = (Counted::default(), Margins::default());
     let mut walk = Walk::new(catalogue, None);
     loop {
         job.checkpoint().await?;
-        if look == Look::Everything {
-            job.rest(pace.wait_ms(milliseconds(began))).await?;
-        }
-        let group = walk.by_ref().take(pace.at_once(TOGETHER)).collect::<Result<Vec<_>, _>>()?;
+        let group = walk.by_ref().take(TOGETHER).collect::<Result<Vec<_>, _>>()?;
         if group.is_empty() {
             return Ok(counted);
         }
@@ -221,7 +214,6 @@ pub(crate) async fn census(
         }
         for (segment, record, health) in looks.join_all().await {
             counted.tally.bytes_verified += health.bytes_verified;
-            pace.charge(health.bytes_verified, milliseconds(began));
             let verdicts = standings(&record, roster, &by_shard(health));
             let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
             let wanting = verdicts.iter().any(|verdict| matches!(verdict, Standing::Lost(_) | Standing::Misplaced(_)));

@@ -140,17 +140,7 @@ impl Job {
     }
 }
 
-impl Job {
-    /// Waits out a rate limit; a cancelled job does not wait.
-    pub(crate) async fn rest(&self, wait_ms: u64) -> Result<(), Cancelled> {
-        let mut wish = self.wish.subscribe();
-        let cancelled = wish.wait_for(|wish| *wish == Wish::Cancel);
-        match tokio::time::timeout(Duration::from_millis(wait_ms), cancelled).await {
-            Ok(_) => Err(Cancelled),
-            Err(_) => Ok(()),
-        }
-    }
-}
+impl Job {}
 
 impl State {
     fn worked_by(&self, now: Instant) -> Duration {

@@ -53,19 +53,6 @@ async fn a_paused_job_waits_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_cancelled_job_does_not_wait_for_its_rate_limit() {
-    let job = Arc::new(Job::default());
-    assert_eq!(job.rest(0).await, Ok(()));
-    let waiter = tokio::spawn({
-        let job = job.clone();
-        async move { job.rest(u64::MAX).await }
-    });
-    tokio::task::yield_now().await;
-    job.cancel();
-    assert_eq!(waiter.await.expect("the waiter ends"), Err(Cancelled));
-}
-
-#[tokio::test]
 async fn a_cancelled_job_ends_also_while_paused() {
     let job = Job::default();
     job.pause();

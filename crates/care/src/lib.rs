@@ -14,7 +14,6 @@ pub mod collect;
 pub mod job;
 pub mod margin;
 pub mod mend;
-pub mod pace;
 pub mod queue;
 pub mod record;
 pub mod repair;

@@ -8,7 +8,6 @@ use crate::census::{CareError, Tally, census};
 use crate::job::Job;
 use crate::margin::Margins;
 use crate::mend::{Look, Mended, Mender};
-use crate::pace::{Pace, milliseconds};
 use crate::queue::{Event, Queue};
 use crate::record::{JobRecord, REPAIR};
 use crate::roster::Roster;
@@ -33,8 +32,6 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How to repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// At most this many bytes per second, read and written together; `None`: as fast as it goes.
-    pub bytes_per_second: Option<u64>,
     /// Count by reading every shard instead of asking for its length.
     pub verify: bool,
     /// Segments mended at once.
@@ -44,7 +41,7 @@ pub struct Options {
 impl Default for Options {
     /// Four at once keep two cores and the nodes busy, and few enough segments in memory.
     fn default() -> Self {
-        Self { bytes_per_second: None, verify: false, workers: 4 }
+        Self { verify: false, workers: 4 }
     }
 }
 
@@ -136,16 +133,7 @@ pub async fn repair(
     let report = Report { started_ms: record.started_ms, ..Report::default() };
     let mut bytes_total = estimate.bytes_to_write;
     let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster: roster.clone() };
-    let mut run = Run {
-        mender,
-        job,
-        options,
-        pace: Pace::new(options.bytes_per_second),
-        began: Instant::now(),
-        record,
-        report,
-        now_ms,
-    };
+    let mut run = Run { mender, job, options, began: Instant::now(), record, report, now_ms };
     let look = if options.verify { Look::Everything } else { Look::Lengths };
     let mut tried = BTreeSet::new();
     let census = loop {
@@ -153,7 +141,7 @@ pub async fn repair(
         run.drain(&mut work).await?;
         tried.extend(work.failed.keys().copied());
         job.begin("counting", work.living_count, 0);
-        let counted = census(&*catalogue, transfer, &roster, look, (&mut run.pace, run.began), job).await?;
+        let counted = census(&*catalogue, transfer, &roster, look, job).await?;
         work.round += 1;
         for (segment, margin) in counted.wanting {
             if !tried.contains(&segment) {
@@ -253,8 +241,7 @@ struct Run<'r> {
     mender: Mender,
     job: &'r Job,
     options: Options,
-    pace: Pace,
-    /// When the run began: the clock of `pace`.
+    /// When the run began, which was `now_ms`.
     began: Instant,
     record: JobRecord,
     report: Report,
@@ -270,16 +257,8 @@ impl Run<'_> {
         // Before the first shard is stored: the collector leaves a running repair's shards alone.
         self.note()?;
         loop {
-            while stop.is_none()
-                && in_hand.len() < self.pace.at_once(self.options.workers)
-                && work.queue.waiting_count() > 0
-            {
-                let wait_ms = self.pace.wait_ms(milliseconds(self.began));
-                let go_on = match self.job.rest(wait_ms).await {
-                    Ok(()) => self.job.checkpoint().await,
-                    cancelled => cancelled,
-                };
-                if let Err(cancelled) = go_on {
+            while stop.is_none() && in_hand.len() < self.options.workers.max(1) && work.queue.waiting_count() > 0 {
+                if let Err(cancelled) = self.job.checkpoint().await {
                     stop = Some(cancelled.into());
                     break;
                 }
@@ -294,10 +273,7 @@ impl Run<'_> {
             };
             work.queue.apply(Event::Ended(segment));
             match mended {
-                Ok(mended) => {
-                    self.pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(self.began));
-                    self.count(segment, mended, work);
-                }
+                Ok(mended) => self.count(segment, mended, work),
                 Err(error) => stop = stop.or(Some(error.into())),
             }
             if noted.elapsed() >= NOTE_EVERY {
@@ -337,7 +313,7 @@ impl Run<'_> {
     }
 
     fn note(&mut self) -> Result<(), CatalogueError> {
-        self.record.updated_ms = self.now_ms + milliseconds(self.began);
+        self.record.updated_ms = self.now_ms + self.began.elapsed().as_millis() as u64;
         self.record.store(&*self.mender.catalogue, REPAIR)
     }
 

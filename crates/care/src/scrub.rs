@@ -6,7 +6,6 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
 use crate::job::Job;
 use crate::mend::{Look, Mended, Mender};
-use crate::pace::{Pace, milliseconds};
 use crate::record::{JobRecord, SCRUB};
 use crate::roster::Roster;
 use crate::standing::Standing;
@@ -26,8 +25,6 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How to scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// At most this many bytes per second, read and written together; `None`: as fast as it goes.
-    pub bytes_per_second: Option<u64>,
     /// Repair what is found.
     pub repair: bool,
     /// Segments read at once.
@@ -37,7 +34,7 @@ pub struct Options {
 impl Default for Options {
     /// As many at once as a repair.
     fn default() -> Self {
-        Self { bytes_per_second: None, repair: true, workers: 4 }
+        Self { repair: true, workers: 4 }
     }
 }
 
@@ -105,20 +102,15 @@ pub async fn scrub(
     };
     measure(&*catalogue, after, job)?;
     let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster };
-    let mut pace = Pace::new(options.bytes_per_second);
     let began = Instant::now();
     let mut noted = began;
     let mut walk = Walk::new(&*catalogue, after);
     let ended = loop {
-        let go_on = match job.rest(pace.wait_ms(milliseconds(began))).await {
-            Ok(()) => job.checkpoint().await,
-            cancelled => cancelled,
-        };
-        if let Err(cancelled) = go_on {
+        if let Err(cancelled) = job.checkpoint().await {
             break Err(cancelled.into());
         }
         // A group is read together and noted together: the cursor never passes a segment that was not read.
-        let group = walk.by_ref().take(pace.at_once(options.workers)).collect::<Result<Vec<_>, _>>()?;
+        let group = walk.by_ref().take(options.workers.max(1)).collect::<Result<Vec<_>, _>>()?;
         let Some((last, _)) = group.last() else { break Ok(()) };
         let last = *last;
         let mut in_hand = JoinSet::new();
@@ -129,7 +121,6 @@ pub async fn scrub(
         }
         for (segment, mended) in in_hand.join_all().await {
             let mended = mended?;
-            pace.charge(mended.bytes_read + mended.bytes_written, milliseconds(began));
             record.segment_count += 1;
             record.bytes += mended.bytes_verified;
             job.update(|progress| {
@@ -147,11 +138,11 @@ pub async fn scrub(
         record.cursor = Some(last.to_string());
         if noted.elapsed() >= NOTE_EVERY {
             noted = Instant::now();
-            record.updated_ms = now_ms + milliseconds(began);
+            record.updated_ms = now_ms + began.elapsed().as_millis() as u64;
             record.store(&*catalogue, SCRUB)?;
         }
     };
-    record.updated_ms = now_ms + milliseconds(began);
+    record.updated_ms = now_ms + began.elapsed().as_millis() as u64;
     record.ended_ms = ended.is_ok().then_some(record.updated_ms);
     record.store(&*catalogue, SCRUB)?;
     ended.map(|()| report)

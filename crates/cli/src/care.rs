@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,14 +39,16 @@ pub struct Keeper {
 
 impl Keeper {
     pub fn open(meta: &Path) -> Result<Self> {
-        Self::over(compose::open_shared(meta)?, BTreeSet::new())
+        Self::over(compose::open_shared(meta)?, BTreeSet::new(), None)
     }
 
-    /// `assumed_lost` nodes are taken for lost whatever their records say.
-    pub fn over(store: Store, assumed_lost: BTreeSet<NodeId>) -> Result<Self> {
+    /// `assumed_lost` nodes are taken for lost whatever their records say; `bwlimit` is the most bytes a second. Nobody waits
+    /// for what a keeper does.
+    pub fn over(store: Store, assumed_lost: BTreeSet<NodeId>, bwlimit: Option<NonZeroU64>) -> Result<Self> {
         let runtime = compose::runtime()?;
         let store = Arc::new(store);
-        let transfer = weft_vfs::open::open_transfer(&store, weft_transfer::Settings::default(), runtime.handle())?;
+        let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
+        let transfer = weft_vfs::open::open_transfer(&store, settings, runtime.handle())?.in_background();
         let catalogue = Arc::new(StoreCatalogue::new(store.clone(), assumed_lost));
         Ok(Self { store, catalogue, transfer, runtime })
     }
@@ -247,12 +250,15 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
 }
 
 /// Bytes per second as users write them: `10M`, `500K`, `1G` (powers of 1024); a bare number is bytes.
-pub fn parse_rate(text: &str) -> Result<u64, String> {
+pub fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 500K or 1G"))
+}
+
+fn parse_bytes(text: &str) -> Option<NonZeroU64> {
     let units = [("K", 1u64 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
     let (number, unit) = split_unit(text, &units).unwrap_or((text, 1));
-    let value: Option<u64> = number.parse().ok().filter(|value| *value > 0);
-    let rate = value.and_then(|value| value.checked_mul(unit));
-    rate.ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 500K or 1G"))
+    let value: u64 = number.parse().ok()?;
+    NonZeroU64::new(value.checked_mul(unit)?)
 }
 
 fn split_unit<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(&'t str, u64)> {

@@ -11,7 +11,6 @@ use weft_codes::families::ldpc::Graph;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::{Access, Store};
-use weft_transfer::Profile;
 use weft_vfs::{Settings, Volume};
 
 /// A volume open in this process, as its only owner.
@@ -23,9 +22,8 @@ pub struct Opened {
 
 impl Opened {
     /// Opens it. `mountpoint` is what others are told who find it in use.
-    pub fn open(meta: &Path, mountpoint: Option<&Path>, profile: Profile) -> Result<Self> {
+    pub fn open(meta: &Path, mountpoint: Option<&Path>, transfer: weft_transfer::Settings) -> Result<Self> {
         let runtime = runtime()?;
-        let transfer = weft_transfer::Settings { profile, ..weft_transfer::Settings::default() };
         let settings = Settings::default();
         let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, runtime.handle())?;
         Ok(Self { volume, runtime })

@@ -57,7 +57,8 @@ fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle) -> Result
     volume.store().flush()?;
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone(), BTreeSet::new()));
     let job = Job::default();
-    let work = weft_care::collect::empty_trash(catalogue, volume.transfer(), &job, GRACE_MS, now_ms()?);
+    let transfer = volume.transfer().in_background();
+    let work = weft_care::collect::empty_trash(catalogue, &transfer, &job, GRACE_MS, now_ms()?);
     let trash = runtime.block_on(work)?;
     if trash.segment_count > 0 {
         tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");

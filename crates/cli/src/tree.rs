@@ -15,10 +15,11 @@ use crate::compose::Opened;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::owner::current_owner;
-use weft_transfer::Profile;
+use weft_transfer::Settings;
 
 /// What a tree knows of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,13 +74,27 @@ pub trait Tree {
 
 /// The tree of the volume of `meta`: through its mount if it has one on this machine, else directly.
 pub fn open(meta: &Path) -> Result<Box<dyn Tree>> {
+    open_limited(meta, None)
+}
+
+/// The same, moving so many bytes a second at most; refused where a mount moves them.
+pub fn open_limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
     let holder = current_owner(meta).ok().flatten();
     match holder.and_then(|holder| holder.mountpoint) {
         Some(mountpoint) if weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()) => {
+            if bwlimit.is_some() {
+                bail!(
+                    "{} is mounted, and its mount moves the bytes: limit that, with `weft mount --bwlimit`",
+                    meta.display()
+                );
+            }
             Ok(Box::new(FolderTree::at(mountpoint)))
         }
         // Where somebody else holds it without a mount, opening says who.
-        _ => Ok(Box::new(VolumeTree::new(Opened::open(meta, None, Profile::default())?))),
+        _ => {
+            let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
+            Ok(Box::new(VolumeTree::new(Opened::open(meta, None, settings)?)))
+        }
     }
 }
 

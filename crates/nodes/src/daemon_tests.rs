@@ -422,3 +422,40 @@ async fn a_limit_of_bytes_a_second_is_kept_shared_and_said() {
     };
     assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limited_daemon_serves_those_first_who_wait() {
+    let rate = std::num::NonZeroU64::new(8 << 20).unwrap();
+    let served = serve_as(secret(), None, |daemon| daemon.with_bytes_per_second(rate)).await;
+    let foreground: Arc<dyn Node> = Arc::new(served.node(secret()).await);
+    let background = foreground.in_background().expect("a daemon serves by class");
+    let bytes = bytes_of(1, 256 << 10);
+    foreground.put(key(1, 0), std::slice::from_ref(&bytes)).await.unwrap();
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let reader = |node: &Arc<dyn Node>| {
+        let (node, stop) = (Arc::clone(node), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let mut bytes = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // The background may be told to come later.
+                bytes += node.get(key(1, 0), 0..u64::MAX).await.map_or(0, |got| got.len());
+            }
+            bytes
+        })
+    };
+    let (users, others) = ([0; 2].map(|_| reader(&foreground)), [0; 6].map(|_| reader(&background)));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (mut of_users, mut of_others) = (0, 0);
+    for user in users {
+        of_users += user.await.unwrap();
+    }
+    for other in others {
+        of_others += other.await.unwrap();
+    }
+    println!("{of_users} bytes for users, {of_others} for others");
+    // Four fifths and one fifth, as far as a busy machine goes.
+    assert!(of_users > of_others * 2, "{of_users} and {of_others}");
+    assert!(of_others > 0);
+    served.end().await;
+}

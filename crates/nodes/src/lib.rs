@@ -1,7 +1,7 @@
 //! What a node is, and the kinds of node.
 //!
 //! A node stores immutable shards under names that are never used twice. It knows no stripe, no code, no file. The trait
-//! is small ([`Node`], eight methods); what a node can do beyond it is data ([`Capability`]); what every node must do is
+//! is small ([`Node`], eight methods that a node must have); what a node can do beyond it is data ([`Capability`]); what every node must do is
 //! a library of tests ([`conformance`]). Wrappers ([`wrappers`]) add verifying, retrying, limiting, faults and records of
 //! calls without any node knowing of them.
 //!
@@ -20,7 +20,7 @@ pub mod foreign;
 pub mod kinds;
 pub mod memory;
 pub mod node;
-mod rate;
+pub mod rate;
 mod system;
 pub mod url;
 pub mod wrappers;
@@ -33,4 +33,5 @@ pub use folder::FolderNode;
 pub use kinds::{KINDS, Kind};
 pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+pub use rate::{BACKGROUND_PERCENT, Class, Rate};
 pub use url::{NodeUrl, create, open, secret_of};

@@ -5,6 +5,8 @@ use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
 use weft_format::ShardKey;
 
 pub use weft_format::NodeIdentity;
@@ -74,6 +76,21 @@ pub struct Space {
 pub trait Node: Send + Sync {
     /// What it can do, and its prices.
     fn capability(&self) -> &Capability;
+
+    /// The same node, asked by somebody nobody waits for; `None`: it makes no difference to it.
+    fn in_background(&self) -> Option<Arc<dyn Node>> {
+        None
+    }
+
+    /// Does it see to it that the background takes no more than its share? Otherwise whoever asks does.
+    fn shares_itself(&self) -> bool {
+        false
+    }
+
+    /// How much longer a call that moves so many bytes may take because of limits on this side: the node is not at fault.
+    fn held_back(&self, _bytes: u64) -> Duration {
+        Duration::ZERO
+    }
 
     /// Stores a shard durably: when it returns `Ok`, the bytes survive a power cut; when it returns an error, no shard of
     /// that name is visible. The parts are concatenated. Storing the same bytes again succeeds; other bytes are `Exists`.

@@ -135,6 +135,89 @@ async fn limit_keeps_the_number_of_calls() {
     assert!((3_000..3_010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
 }
 
+#[tokio::test(start_paused = true)]
+async fn limit_leaves_the_background_its_share_of_calls_and_bytes() {
+    let slow = faulty(|_| Fault::Delay(Duration::from_millis(100)));
+    let limits = Limits { concurrent_calls: 10, bytes_per_second: None };
+    let foreground: Arc<dyn Node> = Arc::new(LimitNode::new(slow, limits));
+    let background = foreground.in_background().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    let caller = |node: &Arc<dyn Node>| {
+        let node = Arc::clone(node);
+        tokio::spawn(async move {
+            let mut calls = 0;
+            while Instant::now() < end {
+                node.space().await.unwrap();
+                calls += 1;
+            }
+            calls
+        })
+    };
+    let background: Vec<_> = (0..20).map(|_| caller(&background)).collect();
+    // Alone it has all ten; then users come, more than there is room for.
+    tokio::time::sleep(Duration::from_millis(5_010)).await;
+    let foreground: Vec<_> = (0..20).map(|_| caller(&foreground)).collect();
+    let (mut of_background, mut of_foreground) = (0, 0);
+    for call in background {
+        of_background += call.await.unwrap();
+    }
+    for call in foreground {
+        of_foreground += call.await.unwrap();
+    }
+    println!("{of_background} calls in the background, {of_foreground} for users");
+    assert!((590..=630).contains(&of_background), "500 alone, then a fifth of 500: {of_background}");
+    assert!((390..=430).contains(&of_foreground), "{of_foreground}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_gives_the_background_what_users_leave() {
+    let slow = faulty(|_| Fault::Delay(Duration::from_millis(100)));
+    let foreground = LimitNode::new(slow, Limits { concurrent_calls: 10, bytes_per_second: None });
+    let background = foreground.in_background().unwrap();
+    let foreground = Arc::new(foreground);
+    let user = tokio::spawn({
+        let foreground = foreground.clone();
+        async move {
+            for _ in 0..100 {
+                foreground.space().await.unwrap();
+            }
+        }
+    });
+    tokio::task::yield_now().await;
+    let start = Instant::now();
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            let background = background.clone();
+            tokio::spawn(async move { background.space().await })
+        })
+        .collect();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    // Two at a time beside the user.
+    assert!((1_900..2_200).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
+    user.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn limit_passes_over_who_stopped_waiting() {
+    let slow = faulty(|_| Fault::Delay(Duration::from_secs(1)));
+    let node = Arc::new(LimitNode::new(slow, Limits { concurrent_calls: 1, bytes_per_second: None }));
+    let first = tokio::spawn({
+        let node = node.clone();
+        async move { node.space().await }
+    });
+    tokio::task::yield_now().await;
+    for _ in 0..3 {
+        assert!(tokio::time::timeout(Duration::from_millis(10), node.space()).await.is_err());
+    }
+    let start = Instant::now();
+    node.space().await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(2_000), "{:?}", start.elapsed());
+    first.await.unwrap().unwrap();
+    assert_eq!(node.held_back(1), Duration::ZERO);
+}
+
 #[tokio::test]
 async fn record_counts_and_remembers() {
     let node = RecordNode::new(memory(), 2);

@@ -2,10 +2,11 @@
 //!
 //! A [`Fleet`] is replaced as a whole when the volume's nodes change; transfers under way keep the nodes they began with.
 
+use crate::courtesy::Traffic;
 use crate::in_flight::InFlight;
 use crate::scheduler::Estimate;
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, StaticMembership, View};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
-use weft_nodes::{Node, NodeError, NodeErrorKind};
+use weft_nodes::{Class, Node, NodeError, NodeErrorKind};
 
 /// Room is asked for again after this long: placement wants proportions, not the last byte, and a full node says so itself.
 const SPACE_STALE_MS: u64 = 10_000;
@@ -21,7 +22,7 @@ const SPACE_STALE_MS: u64 = 10_000;
 /// How long a node may take to say how much room it has.
 const SPACE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// One node of the fleet.
+/// One node of the fleet, as one class sees it: what waits behind others takes longer.
 pub(crate) struct Seat {
     pub(crate) id: NodeId,
     pub(crate) name: String,
@@ -31,13 +32,18 @@ pub(crate) struct Seat {
     /// Gets under way to it, of all downloads.
     pub(crate) under_way: AtomicU32,
     pub(crate) under_way_bytes: AtomicU64,
+    /// What all classes do there.
+    pub(crate) traffic: Arc<Traffic>,
     /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
-    troubled: AtomicBool,
+    troubled: Arc<AtomicBool>,
 }
+
+/// Nodes by id, for the foreground and for the background.
+type Seats = [Arc<HashMap<NodeId, Arc<Seat>>>; 2];
 
 /// The live nodes of a volume.
 pub struct Fleet {
-    seats: RwLock<Arc<HashMap<NodeId, Arc<Seat>>>>,
+    seats: RwLock<Seats>,
     membership: StaticMembership,
     started: Instant,
     space_asked_ms: AtomicU64,
@@ -60,37 +66,36 @@ impl Fleet {
     pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>) {
         let mut seats = self.seats.write();
         let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
-        let seat = |(id, record, node): (NodeId, NodeRecord, Arc<dyn Node>)| {
-            let known = seats.get(&id).filter(|seat| Arc::ptr_eq(&seat.node, &node) && seat.name == record.name);
-            let fresh = || Seat {
-                id,
-                name: record.name,
-                node,
-                estimate: Mutex::default(),
-                under_way: AtomicU32::new(0),
-                under_way_bytes: AtomicU64::new(0),
-                troubled: true.into(),
+        let mut of_class = [HashMap::new(), HashMap::new()];
+        for (id, record, node) in members {
+            let known = (seats[Class::Foreground as usize].get(&id))
+                .filter(|seat| Arc::ptr_eq(&seat.node, &node) && seat.name == record.name)
+                .zip(seats[Class::Background as usize].get(&id));
+            let [foreground, background] = match known {
+                Some((foreground, background)) => [foreground.clone(), background.clone()],
+                None => sit_down(id, record.name, node),
             };
-            (id, known.cloned().unwrap_or_else(|| Arc::new(fresh())))
-        };
-        *seats = Arc::new(members.into_iter().map(seat).collect());
+            of_class[Class::Foreground as usize].insert(id, foreground);
+            of_class[Class::Background as usize].insert(id, background);
+        }
+        *seats = of_class.map(Arc::new);
         self.membership.set_records(records, PlacementRule::default());
         self.space_asked_ms.store(0, Ordering::Relaxed);
     }
 
     /// A node by id; `None`: no member.
     pub fn get(&self, id: NodeId) -> Option<Arc<dyn Node>> {
-        self.seat(id).map(|seat| seat.node.clone())
+        self.seat(Class::Foreground, id).map(|seat| seat.node.clone())
     }
 
     /// The node's name as the user knows it, or its id.
     pub fn name(&self, id: NodeId) -> String {
-        self.seat(id).map_or_else(|| id.to_string(), |seat| seat.name.clone())
+        self.seat(Class::Foreground, id).map_or_else(|| id.to_string(), |seat| seat.name.clone())
     }
 
     /// Takes in how a call to a node ended.
     pub fn report(&self, id: NodeId, outcome: Result<(), NodeErrorKind>) {
-        if let Some(seat) = self.seat(id) {
+        if let Some(seat) = self.seat(Class::Foreground, id) {
             self.report_seat(&seat, outcome);
         }
     }
@@ -104,7 +109,7 @@ impl Fleet {
     /// reported as silent.
     pub async fn refresh_space(&self) {
         self.space_asked_ms.store(self.now_ms().max(1), Ordering::Relaxed);
-        let seats = self.seats();
+        let seats = self.seats(Class::Background);
         let mut asked = InFlight::new();
         for seat in seats.values() {
             asked.push(seat, Box::pin(timeout(SPACE_DEADLINE, seat.node.space())));
@@ -129,12 +134,19 @@ impl Fleet {
     }
 
     /// All nodes at this moment.
-    pub(crate) fn seats(&self) -> Arc<HashMap<NodeId, Arc<Seat>>> {
-        self.seats.read().clone()
+    pub(crate) fn seats(&self, class: Class) -> Arc<HashMap<NodeId, Arc<Seat>>> {
+        self.seats.read()[class as usize].clone()
     }
 
-    pub(crate) fn seat(&self, id: NodeId) -> Option<Arc<Seat>> {
-        self.seats.read().get(&id).cloned()
+    pub(crate) fn seat(&self, class: Class, id: NodeId) -> Option<Arc<Seat>> {
+        self.seats.read()[class as usize].get(&id).cloned()
+    }
+
+    /// What goes on at those of `nodes`, each once, that leave the background's share to whoever asks.
+    pub(crate) fn traffic(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<Arc<Traffic>> {
+        let (seats, nodes) = (self.seats(Class::Background), nodes.collect::<BTreeSet<NodeId>>());
+        let seats = nodes.iter().filter_map(|node| seats.get(node)).filter(|seat| !seat.node.shares_itself());
+        seats.map(|seat| seat.traffic.clone()).collect()
     }
 
     pub(crate) fn report_seat(&self, seat: &Seat, outcome: Result<(), NodeErrorKind>) {
@@ -162,6 +174,23 @@ impl Fleet {
     pub(crate) fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
+}
+
+/// A node that is new here, for each class.
+fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>) -> [Arc<Seat>; 2] {
+    let (traffic, troubled) = (Arc::new(Traffic::new()), Arc::new(AtomicBool::new(true)));
+    let in_background = node.in_background().unwrap_or_else(|| node.clone());
+    let seat = |node| Seat {
+        id,
+        name: name.clone(),
+        node,
+        estimate: Mutex::default(),
+        under_way: AtomicU32::new(0),
+        under_way_bytes: AtomicU64::new(0),
+        traffic: traffic.clone(),
+        troubled: troubled.clone(),
+    };
+    [node, in_background].map(|node| Arc::new(seat(node)))
 }
 
 /// What a failure says of the node as a whole; most answers say that it is well.

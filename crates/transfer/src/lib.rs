@@ -10,6 +10,7 @@
 
 mod algebra;
 mod cache;
+mod courtesy;
 pub mod error;
 pub mod fleet;
 mod hedging;

@@ -169,7 +169,9 @@ impl Inner {
             .flat_map(|(index, located)| located.batches().map(move |batch| (index, batch)))
             .collect();
         let sets = batches.iter().map(|(index, batch)| batch.shape(*index, &located[*index])).collect();
-        let _reserved = self.reserve(self.window_bytes(&located, &batches)).await;
+        let wanted_bytes = parts.iter().map(|part| part.range.end - part.range.start).sum();
+        let nodes = parts.iter().flat_map(|part| part.record.nodes());
+        let _admitted = self.admit(nodes, self.window_bytes(&located, &batches), wanted_bytes).await;
         let mut outs = split_by(out, &batches);
         let sources = (parts.iter().zip(&located))
             .map(|(part, located)| Sources::new(self, part.segment, part.record, located.code.shape(), &[]))
@@ -180,7 +182,9 @@ impl Inner {
             deliver::deliver(&located[*index], download.held(set), &plan, batch, &mut *outs[set]);
             download.delivered(set);
         }
-        Ok(download.finish())
+        let reports = download.finish();
+        self.charge(reports.iter().map(|report| report.bytes_fetched).sum::<u64>().saturating_sub(wanted_bytes));
+        Ok(reports)
     }
 
     /// What a download may hold at one time.

@@ -74,7 +74,8 @@ impl Transfer {
         let payload_bytes = job.geometry.payload_bytes();
         let window_bytes = self.inner.settings.profile.window_bytes.max(BATCH_DATA_BYTES);
         let batch_bytes = window_bytes.min(job.geometry.data_bytes) * 2;
-        let _reserved = self.inner.reserve(object_bytes(payload_bytes) * job.lost.len() as u64 + batch_bytes).await;
+        let written_bytes = object_bytes(payload_bytes) * job.lost.len() as u64;
+        let _admitted = self.inner.admit(record.nodes(), written_bytes + batch_bytes, written_bytes).await;
         let mut effort = combined::attempt(&self.inner, &job).await?;
         let objects = match effort.objects.take() {
             Some(objects) => objects,
@@ -84,6 +85,7 @@ impl Transfer {
                 objects
             }
         };
+        self.inner.charge(effort.bytes_read);
         let stored = put_all(&self.inner, &job, &objects).await?;
         Ok(finish(&job, effort, &objects, stored))
     }

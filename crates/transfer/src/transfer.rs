@@ -2,18 +2,20 @@
 
 use crate::algebra::Algebra;
 use crate::cache::Cache;
+use crate::courtesy::{GivingWay, Seen};
 use crate::fleet::{Fleet, no_member, timed_out};
 use crate::hedging::Purse;
 use crate::scheduler::{Hedging, Profile};
 use crate::trace::{Event, Tracer};
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use weft_format::{NodeId, VolumeId};
-use weft_nodes::{Node, NodeError};
+use weft_nodes::{Class, Node, NodeError, Rate};
 
 /// Plain settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub struct Settings {
     pub node_deadline_ms: u64,
     /// How downloads go about it.
     pub profile: Profile,
+    /// Shard bytes sent and received, all nodes together; `None`: as fast as it goes. What is begun is done at once and paid
+    /// for by those who come next, so it is kept over a few segments, not over each moment.
+    pub bytes_per_second: Option<NonZeroU64>,
 }
 
 impl Default for Settings {
@@ -36,6 +41,7 @@ impl Default for Settings {
             inflight_bytes: 512 << 20,
             node_deadline_ms: 10_000,
             profile: Profile::default(),
+            bytes_per_second: None,
         }
     }
 }
@@ -52,23 +58,31 @@ pub(crate) const INLINE_BYTES: u64 = 512 << 10;
 
 /// Moves segments. Cheap to clone; all clones are one engine.
 ///
+/// What users wait for is the foreground; [`Self::in_background`] gives the same engine for what nobody waits for.
+///
 /// Its methods may be awaited on any runtime thread, or by `block_on` of `runtime`'s handle on a thread of its own.
 #[derive(Clone)]
 pub struct Transfer {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// What clones share; a copy of it for each class.
+#[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) volume: VolumeId,
+    pub(crate) class: Class,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) settings: Settings,
     pub(crate) runtime: Handle,
-    pub(crate) algebra: Algebra,
+    pub(crate) algebra: Arc<Algebra>,
     pub(crate) cache: Arc<Cache>,
-    pub(crate) hedging: Purse,
-    pub(crate) tracer: Tracer,
+    pub(crate) hedging: Arc<Purse>,
+    pub(crate) tracer: Arc<Tracer>,
+    rate: Option<Arc<Rate>>,
     inflight: Arc<Semaphore>,
     inflight_units: u32,
+    /// The background never holds more than half of the memory.
+    background_inflight: Arc<Semaphore>,
 }
 
 impl Transfer {
@@ -81,17 +95,26 @@ impl Transfer {
         };
         let inner = Inner {
             volume,
+            class: Class::Foreground,
             fleet,
             settings,
             runtime,
-            algebra: Algebra::default(),
+            algebra: Arc::default(),
             cache: Arc::new(Cache::new(settings.cache_bytes)),
-            hedging: Purse::new(extra_percent),
-            tracer: Tracer::default(),
+            hedging: Arc::new(Purse::new(extra_percent)),
+            tracer: Arc::default(),
+            rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
             inflight_units,
+            background_inflight: Arc::new(Semaphore::new(background_units(inflight_units) as usize)),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The same engine, for what nobody waits for: it takes a share of each node's time and of the limits while there is a
+    /// foreground, and everything while there is none.
+    pub fn in_background(&self) -> Self {
+        Self { inner: Arc::new(Inner { class: Class::Background, ..Inner::clone(&self.inner) }) }
     }
 
     /// From now on keeps what happens in downloads.
@@ -111,10 +134,34 @@ impl Transfer {
 }
 
 impl Inner {
-    /// Waits until `bytes` more may be in memory; holds them until dropped.
-    pub(crate) async fn reserve(&self, bytes: u64) -> OwnedSemaphorePermit {
-        let units = bytes.div_ceil(UNIT_BYTES).min(u64::from(self.inflight_units)) as u32;
-        self.inflight.clone().acquire_many_owned(units).await.expect("the semaphore is never closed")
+    /// Waits until `moved_bytes` may travel to and from `nodes` and `held_bytes` be in memory; they are until it is dropped.
+    pub(crate) async fn admit(
+        &self,
+        nodes: impl Iterator<Item = NodeId>,
+        held_bytes: u64,
+        moved_bytes: u64,
+    ) -> Admission {
+        if let Some(rate) = &self.rate {
+            rate.pay(self.class, moved_bytes).await;
+        }
+        let in_background = self.class == Class::Background;
+        let own = match in_background {
+            true => Some(acquire(&self.background_inflight, held_bytes, background_units(self.inflight_units)).await),
+            false => None,
+        };
+        let memory = acquire(&self.inflight, held_bytes, self.inflight_units).await;
+        let giving_way = match in_background {
+            true => Some(GivingWay::begin(self.fleet.traffic(nodes)).await),
+            false => None,
+        };
+        Admission { _giving_way: giving_way, _memory: (memory, own) }
+    }
+
+    /// More travelled than was asked for: who comes next waits for it.
+    pub(crate) fn charge(&self, bytes: u64) {
+        if let Some(rate) = &self.rate {
+            rate.charge(self.class, bytes);
+        }
     }
 
     /// One call to a node, that moves about `bytes`: within its deadline, and reported.
@@ -127,8 +174,9 @@ impl Inner {
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let seat = self.fleet.seat(node).ok_or_else(|| no_member(node))?;
-        let deadline = self.deadline(bytes);
+        let seat = self.fleet.seat(self.class, node).ok_or_else(|| no_member(node))?;
+        let _seen = (self.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
+        let deadline = self.deadline(bytes) + seat.node.held_back(bytes);
         let outcome = match timeout(deadline, call(seat.node.clone())).await {
             Ok(outcome) => outcome,
             Err(_) => Err(timed_out(&seat.name, deadline.as_millis() as u64)),
@@ -141,4 +189,20 @@ impl Inner {
     pub(crate) fn deadline(&self, bytes: u64) -> Duration {
         Duration::from_millis(self.settings.node_deadline_ms + bytes / SLOWEST_BYTES_PER_MS)
     }
+}
+
+/// What lets a transfer go on, until it is dropped.
+pub(crate) struct Admission {
+    _giving_way: Option<GivingWay>,
+    _memory: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+}
+
+async fn acquire(units: &Arc<Semaphore>, bytes: u64, most_units: u32) -> OwnedSemaphorePermit {
+    let wanted = bytes.div_ceil(UNIT_BYTES).min(most_units.into()) as u32;
+    units.clone().acquire_many_owned(wanted).await.expect("the semaphore is never closed")
+}
+
+/// What the background may hold of so many units.
+fn background_units(units: u32) -> u32 {
+    (units / 2).max(1)
 }

@@ -86,7 +86,7 @@ async fn check_shard(
         };
         return (health, 0);
     }
-    let _reserved = inner.reserve(expected_bytes).await;
+    let _admitted = inner.admit([location.node].into_iter(), expected_bytes, expected_bytes).await;
     // One byte more than there should be, to see that there is not.
     let asked = 0..expected_bytes + 1;
     let object = inner.call(location.node, expected_bytes, async move |node| node.get(key, asked).await).await;

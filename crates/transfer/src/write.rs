@@ -49,7 +49,10 @@ impl Transfer {
     pub async fn write(&self, request: WriteRequest) -> Result<Receipt, WriteError> {
         let inner = &self.inner;
         let split = Arc::new(split::split(&inner.algebra, request)?);
-        let _reserved = inner.reserve(split.object_bytes() * split.code.shape().n as u64).await;
+        let bytes = split.object_bytes() * split.code.shape().n as u64;
+        // It may go anywhere.
+        let nodes = inner.fleet.seats(inner.class);
+        let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
         let encoded = encode::encode(inner, &split).await?;
         let placement = place::place(inner, &split)?;
         let stored = put::put(inner, &split, &encoded, placement).await?;

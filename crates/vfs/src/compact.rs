@@ -276,7 +276,7 @@ impl Volume {
                 continue;
             }
             let range = extent.segment_offset..extent.segment_offset + extent.length;
-            match self.segments.read_bytes(ino, extent.segment, range) {
+            match self.segments.read_in_background(ino, extent.segment, range) {
                 Ok(bytes) => data.push(bytes),
                 Err(error) => {
                     // One that has died since it was chosen may be gone already.
@@ -296,9 +296,9 @@ impl Volume {
         let (code, write_margin) = (policy.record.code.clone(), policy.record.write_margin);
         let request = WriteRequest { segment, code, write_margin, data };
         let runtime = self.segments.runtime();
-        let receipt = runtime.block_on(self.segments.transfer().write(request))?;
+        let receipt = runtime.block_on(self.segments.background().write(request))?;
         if !receipt.missing.is_empty() {
-            runtime.block_on(self.segments.transfer().remove(segment, &receipt.record));
+            runtime.block_on(self.segments.background().remove(segment, &receipt.record));
             return Err(VfsError::ShortCopy { missing_count: receipt.missing.len() });
         }
         self.adopt(segment, &receipt, &moves)

@@ -117,7 +117,7 @@ impl Volume {
     /// Read-ahead and access time.
     fn note_read(&self, open: &OpenFile, range: Range<u64>, size: u64) {
         let ahead = open.readahead.lock().on_read(range.start, range.end - range.start, size);
-        if let Some(ahead) = ahead {
+        for ahead in ahead {
             let extents = open.file.lock().extents(&self.store, open.file.ino, ahead);
             for extent in extents.unwrap_or_default() {
                 let within = extent.segment_offset..extent.segment_offset + extent.length;

@@ -17,6 +17,8 @@ const RECORDS_MAX: usize = 65_536;
 pub(crate) struct Segments {
     store: Arc<Store>,
     transfer: Transfer,
+    /// For what nobody waits for.
+    background: Transfer,
     runtime: tokio::runtime::Handle,
     records: quick_cache::sync::Cache<SegmentId, Arc<SegmentRecord>>,
     /// Segments that a read found damaged, not yet noted in metadata.
@@ -26,11 +28,17 @@ pub(crate) struct Segments {
 impl Segments {
     pub fn new(store: Arc<Store>, transfer: Transfer, runtime: tokio::runtime::Handle) -> Self {
         let records = quick_cache::sync::Cache::new(RECORDS_MAX);
-        Self { store, transfer, runtime, records, suspects: Mutex::default() }
+        let background = transfer.in_background();
+        Self { store, transfer, background, runtime, records, suspects: Mutex::default() }
     }
 
     pub fn transfer(&self) -> &Transfer {
         &self.transfer
+    }
+
+    /// The same, for what nobody waits for.
+    pub fn background(&self) -> &Transfer {
+        &self.background
     }
 
     pub fn runtime(&self) -> &tokio::runtime::Handle {
@@ -57,6 +65,18 @@ impl Segments {
     pub fn read_bytes(&self, ino: Ino, segment: SegmentId, range: Range<u64>) -> Result<bytes::Bytes, VfsError> {
         self.with_fresh_record(ino, segment, |record| {
             self.runtime.block_on(self.transfer.read_bytes(segment, record, range.clone()))
+        })
+    }
+
+    /// The same, where nobody waits for them.
+    pub fn read_in_background(
+        &self,
+        ino: Ino,
+        segment: SegmentId,
+        range: Range<u64>,
+    ) -> Result<bytes::Bytes, VfsError> {
+        self.with_fresh_record(ino, segment, |record| {
+            self.runtime.block_on(self.background.read_bytes(segment, record, range.clone()))
         })
     }
 

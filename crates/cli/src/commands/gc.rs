@@ -6,14 +6,15 @@ use crate::render;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
 use weft_care::collect::{GRACE_MS, Options, Report};
 use weft_care::{Catalogue, Job};
-use weft_transfer::Profile;
+use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// Only say what would be removed and compacted
     #[arg(short = 'n', long)]
     dry_run: bool,
+    /// Compacting, read and write at most this many bytes per second, as in 10M
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<NonZeroU64>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -48,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // After the collection, which makes room for it.
     if report.thin_count > 0
         && !arguments.dry_run
-        && let Err(error) = compaction.run(&arguments.meta, report.thin_count, &keeper.runtime)
+        && let Err(error) = compaction.run(arguments, report.thin_count, &keeper.runtime)
     {
         compaction.failure = Some(format!("{error:#}"));
     }
@@ -88,8 +92,8 @@ struct Compaction {
 
 impl Compaction {
     /// As the volume's owner for the time it takes; what was done before a failure counts.
-    fn run(&mut self, meta: &Path, thin_count: u64, runtime: &Runtime) -> Result<()> {
-        match care::owner(meta) {
+    fn run(&mut self, arguments: &Arguments, thin_count: u64, runtime: &Runtime) -> Result<()> {
+        match care::owner(&arguments.meta) {
             Owner::Nobody => {}
             Owner::Somebody(holder) => {
                 let and = match holder.mountpoint {
@@ -101,7 +105,8 @@ impl Compaction {
             }
             Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
         }
-        let opened = Opened::open(meta, None, Profile::default())?;
+        let settings = Settings { bytes_per_second: arguments.bwlimit, ..Settings::default() };
+        let opened = Opened::open(&arguments.meta, None, settings)?;
         let outcome = self.rounds(&opened.volume, thin_count, runtime);
         opened.close()?;
         outcome

@@ -1,16 +1,18 @@
 //! `weft get META /SRC... DST`: files out of a volume.
 
 use super::put::progress_bar;
+use crate::care;
 use crate::compose::Opened;
 use crate::trace;
 use crate::tree::{self, FolderTree, Tree, VolumeTree};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_format::records::Kind;
-use weft_transfer::Profile;
+use weft_transfer::{Profile, Settings};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -28,13 +30,16 @@ pub struct Arguments {
     /// Write what was asked of which node when: a picture if FILE ends in `.svg`, otherwise JSON; the volume must not be mounted
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Receive at most this many bytes per second from nodes, as in 10M; the volume must not be mounted
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<NonZeroU64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.read_profile.is_some() || arguments.trace.is_some() {
         return traced(arguments);
     }
-    let volume = tree::open(&arguments.meta)?;
+    let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
     let progress = progress_bar();
     let copied = get(&*volume, &arguments.sources, &arguments.destination, &progress);
     progress.finish_and_clear();
@@ -44,7 +49,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// With an engine of its own, which a mount's process has to itself.
 fn traced(arguments: &Arguments) -> Result<()> {
-    let opened = Opened::open(&arguments.meta, None, arguments.read_profile.unwrap_or_default())?;
+    let profile = arguments.read_profile.unwrap_or_default();
+    let settings = Settings { profile, bytes_per_second: arguments.bwlimit, ..Settings::default() };
+    let opened = Opened::open(&arguments.meta, None, settings)?;
     let volume = Arc::clone(&opened.volume);
     let tree = VolumeTree::new(opened);
     if arguments.trace.is_some() {

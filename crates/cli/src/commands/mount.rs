@@ -1,10 +1,13 @@
 //! `weft mount META DIR`: in the foreground until interrupted or unmounted, or in the background with `-d`.
 
+use crate::care;
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
 use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
-use weft_transfer::Profile;
+use weft_transfer::{Profile, Settings};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
 const GRACE: Duration = Duration::from_secs(5);
@@ -28,22 +31,46 @@ pub struct Arguments {
     /// Return when it is mounted; `weft umount DIR` ends it
     #[arg(short = 'd', long, visible_alias = "daemon")]
     background: bool,
+    #[command(flatten)]
+    how: How,
+    /// The child that `--background` starts
+    #[arg(long, hide = true, conflicts_with = "background")]
+    detached: bool,
+}
+
+/// How a volume is mounted.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct How {
     /// Let other users in, as far as the files' permissions allow (always so for root)
     #[arg(long)]
     allow_other: bool,
     /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
     #[arg(long, value_name = "PROFILE", default_value = "adaptive")]
     read_profile: Profile,
-    /// The child that `--background` starts
-    #[arg(long, hide = true, conflicts_with = "background")]
-    detached: bool,
+    /// Send and receive at most this many bytes per second, all nodes together, as in 10M
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<NonZeroU64>,
+}
+
+impl How {
+    /// The flags that say the same.
+    fn flags(&self) -> Vec<OsString> {
+        let mut flags: Vec<OsString> = vec![format!("--read-profile={}", self.read_profile).into()];
+        if self.allow_other {
+            flags.push("--allow-other".into());
+        }
+        if let Some(bwlimit) = self.bwlimit {
+            flags.push(format!("--bwlimit={bwlimit}").into());
+        }
+        flags
+    }
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let meta = fuse::mounts::absolute(&arguments.meta);
     let directory = &arguments.directory;
     if arguments.background {
-        match background(&meta, directory, arguments.allow_other, arguments.read_profile)? {
+        match background(&meta, directory, &arguments.how)? {
             Outcome::Ready => {}
             Outcome::Failed(sentence) | Outcome::NoFuse(sentence) => bail!(sentence),
         }
@@ -52,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if !arguments.detached {
         let signals = Signals::catch()?;
-        let (opened, mounted, mountpoint) = mount(&meta, directory, arguments.allow_other, arguments.read_profile)?;
+        let (opened, mounted, mountpoint) = mount(&meta, directory, &arguments.how)?;
         // A mount goes on though nobody reads this.
         let _ = writeln!(
             std::io::stdout(),
@@ -64,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
-    match mount(&meta, directory, arguments.allow_other, arguments.read_profile) {
+    match mount(&meta, directory, &arguments.how) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
             serve(opened, mounted, &mountpoint, signals)
@@ -78,25 +105,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Mounts in a process of its own.
-pub fn background(meta: &Path, directory: &Path, allow_other: bool, profile: Profile) -> Result<Outcome> {
+pub fn background(meta: &Path, directory: &Path, how: &How) -> Result<Outcome> {
     let meta = fuse::mounts::absolute(meta);
     let directory = std::path::absolute(directory).context("the current directory is gone")?;
-    let mut flags = vec![format!("--read-profile={profile}").into()];
-    if allow_other {
-        flags.push("--allow-other".into());
-    }
-    daemon::start(&meta, &directory, &flags)
+    daemon::start(&meta, &directory, &how.flags())
 }
 
-fn mount(meta: &Path, directory: &Path, allow_other: bool, profile: Profile) -> Result<(Opened, Mounted, PathBuf)> {
+fn mount(meta: &Path, directory: &Path, how: &How) -> Result<(Opened, Mounted, PathBuf)> {
     fuse::check_mountpoint(directory, meta)?;
     check_volume(meta)?;
     let mountpoint = fuse::mounts::absolute(directory);
-    let opened = Opened::open(meta, Some(&mountpoint), profile)?;
+    let transfer = Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() };
+    let opened = Opened::open(meta, Some(&mountpoint), transfer)?;
     let settings = MountSettings {
         mountpoint: mountpoint.clone(),
         source: meta.to_path_buf(),
-        allow_other: allow_other || rustix::process::geteuid().is_root(),
+        allow_other: how.allow_other || rustix::process::geteuid().is_root(),
     };
     let mounted = fuse::mount(Arc::clone(&opened.volume), &settings)?;
     tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");

@@ -1,9 +1,11 @@
 //! `weft put META SRC... /DST`: files into a volume.
 
+use crate::care;
 use crate::compose;
 use crate::tree::{self, FolderTree, Tree};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use weft_format::records::Kind;
 
@@ -17,11 +19,14 @@ pub struct Arguments {
     /// Path in the volume: a directory that is there, or the new name of a single SRC
     #[arg(value_name = "/DST")]
     destination: PathBuf,
+    /// Send at most this many bytes per second to nodes, as in 10M; the volume must not be mounted
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<NonZeroU64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let destination = tree::volume_path(&arguments.destination)?;
-    let volume = tree::open(&arguments.meta)?;
+    let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
     let spec = volume.policy(Path::new("/"))?;
     compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
     let progress = progress_bar();

@@ -10,7 +10,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
 use weft_gateways::fuse::mounts;
-use weft_transfer::Profile;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -97,7 +96,7 @@ fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
     if mounts::at(mountpoint)?.is_none() {
         make(mountpoint)?;
     }
-    match mount::background(meta, mountpoint, false, Profile::default())? {
+    match mount::background(meta, mountpoint, &mount::How::default())? {
         Outcome::Failed(sentence) => bail!(sentence),
         Outcome::NoFuse(sentence) => {
             println!("It cannot be mounted: {sentence}.");

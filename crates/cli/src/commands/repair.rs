@@ -6,6 +6,7 @@ use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -28,7 +29,7 @@ pub struct Arguments {
     dry_run: bool,
     /// Read and write at most this many bytes per second, as in 10M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
-    bwlimit: Option<u64>,
+    bwlimit: Option<NonZeroU64>,
     /// Give up a node that does not answer, and rebuild what it held
     #[arg(long, value_name = "NAME")]
     assume_lost: Vec<String>,
@@ -51,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meta = &arguments.meta;
     let given_up = give_up(arguments)?;
     let assumed = if arguments.dry_run { given_up } else { BTreeSet::new() };
-    let keeper = Keeper::over(compose::open_shared(meta)?, assumed)?;
+    let keeper = Keeper::over(compose::open_shared(meta)?, assumed, arguments.bwlimit)?;
     let interrupted = JobRecord::load(&*keeper.catalogue, REPAIR)?.filter(|record| record.ended_ms.is_none());
     let estimate = keeper.runtime.block_on(weft_care::repair::estimate(&*keeper.catalogue, &keeper.transfer))?;
     if !arguments.json {
@@ -69,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let options = Options { bytes_per_second: arguments.bwlimit, verify: arguments.verify, ..Options::default() };
+    let options = Options { verify: arguments.verify, ..Options::default() };
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: std::sync::Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, care::now_ms()?);

@@ -1,9 +1,12 @@
 //! `weft scrub META`: every shard is read and checked.
 
 use crate::care::{self, DEGRADED, Keeper, count};
+use crate::compose;
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -23,7 +26,7 @@ pub struct Arguments {
     no_repair: bool,
     /// Read and write at most this many bytes per second, as in 10M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
-    bwlimit: Option<u64>,
+    bwlimit: Option<NonZeroU64>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -36,8 +39,8 @@ struct Outcome {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::open(&arguments.meta)?;
-    let options = Options { bytes_per_second: arguments.bwlimit, repair: !arguments.no_repair, ..Options::default() };
+    let keeper = Keeper::over(compose::open_shared(&arguments.meta)?, BTreeSet::new(), arguments.bwlimit)?;
+    let options = Options { repair: !arguments.no_repair, ..Options::default() };
     let (job, bar) = (Job::default(), care::progress_bar());
     let mut findings = Vec::new();
     let tell = |finding: &Finding| {

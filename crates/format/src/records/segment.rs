@@ -79,6 +79,11 @@ impl SegmentRecord {
         Some(ShardKey { segment, generation: location.generation, index })
     }
 
+    /// The nodes that have its shards; one that has several comes as often.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.shards.iter().flatten().map(|location| location.node)
+    }
+
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
         let location = |shard: &Option<ShardLocation>| match shard {

@@ -66,6 +66,8 @@ pub(super) struct Asked<'a> {
     pub(super) target: &'a str,
     /// The range header, or nothing.
     pub(super) range: &'a str,
+    /// The header that says for whom, or nothing.
+    pub(super) class: &'a str,
     pub(super) body_bytes: u64,
     pub(super) body: blake3::Hash,
     /// Which node is meant; none while it belongs to no volume yet.
@@ -120,9 +122,14 @@ impl Proof {
     pub(super) fn of(key: &Key, asked: &Asked<'_>, time_ms: u64, nonce: u128) -> Self {
         let mut hasher = blake3::Hasher::new_keyed(&key.0);
         let node = asked.node.map(|node| [node.volume.to_bytes(), node.node.to_bytes()].concat()).unwrap_or_default();
-        for part in
-            [&b"weft request 1"[..], asked.method.as_bytes(), asked.target.as_bytes(), asked.range.as_bytes(), &node]
-        {
+        for part in [
+            &b"weft request 1"[..],
+            asked.method.as_bytes(),
+            asked.target.as_bytes(),
+            asked.range.as_bytes(),
+            asked.class.as_bytes(),
+            &node,
+        ] {
             // Lengths, so that no two requests read the same.
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
         }

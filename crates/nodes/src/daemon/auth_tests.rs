@@ -13,6 +13,7 @@ fn asked() -> Asked<'static> {
         method: "PUT",
         target: "/shards/x?y",
         range: "bytes=0-1",
+        class: "",
         body_bytes: 3,
         body: blake3::hash(b"abc"),
         node: Some(NODE),
@@ -37,6 +38,7 @@ fn whatever_is_changed_is_noticed() {
         // The same letters, cut elsewhere.
         Asked { target: "/shards/x?yb", range: "ytes=0-1", ..asked() },
         Asked { range: "", ..asked() },
+        Asked { class: "background", ..asked() },
         Asked { body_bytes: 4, ..asked() },
         Asked { body: blake3::hash(b"abd"), ..asked() },
         Asked { node: None, ..asked() },

@@ -5,13 +5,14 @@ use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::server::{already_a_node, now_ms};
 use super::tls;
 use super::wire::{
-    CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX,
-    SpaceBody, StatBody, kind_of, range_header,
+    BACKGROUND, CLASS_HEADER, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER,
+    PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::rate::Class;
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -26,6 +27,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::ops::Range;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -46,6 +48,7 @@ const IDLE: Duration = Duration::from_secs(20);
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 /// A daemon's node.
+#[derive(Clone)]
 pub struct DaemonNode {
     url: DaemonUrl,
     name: String,
@@ -53,8 +56,9 @@ pub struct DaemonNode {
     key: Option<Key>,
     client: Client<HttpsConnector<HttpConnector>, Parts>,
     capability: Capability,
+    class: Class,
     /// One line in the log is enough.
-    has_warned: AtomicBool,
+    has_warned: Arc<AtomicBool>,
 }
 
 /// What to ask.
@@ -116,11 +120,12 @@ impl DaemonNode {
         Ok(Self {
             url: url.clone(),
             name: name.to_owned(),
-            has_warned: AtomicBool::new(false),
+            has_warned: Arc::default(),
             identity,
             key,
             client: client.build(connector),
             capability: kinds::DAEMON,
+            class: Class::Foreground,
         })
     }
 
@@ -197,6 +202,13 @@ impl DaemonNode {
         if let Some(range) = &question.range {
             request = request.header(RANGE, range);
         }
+        let class = match self.class {
+            Class::Foreground => "",
+            Class::Background => BACKGROUND,
+        };
+        if !class.is_empty() {
+            request = request.header(CLASS_HEADER, class);
+        }
         let mut nonce = 0;
         if let Some(key) = &self.key {
             let mut digest = blake3::Hasher::new();
@@ -207,6 +219,7 @@ impl DaemonNode {
                 method: question.method.as_str(),
                 target: &question.target,
                 range: question.range.as_deref().unwrap_or_default(),
+                class,
                 body_bytes,
                 body: digest.finalize(),
                 node: question.of,
@@ -327,6 +340,11 @@ impl DaemonNode {
 impl Node for DaemonNode {
     fn capability(&self) -> &Capability {
         &self.capability
+    }
+
+    fn in_background(&self) -> Option<Arc<dyn Node>> {
+        // They share their connections.
+        Some(Arc::new(Self { class: Class::Background, ..self.clone() }))
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {

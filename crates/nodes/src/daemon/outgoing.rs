@@ -2,7 +2,7 @@
 
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::Node;
-use crate::rate::Rate;
+use crate::rate::{Class, Rate};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub(super) struct Outgoing {
     held: Bytes,
     unread: Option<Unread>,
     reading: Option<Doing<Result<Bytes, NodeError>>>,
-    rate: Option<Arc<Rate>>,
+    rate: Option<(Arc<Rate>, Class)>,
     /// The turn of the next piece.
     turn: Option<Doing<()>>,
 }
@@ -56,7 +56,7 @@ impl Unread {
 
 impl Outgoing {
     /// `held`, then what is read.
-    pub(super) fn new(held: Bytes, unread: Option<Unread>, rate: Option<Arc<Rate>>) -> Self {
+    pub(super) fn new(held: Bytes, unread: Option<Unread>, rate: Option<(Arc<Rate>, Class)>) -> Self {
         let unread_bytes = unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
         Self { left_bytes: held.len() as u64 + unread_bytes, held, unread, reading: None, rate, turn: None }
     }
@@ -84,9 +84,10 @@ impl Body for Outgoing {
         }
         let piece = match this.rate.clone() {
             None => std::mem::take(&mut this.held),
-            Some(rate) => {
+            Some((rate, class)) => {
                 let piece_bytes = this.held.len().min(TURN_BYTES);
-                let turn = this.turn.get_or_insert_with(|| Box::pin(async move { rate.pay(piece_bytes).await }));
+                let turn =
+                    this.turn.get_or_insert_with(|| Box::pin(async move { rate.pay(class, piece_bytes as u64).await }));
                 ready!(turn.as_mut().poll(context));
                 this.turn = None;
                 this.held.split_to(piece_bytes)

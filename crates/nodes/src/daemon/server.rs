@@ -6,13 +6,13 @@ use super::outgoing::{Outgoing, READ_BYTES, Unread};
 use super::patience::Patient;
 use super::tls::{Certificate, TlsError};
 use super::wire::{
-    BUSY, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER,
-    PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
+    BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
+    ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
 };
 use crate::combine::combine_gets;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, NodeIdentity};
-use crate::rate::Rate;
+use crate::rate::{Class, Rate};
 use crate::url::{self, NodeUrl};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -85,8 +85,8 @@ pub struct Daemon {
     nonces: Mutex<Nonces>,
     tls: Option<TlsAcceptor>,
     rate: Option<Arc<Rate>>,
-    /// Bytes of bodies under way.
-    backlog_bytes: Arc<AtomicU64>,
+    /// Bytes of bodies under way, of the foreground and of the background.
+    backlog_bytes: [Arc<AtomicU64>; 2],
     held: Arc<Semaphore>,
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
@@ -170,7 +170,7 @@ impl Daemon {
             nonces: Mutex::default(),
             tls: None,
             rate: None,
-            backlog_bytes: Arc::default(),
+            backlog_bytes: Default::default(),
             held: Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize)),
             combining: Semaphore::new(1),
             metrics: Metrics::default(),
@@ -275,20 +275,30 @@ impl Daemon {
     async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Outgoing> {
         let began = Instant::now();
         let proof = proof_of(request.headers());
-        let (name, reply) = self.reply(request, proof, peer).await;
+        let class = class_of(request.headers());
+        let (name, reply) = self.reply(request, proof, class, peer).await;
         if let Some(why) = reply.complaint() {
             // What was asked may be repeated in it, and must not make lines of its own.
             tracing::warn!(node = self.name, %peer, "refused: {}", why.escape_debug());
         }
         let unread_bytes = reply.unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
         self.metrics.answered(name, reply.status, reply.body.len() as u64 + unread_bytes, began.elapsed());
-        self.respond(reply, proof)
+        self.respond(reply, proof, class.unwrap_or_default())
     }
 
-    async fn reply(&self, request: Request<Incoming>, proof: Option<Proof>, peer: SocketAddr) -> (&'static str, Reply) {
+    async fn reply(
+        &self,
+        request: Request<Incoming>,
+        proof: Option<Proof>,
+        class: Option<Class>,
+        peer: SocketAddr,
+    ) -> (&'static str, Reply) {
         let (head, body) = request.into_parts();
         let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         let range = header(RANGE.as_str());
+        let Some(class) = class else {
+            return ("invalid", Reply::invalid("a request is in the `background`, or says nothing"));
+        };
         let call = match Call::parse(&head.method, head.uri.path(), head.uri.query(), range) {
             Ok(call) => call,
             Err(why) => return ("invalid", Reply::invalid(why)),
@@ -305,6 +315,7 @@ impl Daemon {
                 method: head.method.as_str(),
                 target: head.uri.path_and_query().map_or("", |target| target.as_str()),
                 range: range.unwrap_or_default(),
+                class: header(CLASS_HEADER).unwrap_or_default(),
                 body_bytes: announced.bytes,
                 body: announced.digest.unwrap_or_else(|| blake3::hash(&[])),
                 node: self.identity(),
@@ -315,11 +326,11 @@ impl Daemon {
                 return (name, Reply::refused(status, "", doubt.to_string()));
             }
         }
-        let done = self.perform(call, announced, body).await;
+        let done = self.perform(call, class, announced, body).await;
         (name, done.unwrap_or_else(|refused| refused))
     }
 
-    async fn perform(&self, call: Call, announced: Announced, body: Incoming) -> Result<Reply, Reply> {
+    async fn perform(&self, call: Call, class: Class, announced: Announced, body: Incoming) -> Result<Reply, Reply> {
         let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim);
         if !takes_body && announced.bytes > 0 {
             return Err(Reply::invalid("this request takes no body"));
@@ -327,15 +338,15 @@ impl Daemon {
         match call {
             Call::Put(key) => {
                 let node = self.node()?;
-                let (parts, _held) = self.receive(announced, body, SHARD_BYTES_MAX).await?;
+                let (parts, _held) = self.receive(class, announced, body, SHARD_BYTES_MAX).await?;
                 node.put(key, &parts).await?;
                 Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
             }
-            Call::Get(key, range) => self.get(self.node()?, key, range).await,
+            Call::Get(key, range) => self.get(self.node()?, class, key, range).await,
             Call::Combine(key) => {
                 let node = self.node()?;
-                let (parts, _held) = self.receive(announced, body, COMBINATION_BYTES_MAX).await?;
-                self.combine(&*node, key, &parts.concat()).await
+                let (parts, _held) = self.receive(class, announced, body, COMBINATION_BYTES_MAX).await?;
+                self.combine(&*node, class, key, &parts.concat()).await
             }
             Call::Stat(key) => {
                 let stat = self.node()?.stat(key).await?;
@@ -356,7 +367,7 @@ impl Daemon {
             }
             Call::Identity => Ok(Reply::ok(self.node()?.identity().await?.encode())),
             Call::Claim => {
-                let (parts, _held) = self.receive(announced, body, CLAIM_BYTES_MAX).await?;
+                let (parts, _held) = self.receive(class, announced, body, CLAIM_BYTES_MAX).await?;
                 self.claim(&parts.concat()).await
             }
             Call::Metrics => Ok(Reply::ok(self.metrics.text())),
@@ -371,7 +382,7 @@ impl Daemon {
         })
     }
 
-    async fn get(&self, node: Arc<dyn Node>, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
+    async fn get(&self, node: Arc<dyn Node>, class: Class, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
         let bytes = node.stat(key).await?.bytes;
         let range = range.start..range.end.min(bytes);
         if range.is_empty() {
@@ -381,21 +392,21 @@ impl Daemon {
         let first_bytes = if self.key.is_some() { u64::MAX } else { READ_BYTES };
         let first = range.start..range.end.min(range.start.saturating_add(first_bytes));
         let held_bytes = (range.end - range.start).min(first_bytes.saturating_mul(2));
-        let held = self.hold(range.end - range.start, held_bytes).await?;
+        let held = self.hold(class, range.end - range.start, held_bytes).await?;
         let body = node.get(key, first.clone()).await?;
         let is_whole = first.end == range.end || body.len() as u64 != first.end - first.start;
         let unread = (!is_whole).then(|| Box::new(Unread { node, key, range: first.end..range.end }));
         Ok(Reply { status: StatusCode::PARTIAL_CONTENT, unread, held: Some(held), ..Reply::ok(body) })
     }
 
-    async fn combine(&self, node: &dyn Node, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
+    async fn combine(&self, node: &dyn Node, class: Class, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
         let body: CombinationBody =
             serde_json::from_slice(body).map_err(|error| Reply::invalid(format!("no combination: {error}")))?;
         let combination = body.combination().ok_or_else(|| Reply::invalid("a matrix has rows of several lengths"))?;
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
         let volume = node.identity().await?.volume;
         // As they are read, without their checks, and what is computed.
-        let held = self.hold(cost.sent_bytes, 2 * cost.read_bytes + cost.sent_bytes).await?;
+        let held = self.hold(class, cost.sent_bytes, 2 * cost.read_bytes + cost.sent_bytes).await?;
         let _turn = self.combining.acquire().await;
         let body = combine_gets(node, &self.name, volume, key, &combination).await?;
         self.metrics.combined(cost.read_bytes);
@@ -403,10 +414,15 @@ impl Daemon {
     }
 
     /// Waits until so many of the bytes that are to be moved may be held; not for long.
-    async fn hold(&self, bytes: u64, held_bytes: u64) -> Result<Holding, Reply> {
+    async fn hold(&self, class: Class, bytes: u64, held_bytes: u64) -> Result<Holding, Reply> {
         let busy = |why: &str| Reply::from(NodeError::new(NodeErrorKind::Busy, &self.name, why));
-        let before = self.backlog_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let backlog = Backlog { bytes, of: Arc::clone(&self.backlog_bytes) };
+        let own = &self.backlog_bytes[class as usize];
+        let mut before = own.fetch_add(bytes, Ordering::Relaxed);
+        let backlog = Backlog { bytes, of: Arc::clone(own) };
+        if class == Class::Background {
+            // The foreground is served before it, and does not mind it.
+            before += self.backlog_bytes[Class::Foreground as usize].load(Ordering::Relaxed);
+        }
         // Something is always let through.
         if before > 0 && self.rate.as_ref().is_some_and(|rate| rate.time_for(before + bytes) > BACKLOG_MAX) {
             return Err(busy("more is under way than its limit of bytes a second lets through soon: ask later"));
@@ -423,6 +439,7 @@ impl Daemon {
     /// The whole body, if it is as announced.
     async fn receive(
         &self,
+        class: Class,
         announced: Announced,
         mut body: Incoming,
         bytes_max: u64,
@@ -431,7 +448,7 @@ impl Daemon {
             let detail = format!("a body of {} bytes is more than {bytes_max}", announced.bytes);
             return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
         }
-        let held = self.hold(announced.bytes, announced.bytes).await?;
+        let held = self.hold(class, announced.bytes, announced.bytes).await?;
         let deadline =
             Instant::now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
         let (mut parts, mut bytes, mut digest) = (Vec::new(), 0, blake3::Hasher::new());
@@ -447,7 +464,7 @@ impl Daemon {
                 bytes += part.len() as u64;
                 digest.update(&part);
                 if let Some(rate) = &self.rate {
-                    rate.pay(part.len()).await;
+                    rate.pay(class, part.len() as u64).await;
                 }
                 parts.push(part);
             }
@@ -471,7 +488,7 @@ impl Daemon {
         Ok(Reply::ok(""))
     }
 
-    fn respond(&self, reply: Reply, proof: Option<Proof>) -> Response<Outgoing> {
+    fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class) -> Response<Outgoing> {
         let mut response = Response::builder().status(reply.status);
         if let Some(identity) = self.identity() {
             response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
@@ -493,7 +510,7 @@ impl Daemon {
             None => reply.body,
         };
         response
-            .body(Outgoing::new(body, reply.unread.map(|unread| *unread), self.rate.clone()))
+            .body(Outgoing::new(body, reply.unread.map(|unread| *unread), self.rate.clone().map(|rate| (rate, class))))
             .expect("statuses and headers made here are valid")
     }
 }
@@ -571,6 +588,14 @@ pub(super) fn already_a_node(name: &str, own: NodeIdentity, wanted: NodeIdentity
 
 fn proof_of(headers: &HeaderMap) -> Option<Proof> {
     Proof::decode(headers.get(AUTHORIZATION)?.to_str().ok()?)
+}
+
+/// For whom a request is; `None`: it says something else.
+fn class_of(headers: &HeaderMap) -> Option<Class> {
+    match headers.get(CLASS_HEADER) {
+        None => Some(Class::Foreground),
+        Some(value) => (value == BACKGROUND).then_some(Class::Background),
+    }
 }
 
 fn announced(headers: &HeaderMap) -> Result<Announced, Reply> {

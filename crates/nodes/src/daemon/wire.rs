@@ -24,6 +24,9 @@ use weft_format::ShardKey;
 pub(super) const NODE_HEADER: &str = "weft-node";
 /// Name of an error's kind: an answer without it that is no success does not come from a node.
 pub(super) const ERROR_HEADER: &str = "weft-error";
+/// For whom: [`BACKGROUND`], or else somebody who waits.
+pub(super) const CLASS_HEADER: &str = "weft-class";
+pub(super) const BACKGROUND: &str = "background";
 /// BLAKE3 of the request's body.
 pub(super) const DIGEST_HEADER: &str = "weft-digest";
 /// MAC of the answer.

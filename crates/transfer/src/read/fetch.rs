@@ -4,6 +4,7 @@
 use super::held::Held;
 use super::plan::ReadPlan;
 use super::{ReadReport, Suspect};
+use crate::courtesy::Seen;
 use crate::error::{Failures, ReadError, ShardFailure, SuspectKind};
 use crate::fleet::{Seat, no_member, timed_out};
 use crate::in_flight::{Call, InFlight, until};
@@ -22,7 +23,7 @@ use weft_codes::Shape;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
-use weft_nodes::{NodeError, NodeErrorKind};
+use weft_nodes::{Class, NodeError, NodeErrorKind};
 
 /// One shard of a segment.
 struct Source {
@@ -53,7 +54,7 @@ impl Sources {
         shape: &Shape,
         given_up: &[usize],
     ) -> Self {
-        let seats = inner.fleet.seats();
+        let seats = inner.fleet.seats(inner.class);
         let source = |(index, location): (usize, &Option<weft_format::records::ShardLocation>)| {
             let location = location.as_ref().filter(|_| !given_up.contains(&index))?;
             let seat = seats.get(&location.node).cloned();
@@ -144,7 +145,10 @@ impl<'a, P: Plans> Download<'a, P> {
         let suspected =
             |seat: &Seat| view.members.get(&seat.id).is_some_and(|member| member.health.is_suspected(now_ms));
         let nodes = seats.iter().map(|seat| node_view(seat, suspected(seat), (0, 0))).collect();
-        let deadline = Deadline { base_us: inner.settings.node_deadline_ms * 1000, bytes_per_ms: SLOWEST_BYTES_PER_MS };
+        let bytes = sets.iter().map(|set| set.block_bytes).sum();
+        let held_back = seats.iter().map(|seat| seat.node.held_back(bytes)).max().unwrap_or_default();
+        let base_us = inner.settings.node_deadline_ms * 1000 + held_back.as_micros() as u64;
+        let deadline = Deadline { base_us, bytes_per_ms: SLOWEST_BYTES_PER_MS };
         let in_background = sets.len() > 1;
         let allowance_bytes = inner.hedging.allowance_bytes();
         let profile = inner.settings.profile;
@@ -244,7 +248,7 @@ impl<'a, P: Plans> Download<'a, P> {
         let (seat, key) = (self.seat(&ask), self.source(&ask).key);
         let bytes = range.end - range.start;
         self.trace(&ask, What::Asked { bytes, instead: ask.instead });
-        let (counted, ahead_bytes) = Counted::new(seat.clone(), bytes);
+        let (counted, ahead_bytes) = Counted::new(seat.clone(), self.inner.class, bytes);
         let get = async move { counted.seat.node.get(key, range).await };
         let call: Call<'a, _> = match self.in_background {
             true => Box::pin(Background(self.inner.runtime.spawn(get)).join()),
@@ -364,14 +368,16 @@ static NOTHING: Held = Held::nothing();
 struct Counted {
     seat: Arc<Seat>,
     bytes: u64,
+    _seen: Option<Seen>,
 }
 
 impl Counted {
     /// And how many bytes were under way before.
-    fn new(seat: Arc<Seat>, bytes: u64) -> (Self, u64) {
+    fn new(seat: Arc<Seat>, class: Class, bytes: u64) -> (Self, u64) {
         seat.under_way.fetch_add(1, Ordering::Relaxed);
         let ahead_bytes = seat.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
-        (Self { seat, bytes }, ahead_bytes)
+        let seen = (class == Class::Foreground).then(|| Seen::new(&seat.traffic));
+        (Self { seat, bytes, _seen: seen }, ahead_bytes)
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, Reb
 
 /// Survivors on nodes that are well, by shard.
 fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
-    let (view, seats, now_ms) = (inner.fleet.view(), inner.fleet.seats(), inner.fleet.now_ms());
+    let (view, seats, now_ms) = (inner.fleet.view(), inner.fleet.seats(inner.class), inner.fleet.now_ms());
     let helper = |shard: usize| {
         let location = job.record.shards[shard].as_ref().filter(|_| !job.lost.contains(&shard))?;
         let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));

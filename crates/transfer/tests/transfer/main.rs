@@ -1,5 +1,6 @@
 //! The engine through its public face, over nodes in memory and in folders that fail on purpose.
 
+mod background;
 mod cache;
 mod combine;
 mod damage;

@@ -42,7 +42,7 @@ pub struct Arguments {
     plain: bool,
     /// Send and receive at most this many bytes per second, as in 50M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
-    bwlimit: Option<u64>,
+    bwlimit: Option<NonZeroU64>,
 }
 
 /// Serves a folder, a device or an image file, until SIGTERM or SIGINT.
@@ -66,7 +66,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     if let Some(certificate) = &certificate {
         daemon = daemon.with_tls(certificate)?;
     }
-    if let Some(bytes_per_second) = arguments.bwlimit.and_then(NonZeroU64::new) {
+    if let Some(bytes_per_second) = arguments.bwlimit {
         daemon = daemon.with_bytes_per_second(bytes_per_second);
     }
     compose::runtime()?.block_on(async {
