@@ -14,6 +14,7 @@ fn facts(id: u128, state: NodeState, answers: bool, domain: &str) -> (NodeId, No
         domain: domain.into(),
         weight: 1,
         secret: Default::default(),
+        limits: Default::default(),
     };
     let reach = match answers {
         true => Reach::Answers(Space { total_bytes: 1, free_bytes: 1, disk: None }),

@@ -254,6 +254,11 @@ pub fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     parse_bytes(text).ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 500K or 1G"))
 }
 
+/// Bytes as users write them: `10G`, `500M` (powers of 1024); a bare number is bytes.
+pub fn parse_size(text: &str) -> Result<NonZeroU64, String> {
+    parse_bytes(text).ok_or_else(|| format!("`{text}` is no size: write bytes as in 10G or 500M"))
+}
+
 fn parse_bytes(text: &str) -> Option<NonZeroU64> {
     let units = [("K", 1u64 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
     let (number, unit) = split_unit(text, &units).unwrap_or((text, 1));

@@ -11,6 +11,7 @@ use weft_codes::families::ldpc::Graph;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::{Access, Store};
+use weft_transfer::DiskRoom;
 use weft_vfs::{Settings, Volume};
 
 /// A volume open in this process, as its only owner.
@@ -22,10 +23,15 @@ pub struct Opened {
 
 impl Opened {
     /// Opens it. `mountpoint` is what others are told who find it in use.
-    pub fn open(meta: &Path, mountpoint: Option<&Path>, transfer: weft_transfer::Settings) -> Result<Self> {
+    pub fn open(
+        meta: &Path,
+        mountpoint: Option<&Path>,
+        transfer: weft_transfer::Settings,
+        disk_cache: Option<&DiskRoom>,
+    ) -> Result<Self> {
         let runtime = runtime()?;
         let settings = Settings::default();
-        let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, runtime.handle())?;
+        let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, disk_cache, runtime.handle())?;
         Ok(Self { volume, runtime })
     }
 

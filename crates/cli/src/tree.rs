@@ -93,7 +93,7 @@ pub fn open_limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn 
         // Where somebody else holds it without a mount, opening says who.
         _ => {
             let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-            Ok(Box::new(VolumeTree::new(Opened::open(meta, None, settings)?)))
+            Ok(Box::new(VolumeTree::new(Opened::open(meta, None, settings, None)?)))
         }
     }
 }

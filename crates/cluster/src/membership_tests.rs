@@ -8,6 +8,7 @@ fn record(name: &str) -> NodeRecord {
         domain: name.into(),
         weight: 1,
         secret: Default::default(),
+        limits: Default::default(),
     }
 }
 

@@ -13,7 +13,7 @@ mod volume;
 use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
-pub use node::{NodeRecord, NodeState, Secret};
+pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;
 pub use policy::PolicyRecord;
 pub use segment::{SegmentRecord, ShardLocation};

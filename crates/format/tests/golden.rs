@@ -4,8 +4,8 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret, SegmentRecord, SessionRecord,
-    ShardLocation, Timestamp, VolumeRecord,
+    Attributes, Kind, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret, SegmentRecord,
+    SessionRecord, ShardLocation, Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -96,6 +96,7 @@ fn node_record() {
         domain: "host/rack".to_owned(),
         weight: 1_863,
         secret: Default::default(),
+        limits: Default::default(),
     };
     golden!("node_record_v1", &record.encode());
     assert_eq!(NodeRecord::decode(&record.encode()), Ok(record));
@@ -110,11 +111,16 @@ fn node_record_with_a_secret() {
         domain: "nas".to_owned(),
         weight: 1,
         secret: Secret(vec![0xab; 32]),
+        limits: Default::default(),
     };
     golden!("node_record_v1_with_secret", &record.encode());
     assert_eq!(NodeRecord::decode(&record.encode()), Ok(record.clone()));
     let shown = format!("{record:?}");
     assert!(shown.contains("not shown") && !shown.contains("171"), "{shown}");
+    let limits = NodeLimits { requests: 4, bytes_per_second: 50 << 20 };
+    let limited = NodeRecord { limits, ..record };
+    golden!("node_record_v1_with_limits", &limited.encode());
+    assert_eq!(NodeRecord::decode(&limited.encode()), Ok(limited));
 }
 
 #[test]

@@ -28,6 +28,7 @@ fn node(number: u128) -> NodeRecord {
         domain: format!("host-{number}"),
         weight: 1,
         secret: Default::default(),
+        limits: Default::default(),
     }
 }
 

@@ -42,6 +42,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
             domain: format!("d{i}"),
             weight: 1,
             secret: Default::default(),
+            limits: Default::default(),
         };
         members.push((id, record, Arc::new(node) as Arc<dyn Node>));
     }

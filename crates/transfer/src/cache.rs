@@ -50,7 +50,27 @@ impl Weighter<BlockKey, Block> for ByLength {
 pub(crate) struct Cache {
     /// `None`: nothing is kept.
     blocks: Option<QuickCache<BlockKey, Block, ByLength>>,
-    coming: Mutex<HashMap<BlockKey, watch::Receiver<()>>>,
+    coming: Mutex<HashMap<BlockKey, Coming>>,
+}
+
+/// Ends when a block has come, or will not.
+pub(crate) type Coming = watch::Receiver<()>;
+
+/// Where bytes are.
+pub(crate) enum Look {
+    /// Here they are.
+    Kept(Block),
+    /// On their way, within one block.
+    Coming(Coming),
+    /// Neither.
+    Absent,
+}
+
+/// Bytes `part` of a segment, of the block that they begin in.
+fn part_of(block: Block, part: Range<u64>) -> Block {
+    let start = part.start / BLOCK_BYTES * BLOCK_BYTES;
+    let bytes = block.bytes.slice((part.start - start) as usize..(part.end - start) as usize);
+    Block { bytes, report: block.report }
 }
 
 /// The promise to bring a block. Dropped, it wakes those who wait, whether the block came or not.
@@ -91,31 +111,30 @@ impl Cache {
         Self { blocks, coming: Mutex::default() }
     }
 
-    /// The beginning of `range` that comes from one place: cached bytes (after waiting for them, if they are on their way), or
-    /// `None` for a run of blocks that are to be read.
-    pub(crate) async fn next(&self, segment: SegmentId, range: Range<u64>) -> (Range<u64>, Option<Block>) {
-        let Some(blocks) = &self.blocks else { return (range, None) };
-        let number = range.start / BLOCK_BYTES;
-        let mut end = ((number + 1) * BLOCK_BYTES).min(range.end);
-        if let Some(block) = self.block(blocks, (segment, number)).await {
-            let start = number * BLOCK_BYTES;
-            let bytes = block.bytes.slice((range.start - start) as usize..(end - start) as usize);
-            return (range.start..end, Some(Block { bytes, report: block.report }));
+    /// The beginning of `range` that comes from one place: a block, or a run of blocks that are to be read.
+    pub(crate) fn look(&self, segment: SegmentId, range: Range<u64>) -> (Range<u64>, Look) {
+        let Some(blocks) = &self.blocks else { return (range, Look::Absent) };
+        let key = (segment, range.start / BLOCK_BYTES);
+        let mut end = ((key.1 + 1) * BLOCK_BYTES).min(range.end);
+        if let Some(block) = blocks.get(&key) {
+            let part = range.start..end;
+            return (part.clone(), Look::Kept(part_of(block, part)));
+        }
+        if let Some(coming) = self.coming.lock().get(&key) {
+            return (range.start..end, Look::Coming(coming.clone()));
         }
         while end < range.end && !self.is_known(blocks, &(segment, end / BLOCK_BYTES)) {
             end = (end + BLOCK_BYTES).min(range.end);
         }
-        (range.start..end, None)
+        (range.start..end, Look::Absent)
     }
 
-    async fn block(&self, blocks: &QuickCache<BlockKey, Block, ByLength>, key: BlockKey) -> Option<Block> {
-        if let Some(block) = blocks.get(&key) {
-            return Some(block);
-        }
-        let mut coming = self.coming.lock().get(&key)?.clone();
+    /// A part of a block that is on its way, when it has come; `None`: it has not, or was pushed out at once.
+    pub(crate) async fn wait(&self, mut coming: Coming, segment: SegmentId, part: Range<u64>) -> Option<Block> {
         // Nothing is ever sent: this ends when the promise is dropped.
         let _ = coming.changed().await;
-        blocks.get(&key)
+        let block = self.blocks.as_ref()?.get(&(segment, part.start / BLOCK_BYTES))?;
+        Some(part_of(block, part))
     }
 
     fn is_known(&self, blocks: &QuickCache<BlockKey, Block, ByLength>, key: &BlockKey) -> bool {

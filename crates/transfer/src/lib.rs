@@ -11,6 +11,7 @@
 mod algebra;
 mod cache;
 mod courtesy;
+mod disk_cache;
 pub mod error;
 pub mod fleet;
 mod hedging;
@@ -27,6 +28,7 @@ pub mod verify;
 pub mod write;
 
 pub use cache::BLOCK_BYTES;
+pub use disk_cache::{DiskCacheError, DiskRoom};
 pub use error::{Failures, ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
 pub use fleet::Fleet;
 pub use read::{ReadPart, ReadReport, Suspect};

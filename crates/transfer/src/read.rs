@@ -10,8 +10,9 @@ pub(crate) mod fetch;
 pub(crate) mod held;
 pub(crate) mod locate;
 pub(crate) mod plan;
+mod through;
 
-use crate::cache::Block;
+use crate::cache::{Block, Look};
 use crate::error::{ReadError, SuspectKind};
 use crate::scheduler::{Arrived, Plans};
 use crate::transfer::{Inner, Transfer};
@@ -23,6 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
 use weft_format::{SegmentId, ShardIndex};
+use weft_nodes::Class;
 
 /// A shard that was asked for and could not be used; care looks after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,39 +73,44 @@ impl Transfer {
         range: Range<u64>,
         out: &mut [u8],
     ) -> Result<ReadReport, ReadError> {
-        locate::check(segment, record, &range, out.len())?;
-        let mut report = ReadReport::default();
-        let (mut at, mut rest) = (range.start, out);
-        while at < range.end {
-            // What the cache has or is being brought comes from there; a run of what it has not is read in one go.
-            let (part, block) = self.inner.cache.next(segment, at..range.end).await;
-            let (head, tail) = rest.split_at_mut((part.end - part.start) as usize);
-            match block {
-                Some(block) => {
-                    head.copy_from_slice(&block.bytes);
-                    report.add(&block.report);
-                }
-                None => report.add(&self.inner.read_direct(segment, record, part.clone(), head).await?),
-            }
-            (at, rest) = (part.end, tail);
-        }
-        Ok(report)
+        let reports = self.read_parts(vec![ReadPart { segment, record, range, out }]).await?;
+        Ok(reports.into_iter().next().unwrap_or_default())
     }
 
-    /// Reads parts of any segments in one download, one after another into `out`, which is as long as all of them. Nodes that
-    /// have shards of several are asked for all of them at once. Past the cache: what is read ahead is not looked for.
+    /// Reads parts of any segments like [`Self::read`], what is not cached in one download: nodes that have shards of several are
+    /// asked for all of them at once. A report a part.
     ///
     /// # Errors
-    /// [`ReadError`]; what `out` holds then means nothing.
-    pub async fn read_parts(&self, parts: &[ReadPart<'_>], out: &mut [u8]) -> Result<Vec<ReadReport>, ReadError> {
-        let mut rest_bytes = out.len();
-        for (index, part) in parts.iter().enumerate() {
-            let part_bytes = part.range.end.saturating_sub(part.range.start) as usize;
-            let out_bytes = if index + 1 == parts.len() { rest_bytes } else { part_bytes.min(rest_bytes) };
-            locate::check(part.segment, part.record, &part.range, out_bytes)?;
-            rest_bytes -= out_bytes;
+    /// [`ReadError`]; what the parts' bytes are then means nothing.
+    pub async fn read_parts(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
+        let inner = &self.inner;
+        let mut reports = vec![ReadReport::default(); parts.len()];
+        let (mut absent, mut coming) = (Vec::new(), Vec::new());
+        for (index, part) in parts.into_iter().enumerate() {
+            locate::check(part.segment, part.record, &part.range, part.out.len())?;
+            let mut rest = part;
+            while !rest.range.is_empty() {
+                let (range, look) = inner.cache.look(rest.segment, rest.range.clone());
+                let (piece, after) = rest.split_at(range.end);
+                rest = after;
+                match look {
+                    Look::Kept(block) => piece.copy(&block, &mut reports[index]),
+                    Look::Coming(promised) => coming.push((index, piece, promised)),
+                    Look::Absent => absent.push((index, piece)),
+                }
+            }
         }
-        self.inner.download(parts, out).await
+        inner.fetch_into(absent, &mut reports).await?;
+        // Meanwhile these have come, most likely; what has not is read like the others.
+        let mut absent = Vec::new();
+        for (index, piece, promised) in coming {
+            match inner.cache.wait(promised, piece.segment, piece.range.clone()).await {
+                Some(block) => piece.copy(&block, &mut reports[index]),
+                None => absent.push((index, piece)),
+            }
+        }
+        inner.fetch_into(absent, &mut reports).await?;
+        Ok(reports)
     }
 
     /// Reads like [`Self::read`], and gives the bytes. Fast where the range lies within one block that was prefetched: the
@@ -119,9 +126,13 @@ impl Transfer {
     ) -> Result<(Bytes, ReadReport), ReadError> {
         let length = range.end.saturating_sub(range.start) as usize;
         locate::check(segment, record, &range, length)?;
-        if let (part, Some(block)) = self.inner.cache.next(segment, range.clone()).await
-            && part == range
-        {
+        let (part, look) = self.inner.cache.look(segment, range.clone());
+        let block = match look {
+            Look::Kept(block) if part == range => Some(block),
+            Look::Coming(promised) if part == range => self.inner.cache.wait(promised, segment, part).await,
+            _ => None,
+        };
+        if let Some(block) = block {
             return Ok((block.bytes, (*block.report).clone()));
         }
         let mut out = vec![0; length];
@@ -136,8 +147,10 @@ impl Transfer {
             let (inner, record) = (self.inner.clone(), record.clone());
             self.inner.runtime.spawn(async move {
                 let mut out = vec![0; (promise.range.end - promise.range.start) as usize];
-                match inner.read_direct(segment, &record, promise.range.clone(), &mut out).await {
-                    Ok(report) => {
+                let part = ReadPart { segment, record: &record, range: promise.range.clone(), out: &mut out };
+                match inner.fetch(vec![part]).await {
+                    Ok(reports) => {
+                        let report = reports.into_iter().next().unwrap_or_default();
                         let report = Arc::new(ReadReport { bytes_fetched: 0, ..report });
                         promise.keep(Block { bytes: out.into(), report });
                     }
@@ -149,20 +162,28 @@ impl Transfer {
 }
 
 impl Inner {
-    /// Reads from nodes, past the cache. The range is within the segment and `out` is as long.
-    pub(crate) async fn read_direct(
-        &self,
-        segment: SegmentId,
-        record: &SegmentRecord,
-        range: Range<u64>,
-        out: &mut [u8],
-    ) -> Result<ReadReport, ReadError> {
-        let reports = self.download(&[ReadPart { segment, record, range }], out).await?;
-        Ok(reports.into_iter().next().unwrap_or_default())
+    /// Reads past the cache in memory, and adds to the report of each part's owner.
+    async fn fetch_into(&self, parts: Vec<(usize, ReadPart<'_>)>, reports: &mut [ReadReport]) -> Result<(), ReadError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let (owners, parts): (Vec<usize>, Vec<ReadPart<'_>>) = parts.into_iter().unzip();
+        for (owner, report) in owners.into_iter().zip(self.fetch(parts).await?) {
+            reports[owner].add(&report);
+        }
+        Ok(())
     }
 
-    /// Reads parts of segments, all in one download, one after another into `out`. A report a part.
-    async fn download(&self, parts: &[ReadPart<'_>], out: &mut [u8]) -> Result<Vec<ReadReport>, ReadError> {
+    /// Reads past the cache in memory, from the disk cache as far as it has the bytes. A report a part.
+    async fn fetch(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
+        match self.disk.as_ref().filter(|_| self.class == Class::Foreground) {
+            Some(disk) => self.fetch_through(disk, parts).await,
+            None => self.download(parts).await,
+        }
+    }
+
+    /// Reads from nodes, all parts in one download. A report a part.
+    pub(crate) async fn download(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
         let locate = |part: &ReadPart<'_>| locate::locate(&self.algebra, part.segment, part.record, part.range.clone());
         let located = parts.iter().map(locate).collect::<Result<Vec<Located>, _>>()?;
         let batches: Vec<(usize, Batch)> = (located.iter().enumerate())
@@ -172,10 +193,10 @@ impl Inner {
         let wanted_bytes = parts.iter().map(|part| part.range.end - part.range.start).sum();
         let nodes = parts.iter().flat_map(|part| part.record.nodes());
         let _admitted = self.admit(nodes, self.window_bytes(&located, &batches), wanted_bytes).await;
-        let mut outs = split_by(out, &batches);
         let sources = (parts.iter().zip(&located))
             .map(|(part, located)| Sources::new(self, part.segment, part.record, located.code.shape(), &[]))
             .collect();
+        let mut outs = split_by(parts, &batches);
         let mut download = Download::new(self, sources, sets, ReadPlans { located: &located, batches: &batches });
         while let Some((set, plan)) = download.next().await? {
             let (index, batch) = &batches[set];
@@ -199,7 +220,7 @@ impl Inner {
 }
 
 /// A part of a segment to be read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct ReadPart<'a> {
     /// Which segment.
     pub segment: SegmentId,
@@ -207,6 +228,23 @@ pub struct ReadPart<'a> {
     pub record: &'a SegmentRecord,
     /// Which data bytes.
     pub range: Range<u64>,
+    /// Where they go; as long as the range.
+    pub out: &'a mut [u8],
+}
+
+impl<'a> ReadPart<'a> {
+    /// What is before byte `at` of the segment, and the rest.
+    pub(crate) fn split_at(self, at: u64) -> (Self, Self) {
+        let Self { segment, record, range, out } = self;
+        let (head, tail) = out.split_at_mut((at - range.start) as usize);
+        let part = |range, out: &'a mut [u8]| Self { segment, record, range, out };
+        (part(range.start..at, head), part(at..range.end, tail))
+    }
+
+    fn copy(self, block: &Block, report: &mut ReadReport) {
+        self.out.copy_from_slice(&block.bytes);
+        report.add(&block.report);
+    }
 }
 
 /// The batches of a download, each with its part, to be planned.
@@ -222,12 +260,12 @@ impl Plans for ReadPlans<'_> {
     }
 }
 
-/// `out`, cut as the batches are.
-fn split_by<'a>(out: &'a mut [u8], batches: &[(usize, Batch)]) -> Vec<&'a mut [u8]> {
-    let mut rest = out;
-    let mut cut = |(_, batch): &(usize, Batch)| {
-        let (head, tail) = std::mem::take(&mut rest).split_at_mut(batch.data_bytes());
-        rest = tail;
+/// The parts' places, cut as the batches are.
+fn split_by<'a>(parts: Vec<ReadPart<'a>>, batches: &[(usize, Batch)]) -> Vec<&'a mut [u8]> {
+    let mut rests: Vec<&'a mut [u8]> = parts.into_iter().map(|part| part.out).collect();
+    let mut cut = |(index, batch): &(usize, Batch)| {
+        let (head, tail) = std::mem::take(&mut rests[*index]).split_at_mut(batch.data_bytes());
+        rests[*index] = tail;
         head
     };
     batches.iter().map(&mut cut).collect()

@@ -43,6 +43,7 @@ fn engine(node_count: usize) -> Transfer {
             domain: format!("d{i}"),
             weight: 1,
             secret: Default::default(),
+            limits: Default::default(),
         };
         let node = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VolumeId(1), node: id }, 1 << 40);
         (id, record, Arc::new(node) as Arc<dyn Node>)

@@ -3,6 +3,7 @@
 use crate::algebra::Algebra;
 use crate::cache::Cache;
 use crate::courtesy::{GivingWay, Seen};
+use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
 use crate::fleet::{Fleet, no_member, timed_out};
 use crate::hedging::Purse;
 use crate::scheduler::{Hedging, Profile};
@@ -76,6 +77,7 @@ pub(crate) struct Inner {
     pub(crate) runtime: Handle,
     pub(crate) algebra: Arc<Algebra>,
     pub(crate) cache: Arc<Cache>,
+    pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) hedging: Arc<Purse>,
     pub(crate) tracer: Arc<Tracer>,
     rate: Option<Arc<Rate>>,
@@ -101,6 +103,7 @@ impl Transfer {
             runtime,
             algebra: Arc::default(),
             cache: Arc::new(Cache::new(settings.cache_bytes)),
+            disk: None,
             hedging: Arc::new(Purse::new(extra_percent)),
             tracer: Arc::default(),
             rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
@@ -109,6 +112,15 @@ impl Transfer {
             background_inflight: Arc::new(Semaphore::new(background_units(inflight_units) as usize)),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The same, keeping what users read on a disk of this machine.
+    ///
+    /// # Errors
+    /// [`DiskCacheError`].
+    pub fn with_disk_cache(self, room: &DiskRoom) -> Result<Self, DiskCacheError> {
+        let disk = Some(Arc::new(DiskCache::open(room, self.inner.volume)?));
+        Ok(Self { inner: Arc::new(Inner { disk, ..Inner::clone(&self.inner) }) })
     }
 
     /// The same engine, for what nobody waits for: it takes a share of each node's time and of the limits while there is a

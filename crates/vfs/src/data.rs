@@ -102,11 +102,14 @@ impl Volume {
             return self.segments.read_bytes(file.ino, extent.segment, within);
         }
         let mut out = vec![0; (range.end - range.start) as usize];
+        let (mut parts, mut rest, mut rest_at) = (Vec::new(), &mut out[..], range.start);
         for extent in uncovered(&extents, &buffered) {
-            let at = (extent.file_offset - range.start) as usize;
-            let within = extent.segment_offset..extent.segment_offset + extent.length;
-            self.segments.read(file.ino, extent.segment, within, &mut out[at..at + extent.length as usize])?;
+            let (_, tail) = rest.split_at_mut((extent.file_offset - rest_at) as usize);
+            let (place, tail) = tail.split_at_mut(extent.length as usize);
+            (rest, rest_at) = (tail, extent.file_offset + extent.length);
+            parts.push((extent.segment, extent.segment_offset..extent.segment_offset + extent.length, place));
         }
+        self.segments.read(file.ino, parts)?;
         for (start, bytes) in buffered {
             let at = (start - range.start) as usize;
             out[at..at + bytes.len()].copy_from_slice(&bytes);

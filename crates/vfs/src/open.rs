@@ -3,14 +3,16 @@
 
 use crate::error::VfsError;
 use crate::volume::{Settings, Volume};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use weft_format::NodeId;
-use weft_format::records::NodeRecord;
+use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::SqliteKv;
 use weft_meta::{Access, MetaError, Store, keys};
+use weft_nodes::wrappers::{LimitNode, Limits};
 use weft_nodes::{Node, NodeIdentity, NodeUrl};
-use weft_transfer::{Fleet, Transfer};
+use weft_transfer::{DiskRoom, Fleet, Transfer};
 
 /// Nodes that metadata names, opened.
 pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
@@ -37,9 +39,19 @@ pub fn open_members(store: &Store) -> Result<Members, MetaError> {
         let identity = NodeIdentity { volume, node: id };
         let node = weft_nodes::open(&url, &record.name, identity, &record.secret)
             .map_err(|error| MetaError::Refused(error.to_string()))?;
+        let node = limited(node, record.limits);
         Ok((id, record, node))
     };
     store.nodes()?.into_iter().map(open).collect()
+}
+
+/// The node within its limits; itself where it has none.
+fn limited(node: Arc<dyn Node>, limits: NodeLimits) -> Arc<dyn Node> {
+    if limits == NodeLimits::default() {
+        return node;
+    }
+    let bytes_per_second = NonZeroU64::new(limits.bytes_per_second);
+    Arc::new(LimitNode::new(node, Limits { concurrent_calls: limits.requests, bytes_per_second }))
 }
 
 /// The engine that moves segments between this process and the nodes.
@@ -59,15 +71,19 @@ pub fn open_transfer(
 /// Opens a volume as its only owner.
 ///
 /// # Errors
-/// As [`open_store`] and [`open_members`].
+/// As [`open_store`] and [`open_members`]; the disk cache cannot be used.
 pub fn open_volume(
     path: &Path,
     mountpoint: Option<&Path>,
     settings: Settings,
     transfer_settings: weft_transfer::Settings,
+    disk_cache: Option<&DiskRoom>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
     let store = open_store(path, Access::Owner, mountpoint)?;
-    let transfer = open_transfer(&store, transfer_settings, runtime)?;
+    let mut transfer = open_transfer(&store, transfer_settings, runtime)?;
+    if let Some(room) = disk_cache {
+        transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
+    }
     Volume::start(store, transfer, Box::new(open_members), runtime.clone(), settings)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weft_format::records::SegmentRecord;
 use weft_format::{Ino, SegmentId};
 use weft_meta::{MetaError, Store};
-use weft_transfer::{ReadError, ReadReport, Transfer};
+use weft_transfer::{ReadError, ReadPart, ReadReport, Transfer};
 
 /// Records kept; at 500 bytes each, 32 MiB, which is 512 GiB of data in full segments of rs:4+2.
 const RECORDS_MAX: usize = 65_536;
@@ -80,12 +80,39 @@ impl Segments {
         })
     }
 
-    /// Bytes `range` of a segment, into `out`.
-    pub fn read(&self, ino: Ino, segment: SegmentId, range: Range<u64>, out: &mut [u8]) -> Result<(), VfsError> {
-        self.with_fresh_record(ino, segment, |record| {
-            let report = self.runtime.block_on(self.transfer.read(segment, record, range.clone(), out))?;
-            Ok(((), report))
-        })
+    /// Bytes of several segments, each with its place, in one download.
+    pub fn read(&self, ino: Ino, mut parts: Vec<(SegmentId, Range<u64>, &mut [u8])>) -> Result<(), VfsError> {
+        let records: Vec<Arc<SegmentRecord>> =
+            parts.iter().map(|(segment, ..)| self.record(*segment)).collect::<Result<_, _>>()?;
+        let borrowed = (parts.iter_mut().zip(&records))
+            .map(|((segment, range, out), record)| ReadPart { segment: *segment, record, range: range.clone(), out })
+            .collect();
+        if let Ok(reports) = self.runtime.block_on(self.transfer.read_parts(borrowed)) {
+            for (((segment, ..), record), report) in parts.iter().zip(&records).zip(reports) {
+                self.took(*segment, record, &report)?;
+            }
+            return Ok(());
+        }
+        // One by one, as it is told of which segment nothing can be had.
+        for (segment, range, out) in parts {
+            self.with_fresh_record(ino, segment, |record| {
+                let report = self.runtime.block_on(self.transfer.read(segment, record, range.clone(), out))?;
+                Ok(((), report))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A read had what it wanted; if it had trouble on the way, its cause is noted, or a newer record found.
+    fn took(&self, segment: SegmentId, record: &Arc<SegmentRecord>, report: &ReadReport) -> Result<(), VfsError> {
+        if !report.suspects.is_empty() {
+            let fresh = self.read_record(segment)?;
+            let is_loss = report.suspects.iter().any(|suspect| suspect.kind.is_loss());
+            if fresh == *record && is_loss {
+                self.suspects.lock().insert(segment);
+            }
+        }
+        Ok(())
     }
 
     /// Fetches ahead, in the background.
@@ -107,13 +134,7 @@ impl Segments {
         loop {
             let outcome = read(&record);
             if let Ok((value, report)) = outcome {
-                if !report.suspects.is_empty() {
-                    let fresh = self.read_record(segment)?;
-                    let is_loss = report.suspects.iter().any(|suspect| suspect.kind.is_loss());
-                    if fresh == record && is_loss {
-                        self.suspects.lock().insert(segment);
-                    }
-                }
+                self.took(segment, &record, &report)?;
                 return Ok(value);
             }
             let fresh = self.read_record(segment)?;

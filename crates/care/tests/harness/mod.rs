@@ -58,6 +58,7 @@ impl World {
             domain: name,
             weight: 1,
             secret: Default::default(),
+            limits: Default::default(),
         };
         self.catalogue.set_node(id, record);
     }

@@ -106,7 +106,7 @@ impl Compaction {
             Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
         }
         let settings = Settings { bytes_per_second: arguments.bwlimit, ..Settings::default() };
-        let opened = Opened::open(&arguments.meta, None, settings)?;
+        let opened = Opened::open(&arguments.meta, None, settings, None)?;
         let outcome = self.rounds(&opened.volume, thin_count, runtime);
         opened.close()?;
         outcome

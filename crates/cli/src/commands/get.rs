@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn traced(arguments: &Arguments) -> Result<()> {
     let profile = arguments.read_profile.unwrap_or_default();
     let settings = Settings { profile, bytes_per_second: arguments.bwlimit, ..Settings::default() };
-    let opened = Opened::open(&arguments.meta, None, settings)?;
+    let opened = Opened::open(&arguments.meta, None, settings, None)?;
     let volume = Arc::clone(&opened.volume);
     let tree = VolumeTree::new(opened);
     if arguments.trace.is_some() {

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
-use weft_transfer::{Profile, Settings};
+use weft_transfer::{DiskRoom, Profile, Settings};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
 const GRACE: Duration = Duration::from_secs(5);
@@ -50,6 +50,12 @@ pub struct How {
     /// Send and receive at most this many bytes per second, all nodes together, as in 10M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
+    /// Keep what is read in this folder of a local disk, for nodes that are far or slow
+    #[arg(long, value_name = "FOLDER")]
+    cache: Option<PathBuf>,
+    /// How large that may become, as in 10G
+    #[arg(long, value_name = "SIZE", value_parser = care::parse_size, default_value = "10G", requires = "cache")]
+    cache_size: Option<NonZeroU64>,
 }
 
 impl How {
@@ -62,7 +68,18 @@ impl How {
         if let Some(bwlimit) = self.bwlimit {
             flags.push(format!("--bwlimit={bwlimit}").into());
         }
+        if let Some(room) = self.disk_cache() {
+            let mut flag = OsString::from("--cache=");
+            flag.push(room.folder);
+            flags.extend([flag, format!("--cache-size={}", room.bytes).into()]);
+        }
         flags
+    }
+
+    /// By absolute path: a mount in the background is elsewhere.
+    fn disk_cache(&self) -> Option<DiskRoom> {
+        let folder = fuse::mounts::absolute(self.cache.as_ref()?);
+        Some(DiskRoom { folder, bytes: self.cache_size.map_or(0, NonZeroU64::get) })
     }
 }
 
@@ -116,7 +133,7 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<(Opened, Mounted, P
     check_volume(meta)?;
     let mountpoint = fuse::mounts::absolute(directory);
     let transfer = Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() };
-    let opened = Opened::open(meta, Some(&mountpoint), transfer)?;
+    let opened = Opened::open(meta, Some(&mountpoint), transfer, how.disk_cache().as_ref())?;
     let settings = MountSettings {
         mountpoint: mountpoint.clone(),
         source: meta.to_path_buf(),

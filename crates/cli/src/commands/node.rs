@@ -1,18 +1,19 @@
-//! `weft node add|list|replace|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
+//! `weft node add|list|replace|limit|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
 //! `weft node kinds`: what there is.
 
 mod key_file;
 mod kinds;
 pub mod serve;
 
-use crate::care::count;
+use crate::care::{self, count};
 use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_format::records::{NodeRecord, NodeState, Secret};
+use weft_format::records::{NodeLimits, NodeRecord, NodeState, Secret};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
@@ -67,6 +68,19 @@ pub enum Arguments {
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
+    /// Ask a node no more than this, each user of the volume by itself; a mount heeds it within a second
+    Limit {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+        /// Shard bytes a second to and from it, as in 10M, or `none`
+        #[arg(long, value_name = "RATE", value_parser = parse_limit, required_unless_present = "requests")]
+        bwlimit: Option<u64>,
+        /// Requests under way at one time, which for nodes elsewhere is connections, or `none`
+        #[arg(long, value_name = "COUNT", value_parser = parse_requests)]
+        requests: Option<u32>,
+    },
     /// Forget a node that holds no shards
     #[command(visible_alias = "rm")]
     Remove {
@@ -97,6 +111,9 @@ struct Line {
     /// Missing where the node does not answer.
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
+    /// 0: no limit.
+    bytes_per_second_max: u64,
+    requests_max: u32,
     /// Why the node does not answer.
     error: Option<String>,
 }
@@ -110,6 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         Arguments::List { meta, json } => list(meta, *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
+        Arguments::Limit { meta, name, bwlimit, requests } => limit(meta, name, *bwlimit, *requests),
         Arguments::Remove { meta, name } => remove(meta, name),
         Arguments::Kinds { json } => kinds::list(*json),
         Arguments::Serve(arguments) => serve::serve(arguments),
@@ -140,6 +158,7 @@ pub fn add(
         domain: domain.unwrap_or(name).to_owned(),
         weight: weight.unwrap_or_else(|| default_weight(space)),
         secret,
+        limits: Default::default(),
     };
     store.add_node(node, &record)?;
     Ok(store.flush()?)
@@ -211,6 +230,8 @@ fn list(meta: &Path, json: bool) -> Result<()> {
                 weight: record.weight,
                 total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
                 free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
+                bytes_per_second_max: record.limits.bytes_per_second,
+                requests_max: record.limits.requests,
                 // Nothing is expected of one that was given up.
                 error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| error.detail),
             });
@@ -232,9 +253,48 @@ fn list(meta: &Path, json: bool) -> Result<()> {
     let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
     print!("{}", render::table(&rows, &[2, 3, 5]));
     for line in lines {
+        if let Some(limits) =
+            limits_sentence(NodeLimits { requests: line.requests_max, bytes_per_second: line.bytes_per_second_max })
+        {
+            println!("{}: asked for {limits}", line.name);
+        }
         if let Some(error) = line.error {
             println!("{}: {error}", line.name);
         }
+    }
+    Ok(())
+}
+
+/// `10.0 MiB/s and 4 requests at a time at most`; `None`: no limits.
+fn limits_sentence(limits: NodeLimits) -> Option<String> {
+    let bytes = (limits.bytes_per_second > 0).then(|| format!("{}/s", render::bytes(limits.bytes_per_second)));
+    let requests = (limits.requests > 0).then(|| format!("{} at a time", count(limits.requests.into(), "request")));
+    let parts: Vec<String> = [bytes, requests].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("{} at most", parts.join(" and ")))
+}
+
+fn parse_limit(text: &str) -> Result<u64, String> {
+    if text == "none" { Ok(0) } else { care::parse_rate(text).map(NonZeroU64::get) }
+}
+
+fn parse_requests(text: &str) -> Result<u32, String> {
+    let wrong = || format!("`{text}` is no number of requests: write 1 or more, or `none`");
+    if text == "none" { Ok(0) } else { text.parse().ok().filter(|count| *count > 0).ok_or_else(wrong) }
+}
+
+/// Changes the limits that are given; the others stay.
+fn limit(meta: &Path, name: &str, bytes_per_second: Option<u64>, requests: Option<u32>) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let (id, old) = find(&store, meta, name)?;
+    let limits = NodeLimits {
+        bytes_per_second: bytes_per_second.unwrap_or(old.limits.bytes_per_second),
+        requests: requests.unwrap_or(old.limits.requests),
+    };
+    store.update_node(id, &old, &NodeRecord { limits, ..old.clone() })?;
+    store.flush()?;
+    match limits_sentence(limits) {
+        Some(limits) => println!("Node {name} is asked for {limits}"),
+        None => println!("Node {name} has no limits"),
     }
     Ok(())
 }
@@ -280,6 +340,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
         domain: old.domain.clone(),
         weight: default_weight(space),
         secret,
+        limits: old.limits,
     };
     store.update_node(old_id, &old, &retired)?;
     store.add_node(id, &new)?;

@@ -27,6 +27,15 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// How much each user asks a node at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// Requests under way at one time; 0: no limit.
+    pub requests: u32,
+    /// Shard bytes sent and received; 0: no limit.
+    pub bytes_per_second: u64,
+}
+
 /// What metadata knows of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
@@ -42,6 +51,8 @@ pub struct NodeRecord {
     pub weight: u64,
     /// What the node asks of its users; for a daemon with a key, its 32 bytes.
     pub secret: Secret,
+    /// What it is spared.
+    pub limits: NodeLimits,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -60,6 +71,10 @@ struct Message {
     weight: u64,
     #[prost(bytes = "vec", tag = "7")]
     secret: Vec<u8>,
+    #[prost(uint32, tag = "8")]
+    requests_max: u32,
+    #[prost(uint64, tag = "9")]
+    bytes_per_second_max: u64,
 }
 
 impl NodeRecord {
@@ -79,6 +94,8 @@ impl NodeRecord {
             domain: self.domain.clone(),
             weight: self.weight,
             secret: self.secret.0.clone(),
+            requests_max: self.limits.requests,
+            bytes_per_second_max: self.limits.bytes_per_second,
         }
         .encode_to_vec()
     }
@@ -95,7 +112,8 @@ impl NodeRecord {
             3 => NodeState::Lost,
             other => return Err(damaged(WHAT, format!("state {other} does not exist"))),
         };
-        let Message { name, url, domain, weight, secret, .. } = message;
-        Ok(Self { name, url, state, domain, weight, secret: Secret(secret) })
+        let Message { name, url, domain, weight, secret, requests_max, bytes_per_second_max, .. } = message;
+        let limits = NodeLimits { requests: requests_max, bytes_per_second: bytes_per_second_max };
+        Ok(Self { name, url, state, domain, weight, secret: Secret(secret), limits })
     }
 }

@@ -103,6 +103,7 @@ pub(crate) fn node_record(number: u128) -> NodeRecord {
         domain: format!("host-{number}"),
         weight: 1,
         secret: Default::default(),
+        limits: Default::default(),
     }
 }
 

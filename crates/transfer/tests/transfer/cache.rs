@@ -3,7 +3,7 @@
 use crate::house::{House, bytes, every, segment};
 use std::time::Duration;
 use weft_nodes::wrappers::{Fault, Operation};
-use weft_transfer::{BLOCK_BYTES, Settings};
+use weft_transfer::{BLOCK_BYTES, DiskRoom, ReadPart, Settings};
 
 const LENGTH: u64 = 5 * BLOCK_BYTES + 12_345;
 
@@ -78,4 +78,73 @@ async fn a_prefetch_that_fails_leaves_the_error_to_the_read() {
     assert!(house.read(segment(0), &record, 0..10).await.is_err());
     house.heal();
     house.read_same(segment(0), &record, 0..10, &data).await;
+}
+
+#[tokio::test]
+async fn parts_of_segments_come_from_the_cache_and_the_rest_in_one_download() {
+    let house = House::with_settings(6, Settings::default());
+    let data: Vec<Vec<u8>> = (0..3).map(|i| bytes(LENGTH as usize, 20 + i)).collect();
+    let mut records = Vec::new();
+    for (i, data) in data.iter().enumerate() {
+        records.push(house.write(segment(i as u64), "rs:4+2", data).await);
+    }
+    // The first has come, the second is on its way.
+    house.transfer.prefetch(segment(0), &records[0], 0..BLOCK_BYTES);
+    house.read_same(segment(0), &records[0], 0..BLOCK_BYTES, &data[0]).await;
+    house.transfer.prefetch(segment(1), &records[1], 0..BLOCK_BYTES);
+    let wanted = [0..100_000u64, 500..2 * BLOCK_BYTES, BLOCK_BYTES..BLOCK_BYTES + 4096];
+    let mut outs = wanted.clone().map(|range| vec![0; (range.end - range.start) as usize]);
+    let parts = (outs.iter_mut().enumerate())
+        .map(|(i, out)| ReadPart { segment: segment(i as u64), record: &records[i], range: wanted[i].clone(), out })
+        .collect();
+    house.transfer.start_trace();
+    let reports = house.transfer.read_parts(parts).await.unwrap();
+    let events = house.transfer.finish_trace();
+    for (i, out) in outs.iter().enumerate() {
+        assert!(*out == data[i][wanted[i].start as usize..wanted[i].end as usize], "part {i}");
+    }
+    assert_eq!(reports[0].bytes_fetched, 0);
+    assert!(reports[1].bytes_fetched > 0 && reports[2].bytes_fetched > 0);
+    assert!(!events.is_empty());
+    let fails = [ReadPart { segment: segment(0), record: &records[0], range: 0..10, out: &mut [0; 9] }];
+    assert!(house.transfer.read_parts(fails.into()).await.is_err(), "a place of another length");
+}
+
+#[tokio::test]
+async fn what_is_on_disk_is_not_fetched_again_not_even_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let room = DiskRoom { folder: folder.path().to_owned(), bytes: 32 << 20 };
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 4);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    let ranges = [0..10, 70_000..300_000, 65_536..65_537, LENGTH - 5..LENGTH, 131_072..196_608, 0..LENGTH];
+    for round in 0..3 {
+        let cached = house.transfer.clone().with_disk_cache(&room).unwrap();
+        for range in &ranges {
+            let before = house.bytes_read();
+            let mut out = vec![0; (range.end - range.start) as usize];
+            let report = cached.read(segment(0), &record, range.clone(), &mut out).await.unwrap();
+            assert!(out == data[range.start as usize..range.end as usize], "{range:?}");
+            assert_eq!(report.bytes_fetched, house.bytes_read() - before);
+            assert!(round == 0 || report.bytes_fetched == 0, "round {round}: {range:?}");
+        }
+        // What nobody waits for does not push out what users read, and is not served what may have rotted here.
+        let before = house.bytes_read();
+        cached.in_background().read(segment(0), &record, 0..10, &mut [0; 10]).await.unwrap();
+        assert!(house.bytes_read() > before);
+        // Its file is let go of when the last piece is written.
+        drop(cached);
+        while house.transfer.clone().with_disk_cache(&room).is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    // Damage on this disk is no loss.
+    let file = folder.path().join("pieces.weft");
+    let mut damaged = std::fs::read(&file).unwrap();
+    damaged[2 << 20..4 << 20].fill(0x55);
+    std::fs::write(&file, damaged).unwrap();
+    let cached = house.transfer.clone().with_disk_cache(&room).unwrap();
+    let mut out = vec![0; LENGTH as usize];
+    cached.read(segment(0), &record, 0..LENGTH, &mut out).await.unwrap();
+    assert!(out == data);
 }

@@ -42,6 +42,7 @@ pub fn node_record(i: usize, state: NodeState) -> NodeRecord {
         domain: format!("d{i}"),
         weight: 1,
         secret: Default::default(),
+        limits: Default::default(),
     }
 }
 

@@ -98,12 +98,12 @@ impl World {
     async fn download(&self, transfer: &Transfer) -> f64 {
         let part = |(segment, record): &(SegmentId, Arc<SegmentRecord>)| (*segment, record.clone());
         let parts: Vec<_> = self.records.iter().map(part).collect();
-        let parts: Vec<ReadPart<'_>> = (parts.iter())
-            .map(|(segment, record)| ReadPart { segment: *segment, record, range: 0..self.segment_bytes })
-            .collect();
         let mut out = vec![0; self.data.len()];
+        let parts: Vec<ReadPart<'_>> = (parts.iter().zip(out.chunks_mut(self.segment_bytes as usize)))
+            .map(|((segment, record), out)| ReadPart { segment: *segment, record, range: 0..self.segment_bytes, out })
+            .collect();
         let started = Instant::now();
-        match transfer.read_parts(&parts, &mut out).await {
+        match transfer.read_parts(parts).await {
             Ok(_) => assert!(out == self.data),
             Err(_) => return f64::INFINITY,
         }

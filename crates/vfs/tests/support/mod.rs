@@ -95,6 +95,7 @@ pub fn memory_nodes(count: u128) -> Members {
                 state: NodeState::Active,
                 weight: 1,
                 secret: Default::default(),
+                limits: Default::default(),
             };
             (id, record, node)
         })
