@@ -81,7 +81,7 @@ impl Readahead {
         let window_end = stream_end.saturating_add(self.window_bytes).min(file_size);
         self.window_bytes = (self.window_bytes * 2).min(WIDEST_WINDOW_BYTES);
         self.prefetched_end = window_end.max(start);
-        if start < window_end { Vec::from([start..window_end]) } else { Vec::new() }
+        (start < window_end).then_some(start..window_end).into_iter().collect()
     }
 }
 
