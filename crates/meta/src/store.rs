@@ -32,6 +32,7 @@ pub(crate) mod values;
 mod xattrs;
 
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -69,6 +70,7 @@ pub struct Store {
     transaction: Mutex<()>,
     inos: Mutex<Range<u64>>,
     cookies: Mutex<Range<u64>>,
+    file: Option<PathBuf>,
 }
 
 impl Store {
@@ -135,7 +137,18 @@ impl Store {
     }
 
     fn over(kv: Arc<dyn Kv>, volume: VolumeRecord) -> Store {
-        Store { kv, volume, transaction: Mutex::new(()), inos: Mutex::new(0..0), cookies: Mutex::new(0..0) }
+        Store { kv, volume, transaction: Mutex::new(()), inos: Mutex::new(0..0), cookies: Mutex::new(0..0), file: None }
+    }
+
+    /// The same, known to be in this file.
+    pub fn in_file(mut self, file: &Path) -> Store {
+        self.file = Some(file.to_owned());
+        self
+    }
+
+    /// The file that it is in, where that is known: what is only a help is kept beside it.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
     }
 
     /// What the volume is.

@@ -9,11 +9,15 @@
 //! Bounds: bodies wait for room before they are read, connections are counted, and whoever sends too slowly is cut off. A
 //! daemon told to end finishes what is under way.
 //!
+//! Daemons tell each other who is there (`gossip.rs`), and a volume's users find those that have moved (`follow.rs`).
+//!
 //! Start reading at `wire.rs`, then `server.rs`.
 
 mod address;
 mod auth;
 mod client;
+mod follow;
+mod gossip;
 mod metrics;
 mod outgoing;
 mod patience;
@@ -24,6 +28,8 @@ mod wire;
 pub use address::DaemonUrl;
 pub use auth::{Key, ParseKeyError};
 pub use client::DaemonNode;
+pub use follow::AddressBook;
+pub use gossip::{GossipSettings, members};
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};
 

@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use weft_cluster::gossip::{Heard, Liveness};
 use weft_format::{NodeId, VolumeId};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
@@ -458,4 +459,112 @@ async fn a_limited_daemon_serves_those_first_who_wait() {
     assert!(of_users > of_others * 2, "{of_users} and {of_others}");
     assert!(of_others > 0);
     served.end().await;
+}
+
+/// A daemon that gossips, as [`serve_as`] starts others.
+async fn serve_member(key: Option<Key>, cluster: Option<Key>, join: &[&Served]) -> Served {
+    let folder = TempDir::new_in("/dev/shm").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let own = DaemonUrl { authority: address.to_string(), tls: None };
+    let join = join.iter().map(|member| member.url()).collect();
+    let settings = GossipSettings { key: cluster, own, join, domain: "rack1".to_owned() };
+    let daemon = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap().with_gossip(settings);
+    let (stop, stopped) = oneshot::channel();
+    let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
+        let _ = stopped.await;
+    }));
+    Served { folder, address, tls: None, stop: Some(stop), ended }
+}
+
+/// Asks until it is so; the test's time-out is ours: 30 s.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !is_so().await {
+        assert!(tokio::time::Instant::now() < deadline, "it is not so after 30 s");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn alive(members: &[Heard]) -> usize {
+    members.iter().filter(|heard| heard.liveness == Liveness::Alive).count()
+}
+
+#[tokio::test]
+async fn daemons_find_each_other_through_one_and_say_goodbye() {
+    let cluster = || Some(Key::new([8; 32]));
+    let first = serve_member(secret(), cluster(), &[]).await;
+    let second = serve_member(secret(), cluster(), &[&first]).await;
+    let third = serve_member(secret(), cluster(), &[&first]).await;
+    let of_second = || async { members(&second.url(), None, cluster()).await.unwrap() };
+    until(async || alive(&of_second().await) == 3).await;
+    assert!(of_second().await.iter().all(|heard| heard.facts.domain == "rack1" && !heard.facts.version.is_empty()));
+
+    // Once it is a node it says so, with its room.
+    third.node(secret()).await;
+    let is_told = |heard: &Heard| heard.facts.node == IDENTITY.node.to_string() && heard.facts.total_bytes > 0;
+    until(async || of_second().await.iter().any(is_told)).await;
+    // Its users learn of the members of its volume, with the node's key; strangers of nobody.
+    let of_volume = members(&third.url(), Some(IDENTITY), secret()).await.unwrap();
+    assert_eq!(
+        of_volume.iter().map(|heard| heard.facts.address.as_str()).collect::<Vec<_>>(),
+        [third.url().to_string()]
+    );
+    for (identity, key) in [(None, None), (None, Some(Key::new([1; 32]))), (Some(STRANGER), secret())] {
+        assert!(members(&third.url(), identity, key).await.is_err());
+    }
+    // The node's key is no ticket to the cluster.
+    let intruder = serve_member(secret(), secret(), &[&first]).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(alive(&members(&intruder.url(), None, secret()).await.unwrap()), 1);
+    assert_eq!(of_second().await.len(), 3);
+
+    first.end().await;
+    until(async || alive(&of_second().await) == 2).await;
+    for member in [second, third, intruder] {
+        member.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_daemon_that_does_not_gossip_says_so() {
+    let served = serve(None).await;
+    let error = members(&served.url(), None, None).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::Unsupported);
+    served.end().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry() {
+    let content = shard(IDENTITY.volume, key(1, 0), 10_000, 7);
+    let other = NodeIdentity { volume: IDENTITY.volume, node: NodeId(3) };
+    let neighbour = serve_member(None, None, &[]).await;
+    DaemonNode::create(&neighbour.url(), "neighbour", other, None).await.unwrap();
+    let moved = serve_member(None, None, &[&neighbour]).await;
+    moved.node(None).await.put(key(1, 0), &[content.clone()]).await.unwrap();
+    let stranger = serve_member(None, None, &[]).await;
+    DaemonNode::create(&stranger.url(), "stranger", STRANGER, None).await.unwrap();
+    let is_told = |heard: &Heard| heard.facts.node == IDENTITY.node.to_string();
+    until(async || members(&neighbour.url(), None, None).await.unwrap().iter().any(is_told)).await;
+
+    // Metadata knows a port where nobody is, and the list one where somebody else is.
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("addresses");
+    let wrong = format!(r#"{{"{}":{{"authority":"{}","started_ms":1}}}}"#, IDENTITY.node, stranger.address);
+    std::fs::write(&file, wrong).unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let book = AddressBook::new(Some(file.clone()));
+    let at = |address: SocketAddr| NodeUrl::Daemon(DaemonUrl { authority: address.to_string(), tls: None });
+    let open = |address, identity| book.open(&at(address), "node", identity, &Default::default()).unwrap();
+    let node = open(nobody, IDENTITY);
+    assert_eq!(node.stat(key(1, 0)).await.unwrap_err().kind, NodeErrorKind::Unavailable, "nobody to ask");
+    // It asks again after a while; another book at once, and the list that it leaves is right.
+    let book = AddressBook::new(Some(file.clone()));
+    let open = |address, identity| book.open(&at(address), "node", identity, &Default::default()).unwrap();
+    let (node, _neighbour) = (open(nobody, IDENTITY), open(neighbour.address, other));
+    assert_eq!(node.get(key(1, 0), 0..1 << 20).await.unwrap(), content);
+    assert!(std::fs::read_to_string(&file).unwrap().contains(&moved.address.to_string()));
+    for served in [neighbour, moved, stranger] {
+        served.end().await;
+    }
 }

@@ -265,7 +265,7 @@ pub enum SecretError {
     Credentials(#[from] CredentialsError),
 }
 
-fn key(name: &str, secret: &Secret) -> Result<Option<Key>, NodeError> {
+pub(crate) fn key(name: &str, secret: &Secret) -> Result<Option<Key>, NodeError> {
     match secret.0.as_slice() {
         [] => Ok(None),
         bytes => bytes.try_into().map(|bytes| Some(Key::new(bytes))).map_err(|_| damaged_secret(name)),

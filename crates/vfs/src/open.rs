@@ -10,6 +10,7 @@ use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::SqliteKv;
 use weft_meta::{Access, MetaError, Store, keys};
+use weft_nodes::daemon::AddressBook;
 use weft_nodes::wrappers::{LimitNode, Limits};
 use weft_nodes::{Node, NodeIdentity, NodeUrl};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
@@ -24,20 +25,28 @@ pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
 pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
     let kv = SqliteKv::open(path, access, keys::SHARED, mountpoint)
         .map_err(|error| MetaError::Refused(error.to_string()))?;
-    Store::open(Arc::new(kv))
+    Ok(Store::open(Arc::new(kv))?.in_file(path))
 }
 
-/// Opens every node that metadata names. A node that is away now is opened all the same: it answers when it is back.
+/// Opens every node that metadata names. A node that is away now is opened all the same: it answers when it is back. Daemons are
+/// followed where they go; what is known of that is kept beside the metadata.
 ///
 /// # Errors
 /// Metadata cannot be read, or names a node that this program cannot open.
 pub fn open_members(store: &Store) -> Result<Members, MetaError> {
     let volume = store.volume().volume;
+    let file = store.file().map(|file| {
+        let mut file = file.as_os_str().to_owned();
+        file.push("-addresses");
+        file.into()
+    });
+    let book = AddressBook::new(file);
     let open = |(id, record): (NodeId, NodeRecord)| {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
         let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
         let identity = NodeIdentity { volume, node: id };
-        let node = weft_nodes::open(&url, &record.name, identity, &record.secret)
+        let node = book
+            .open(&url, &record.name, identity, &record.secret)
             .map_err(|error| MetaError::Refused(error.to_string()))?;
         let node = limited(node, record.limits);
         Ok((id, record, node))

@@ -3,6 +3,7 @@
 
 mod key_file;
 mod kinds;
+mod members;
 pub mod serve;
 
 use crate::care::{self, count};
@@ -46,11 +47,18 @@ pub enum Arguments {
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         weight: Option<u64>,
     },
-    /// List the nodes, with their room
+    /// List the nodes of a volume, with their room; or with --from the daemons of a cluster, with how they are
     #[command(visible_alias = "ls")]
     List {
         /// Metadata file of the volume
-        meta: PathBuf,
+        #[arg(required_unless_present = "from")]
+        meta: Option<PathBuf>,
+        /// Ask these daemons which others they know
+        #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',', conflicts_with = "meta")]
+        from: Vec<String>,
+        /// The key of their cluster
+        #[arg(long, value_name = "FILE", requires = "from")]
+        cluster_key: Option<PathBuf>,
         /// For programs
         #[arg(long)]
         json: bool,
@@ -125,7 +133,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("Added node {name}");
             Ok(())
         }
-        Arguments::List { meta, json } => list(meta, *json),
+        Arguments::List { meta: Some(meta), json, .. } => list(meta, *json),
+        Arguments::List { meta: None, from, cluster_key, json } => members::list(from, cluster_key.as_deref(), *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
         Arguments::Limit { meta, name, bwlimit, requests } => limit(meta, name, *bwlimit, *requests),
         Arguments::Remove { meta, name } => remove(meta, name),

@@ -60,6 +60,7 @@ impl FromStr for Key {
 }
 
 /// What of a request is signed.
+#[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) method: &'a str,
     /// Path and query, as sent.

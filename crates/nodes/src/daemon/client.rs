@@ -5,8 +5,8 @@ use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::server::{already_a_node, now_ms};
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, NODE_HEADER, PROOF_HEADER,
-    PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
+    BACKGROUND, CLASS_HEADER, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, MembersBody, NODE_HEADER,
+    PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use weft_cluster::gossip::Heard;
 use weft_format::ShardKey;
 
 /// No connection in so long: nobody is there.
@@ -52,7 +53,8 @@ const TEXT_BYTES_MAX: u64 = 4 << 20;
 pub struct DaemonNode {
     url: DaemonUrl,
     name: String,
-    identity: NodeIdentity,
+    /// Who is to answer; none: whoever is there.
+    identity: Option<NodeIdentity>,
     key: Option<Key>,
     client: Client<HttpsConnector<HttpConnector>, Parts>,
     capability: Capability,
@@ -91,6 +93,16 @@ impl DaemonNode {
     /// # Errors
     /// `Denied`: the certificates to trust cannot be read.
     pub fn open(url: &DaemonUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Self, NodeError> {
+        Self::open_door(url, name, Some(identity), key)
+    }
+
+    /// Whatever daemon is at `url`, or with an identity that one.
+    pub(super) fn open_door(
+        url: &DaemonUrl,
+        name: &str,
+        identity: Option<NodeIdentity>,
+        key: Option<Key>,
+    ) -> Result<Self, NodeError> {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT_DEADLINE));
@@ -304,9 +316,10 @@ impl DaemonNode {
             let (volume, node) = text.split_once('/')?;
             Some(NodeIdentity { volume: volume.parse().ok()?, node: node.parse().ok()? })
         };
+        let Some(identity) = self.identity else { return Ok(()) };
         match node.map(parse) {
-            Some(Some(found)) if found == self.identity => Ok(()),
-            Some(Some(found)) if question.of.is_none() => Err(already_a_node(self.address(), found, self.identity)),
+            Some(Some(found)) if found == identity => Ok(()),
+            Some(Some(found)) if question.of.is_none() => Err(already_a_node(self.address(), found, identity)),
             Some(Some(found)) => {
                 let detail =
                     format!("{} is node {} of volume {}, not the one wanted", self.address(), found.node, found.volume);
@@ -328,7 +341,22 @@ impl DaemonNode {
     }
 
     async fn ask_node(&self, question: Question<'_>) -> Result<Answer, NodeError> {
-        self.ask(Question { of: Some(self.identity), ..question }).await
+        self.ask(Question { of: self.identity, ..question }).await
+    }
+
+    /// Gives the daemon a packet of gossip.
+    pub(super) async fn tell(&self, packet: Bytes) -> Result<(), NodeError> {
+        let body = [packet];
+        self.ask_node(Question { body: &body, ..Question::new(Method::POST, "/gossip") }).await.map(drop)
+    }
+
+    /// The members that the daemon knows, itself first: to a user of the node those of its volume, with the cluster's key all.
+    ///
+    /// # Errors
+    /// It does not answer, does not gossip, or refuses.
+    pub async fn members(&self) -> Result<Vec<Heard>, NodeError> {
+        let body: MembersBody = self.decoded(&self.ask_node(Question::new(Method::GET, "/members")).await?)?;
+        Ok(body.members.into_iter().map(Heard::from).collect())
     }
 
     fn decoded<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, NodeError> {

@@ -1,13 +1,15 @@
 //! Serving one place of this machine to users elsewhere.
 
 use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
+use super::gossip::{GossipSettings, Gossiper};
 use super::metrics::Metrics;
 use super::outgoing::{Outgoing, READ_BYTES, Unread};
 use super::patience::Patient;
 use super::tls::{Certificate, TlsError};
 use super::wire::{
     BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
-    ErrorBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
+    ErrorBody, MemberBody, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
+    kind_name,
 };
 use crate::combine::combine_gets;
 use crate::error::{NodeError, NodeErrorKind};
@@ -38,6 +40,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
+use weft_cluster::gossip::PACKET_BYTES_MAX;
 use weft_format::ShardKey;
 use weft_format::records::Secret;
 
@@ -91,6 +94,7 @@ pub struct Daemon {
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
     metrics: Metrics,
+    gossip: Option<Arc<Gossiper>>,
     /// No second daemon serves the folder.
     _lock: Option<OwnedFd>,
 }
@@ -140,6 +144,15 @@ impl From<NodeError> for Reply {
     }
 }
 
+/// Who asks, as the key says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// A user of the node.
+    User,
+    /// Another daemon of the cluster, or its owner.
+    Member,
+}
+
 /// What headers say of a body.
 struct Announced {
     bytes: u64,
@@ -174,6 +187,7 @@ impl Daemon {
             held: Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize)),
             combining: Semaphore::new(1),
             metrics: Metrics::default(),
+            gossip: None,
             _lock: lock,
         })
     }
@@ -193,6 +207,12 @@ impl Daemon {
         self
     }
 
+    /// The same, telling other daemons of itself and listening to what they tell.
+    pub fn with_gossip(mut self, settings: GossipSettings) -> Self {
+        self.gossip = Some(Arc::new(Gossiper::new(settings)));
+        self
+    }
+
     /// Who it is, once it belongs to a volume.
     pub fn identity(&self) -> Option<NodeIdentity> {
         self.node.read().as_ref().map(|(identity, _)| *identity)
@@ -203,6 +223,7 @@ impl Daemon {
         let (graceful, connections) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
         let peers = Arc::new(Mutex::new(HashMap::new()));
         let mut stop = std::pin::pin!(stop);
+        let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
         loop {
             let accept = async {
                 // It is never closed.
@@ -231,6 +252,10 @@ impl Daemon {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
+        }
+        if let (Some(gossip), Some(running)) = (&self.gossip, gossip) {
+            running.abort();
+            gossip.leave().await;
         }
         if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
             tracing::warn!(node = self.name, "requests under way were cut off");
@@ -276,14 +301,15 @@ impl Daemon {
         let began = Instant::now();
         let proof = proof_of(request.headers());
         let class = class_of(request.headers());
-        let (name, reply) = self.reply(request, proof, class, peer).await;
+        let mut asker = Asker::User;
+        let (name, reply) = self.reply(request, proof, class, peer, &mut asker).await;
         if let Some(why) = reply.complaint() {
             // What was asked may be repeated in it, and must not make lines of its own.
             tracing::warn!(node = self.name, %peer, "refused: {}", why.escape_debug());
         }
         let unread_bytes = reply.unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
         self.metrics.answered(name, reply.status, reply.body.len() as u64 + unread_bytes, began.elapsed());
-        self.respond(reply, proof, class.unwrap_or_default())
+        self.respond(reply, proof, class.unwrap_or_default(), asker)
     }
 
     async fn reply(
@@ -292,6 +318,7 @@ impl Daemon {
         proof: Option<Proof>,
         class: Option<Class>,
         peer: SocketAddr,
+        asker: &mut Asker,
     ) -> (&'static str, Reply) {
         let (head, body) = request.into_parts();
         let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
@@ -310,28 +337,54 @@ impl Daemon {
         };
         // Numbers of requests are no secret to who is on this machine anyway.
         let is_open = call == Call::Metrics && peer.ip().is_loopback();
-        if let Some(key) = self.key.as_ref().filter(|_| !is_open) {
-            let asked = Asked {
-                method: head.method.as_str(),
-                target: head.uri.path_and_query().map_or("", |target| target.as_str()),
-                range: range.unwrap_or_default(),
-                class: header(CLASS_HEADER).unwrap_or_default(),
-                body_bytes: announced.bytes,
-                body: announced.digest.unwrap_or_else(|| blake3::hash(&[])),
-                node: self.identity(),
-            };
-            if let Err(doubt) = self.nonces.lock().check(key, &asked, proof, now_ms()) {
+        let asked = Asked {
+            method: head.method.as_str(),
+            target: head.uri.path_and_query().map_or("", |target| target.as_str()),
+            range: range.unwrap_or_default(),
+            class: header(CLASS_HEADER).unwrap_or_default(),
+            body_bytes: announced.bytes,
+            body: announced.digest.unwrap_or_else(|| blake3::hash(&[])),
+            node: None,
+        };
+        let believed = if is_open { Ok(Asker::User) } else { self.believe(&call, asked, proof) };
+        match believed {
+            Ok(believed) => *asker = believed,
+            Err(doubt) => {
                 let status =
                     if doubt == Doubt::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNAUTHORIZED };
                 return (name, Reply::refused(status, "", doubt.to_string()));
             }
         }
-        let done = self.perform(call, class, announced, body).await;
+        let done = self.perform(call, class, announced, body, *asker).await;
         (name, done.unwrap_or_else(|refused| refused))
     }
 
-    async fn perform(&self, call: Call, class: Class, announced: Announced, body: Incoming) -> Result<Reply, Reply> {
-        let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim);
+    /// Whose key is a request signed with? Packets of gossip are for members only; who the members are, for users too.
+    fn believe(&self, call: &Call, asked: Asked<'_>, proof: Option<Proof>) -> Result<Asker, Doubt> {
+        let check = |key: Option<&Key>, asked: &Asked<'_>| match key {
+            Some(key) => self.nonces.lock().check(key, asked, proof, now_ms()),
+            None => Ok(()),
+        };
+        let of_node = Asked { node: self.identity(), ..asked };
+        match (call, &self.gossip) {
+            (Call::Gossip, Some(gossip)) => check(gossip.key(), &asked).map(|()| Asker::Member),
+            (Call::Members, Some(gossip)) => match check(gossip.key(), &asked) {
+                Ok(()) => Ok(Asker::Member),
+                Err(_) => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+            },
+            _ => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+        }
+    }
+
+    async fn perform(
+        &self,
+        call: Call,
+        class: Class,
+        announced: Announced,
+        body: Incoming,
+        asker: Asker,
+    ) -> Result<Reply, Reply> {
+        let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim | Call::Gossip);
         if !takes_body && announced.bytes > 0 {
             return Err(Reply::invalid("this request takes no body"));
         }
@@ -371,7 +424,38 @@ impl Daemon {
                 self.claim(&parts.concat()).await
             }
             Call::Metrics => Ok(Reply::ok(self.metrics.text())),
+            Call::Gossip => {
+                let gossip = self.gossip()?;
+                let (parts, _held) = self.receive(class, announced, body, PACKET_BYTES_MAX as u64).await?;
+                gossip.hear(&parts.concat()).map_err(|error| Reply::invalid(error.to_string()))?;
+                Ok(Reply { status: StatusCode::NO_CONTENT, ..Reply::ok("") })
+            }
+            Call::Members => {
+                let mut members = self.gossip()?.members();
+                if asker == Asker::User {
+                    let volume = self.identity().map(|identity| identity.volume.to_string());
+                    members.retain(|heard| volume.as_ref() == Some(&heard.facts.volume));
+                }
+                Ok(Reply::json(&MembersBody { members: members.into_iter().map(MemberBody::from).collect() }))
+            }
         }
+    }
+
+    fn gossip(&self) -> Result<&Gossiper, Reply> {
+        self.gossip.as_deref().ok_or_else(|| {
+            let detail = "it does not gossip: start it with --advertise and the address that others know it by";
+            NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into()
+        })
+    }
+
+    /// Bytes of bodies under way.
+    pub(super) fn load_bytes(&self) -> u64 {
+        self.backlog_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The node that it serves, once it belongs to a volume.
+    pub(super) fn served(&self) -> Option<(NodeIdentity, Arc<dyn Node>)> {
+        self.node.read().clone()
     }
 
     fn node(&self) -> Result<Arc<dyn Node>, Reply> {
@@ -488,7 +572,7 @@ impl Daemon {
         Ok(Reply::ok(""))
     }
 
-    fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class) -> Response<Outgoing> {
+    fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class, asker: Asker) -> Response<Outgoing> {
         let mut response = Response::builder().status(reply.status);
         if let Some(identity) = self.identity() {
             response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
@@ -499,7 +583,11 @@ impl Daemon {
         if reply.error == BUSY {
             response = response.header(RETRY_AFTER, RETRY_AFTER_SECONDS);
         }
-        if let (Some(key), Some(proof)) = (&self.key, proof) {
+        let key = match (asker, &self.gossip) {
+            (Asker::Member, Some(gossip)) => gossip.key(),
+            _ => self.key.as_ref(),
+        };
+        if let (Some(key), Some(proof)) = (key, proof) {
             let answered =
                 Answered { status: reply.status.as_u16(), error: reply.error, body: blake3::hash(&reply.body) };
             let signed = sign_answer(key, proof.nonce, &answered);

@@ -10,6 +10,8 @@
 //! GET    /space, GET /identity           room; who the node is
 //! PUT    /identity                       makes a place without an owner into this node
 //! GET    /metrics                        counters for Prometheus
+//! POST   /gossip                         a packet for the daemon's gossip; signed with the cluster's key
+//! GET    /members                        which daemons it knows; signed with the cluster's key, or the node's for its volume
 //! ```
 
 use crate::combine::{Combination, Part};
@@ -17,6 +19,7 @@ use crate::error::NodeErrorKind;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use weft_cluster::gossip::{Facts, Heard, Liveness};
 use weft_codes::{Matrix, Op, Program};
 use weft_format::ShardKey;
 
@@ -53,6 +56,8 @@ pub(super) enum Call {
     Identity,
     Claim,
     Metrics,
+    Gossip,
+    Members,
 }
 
 impl Call {
@@ -65,6 +70,8 @@ impl Call {
             (&Method::GET, "/identity") => Call::Identity,
             (&Method::PUT, "/identity") => Call::Claim,
             (&Method::GET, "/metrics") => Call::Metrics,
+            (&Method::POST, "/gossip") => Call::Gossip,
+            (&Method::GET, "/members") => Call::Members,
             (method, path) => {
                 let name = path.strip_prefix("/shards/").ok_or_else(not_known)?;
                 // Only the one way of writing a key is taken, so nothing of a path reaches the store.
@@ -98,6 +105,8 @@ impl Call {
             Call::Identity => "identity",
             Call::Claim => "claim",
             Call::Metrics => "metrics",
+            Call::Gossip => "gossip",
+            Call::Members => "members",
         }
     }
 }
@@ -164,6 +173,51 @@ pub(super) struct StatBody {
 pub(super) struct SpaceBody {
     pub(super) total_bytes: u64,
     pub(super) free_bytes: u64,
+}
+
+/// Who is there, as far as a daemon knows; itself first.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct MembersBody {
+    pub(super) members: Vec<MemberBody>,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct MemberBody {
+    #[serde(flatten)]
+    facts: Facts,
+    liveness: LivenessBody,
+    phi: f64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LivenessBody {
+    Alive,
+    Doubtful,
+    Down,
+}
+
+impl From<Heard> for MemberBody {
+    fn from(Heard { facts, liveness, phi }: Heard) -> Self {
+        let liveness = match liveness {
+            Liveness::Alive => LivenessBody::Alive,
+            Liveness::Doubtful => LivenessBody::Doubtful,
+            Liveness::Down => LivenessBody::Down,
+        };
+        Self { facts, liveness, phi }
+    }
+}
+
+impl From<MemberBody> for Heard {
+    fn from(MemberBody { facts, liveness, phi }: MemberBody) -> Self {
+        let liveness = match liveness {
+            LivenessBody::Alive => Liveness::Alive,
+            LivenessBody::Doubtful => Liveness::Doubtful,
+            LivenessBody::Down => Liveness::Down,
+        };
+        Self { facts, liveness, phi }
+    }
 }
 
 /// A combination as it is asked for.

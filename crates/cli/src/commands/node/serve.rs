@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use weft_nodes::daemon::Trust;
+use weft_nodes::daemon::{GossipSettings, Trust};
 use weft_nodes::url::DAEMON_PORT;
 use weft_nodes::{Certificate, Daemon, DaemonUrl, Key, NodeUrl};
 
@@ -43,6 +43,18 @@ pub struct Arguments {
     /// Send and receive at most this many bytes per second, as in 50M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
+    /// Daemons to be asked for all others; any few that are mostly there will do
+    #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',')]
+    join: Vec<String>,
+    /// What all daemons of the cluster know, in a file that is made if it is not there; by default the node's key
+    #[arg(long, value_name = "FILE")]
+    cluster_key: Option<PathBuf>,
+    /// Where others reach this daemon, if not at the address where it listens
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
+    /// What fails together with this daemon, outermost first, as in site1/rack3/host7; others are told
+    #[arg(long, value_name = "DOMAIN", default_value = "")]
+    domain: String,
 }
 
 /// Serves a folder, a device or an image file, until SIGTERM or SIGINT.
@@ -61,6 +73,16 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         }
     }
     let key = arguments.key.as_deref().map(read_or_make_key).transpose()?;
+    let cluster_key = match &arguments.cluster_key {
+        Some(file) => Some(read_or_make_key(file)?),
+        None => key.clone(),
+    };
+    let join = arguments.join.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>>>()?;
+    if listen.ip().is_unspecified() && arguments.advertise.is_none() && !join.is_empty() {
+        bail!(
+            "{listen} is no address that others could use: give --advertise HOST:PORT, where they reach this machine"
+        );
+    }
     let certificate = certificate(arguments)?;
     let mut daemon = Daemon::open(place.clone(), key)?;
     if let Some(certificate) = &certificate {
@@ -82,6 +104,15 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
             false => Trust::System,
         });
         let url = DaemonUrl { authority: address.to_string(), tls };
+        // Without an address that others could use it has nothing to tell.
+        if arguments.advertise.is_some() || !address.ip().is_unspecified() {
+            let own = match &arguments.advertise {
+                Some(authority) => DaemonUrl { tls: url.tls.clone(), ..daemon_url(authority)? },
+                None => url.clone(),
+            };
+            let domain = arguments.domain.clone();
+            daemon = daemon.with_gossip(GossipSettings { key: cluster_key, own, join, domain });
+        }
         println!("Serving {place} at {url} ({what})");
         std::io::stdout().flush()?;
         let stop = async {
@@ -94,6 +125,15 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         Arc::new(daemon).serve(listener, stop).await;
         Ok(())
     })
+}
+
+/// A daemon's address, as it says it or as host and port alone.
+pub fn daemon_url(text: &str) -> Result<DaemonUrl> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("weft://{text}") };
+    match url.parse()? {
+        NodeUrl::Daemon(url) => Ok(url),
+        _ => bail!("`{text}` is no daemon: give HOST:PORT, or the address that the daemon says when it starts"),
+    }
 }
 
 /// What to prove it with, if it is to speak TLS.

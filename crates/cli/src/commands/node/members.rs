@@ -1,0 +1,88 @@
+//! `weft node list --from HOST:PORT`: the daemons of a cluster, as some of them know it.
+
+use super::{key_file, serve};
+use crate::{compose, render};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use weft_cluster::gossip::{Facts, Heard, Liveness};
+use weft_nodes::Key;
+
+/// One line of the list.
+#[derive(Serialize)]
+struct Line {
+    #[serde(flatten)]
+    facts: Facts,
+    /// As most of those asked hold it.
+    state: &'static str,
+    /// How unusual its silence is to those asked, at most.
+    phi: f64,
+    /// How many of those asked know it.
+    known_by: usize,
+}
+
+/// Asks each of `from`; one that answers is enough.
+pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<()> {
+    let parse = |file: &Path| -> Result<Key> {
+        key_file::read(file)?.parse().with_context(|| format!("{} holds no key", file.display()))
+    };
+    let key = cluster_key.map(parse).transpose()?;
+    let urls = from.iter().map(|text| serve::daemon_url(text)).collect::<Result<Vec<_>>>()?;
+    let answers = compose::runtime()?.block_on(async {
+        let mut answers = Vec::new();
+        for url in &urls {
+            answers.push(weft_nodes::daemon::members(url, None, key.clone()).await);
+        }
+        answers
+    });
+    let (told, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    let told: Vec<Vec<Heard>> = told.into_iter().flatten().collect();
+    let refused: Vec<String> = refused.into_iter().filter_map(|answer| Some(answer.err()?.to_string())).collect();
+    if told.is_empty() {
+        bail!("nobody could be asked: {}", refused.join("; "));
+    }
+    let lines = merged(told);
+    if json {
+        println!("{}", serde_json::to_string_pretty(&lines)?);
+        return Ok(());
+    }
+    let header = ["WHERE", "STATE", "FREE", "OF", "LOAD", "DOMAIN", "VERSION", "NODE"].map(str::to_owned).to_vec();
+    let row = |line: &Line| {
+        let Facts { address, total_bytes, free_bytes, load_bytes, domain, version, node, .. } = &line.facts;
+        let or_none = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
+        let [free, total, load] = [free_bytes, total_bytes, load_bytes].map(|bytes| render::bytes(*bytes));
+        vec![address.clone(), line.state.to_owned(), free, total, load, or_none(domain), version.clone(), or_none(node)]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
+    print!("{}", render::table(&rows, &[2, 3, 4]));
+    for line in refused {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// What several told, by address: the latest facts, and the state that most hold.
+fn merged(told: Vec<Vec<Heard>>) -> Vec<Line> {
+    let mut by_address: BTreeMap<String, Vec<Heard>> = BTreeMap::new();
+    for heard in told.into_iter().flatten() {
+        by_address.entry(heard.facts.address.clone()).or_default().push(heard);
+    }
+    let line = |mut heard: Vec<Heard>| {
+        heard.sort_by_key(|heard| (heard.facts.started_ms, heard.facts.sequence));
+        let votes = |liveness| heard.iter().filter(|heard| heard.liveness == liveness).count();
+        let state = [Liveness::Down, Liveness::Doubtful, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
+        let phi = heard.iter().map(|heard| heard.phi).fold(0.0, f64::max);
+        let known_by = heard.len();
+        Some(Line { facts: heard.pop()?.facts, state: state_name(state), phi, known_by })
+    };
+    by_address.into_values().filter_map(line).collect()
+}
+
+fn state_name(liveness: Liveness) -> &'static str {
+    match liveness {
+        Liveness::Alive => "alive",
+        Liveness::Doubtful => "doubtful",
+        Liveness::Down => "down",
+    }
+}

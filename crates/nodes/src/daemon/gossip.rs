@@ -1,0 +1,241 @@
+//! A daemon among others: the sockets and the clock of `weft_cluster::gossip`.
+//!
+//! Packets are requests to the daemons' own ports, signed with the cluster's key (`auth.rs`), so there is no second port and
+//! nothing is believed from who has not the key. A packet that does not arrive in time is lost, as SWIM expects of some.
+
+use super::address::DaemonUrl;
+use super::auth::Key;
+use super::client::DaemonNode;
+use super::server::{Daemon, now_ms};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::node::NodeIdentity;
+use crate::url::NodeUrl;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout};
+use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard, Liveness};
+
+/// A packet that takes longer is lost: whoever waits for its answer has given up by then.
+const PACKET_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Packets under way at once; more are lost.
+const PACKETS_MAX: usize = 256;
+
+/// While nobody is heard, the well-known members are asked again so often, ...
+const JOIN_AGAIN: Duration = Duration::from_secs(2);
+/// ... and otherwise, if they are not among those who are heard, so often: clusters that were begun apart become one.
+const JOIN_APART: Duration = Duration::from_secs(30);
+
+/// How a daemon takes part.
+#[derive(Clone, Debug)]
+pub struct GossipSettings {
+    /// What all daemons of the cluster know; none: whoever reaches this one is believed.
+    pub key: Option<Key>,
+    /// Where others reach this daemon.
+    pub own: DaemonUrl,
+    /// Well-known members, to be asked for the others.
+    pub join: Vec<DaemonUrl>,
+    /// What fails together with this daemon, as its owner says.
+    pub domain: String,
+}
+
+/// A daemon's part in the cluster.
+pub(super) struct Gossiper {
+    settings: GossipSettings,
+    state: Mutex<Gossip>,
+    /// Something is to be sent.
+    wake: Notify,
+    /// Daemons that were spoken to, with their connections.
+    doors: Mutex<HashMap<String, Arc<DaemonNode>>>,
+    under_way: Arc<Semaphore>,
+    began: Instant,
+}
+
+impl Gossiper {
+    pub(super) fn new(settings: GossipSettings) -> Self {
+        let facts = Facts {
+            address: settings.own.to_string(),
+            started_ms: now_ms(),
+            domain: settings.domain.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Facts::default()
+        };
+        Self {
+            settings,
+            state: Mutex::new(Gossip::new(facts, rand::random(), 0)),
+            wake: Notify::new(),
+            doors: Mutex::default(),
+            under_way: Arc::new(Semaphore::new(PACKETS_MAX)),
+            began: Instant::now(),
+        }
+    }
+
+    pub(super) fn key(&self) -> Option<&Key> {
+        self.settings.key.as_ref()
+    }
+
+    pub(super) fn hear(&self, packet: &[u8]) -> Result<(), GossipError> {
+        let heard = self.state.lock().receive(packet, self.now_ms());
+        self.wake.notify_one();
+        heard
+    }
+
+    /// Who is there, itself first.
+    pub(super) fn members(&self) -> Vec<Heard> {
+        self.state.lock().members(self.now_ms())
+    }
+
+    /// Until it is aborted or the daemon is gone.
+    pub(super) async fn run(self: Arc<Self>, daemon: Weak<Daemon>) {
+        let mut told_at = self.began;
+        let mut join_at = self.began;
+        let mut joining = JoinSet::new();
+        while let Some(daemon) = daemon.upgrade() {
+            let now = Instant::now();
+            if told_at <= now {
+                told_at = now + Duration::from_millis(HEARTBEAT_MS);
+                self.say(&daemon).await;
+                self.close_doors();
+            }
+            drop(daemon);
+            while joining.try_join_next().is_some() {}
+            if join_at <= now && joining.is_empty() {
+                let absent = self.absent();
+                join_at = now + if absent.is_alone { JOIN_AGAIN } else { JOIN_APART };
+                for url in absent.to_join {
+                    joining.spawn(Arc::clone(&self).join(url));
+                }
+            }
+            let due_ms = {
+                let mut state = self.state.lock();
+                state.tick(self.now_ms());
+                state.due_ms()
+            };
+            self.send();
+            let due = (self.began + Duration::from_millis(due_ms)).min(told_at).min(join_at);
+            tokio::select! {
+                () = sleep_until(due) => {}
+                () = self.wake.notified() => {}
+            }
+        }
+    }
+
+    /// Says goodbye and waits until that is heard, or lost.
+    pub(super) async fn leave(&self) {
+        self.state.lock().leave(self.now_ms());
+        self.send();
+        let _ = timeout(PACKET_DEADLINE, self.under_way.acquire_many(PACKETS_MAX as u32)).await;
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    /// Has the next heartbeat say what is so now.
+    async fn say(&self, daemon: &Daemon) {
+        let (load_bytes, served) = (daemon.load_bytes(), daemon.served());
+        let space = match &served {
+            Some((_, node)) => timeout(PACKET_DEADLINE, node.space()).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        self.state.lock().say(|facts| {
+            facts.load_bytes = load_bytes;
+            if let Some((identity, _)) = served {
+                (facts.volume, facts.node) = (identity.volume.to_string(), identity.node.to_string());
+            }
+            // What cannot be told now stays as it was.
+            if let Some(space) = space {
+                (facts.total_bytes, facts.free_bytes) = (space.total_bytes, space.free_bytes);
+            }
+        });
+    }
+
+    fn absent(&self) -> Absent {
+        let members = self.members();
+        let alive: Vec<&str> = (members.iter().skip(1))
+            .filter(|heard| heard.liveness == Liveness::Alive)
+            .map(|heard| heard.facts.address.as_str())
+            .collect();
+        let own = self.settings.own.to_string();
+        let is_absent = |url: &&DaemonUrl| {
+            let address = url.to_string();
+            address != own && !alive.contains(&address.as_str())
+        };
+        Absent { is_alone: alive.is_empty(), to_join: self.settings.join.iter().filter(is_absent).cloned().collect() }
+    }
+
+    /// Asks a well-known member for the others, and is announced.
+    async fn join(self: Arc<Self>, url: DaemonUrl) {
+        match members(&url, None, self.settings.key.clone()).await {
+            Ok(members) => {
+                let facts = members.into_iter().map(|heard| heard.facts).collect();
+                self.state.lock().join(facts, self.now_ms());
+                self.wake.notify_one();
+            }
+            Err(error) => tracing::warn!("{url} was asked for the other daemons in vain: {error}"),
+        }
+    }
+
+    /// Sends what is to be sent, each packet on its own.
+    fn send(&self) {
+        for (address, packet) in self.state.lock().take_outgoing() {
+            let (Some(door), Ok(permit)) = (self.door(&address), Arc::clone(&self.under_way).try_acquire_owned())
+            else {
+                continue;
+            };
+            tokio::spawn(async move {
+                let told = timeout(PACKET_DEADLINE, door.tell(packet)).await;
+                if let Ok(Err(error)) = told {
+                    tracing::debug!("a packet of gossip was lost: {error}");
+                }
+                drop(permit);
+            });
+        }
+    }
+
+    fn door(&self, address: &str) -> Option<Arc<DaemonNode>> {
+        let mut doors = self.doors.lock();
+        if let Some(door) = doors.get(address) {
+            return Some(Arc::clone(door));
+        }
+        // Who has the key might still tell of an address that is none.
+        let Ok(NodeUrl::Daemon(url)) = address.parse() else { return None };
+        let door = Arc::new(DaemonNode::open_door(&url, address, None, self.settings.key.clone()).ok()?);
+        doors.insert(address.to_owned(), Arc::clone(&door));
+        Some(door)
+    }
+
+    /// Forgets connections to who is no member any more.
+    fn close_doors(&self) {
+        let members = self.members();
+        self.doors.lock().retain(|address, _| members.iter().any(|heard| heard.facts.address == *address));
+    }
+}
+
+/// What there is to join.
+struct Absent {
+    is_alone: bool,
+    to_join: Vec<DaemonUrl>,
+}
+
+/// The daemons that the one at `url` knows, itself first. With the cluster's key all, with `identity` and the node's key those
+/// of its volume.
+///
+/// # Errors
+/// It does not answer, does not gossip, or refuses.
+pub async fn members(
+    url: &DaemonUrl,
+    identity: Option<NodeIdentity>,
+    key: Option<Key>,
+) -> Result<Vec<Heard>, NodeError> {
+    let members = DaemonNode::open_door(url, &url.to_string(), identity, key)?.members().await?;
+    if members.is_empty() {
+        let detail = format!("{url} knows not even itself: see what runs there");
+        return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));
+    }
+    Ok(members)
+}
