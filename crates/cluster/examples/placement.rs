@@ -1,8 +1,9 @@
-//! Placement at scale, as a table: `cargo run --release -p weft-cluster --example placement -- [nodes] [segments]`.
+//! Placement at scale: `cargo run --release -p weft-cluster --example placement -- [even|filled|moved|all] [nodes] [segments]`.
 //!
 //! 10,000 nodes of 4, 8 and 16 TiB and 10^7 segments of 14 shards, unless told otherwise, in two worlds: every node its own
-//! domain, and racks of 20 nodes. Reported: how far nodes are from their share, beside what chance alone would make of it;
-//! what moves when a node comes or goes, beside the least that has to; two shards in one domain (none); time and memory.
+//! domain, and racks of 20 nodes. Reported: how far nodes are from their share, beside what chance alone would make of it,
+//! and the same when nodes say now and then how full they are; what moves when a node comes or goes, beside the least that
+//! has to. It panics where two shards of a segment are in one domain.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,39 +23,32 @@ const REPORTS: u64 = 100;
 const FILL: f64 = 0.8;
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
-    let nodes = arguments.next().unwrap_or(10_000);
-    let segments = arguments.next().unwrap_or(10_000_000);
+    let mut arguments = std::env::args().skip(1);
+    let part = arguments.next().unwrap_or_default();
+    let mut number = |usual| arguments.next().map_or(usual, |argument| argument.parse().expect("a number"));
+    let (nodes, segments) = (number(10_000), number(10_000_000));
     println!("{nodes} nodes, {segments} segments of {SHARDS} shards");
-    println!(
-        "| world | us a segment | KiB of layout | deviation, rms | by chance | largest | of the filled, rms | largest |"
-    );
-    println!("|---|---|---|---|---|---|---|---|");
     for (world, rack_nodes) in [("lone nodes", 1), ("racks of 20", RACK_NODES)] {
         let view = view(nodes as usize, rack_nodes);
-        let began = Instant::now();
-        let counts = count(&Layout::new(Arc::new(view.clone()), SHARDS), 0..segments);
-        let took_us = began.elapsed().as_secs_f64() * 1e6 / segments as f64;
-        let layout_kib = (nodes * 100) >> 10;
-        let (rms, by_chance, largest) = deviation(&view, &counts);
-        let (filled_rms, _, filled_largest) = deviation(&view, &fill(view.clone(), segments));
-        println!(
-            "| {world} | {took_us:.2} | {layout_kib} | {rms:.2} % | {by_chance:.2} % | {largest:.2} % | {filled_rms:.2} % | {filled_largest:.2} % |"
-        );
-    }
-    println!(
-        "\n| world | change | shards moved | the node's fair share | ratio | changed their position |\n|---|---|---|---|---|---|"
-    );
-    for (world, rack_nodes) in [("lone nodes", 1), ("racks of 20", RACK_NODES)] {
-        let all = view(nodes as usize, rack_nodes);
-        for (change, node) in [("an average node comes", nodes / 2 + 1), ("a large node comes", nodes / 2 + 2)] {
-            let mut without = all.clone();
-            let member = without.members.remove(&NodeId(node.into())).expect("it is there");
-            moved(world, change, without, all.clone(), member.weight, segments / 10);
+        if part != "filled" && part != "moved" {
+            let began = Instant::now();
+            let counts = count(&Layout::new(Arc::new(view.clone()), SHARDS), 0..segments);
+            let took_us = began.elapsed().as_secs_f64() * 1e6 / segments as f64;
+            println!("{world}: {took_us:.2} us a segment; {}", deviation(&view, &counts));
         }
-        let mut without = all.clone();
-        let member = without.members.remove(&NodeId((nodes / 3).into())).expect("it is there");
-        moved(world, "a node goes", all.clone(), without, member.weight, segments / 10);
+        if part != "even" && part != "moved" {
+            println!("{world}, filled to {FILL}: {}", deviation(&view, &fill(view.clone(), segments)));
+        }
+        if part != "even" && part != "filled" {
+            for (change, node) in [("an average node comes", nodes / 2 + 1), ("a large node comes", nodes / 2 + 2)] {
+                let mut without = view.clone();
+                let member = without.members.remove(&NodeId(node.into())).expect("it is there");
+                moved(world, change, without, view.clone(), member.weight, segments);
+            }
+            let mut without = view.clone();
+            let member = without.members.remove(&NodeId((nodes / 3).into())).expect("it is there");
+            moved(world, "a node goes", view.clone(), without, member.weight, segments);
+        }
     }
 }
 
@@ -126,8 +120,8 @@ fn fill(mut view: View, segments: u64) -> HashMap<NodeId, u64> {
     counts
 }
 
-/// Of the nodes' shards from their shares, in per cent: root of the mean square, the same by chance alone, the largest.
-fn deviation(view: &View, counts: &HashMap<NodeId, u64>) -> (f64, f64, f64) {
+/// Of the nodes' shards from their shares: root of the mean square, the same by chance alone, the largest.
+fn deviation(view: &View, counts: &HashMap<NodeId, u64>) -> String {
     let weights: u64 = view.members.values().map(|member| member.weight).sum();
     let shards: u64 = counts.values().sum();
     let (mut squares, mut chance, mut largest) = (0.0, 0.0, 0.0f64);
@@ -139,7 +133,8 @@ fn deviation(view: &View, counts: &HashMap<NodeId, u64>) -> (f64, f64, f64) {
         largest = largest.max(off.abs());
     }
     let mean = |sum: f64| (sum / view.members.len() as f64).sqrt() * 100.0;
-    (mean(squares), mean(chance), largest * 100.0)
+    let (rms, by_chance, largest) = (mean(squares), mean(chance), largest * 100.0);
+    format!("nodes deviate by {rms:.2} % (chance alone {by_chance:.2} %), at most {largest:.2} %")
 }
 
 /// Compares two views that differ by one node of this weight.
@@ -155,5 +150,8 @@ fn moved(world: &str, change: &str, before: View, after: View, weight: u64, segm
         moved += new.iter().filter(|node| !old.contains(node)).count() as u64;
         turned += old.iter().zip(&new).filter(|(a, b)| a != b && old.contains(b)).count() as u64;
     }
-    println!("| {world} | {change} | {moved} | {least:.0} | {:.3} | {turned} |", moved as f64 / least);
+    let ratio = moved as f64 / least;
+    println!(
+        "{world}, {change}: {moved} shards move, its share is {least:.0} ({ratio:.3}); {turned} others change position"
+    );
 }
