@@ -53,8 +53,12 @@ fn five_daemons_join_through_one_and_notice_who_is_killed_and_who_has_moved() {
     for (number, daemon) in daemons.iter().enumerate() {
         sandbox.weft(["node", "add", "meta.db", &number.to_string(), &daemon.url]).ok();
     }
+    // Each also says which node it is, with its next heartbeat.
     for daemon in &daemons {
-        until(NOTICED, || in_state(&list(&sandbox, &daemon.url), "alive").len() == 5);
+        until(NOTICED, || {
+            let members = list(&sandbox, &daemon.url);
+            in_state(&members, "alive").len() == 5 && members.iter().all(|member| member["node"] != "")
+        });
     }
     let listed = sandbox.weft(["node", "list", "--from", &first, "--cluster-key", &sandbox.path("cluster-key")]).ok();
     assert_eq!(listed.matches(" alive ").count(), 5, "{listed}");
