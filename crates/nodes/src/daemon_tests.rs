@@ -541,7 +541,7 @@ async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry
     let neighbour = serve_member(None, None, &[]).await;
     DaemonNode::create(&neighbour.url(), "neighbour", other, None).await.unwrap();
     let moved = serve_member(None, None, &[&neighbour]).await;
-    moved.node(None).await.put(key(1, 0), &[content.clone()]).await.unwrap();
+    moved.node(None).await.put(key(1, 0), std::slice::from_ref(&content)).await.unwrap();
     let stranger = serve_member(None, None, &[]).await;
     DaemonNode::create(&stranger.url(), "stranger", STRANGER, None).await.unwrap();
     let is_told = |heard: &Heard| heard.facts.node == IDENTITY.node.to_string();
