@@ -40,7 +40,7 @@ fn main() {
             println!("{world}, filled to {FILL}: {}", deviation(&view, &fill(view.clone(), segments)));
         }
         if part != "even" && part != "filled" {
-            for (change, node) in [("an average node comes", nodes / 2 + 1), ("a large node comes", nodes / 2 + 2)] {
+            for (change, node) in [("a large node comes", nodes / 2 + 1), ("a small node comes", nodes / 2 + 2)] {
                 let mut without = view.clone();
                 let member = without.members.remove(&NodeId(node.into())).expect("it is there");
                 moved(world, change, without, view.clone(), member.weight, segments);
