@@ -150,10 +150,28 @@ async fn a_daemon_whose_folder_goes_has_lost_nothing() {
     let (path, elsewhere) = (served.folder.path().to_owned(), served.folder.path().with_extension("elsewhere"));
     std::fs::rename(&path, &elsewhere).unwrap();
     for number in [1, 2] {
-        assert_eq!(refusal(node.get(key(number, 0), 0..10).await).0, NodeErrorKind::Unavailable);
+        assert_eq!(refusal(node.get(key(number, 0), 0..10).await).0, NodeErrorKind::Wiped);
     }
     std::fs::rename(&elsewhere, &path).unwrap();
     assert_eq!(node.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes_of(1, 100));
+}
+
+#[tokio::test]
+async fn a_daemon_whose_folder_was_wiped_becomes_another_node() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    std::fs::remove_dir_all(served.folder.path()).unwrap();
+    assert_eq!(refusal(node.space().await).0, NodeErrorKind::Wiped);
+    assert_eq!(
+        refusal(DaemonNode::create(&served.url(), "other", STRANGER, None).await).0,
+        NodeErrorKind::WrongNode,
+        "of another volume"
+    );
+    let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
+    let new = DaemonNode::create(&served.url(), "new", sibling, None).await.unwrap();
+    new.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
 }
 
 #[tokio::test]

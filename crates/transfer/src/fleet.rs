@@ -203,7 +203,9 @@ fn observation(kind: NodeErrorKind) -> Observation {
         | NodeErrorKind::Busy
         | NodeErrorKind::Unsupported => Observation::Answered,
         NodeErrorKind::TimedOut | NodeErrorKind::Io => Observation::Silent,
-        NodeErrorKind::Unavailable | NodeErrorKind::WrongNode | NodeErrorKind::Denied => Observation::Refused,
+        NodeErrorKind::Unavailable | NodeErrorKind::Wiped | NodeErrorKind::WrongNode | NodeErrorKind::Denied => {
+            Observation::Refused
+        }
     }
 }
 

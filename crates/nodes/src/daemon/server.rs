@@ -563,13 +563,21 @@ impl Daemon {
         let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
         match self.identity() {
             Some(own) if own == identity => return Ok(Reply::ok("")),
-            Some(own) => return Err(already_a_node(&self.name, own, identity).into()),
-            None => {}
+            Some(own) if own.volume != identity.volume || !self.is_wiped().await => {
+                return Err(already_a_node(&self.name, own, identity).into());
+            }
+            // What it was is lost, and it may become another.
+            Some(_) | None => {}
         }
         let node = url::create(&self.place, &self.name, identity, &Secret::default()).await?;
         *self.node.write() = Some((identity, node));
         tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
         Ok(Reply::ok(""))
+    }
+
+    async fn is_wiped(&self) -> bool {
+        let Ok(node) = self.node() else { return false };
+        node.identity().await.is_err_and(|error| error.kind == NodeErrorKind::Wiped)
     }
 
     fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class, asker: Asker) -> Response<Outgoing> {

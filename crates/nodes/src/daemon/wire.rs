@@ -292,10 +292,11 @@ impl CombinationBody {
 pub(super) const BUSY: &str = "busy";
 
 /// Kinds of errors as they are called on the wire, and with which status they come.
-const KINDS: [(NodeErrorKind, &str, StatusCode); 11] = [
+const KINDS: [(NodeErrorKind, &str, StatusCode); 12] = [
     (NodeErrorKind::NotFound, "not-found", StatusCode::NOT_FOUND),
     (NodeErrorKind::Exists, "exists", StatusCode::CONFLICT),
     (NodeErrorKind::Unavailable, "unavailable", StatusCode::SERVICE_UNAVAILABLE),
+    (NodeErrorKind::Wiped, "wiped", StatusCode::GONE),
     (NodeErrorKind::WrongNode, "wrong-node", StatusCode::MISDIRECTED_REQUEST),
     (NodeErrorKind::Full, "full", StatusCode::INSUFFICIENT_STORAGE),
     (NodeErrorKind::Denied, "denied", StatusCode::FORBIDDEN),

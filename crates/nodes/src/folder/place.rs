@@ -2,7 +2,8 @@
 //!
 //! A folder goes away in many ways: removed, unmounted, swapped for another disk's, emptied. All of them change or hide
 //! the identity file, so each call begins with one `stat` of it by path. Only when that differs from last time is the
-//! file read again. *Unknown is not absent*: nothing here ever answers `NotFound`.
+//! file read again. *Unknown is not absent*: nothing here ever answers `NotFound`, and a folder that is empty or gone is
+//! `Wiped` only if this process has seen the node there, on the disk that is there now: else that disk may be unmounted.
 
 use super::descriptors::Descriptors;
 use super::medium::Medium;
@@ -10,10 +11,11 @@ use super::{IDENTITY_FILE, scan, store};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::NodeIdentity;
 use crate::system::{self, read_at};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_format::identity::MAX_IDENTITY_BYTES;
@@ -26,6 +28,8 @@ pub(super) struct Place {
     name: String,
     expected: NodeIdentity,
     root: RwLock<Option<Arc<Root>>>,
+    /// The device that the folder was on when it was last seen whole.
+    device: Mutex<Option<u64>>,
 }
 
 /// The folder, open and known to be this node.
@@ -59,7 +63,8 @@ impl Stamp {
 impl Place {
     pub(super) fn new(path: &Path, name: &str, expected: NodeIdentity) -> Self {
         let identity_path = path.join(IDENTITY_FILE);
-        Self { path: path.to_owned(), identity_path, name: name.to_owned(), expected, root: RwLock::new(None) }
+        let path = path.to_owned();
+        Self { path, identity_path, name: name.to_owned(), expected, root: RwLock::new(None), device: Mutex::new(None) }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -94,6 +99,7 @@ impl Place {
         if found != self.expected {
             return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
         }
+        *self.device.lock() = Some(stamp.device);
         let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
         Ok(Arc::new(Root { dir, medium, descriptors: Descriptors::default(), stamp }))
     }
@@ -135,12 +141,26 @@ impl Place {
             return self.failure(errno, "opening it");
         }
         let path = self.path.display();
+        if self.is_wiped() {
+            let detail =
+                format!("{path} was emptied or removed: make a new node of it (weft node replace), or bring it back");
+            return self.error(NodeErrorKind::Wiped, detail);
+        }
         let detail = if self.path.is_dir() {
             format!("{path} is there, but without {IDENTITY_FILE}: mount the disk that belongs there")
         } else {
             format!("{path} is not there: attach or mount its disk")
         };
         self.error(NodeErrorKind::Unavailable, detail)
+    }
+
+    /// Is the device there that the folder was on, and nothing where the folder was? A disk that is unmounted shows another.
+    fn is_wiped(&self) -> bool {
+        let Some(device) = *self.device.lock() else { return false };
+        let there = self.path.ancestors().find_map(|path| Some((path, rustix::fs::stat(path).ok()?)));
+        let Some((there, _)) = there.filter(|(_, stat)| stat.st_dev == device) else { return false };
+        there != self.path
+            || open_folder(there).and_then(|dir| scan::names(&dir)).is_ok_and(|names| foreign(&names).is_none())
     }
 
     /// What it means that something within the folder is missing: that it is absent, only if the folder is still `root`.
@@ -218,8 +238,7 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
         return Err(already_a_node(place, found));
     }
     let names = scan::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
-    // What mkfs leaves at the root of a fresh disk.
-    if let Some(name) = names.iter().find(|name| name.to_bytes() != b"lost+found") {
+    if let Some(name) = foreign(&names) {
         let detail = format!("{path} is not empty (it has `{}`): give an empty folder", name.to_string_lossy());
         return Err(place.error(NodeErrorKind::Exists, detail));
     }
@@ -235,6 +254,12 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
     // The folder's own name must survive a power cut too.
     let parent = open_folder(&place.path.join(".."));
     parent.and_then(rustix::fs::fsync).map_err(|errno| place.failure(errno, "making the folder durable"))
+}
+
+/// The first of the names that keeps a folder from being empty.
+fn foreign(names: &[CString]) -> Option<&CString> {
+    // What mkfs leaves at the root of a fresh disk.
+    names.iter().find(|name| name.to_bytes() != b"lost+found")
 }
 
 fn open_folder(path: &Path) -> rustix::io::Result<OwnedFd> {

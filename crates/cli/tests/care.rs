@@ -1,0 +1,171 @@
+//! A volume that nobody tells to be repaired: the worker in a mount, or beside it, notices and mends.
+
+mod sandbox;
+
+use rustix::process::{Pid, Signal};
+use sandbox::Sandbox;
+use sandbox::served::Served;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+fn content(number: usize) -> Vec<u8> {
+    (0..400_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+}
+
+fn fill(sandbox: &Sandbox, files: std::ops::Range<usize>) {
+    for number in files {
+        fs::write(sandbox.file(&number.to_string()), content(number)).expect("written");
+    }
+    // Everything is on the nodes when a mount has ended.
+    sandbox.umount();
+    sandbox.mount();
+}
+
+fn check(sandbox: &Sandbox, files: std::ops::Range<usize>) {
+    for number in files {
+        assert!(fs::read(sandbox.file(&number.to_string())).expect("read") == content(number), "{number} differs");
+    }
+}
+
+fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON")
+}
+
+/// Waits until it is so; generous, for busy machines.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    began.elapsed()
+}
+
+fn is_whole(sandbox: &Sandbox) -> bool {
+    let status = json(sandbox, &["status", "--json", "meta.db"]);
+    status["survives_losses"] == 2 && status["tally"]["degraded_count"] == 0 && status["marked_count"] == 0
+}
+
+fn nodes(sandbox: &Sandbox) -> Vec<(String, String)> {
+    let listed = json(sandbox, &["node", "list", "--json", "meta.db"]);
+    let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+    listed.as_array().expect("a list").iter().map(|node| (text(&node["name"]), text(&node["id"]))).collect()
+}
+
+#[test]
+fn a_mount_rebuilds_a_wiped_folder_unasked() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    fill(&sandbox, 0..30);
+    let before = nodes(&sandbox);
+    fs::remove_dir_all(sandbox.path("node3")).expect("removed");
+    let took = until("a new node is whole", || nodes(&sandbox) != before && is_whole(&sandbox));
+    println!("wiped, and whole again {took:?} later");
+    let after = nodes(&sandbox);
+    assert_eq!(after.len(), 6, "the old one is forgotten: {after:?}");
+    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
+    assert!(said.contains("cares for it") && said.contains("repair, in"), "{said}");
+    check(&sandbox, 0..30);
+    sandbox.umount();
+    // The folder is a node as any other: two others may go.
+    for number in [1, 2] {
+        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+    }
+    sandbox.mount();
+    check(&sandbox, 0..30);
+    sandbox.umount();
+    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
+    assert!(said.contains("nobody cares for it since"), "{said}");
+}
+
+#[test]
+fn a_folder_that_was_moved_away_is_not_taken_for_wiped() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    fill(&sandbox, 0..5);
+    let before = nodes(&sandbox);
+    fs::rename(sandbox.path("node3"), sandbox.path("elsewhere")).expect("moved");
+    until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 does not answer"));
+    // Longer than a wiped one is waited for.
+    std::thread::sleep(Duration::from_secs(6));
+    fs::rename(sandbox.path("elsewhere"), sandbox.path("node3")).expect("moved back");
+    until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
+    assert_eq!(nodes(&sandbox), before);
+    sandbox.umount();
+}
+
+#[test]
+fn a_node_is_emptied_and_forgotten_unasked() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    sandbox.weft(["node", "add", "meta.db", "7", &sandbox.path("node7")]).ok();
+    fill(&sandbox, 0..10);
+    assert!(sandbox.weft(["node", "drain", "meta.db", "7", "--undo"]).sentence().contains("not being emptied"));
+    sandbox.weft(["node", "drain", "meta.db", "2"]).ok();
+    until("it is forgotten", || nodes(&sandbox).iter().all(|(name, _)| name != "2"));
+    assert!(is_whole(&sandbox));
+    fs::remove_dir_all(sandbox.path("node2")).expect("removed");
+    check(&sandbox, 0..10);
+    sandbox.umount();
+}
+
+/// A worker of its own process, ended when dropped.
+struct Caring(Child);
+
+impl Caring {
+    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let mut command = sandbox.command(["care", "meta.db"].iter().chain(arguments));
+        Self(command.stderr(Stdio::null()).spawn().expect("weft runs"))
+    }
+}
+
+impl Drop for Caring {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Three workers over daemons; one daemon is killed and given up, workers are killed, and what is rebuilt is rebuilt once.
+#[test]
+fn workers_share_the_work_and_take_over_from_one_another() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let mut daemons = Vec::new();
+    for number in 1..=8 {
+        let folder = sandbox.path(&format!("served{number}"));
+        fs::create_dir(&folder).expect("made");
+        let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+        sandbox.weft(["node", "add", "meta.db", &number.to_string(), &served.url]).ok();
+        daemons.push(served);
+    }
+    for number in 0..20 {
+        fs::write(sandbox.path("file"), content(number)).expect("written");
+        sandbox.weft(["put", "meta.db", &sandbox.path("file"), &format!("/{number}")]).ok();
+    }
+    let mut workers: Vec<Caring> =
+        (0..3).map(|_| Caring::start(&sandbox, &["--give-up-after", "3s", "--scrub-every", "0"])).collect();
+    until("somebody cares", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("cares for it"));
+    daemons[0].kill();
+    let took = until("whole without it", || is_whole(&sandbox));
+    println!("killed, given up after 3 s, and whole again {took:?} later");
+    // The worker that holds the lease may be any: two die in the middle of the next repair, or beside it.
+    daemons[1].kill();
+    std::thread::sleep(Duration::from_millis(3_500));
+    workers.truncate(1);
+    until("whole without two", || is_whole(&sandbox));
+    let listed = nodes(&sandbox);
+    assert_eq!(listed.len(), 8, "given up is not forgotten: {listed:?}");
+
+    // One comes back, at another time: it is a node as before, and what was rebuilt elsewhere is not rebuilt again.
+    let folder = sandbox.path("served1");
+    daemons[0] = Served::start(&sandbox, &folder, &daemons[0].address, None);
+    until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 1"));
+    let id = Pid::from_child(&workers[0].0);
+    rustix::process::kill_process(id, Signal::TERM).expect("sent");
+    assert!(workers[0].0.wait().expect("ended").success());
+    for number in 0..20 {
+        sandbox.weft(["get", "meta.db", &format!("/{number}"), &sandbox.path("back")]).ok();
+        assert!(fs::read(sandbox.path("back")).expect("read") == content(number));
+        fs::remove_file(sandbox.path("back")).expect("removed");
+    }
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
