@@ -4,7 +4,7 @@
 
 pub mod memory;
 
-use weft_format::records::{NodeRecord, SegmentRecord};
+use weft_format::records::{LeaseRecord, NodeRecord, SegmentRecord};
 use weft_format::{NodeId, SegmentId};
 
 /// A failed look-up or change; nothing of it was applied.
@@ -13,6 +13,9 @@ pub enum CatalogueError {
     /// The segment's record is not the expected one any more, or is gone: read it again and decide again.
     #[error("segment {0} changed meanwhile")]
     Changed(SegmentId),
+    /// Another has the lease now; what was under way here is left to it.
+    #[error("another process cares for this volume now")]
+    Fenced,
     /// The metadata cannot be read or written; the sentence is the engine's.
     #[error("{0}")]
     Failed(String),
@@ -85,6 +88,23 @@ pub trait Catalogue: Send + Sync {
 
     /// Notes, or with `None` forgets, a job's record; durable when it returns.
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError>;
+
+    /// The lease of those who change segments; `None`: nobody ever had it.
+    fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError>;
+
+    /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
+    fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
+
+    /// From now on [`Self::replace_segment`] and [`Self::drop_segment`] are refused unless the lease has this term; `None`:
+    /// they are not.
+    fn set_fence(&self, term: Option<u64>);
+
+    /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given
+    /// up. What is known of the volume's nodes is to be read anew.
+    ///
+    /// # Errors
+    /// Something is there after all; the place cannot be written.
+    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError>;
 }
 
 /// Segments per page of a walk: enough to make the pages' cost vanish, few enough to hold.

@@ -1,6 +1,7 @@
 //! A running job as its starter sees it: progress to read, and pause, resume and cancel to say.
 
 use parking_lot::Mutex;
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -18,10 +19,10 @@ enum Wish {
 pub struct Cancelled;
 
 /// How far a job has come. Counts only what this run did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
     /// What it does now, in a word or two.
-    pub phase: &'static str,
+    pub phase: Cow<'static, str>,
     /// Segments dealt with in this phase, whatever the outcome.
     pub segments_done: u64,
     /// Segments in all, as far as is known.
@@ -123,8 +124,14 @@ impl Job {
         let mut state = self.state.lock();
         state.worked = Duration::ZERO;
         state.since = state.since.map(|_| Instant::now());
-        state.progress =
-            Progress { phase, segments_done: 0, segments_total, bytes_done: 0, bytes_total, ..state.progress.clone() };
+        state.progress = Progress {
+            phase: phase.into(),
+            segments_done: 0,
+            segments_total,
+            bytes_done: 0,
+            bytes_total,
+            ..state.progress.clone()
+        };
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
@@ -137,6 +144,16 @@ impl Job {
         // The sender lives as long as `self`, so waiting cannot fail.
         let now = wish.wait_for(|wish| *wish != Wish::Pause).await.map_or(Wish::Cancel, |wish| *wish);
         if now == Wish::Cancel { Err(Cancelled) } else { Ok(()) }
+    }
+
+    /// Waits for so long; a cancelled job does not.
+    pub(crate) async fn rest(&self, time: Duration) -> Result<(), Cancelled> {
+        let mut wish = self.wish.subscribe();
+        let cancelled = wish.wait_for(|wish| *wish == Wish::Cancel);
+        match tokio::time::timeout(time, cancelled).await {
+            Ok(_) => Err(Cancelled),
+            Err(_) => Ok(()),
+        }
     }
 }
 

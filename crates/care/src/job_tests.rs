@@ -32,7 +32,7 @@ fn a_phase_counts_from_nothing_and_keeps_what_was_moved() {
     });
     job.begin("counting", 9, 0);
     let progress = Progress { worked_ms: 0, ..job.progress() };
-    let expected = Progress { phase: "counting", segments_total: 9, bytes_read: 2800, ..Progress::default() };
+    let expected = Progress { phase: "counting".into(), segments_total: 9, bytes_read: 2800, ..Progress::default() };
     assert_eq!(progress, expected);
 }
 

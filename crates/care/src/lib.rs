@@ -12,6 +12,7 @@ pub mod catalogue;
 pub mod census;
 pub mod collect;
 pub mod job;
+pub mod lease;
 pub mod margin;
 pub mod mend;
 pub mod queue;
@@ -20,6 +21,8 @@ pub mod repair;
 pub mod roster;
 pub mod scrub;
 pub mod standing;
+pub mod watch;
+pub mod worker;
 
 pub use catalogue::{Catalogue, CatalogueError, Trashed};
 pub use census::{CareError, CodeTally, Tally, glance};

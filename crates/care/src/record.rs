@@ -3,6 +3,9 @@
 //! JSON, so that it can be read by hand; golden bytes in `record_tests.rs`.
 
 use crate::catalogue::{Catalogue, CatalogueError};
+use crate::job::Progress;
+use crate::watch::Opinion;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version written; others are refused.
@@ -12,6 +15,10 @@ const VERSION: u32 = 1;
 pub const REPAIR: &str = "repair";
 /// The scrub's name in the catalogue.
 pub const SCRUB: &str = "scrub";
+/// The worker's name in the catalogue, ...
+const CARE: &str = "care";
+/// ... and that of what is wished of it.
+const WISH: &str = "care-wish";
 
 /// A run of a job, under way, interrupted or ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,10 +54,7 @@ impl JobRecord {
     /// # Errors
     /// The catalogue cannot be read, or the record is not one of this version.
     pub fn load(catalogue: &dyn Catalogue, name: &str) -> Result<Option<Self>, CatalogueError> {
-        let Some(bytes) = catalogue.job(name)? else { return Ok(None) };
-        Self::decode(&bytes)
-            .map(Some)
-            .map_err(|detail| CatalogueError::Failed(format!("the record of the last {name} cannot be used: {detail}")))
+        load(catalogue, name)
     }
 
     /// The run that was interrupted, or a new one.
@@ -60,28 +64,134 @@ impl JobRecord {
     }
 
     pub(crate) fn store(&self, catalogue: &dyn Catalogue, name: &str) -> Result<(), CatalogueError> {
-        catalogue.set_job(name, Some(&self.encode()))
+        catalogue.set_job(name, Some(&encode(self)))
+    }
+}
+
+/// What the worker that cares for the volume says of itself; of several the one that said something last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CareRecord {
+    version: u32,
+    /// Who it is, for people.
+    pub holder: String,
+    /// When it said this, milliseconds since the Unix epoch.
+    pub updated_ms: u64,
+    /// Has it ended?
+    pub has_ended: bool,
+    /// Does it begin nothing, because that is wished?
+    pub is_paused: bool,
+    /// What is under way, and how far it is.
+    pub now: Option<(String, Progress)>,
+    /// Nodes that are not sound, by name.
+    pub doubted: Vec<(String, Opinion)>,
+    /// What ended, the latest first.
+    pub past: Vec<Past>,
+}
+
+/// Something that a worker did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Past {
+    /// What, in a word.
+    pub deed: String,
+    /// When it began, milliseconds since the Unix epoch.
+    pub started_ms: u64,
+    /// When it ended.
+    pub ended_ms: u64,
+    /// Is nothing left to be done of it?
+    pub is_well: bool,
+    /// What came of it, for people.
+    pub what: String,
+}
+
+impl CareRecord {
+    pub(crate) fn new(holder: &str) -> Self {
+        Self {
+            version: VERSION,
+            holder: holder.into(),
+            updated_ms: 0,
+            has_ended: false,
+            is_paused: false,
+            now: None,
+            doubted: Vec::new(),
+            past: Vec::new(),
+        }
     }
 
-    fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).unwrap_or_else(|_| unreachable!("numbers and text are always JSON"))
+    /// What was said last, if ever.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read, or the record is not one of this version.
+    pub fn load(catalogue: &dyn Catalogue) -> Result<Option<Self>, CatalogueError> {
+        load(catalogue, CARE)
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct VersionOnly {
-            version: u32,
-        }
-        let damaged = |error: serde_json::Error| format!("it is damaged ({error})");
-        // The version first: the other fields of a newer one may mean something else.
-        let VersionOnly { version } = serde_json::from_slice(bytes).map_err(damaged)?;
-        if version != VERSION {
-            return Err(format!(
-                "it has version {version}, this program reads version {VERSION}: use the program that wrote it"
-            ));
-        }
-        serde_json::from_slice(bytes).map_err(damaged)
+    pub(crate) fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        catalogue.set_job(CARE, Some(&encode(self)))
     }
+}
+
+/// What people want of the workers, whichever they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CareWish {
+    version: u32,
+    /// What is under way is held, and nothing is begun.
+    pub is_paused: bool,
+    /// Rises whenever what is under way is to be given up.
+    pub cancel_count: u64,
+}
+
+impl Default for CareWish {
+    fn default() -> Self {
+        Self { version: VERSION, is_paused: false, cancel_count: 0 }
+    }
+}
+
+impl CareWish {
+    /// What is wanted now.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read, or the record is not one of this version.
+    pub fn load(catalogue: &dyn Catalogue) -> Result<Self, CatalogueError> {
+        Ok(load(catalogue, WISH)?.unwrap_or_default())
+    }
+
+    /// Tells all workers.
+    ///
+    /// # Errors
+    /// The catalogue cannot be written.
+    pub fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        catalogue.set_job(WISH, Some(&encode(self)))
+    }
+}
+
+fn load<T: DeserializeOwned>(catalogue: &dyn Catalogue, name: &str) -> Result<Option<T>, CatalogueError> {
+    let Some(bytes) = catalogue.job(name)? else { return Ok(None) };
+    decode(&bytes)
+        .map(Some)
+        .map_err(|detail| CatalogueError::Failed(format!("the record of the last {name} cannot be used: {detail}")))
+}
+
+fn encode(record: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(record).unwrap_or_else(|_| unreachable!("numbers and text are always JSON"))
+}
+
+fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    #[derive(Deserialize)]
+    struct VersionOnly {
+        version: u32,
+    }
+    let damaged = |error: serde_json::Error| format!("it is damaged ({error})");
+    // The version first: the other fields of a newer one may mean something else.
+    let VersionOnly { version } = serde_json::from_slice(bytes).map_err(damaged)?;
+    if version != VERSION {
+        return Err(format!(
+            "it has version {version}, this program reads version {VERSION}: use the program that wrote it"
+        ));
+    }
+    serde_json::from_slice(bytes).map_err(damaged)
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ fn sample() -> JobRecord {
 
 #[test]
 fn golden_bytes() {
-    assert_eq!(String::from_utf8_lossy(&sample().encode()), GOLDEN);
-    assert_eq!(JobRecord::decode(GOLDEN.as_bytes()), Ok(sample()));
+    assert_eq!(String::from_utf8_lossy(&encode(&sample())), GOLDEN);
+    assert_eq!(decode(GOLDEN.as_bytes()), Ok(sample()));
 }
 
 #[test]
@@ -47,4 +47,21 @@ fn foreign_bytes_are_refused_with_a_sentence() {
         assert!(error.starts_with("the record of the last repair cannot be used: "), "{error}");
         assert!(error.contains(says), "{error}");
     }
+}
+
+#[test]
+fn golden_bytes_of_the_worker() {
+    let past = Past { deed: "repair".into(), started_ms: 1, ended_ms: 2, is_well: true, what: "done".into() };
+    let record = CareRecord {
+        updated_ms: 3,
+        doubted: vec![("n1".into(), Opinion::GivenUp)],
+        past: vec![past],
+        ..CareRecord::new("process 1")
+    };
+    let golden = r#"{"version":1,"holder":"process 1","updated_ms":3,"has_ended":false,"is_paused":false,"now":null,"doubted":[["n1","given-up"]],"past":[{"deed":"repair","started_ms":1,"ended_ms":2,"is_well":true,"what":"done"}]}"#;
+    assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
+    assert_eq!(decode(golden.as_bytes()), Ok(record));
+    let wish = CareWish { is_paused: true, cancel_count: 2, ..CareWish::default() };
+    assert_eq!(String::from_utf8_lossy(&encode(&wish)), r#"{"version":1,"is_paused":true,"cancel_count":2}"#);
+    assert_eq!(decode(&encode(&wish)), Ok(wish));
 }

@@ -30,18 +30,20 @@ const ROUNDS: usize = 3;
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 /// How to repair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Count by reading every shard instead of asking for its length.
     pub verify: bool,
     /// Segments mended at once.
     pub workers: usize,
+    /// Nodes that are taken for lost unless they answer.
+    pub presumed_lost: BTreeSet<NodeId>,
 }
 
 impl Default for Options {
     /// Four at once keep two cores and the nodes busy, and few enough segments in memory.
     fn default() -> Self {
-        Self { verify: false, workers: 4 }
+        Self { verify: false, workers: 4, presumed_lost: BTreeSet::new() }
     }
 }
 
@@ -108,8 +110,13 @@ pub struct Report {
 ///
 /// # Errors
 /// The catalogue cannot be read.
-pub async fn estimate(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Estimate, CatalogueError> {
-    let roster = Roster::probe(catalogue, transfer).await?;
+pub async fn estimate(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    options: &Options,
+) -> Result<Estimate, CatalogueError> {
+    let mut roster = Roster::probe(catalogue, transfer).await?;
+    roster.presume_lost(&options.presumed_lost);
     Ok(survey(catalogue, &roster)?.1)
 }
 
@@ -127,14 +134,16 @@ pub async fn repair(
 ) -> Result<Report, CareError> {
     job.begin("looking", 0, 0);
     transfer.fleet().refresh_space().await;
-    let roster = Arc::new(Roster::probe(&*catalogue, transfer).await?);
+    let mut roster = Roster::probe(&*catalogue, transfer).await?;
+    roster.presume_lost(&options.presumed_lost);
+    let roster = Arc::new(roster);
     let (mut work, estimate) = survey(&*catalogue, &roster)?;
     let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
     let report = Report { started_ms: record.started_ms, ..Report::default() };
     let mut bytes_total = estimate.bytes_to_write;
     let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster: roster.clone() };
-    let mut run = Run { mender, job, options, began: Instant::now(), record, report, now_ms };
     let look = if options.verify { Look::Everything } else { Look::Lengths };
+    let mut run = Run { mender, job, options, began: Instant::now(), record, report, now_ms };
     let mut tried = BTreeSet::new();
     let census = loop {
         job.begin("rebuilding", work.queue.waiting_count() as u64, bytes_total);

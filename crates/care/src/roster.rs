@@ -1,7 +1,7 @@
 //! The nodes of a volume at one moment: what metadata says of each, and whether it answers.
 
 use crate::catalogue::{Catalogue, CatalogueError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use weft_format::NodeId;
@@ -19,6 +19,8 @@ pub enum Reach {
     Answers(Space),
     /// It does not, or another answers in its place; the sentence says which. Nothing is known of its shards.
     OutOfReach(String),
+    /// Its disk answers, and of the node nothing is left; the sentence says so.
+    Wiped(String),
 }
 
 /// One node.
@@ -28,6 +30,8 @@ pub struct NodeFacts {
     pub record: NodeRecord,
     /// Does it answer?
     pub reach: Reach,
+    /// Is it taken for lost by somebody's word, whatever the record says?
+    pub presumed_lost: bool,
 }
 
 impl NodeFacts {
@@ -50,6 +54,18 @@ impl Roster {
     /// # Errors
     /// The catalogue cannot be read. A node that does not answer is no error.
     pub async fn probe(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Self, CatalogueError> {
+        Self::probe_within(PROBE_DEADLINE, catalogue, transfer).await
+    }
+
+    /// As [`Self::probe`], with a deadline of the caller's.
+    ///
+    /// # Errors
+    /// As [`Self::probe`].
+    pub async fn probe_within(
+        deadline: Duration,
+        catalogue: &dyn Catalogue,
+        transfer: &Transfer,
+    ) -> Result<Self, CatalogueError> {
         let records = catalogue.nodes()?;
         let mut probes = JoinSet::new();
         for (id, record) in records {
@@ -57,17 +73,18 @@ impl Roster {
             probes.spawn(async move {
                 let reach = match node {
                     None => Reach::OutOfReach(format!("node {} was not opened", record.name)),
-                    Some(node) => match tokio::time::timeout(PROBE_DEADLINE, node.space()).await {
+                    Some(node) => match tokio::time::timeout(deadline, node.space()).await {
                         Ok(Ok(space)) => Reach::Answers(space),
+                        Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
                         Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
                         Err(_) => Reach::OutOfReach(format!(
                             "node {} did not answer within {} s",
                             record.name,
-                            PROBE_DEADLINE.as_secs()
+                            deadline.as_secs()
                         )),
                     },
                 };
-                (id, NodeFacts { record, reach })
+                (id, NodeFacts { record, reach, presumed_lost: false })
             });
         }
         Ok(Self { nodes: probes.join_all().await.into_iter().collect() })
@@ -78,9 +95,19 @@ impl Roster {
         self.nodes.get(&node).is_some_and(NodeFacts::answers)
     }
 
-    /// Was the node given up, or is it not even known? Only then are its shards lost without anybody having looked.
+    /// Takes nodes for lost, unless they answer.
+    pub fn presume_lost(&mut self, nodes: &BTreeSet<NodeId>) {
+        for (_, facts) in self.nodes.iter_mut().filter(|(id, facts)| nodes.contains(id) && !facts.answers()) {
+            facts.presumed_lost = true;
+        }
+    }
+
+    /// Was the node given up, is it wiped, or not even known? Only then are its shards lost without anybody having looked.
     pub fn given_up(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_none_or(|facts| facts.record.state == NodeState::Lost)
+        let is_lost = |facts: &NodeFacts| {
+            facts.record.state == NodeState::Lost || facts.presumed_lost || matches!(facts.reach, Reach::Wiped(_))
+        };
+        self.nodes.get(&node).is_none_or(is_lost)
     }
 
     /// The node's name as the user knows it, or its id.
@@ -90,11 +117,11 @@ impl Roster {
 
     /// Names of nodes that do not answer and were not given up, with what is the matter.
     pub fn out_of_reach(&self) -> Vec<(String, String)> {
-        let silent = self.nodes.values().filter(|facts| facts.record.state != NodeState::Lost);
+        let silent = self.nodes.values().filter(|facts| facts.record.state != NodeState::Lost && !facts.presumed_lost);
         let mut names: Vec<(String, String)> = silent
             .filter_map(|facts| match &facts.reach {
                 Reach::Answers(_) => None,
-                Reach::OutOfReach(why) => Some((facts.record.name.clone(), why.clone())),
+                Reach::OutOfReach(why) | Reach::Wiped(why) => Some((facts.record.name.clone(), why.clone())),
             })
             .collect();
         names.sort();

@@ -20,7 +20,7 @@ fn facts(id: u128, state: NodeState, answers: bool, domain: &str) -> (NodeId, No
         true => Reach::Answers(Space { total_bytes: 1, free_bytes: 1, disk: None }),
         false => Reach::OutOfReach("gone".into()),
     };
-    (NodeId(id), NodeFacts { record, reach })
+    (NodeId(id), NodeFacts { record, reach, presumed_lost: false })
 }
 
 fn record(nodes: &[Option<u128>]) -> SegmentRecord {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{CareError, Catalogue, CatalogueError, Job, JobRecord, Trashed, collect, record, repair};
-use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::records::{LeaseRecord, NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::Node;
 use weft_nodes::wrappers::{Fault, FaultNode};
@@ -32,7 +32,8 @@ async fn two_lost_nodes_are_rebuilt_on_the_others_and_forgotten() {
         world.write(number, if number % 2 == 0 { "rs:4+2" } else { "replica:3" }).await;
     }
     lose(&world, &[1, 2]);
-    let estimate = repair::estimate(&*world.catalogue, &world.transfer()).await.expect("estimated");
+    let estimate =
+        repair::estimate(&*world.catalogue, &world.transfer(), &repair::Options::default()).await.expect("estimated");
     let report = world.repair(&world.transfer_without(&[NodeId(1), NodeId(2)])).await.expect("repaired");
     assert!(report.census.is_whole(), "{report:?}");
     assert_eq!(report.census.margin, Some(2));
@@ -171,7 +172,7 @@ async fn a_cancelled_repair_is_resumed() {
     let (job, transfer) = (Job::default(), world.transfer());
     job.cancel();
     let options = repair::Options::default();
-    let cancelled = repair::repair(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
+    let cancelled = repair::repair(world.catalogue.clone(), &transfer, &job, options.clone(), NOW_MS).await;
     assert!(matches!(cancelled, Err(CareError::Cancelled(_))), "{cancelled:?}");
     let left = JobRecord::load(&*world.catalogue, record::REPAIR).expect("read").expect("a record");
     assert_eq!(left.ended_ms, None);
@@ -269,6 +270,18 @@ impl Catalogue for Mortal {
     }
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
         self.change(|| self.inner.set_job(name, record))
+    }
+    fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
+        self.inner.lease()
+    }
+    fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
+        self.inner.replace_lease(expected, new)
+    }
+    fn set_fence(&self, term: Option<u64>) {
+        self.inner.set_fence(term);
+    }
+    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        self.inner.renew_node(node)
     }
 }
 

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
+use weft_care::lease::alone;
 use weft_care::{CareError, Job, Progress, Tally};
-use weft_format::NodeId;
 use weft_meta::Store;
 use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::Transfer;
@@ -39,21 +39,21 @@ pub struct Keeper {
 
 impl Keeper {
     pub fn open(meta: &Path) -> Result<Self> {
-        Self::over(compose::open_shared(meta)?, BTreeSet::new(), None)
+        Self::limited(meta, None)
     }
 
-    /// `assumed_lost` nodes are taken for lost whatever their records say; `bwlimit` is the most bytes a second. Nobody waits
-    /// for what a keeper does.
-    pub fn over(store: Store, assumed_lost: BTreeSet<NodeId>, bwlimit: Option<NonZeroU64>) -> Result<Self> {
+    /// `bwlimit` is the most bytes a second. Nobody waits for what a keeper does.
+    pub fn limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Self> {
         let runtime = compose::runtime()?;
-        let store = Arc::new(store);
+        let store = Arc::new(compose::open_shared(meta)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
         let transfer = weft_vfs::open::open_transfer(&store, settings, runtime.handle())?.in_background();
-        let catalogue = Arc::new(StoreCatalogue::new(store.clone(), assumed_lost));
+        let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
         Ok(Self { store, catalogue, transfer, runtime })
     }
 
-    /// Runs a job to its end and shows how far it is. Ctrl-C ends it after the segments in hand, a second one at once.
+    /// Runs a job to its end, after those of other processes, and shows how far it is. Ctrl-C ends it after the segments in
+    /// hand, a second one at once.
     pub fn watch<T>(
         &self,
         job: &Job,
@@ -61,6 +61,9 @@ impl Keeper {
         work: impl Future<Output = Result<T, CareError>>,
     ) -> Result<T> {
         let ended = self.runtime.block_on(async {
+            let waits = |other: &str| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"));
+            let holder = holder();
+            let work = alone(&*self.catalogue, &holder, job, waits, work);
             tokio::pin!(work);
             let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
             let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -268,6 +271,11 @@ fn parse_bytes(text: &str) -> Option<NonZeroU64> {
 
 fn split_unit<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(&'t str, u64)> {
     units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+}
+
+/// This process, as others are told.
+pub fn holder() -> String {
+    Holder::this_process(None).on_its_host()
 }
 
 /// Milliseconds since the Unix epoch.

@@ -53,7 +53,7 @@ fn the_first_line_of_status() {
 #[test]
 fn progress_reads_as_one_line() {
     let progress = Progress {
-        phase: "rebuilding",
+        phase: "rebuilding".into(),
         segments_done: 12,
         segments_total: 40,
         bytes_done: 1 << 20,

@@ -1,22 +1,24 @@
 //! The catalogue of segments as care sees it, kept in a volume's metadata.
 
-use std::collections::BTreeSet;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use weft_care::{Catalogue, CatalogueError, Trashed};
-use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::records::{LeaseRecord, NodeRecord, SegmentRecord};
 use weft_format::{NodeId, SegmentId};
-use weft_meta::{MetaError, Store};
+use weft_meta::{Fence, MetaError, Store};
 
 /// A store opened for looking and caring.
 pub struct StoreCatalogue {
     store: Arc<Store>,
-    /// Nodes that are taken for lost whatever their records say; for asking what would be.
-    assumed_lost: BTreeSet<NodeId>,
+    fence: Mutex<Option<Fence>>,
 }
 
+/// The lease of those who change segments.
+const LEASE: &str = "care";
+
 impl StoreCatalogue {
-    pub fn new(store: Arc<Store>, assumed_lost: BTreeSet<NodeId>) -> Self {
-        Self { store, assumed_lost }
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store, fence: Mutex::default() }
     }
 
     /// Makes a change durable: what care removes next may be all that the old record named.
@@ -27,20 +29,17 @@ impl StoreCatalogue {
     }
 }
 
-fn failed(error: MetaError) -> CatalogueError {
+pub fn failed(error: MetaError) -> CatalogueError {
     match error {
         MetaError::SegmentChanged(segment) => CatalogueError::Changed(segment),
+        MetaError::Fenced { .. } => CatalogueError::Fenced,
         other => CatalogueError::Failed(other.to_string()),
     }
 }
 
 impl Catalogue for StoreCatalogue {
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
-        let mut nodes = self.store.nodes().map_err(failed)?;
-        for (_, record) in nodes.iter_mut().filter(|(id, _)| self.assumed_lost.contains(id)) {
-            record.state = NodeState::Lost;
-        }
-        Ok(nodes)
+        self.store.nodes().map_err(failed)
     }
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
@@ -69,7 +68,8 @@ impl Catalogue for StoreCatalogue {
         expected: &SegmentRecord,
         new: &SegmentRecord,
     ) -> Result<(), CatalogueError> {
-        self.durable(self.store.replace_segment(segment, expected, new))
+        let fence = self.fence.lock().clone();
+        self.durable(self.store.replace_segment(segment, expected, new, fence.as_ref()))
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
@@ -91,7 +91,8 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
-        self.durable(self.store.drop_segment(segment, expected))
+        let fence = self.fence.lock().clone();
+        self.durable(self.store.drop_segment(segment, expected, fence.as_ref()))
     }
 
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
@@ -112,5 +113,21 @@ impl Catalogue for StoreCatalogue {
 
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
         self.durable(self.store.set_job(name, record))
+    }
+
+    fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
+        self.store.lease(LEASE).map_err(failed)
+    }
+
+    fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
+        self.store.replace_lease(LEASE, expected, new).map_err(failed)
+    }
+
+    fn set_fence(&self, term: Option<u64>) {
+        *self.fence.lock() = term.map(|term| Fence { name: LEASE.into(), term });
+    }
+
+    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        crate::commands::renew_node(&self.store, node).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
     }
 }

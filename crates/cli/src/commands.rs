@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bench;
+mod care;
 mod codes;
 mod decode;
 mod encode;
@@ -20,6 +21,8 @@ mod rm;
 mod scrub;
 mod status;
 mod umount;
+
+pub use node::renew as renew_node;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -63,6 +66,7 @@ pub enum Command {
     Info(info::Arguments),
     Repair(repair::Arguments),
     Scrub(scrub::Arguments),
+    Care(care::Arguments),
     Fsck(fsck::Arguments),
     Gc(gc::Arguments),
     /// Erasure codes: which there are, what they can lose, whether that is true
@@ -77,7 +81,11 @@ pub enum Command {
 impl Command {
     /// Does it run until it is told to end?
     pub fn is_service(&self) -> bool {
-        matches!(self, Command::Mount(_) | Command::Node(node::Arguments::Serve(_)))
+        match self {
+            Command::Mount(_) | Command::Node(node::Arguments::Serve(_)) => true,
+            Command::Care(arguments) => arguments.is_service(),
+            _ => false,
+        }
     }
 }
 
@@ -98,6 +106,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Info(arguments) => return info::run(&arguments),
         Command::Repair(arguments) => return repair::run(&arguments),
         Command::Scrub(arguments) => return scrub::run(&arguments),
+        Command::Care(arguments) => return care::run(&arguments),
         Command::Fsck(arguments) => return fsck::run(&arguments),
         Command::Gc(arguments) => return gc::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),

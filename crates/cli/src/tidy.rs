@@ -4,7 +4,6 @@
 use crate::care::now_ms;
 use crate::catalogue::StoreCatalogue;
 use anyhow::{Context, Result};
-use std::collections::BTreeSet;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -55,7 +54,7 @@ fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle) -> Result
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     // A segment's death must be durable before its shards go: after a crash nothing may refer to it again.
     volume.store().flush()?;
-    let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone(), BTreeSet::new()));
+    let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
     let job = Job::default();
     let transfer = volume.transfer().in_background();
     let work = weft_care::collect::empty_trash(catalogue, &transfer, &job, GRACE_MS, now_ms()?);

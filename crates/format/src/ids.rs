@@ -71,11 +71,6 @@ hex_id!(
     SegmentId,
     "a segment id (32 lower-case hex digits)"
 );
-hex_id!(
-    /// One mount of a volume, from its start to its end. Random.
-    SessionId,
-    "a session id (32 lower-case hex digits)"
-);
 
 impl SegmentId {
     /// The id of a segment made at `now_ms` (milliseconds since the Unix epoch) with `random` bits.

@@ -16,4 +16,4 @@ pub mod shard;
 pub mod shard_file;
 
 pub use identity::NodeIdentity;
-pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId};
+pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};

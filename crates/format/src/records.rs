@@ -3,21 +3,21 @@
 //! unknown version is refused with a sentence, never skipped.
 
 mod attributes;
+mod lease;
 mod node;
 mod placement;
 mod policy;
 mod segment;
-mod session;
 mod volume;
 
 use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
+pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;
 pub use policy::PolicyRecord;
 pub use segment::{SegmentRecord, ShardLocation};
-pub use session::SessionRecord;
 pub use volume::VolumeRecord;
 
 /// Bytes that are not the record they should be.

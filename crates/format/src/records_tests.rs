@@ -88,7 +88,7 @@ fn unknown_versions_are_refused() {
             NodeRecord::decode(&bytes).unwrap_err(),
             PolicyRecord::decode(&bytes).unwrap_err(),
             VolumeRecord::decode(&bytes).unwrap_err(),
-            SessionRecord::decode(&bytes).unwrap_err(),
+            LeaseRecord::decode(&bytes).unwrap_err(),
         ];
         for refusal in refusals {
             assert!(
@@ -171,7 +171,7 @@ proptest! {
             let _ = NodeRecord::decode(&bytes);
             let _ = PolicyRecord::decode(&bytes);
             let _ = VolumeRecord::decode(&bytes);
-            let _ = SessionRecord::decode(&bytes);
+            let _ = LeaseRecord::decode(&bytes);
             let _ = Attributes::decode(&bytes);
             let _ = NodeIdentity::decode(&bytes);
             // The same behind a version that is believed.

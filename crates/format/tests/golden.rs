@@ -4,14 +4,12 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret, SegmentRecord,
-    SessionRecord, ShardLocation, Timestamp, VolumeRecord,
+    Attributes, Kind, LeaseRecord, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret,
+    SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
-use weft_format::{
-    Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, SessionId, ShardIndex, ShardKey, VolumeId,
-};
+use weft_format::{Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(0x000102030405060708090a0b0c0d0e0f);
 const SEGMENT: SegmentId = SegmentId(0x0190a1b2c3d4f0f1f2f3f4f5f6f7f8f9);
@@ -145,16 +143,10 @@ fn volume_record() {
 }
 
 #[test]
-fn session_record() {
-    let record = SessionRecord {
-        session: SessionId(0x202122232425262728292a2b2c2d2e2f),
-        host: "host".to_owned(),
-        process_id: 4242,
-        mountpoint: "/mnt/weft".to_owned(),
-        started_ms: 1_763_683_200_000,
-    };
-    golden!("session_record_v1", &record.encode());
-    assert_eq!(SessionRecord::decode(&record.encode()), Ok(record));
+fn lease_record() {
+    let record = LeaseRecord { term: 7, holder: "process 4242 on host".to_owned(), beat: 300, ttl_ms: 10_000 };
+    golden!("lease_record_v1", &record.encode());
+    assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
 }
 
 #[test]

@@ -54,6 +54,12 @@ pub enum MetaError {
     /// A segment changed under a repair, a move or a collection: read its record again and decide again.
     #[error("segment {0} changed meanwhile; its record must be read again")]
     SegmentChanged(SegmentId),
+    /// What was to be done, another may do now.
+    #[error("the lease `{lease}` has another holder now: what was under way here is left to it")]
+    Fenced {
+        /// Its name.
+        lease: String,
+    },
     /// The store is not a WeftFS volume, or of a newer format, or in use; the sentence says which and the mend.
     #[error("{0}")]
     Refused(String),

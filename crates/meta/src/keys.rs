@@ -25,12 +25,13 @@
 //! | node | node | node record | anybody |
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
+//! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job); all others are the owner's alone.
+//! roster, job, lease); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -66,11 +67,12 @@ pub enum Table {
     Roster = 37,
     Job = 38,
     Dead = 39,
+    Lease = 40,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 22] = [
+    pub const ALL: [Table; 23] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -93,6 +95,7 @@ impl Table {
         Table::Roster,
         Table::Job,
         Table::Dead,
+        Table::Lease,
     ];
 
     /// All keys of the table.
@@ -115,6 +118,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Roster as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Job as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Dead as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Lease as u8], fresh_ids: false },
 ];
 
 /// What numbers are given out of.
@@ -153,6 +157,7 @@ pub enum Key<'a> {
     Roster,
     Job(&'a [u8]),
     Dead(SegmentId),
+    Lease(&'a [u8]),
 }
 
 impl<'a> Key<'a> {
@@ -181,6 +186,7 @@ impl<'a> Key<'a> {
             Key::Roster => Table::Roster,
             Key::Job(_) => Table::Job,
             Key::Dead(_) => Table::Dead,
+            Key::Lease(_) => Table::Lease,
         }
     }
 
@@ -203,7 +209,7 @@ impl<'a> Key<'a> {
             Key::OnNode(node, segment) => join(table, &[&node.to_bytes(), &segment.to_bytes()]),
             Key::Trash(died_ms, segment) => join(table, &[&died_ms.to_be_bytes(), &segment.to_bytes()]),
             Key::Node(node) => join(table, &[&node.to_bytes()]),
-            Key::Job(name) => join(table, &[name]),
+            Key::Job(name) | Key::Lease(name) => join(table, &[name]),
         }
     }
 
@@ -238,6 +244,7 @@ impl<'a> Key<'a> {
             Table::Roster => Key::Roster,
             Table::Job => Key::Job(std::mem::take(rest)),
             Table::Dead => Key::Dead(take_segment(rest)?),
+            Table::Lease => Key::Lease(std::mem::take(rest)),
         };
         rest.is_empty().then_some(key)
     }
@@ -270,6 +277,7 @@ impl fmt::Display for Key<'_> {
             Key::Roster => write!(f, "roster"),
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
             Key::Dead(segment) => write!(f, "dead/{segment}"),
+            Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
     }
 }

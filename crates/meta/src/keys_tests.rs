@@ -39,6 +39,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Roster, "25", "roster"),
         (Key::Job(b"scrub"), "267363727562", "job/scrub"),
         (Key::Dead(segment), "270102030405060708090a0b0c0d0e0f10", "dead/0102030405060708090a0b0c0d0e0f10"),
+        (Key::Lease(b"care"), "2863617265", "lease/care"),
     ]
 }
 
@@ -66,14 +67,14 @@ fn every_table_has_a_sample_and_its_side() {
         let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
         assert_eq!(is_shared, table as u8 >= 32, "{table:?}");
     }
-    assert_eq!(SHARED.len(), 8);
+    assert_eq!(SHARED.len(), 9);
 }
 
 #[test]
 fn other_bytes_are_no_key() {
     for (key, ..) in samples() {
         let mut bytes = key.encode();
-        if !matches!(key, Key::Dirent(..) | Key::Xattr(..) | Key::Job(_)) {
+        if !matches!(key, Key::Dirent(..) | Key::Xattr(..) | Key::Job(_) | Key::Lease(_)) {
             bytes.push(0);
             assert_eq!(Key::parse(&bytes), None, "{key} with a byte more");
             bytes.pop();

@@ -19,6 +19,7 @@ pub mod types;
 
 pub use error::MetaError;
 pub use store::Store;
+pub use store::leases::Fence;
 pub use types::{
     Access, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, ReclaimStep, RenameFlags, RenameOutcome,
     SetAttributes, Statistics, UnlinkOutcome, XattrMode,

@@ -46,6 +46,11 @@ impl Holder {
         }
     }
 
+    /// With the host's name, for those on others: `process 123 on h`.
+    pub fn on_its_host(&self) -> String {
+        format!("process {} on {}", self.process, self.host)
+    }
+
     /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL.
     fn to_text(&self) -> Vec<u8> {
         let mut text = format!("process {}\nhost {}\nstarted {}\n", self.process, self.host, self.started).into_bytes();

@@ -20,6 +20,7 @@ mod commit;
 mod data;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod leases;
 mod mapping;
 mod names;
 mod nodes;

@@ -85,9 +85,9 @@ fn care_works_beside_a_mount() {
     // A repair moves a shard to another node: the mount sees it, with changes of its own not flushed.
     let (old, new) = (segment([1, 2, 3], 1), segment([4, 2, 3], 2));
     mount.truncate(file, 4096, at(4), at(4), None).unwrap();
-    care.replace_segment(first, &old, &new).unwrap();
+    care.replace_segment(first, &old, &new, None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), Some(new.clone()));
-    assert!(matches!(mount.replace_segment(first, &old, &new), Err(weft_meta::MetaError::SegmentChanged(_))));
+    assert!(matches!(mount.replace_segment(first, &old, &new, None), Err(weft_meta::MetaError::SegmentChanged(_))));
     mount.mark_damaged(first).unwrap();
     assert_eq!(care.damaged(None, 10).unwrap(), [first]);
 
@@ -95,7 +95,7 @@ fn care_works_beside_a_mount() {
     write(&mount, file, second, at(5));
     mount.flush().unwrap();
     assert_eq!(care.trash(u64::MAX, None, 10).unwrap(), [(5000, first)]);
-    care.drop_segment(first, &new).unwrap();
+    care.drop_segment(first, &new, None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), None);
     assert!(care.remove_node(NodeId(4)).unwrap());
 

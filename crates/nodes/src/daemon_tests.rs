@@ -150,7 +150,7 @@ async fn a_daemon_whose_folder_goes_has_lost_nothing() {
     let (path, elsewhere) = (served.folder.path().to_owned(), served.folder.path().with_extension("elsewhere"));
     std::fs::rename(&path, &elsewhere).unwrap();
     for number in [1, 2] {
-        assert_eq!(refusal(node.get(key(number, 0), 0..10).await).0, NodeErrorKind::Wiped);
+        assert_eq!(refusal(node.get(key(number, 0), 0..10).await).0, NodeErrorKind::Unavailable);
     }
     std::fs::rename(&elsewhere, &path).unwrap();
     assert_eq!(node.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes_of(1, 100));

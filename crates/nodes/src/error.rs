@@ -9,8 +9,8 @@ pub enum NodeErrorKind {
     Exists,
     /// The node cannot be asked now: its folder is gone, it is silent, it refuses. Nothing is known of its shards.
     Unavailable,
-    /// The disk that the node was on is there, and where it was is nothing any more: what it held is lost, unless somebody moved
-    /// it. A new node may be made there.
+    /// The disk that the node was on is there, and the node was deleted from it: what it held is lost, and a new node may be made
+    /// there.
     Wiped,
     /// Something answers in the node's place, but it is another node, or a node of another volume.
     WrongNode,

@@ -131,17 +131,15 @@ fn create_takes_a_fresh_disk() {
 }
 
 #[tokio::test]
-async fn a_folder_that_vanishes_is_wiped_until_it_is_back() {
+async fn a_folder_that_vanishes_is_unavailable_until_it_is_back() {
     let (temporary, path, node) = folder();
     let bytes = put(&node, key(1, 0)).await;
     let elsewhere = temporary.path().join("elsewhere");
     fs::rename(&path, &elsewhere).unwrap();
-    expect_everywhere(&node, NodeErrorKind::Wiped).await;
-    fs::create_dir(&path).unwrap();
-    expect_everywhere(&node, NodeErrorKind::Wiped).await;
-    fs::write(path.join("a file"), "of somebody").unwrap();
     expect_everywhere(&node, NodeErrorKind::Unavailable).await;
-    fs::remove_dir_all(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    expect_everywhere(&node, NodeErrorKind::Unavailable).await;
+    fs::remove_dir(&path).unwrap();
     fs::write(&path, "a file").unwrap();
     expect_everywhere(&node, NodeErrorKind::Unavailable).await;
     fs::remove_file(&path).unwrap();
@@ -150,7 +148,7 @@ async fn a_folder_that_vanishes_is_wiped_until_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_deleted_is_wiped_where_its_disk_is_known() {
+async fn a_folder_that_is_deleted_is_wiped_for_who_had_it_open() {
     for delete_the_folder_itself in [true, false] {
         let (_temporary, path, node) = folder();
         put(&node, key(1, 0)).await;
@@ -160,9 +158,13 @@ async fn a_folder_that_is_deleted_is_wiped_where_its_disk_is_known() {
             fs::create_dir(&path).unwrap();
         }
         expect_everywhere(&node, NodeErrorKind::Wiped).await;
-        // Who has not seen it there cannot know that no disk is missing.
+        // Who had not cannot know that no disk is missing.
         let stranger = FolderNode::open(&path, "node", IDENTITY);
         expect_everywhere(&stranger, NodeErrorKind::Unavailable).await;
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("a file"), "of somebody").unwrap();
+        expect_everywhere(&node, NodeErrorKind::Unavailable).await;
+        fs::remove_dir_all(&path).unwrap();
         FolderNode::create(&path, "node", SIBLING).unwrap();
         expect_everywhere(&node, NodeErrorKind::WrongNode).await;
     }

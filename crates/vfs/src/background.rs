@@ -11,6 +11,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_cluster::View;
+use weft_format::NodeId;
+use weft_format::records::NodeRecord;
 
 const TICK: Duration = Duration::from_millis(200);
 /// A node added or replaced by another program is used within this time.
@@ -58,20 +61,33 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
     }
 }
 
-type Known = Option<Vec<(weft_format::NodeId, weft_format::records::NodeRecord)>>;
+type Known = Option<Vec<(NodeId, NodeRecord)>>;
 
 fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, known: &mut Known) -> Result<(), weft_meta::MetaError> {
     let nodes = volume.store.nodes()?;
     if known.as_ref() == Some(&nodes) {
         return Ok(());
     }
-    if known.is_some() {
-        tracing::info!(nodes = nodes.len(), "the node list changed");
+    // The volume was opened with them a moment ago: opened anew, nodes would have forgotten what they have seen.
+    if known.is_none() && are_members(&volume.fleet().view(), &nodes) {
+        *known = Some(nodes);
+        return Ok(());
     }
+    tracing::info!(nodes = nodes.len(), "the node list changed");
     volume.fleet().set(open_nodes(&volume.store)?);
     *known = Some(nodes);
     volume.segments.runtime().block_on(volume.fleet().refresh_space());
     Ok(())
+}
+
+fn are_members(view: &View, nodes: &[(NodeId, NodeRecord)]) -> bool {
+    let is_member = |(id, record): &(NodeId, NodeRecord)| {
+        view.members.get(id).is_some_and(|member| {
+            (&member.name, member.state, &member.domain) == (&record.name, record.state, &record.domain)
+                && member.weight == record.weight.max(1)
+        })
+    };
+    view.members.len() == nodes.len() && nodes.iter().all(is_member)
 }
 
 fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {

@@ -114,7 +114,7 @@ fn empty_trash(world: &World) {
     for (_, segment) in store.trash(u64::MAX, None, usize::MAX).expect("metadata can be read") {
         let record = store.segment(segment).expect("metadata can be read").expect("it waits in the trash");
         world.runtime.block_on(world.volume.transfer().remove(segment, &record));
-        store.drop_segment(segment, &record).expect("nobody needs it");
+        store.drop_segment(segment, &record, None).expect("nobody needs it");
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Catalogue, CatalogueError, Trashed};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use weft_format::records::{NodeRecord, SegmentRecord};
+use weft_format::records::{LeaseRecord, NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId};
 
 /// Everything in maps under one lock.
@@ -19,6 +19,18 @@ struct State {
     segments: BTreeMap<SegmentId, Entry>,
     damaged: BTreeSet<SegmentId>,
     jobs: BTreeMap<String, Vec<u8>>,
+    lease: Option<LeaseRecord>,
+    fence: Option<u64>,
+    renewed: Vec<NodeId>,
+}
+
+impl State {
+    fn check_fence(&self) -> Result<(), CatalogueError> {
+        match self.fence {
+            Some(term) if self.lease.as_ref().is_none_or(|lease| lease.term != term) => Err(CatalogueError::Fenced),
+            _ => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -41,6 +53,11 @@ impl MemoryCatalogue {
         let live_bytes = record.geometry.data_bytes;
         let entry = Entry { record, paths: vec![path.into()], live_bytes, dead_since_ms: None };
         self.state.lock().segments.insert(segment, entry);
+    }
+
+    /// Nodes for which [`Catalogue::renew_node`] was called.
+    pub fn renewed(&self) -> Vec<NodeId> {
+        self.state.lock().renewed.clone()
     }
 
     /// What overwriting parts of its files does.
@@ -107,7 +124,9 @@ impl Catalogue for MemoryCatalogue {
         expected: &SegmentRecord,
         new: &SegmentRecord,
     ) -> Result<(), CatalogueError> {
-        match self.state.lock().segments.get_mut(&segment) {
+        let mut state = self.state.lock();
+        state.check_fence()?;
+        match state.segments.get_mut(&segment) {
             Some(entry) if entry.record == *expected => {
                 entry.record = new.clone();
                 Ok(())
@@ -142,6 +161,7 @@ impl Catalogue for MemoryCatalogue {
 
     fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
         let mut state = self.state.lock();
+        state.check_fence()?;
         match state.segments.get(&segment) {
             Some(entry) if entry.record == *expected && entry.dead_since_ms.is_some() => {
                 state.segments.remove(&segment);
@@ -167,6 +187,32 @@ impl Catalogue for MemoryCatalogue {
             Some(bytes) => state.jobs.insert(name.into(), bytes.to_vec()),
             None => state.jobs.remove(name),
         };
+        Ok(())
+    }
+
+    fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
+        Ok(self.state.lock().lease.clone())
+    }
+
+    fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
+        let mut state = self.state.lock();
+        let is_expected = state.lease.as_ref() == expected;
+        if is_expected {
+            state.lease = Some(new.clone());
+        }
+        Ok(is_expected)
+    }
+
+    fn set_fence(&self, term: Option<u64>) {
+        self.state.lock().fence = term;
+    }
+
+    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        let mut state = self.state.lock();
+        if let Some(record) = state.nodes.get_mut(&node) {
+            record.state = NodeState::Lost;
+        }
+        state.renewed.push(node);
         Ok(())
     }
 }

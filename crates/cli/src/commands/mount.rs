@@ -1,6 +1,7 @@
 //! `weft mount META DIR`: in the foreground until interrupted or unmounted, or in the background with `-d`.
 
 use crate::care;
+use crate::commands::care::Caring;
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
 use crate::tidy::Tidying;
@@ -56,6 +57,9 @@ pub struct How {
     /// How large that may become, as in 10G
     #[arg(long, value_name = "SIZE", value_parser = care::parse_size, default_value = "10G", requires = "cache")]
     cache_size: Option<NonZeroU64>,
+    /// Leave it to others (`weft care`) to keep the volume whole while it is mounted
+    #[arg(long)]
+    no_care: bool,
 }
 
 impl How {
@@ -72,6 +76,9 @@ impl How {
             let mut flag = OsString::from("--cache=");
             flag.push(room.folder);
             flags.extend([flag, format!("--cache-size={}", room.bytes).into()]);
+        }
+        if self.no_care {
+            flags.push("--no-care".into());
         }
         flags
     }
@@ -104,14 +111,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             arguments.meta.display(),
             directory.display()
         );
-        return serve(opened, mounted, &mountpoint, signals);
+        return serve(opened, mounted, &mountpoint, signals, !arguments.how.no_care);
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
     match mount(&meta, directory, &arguments.how) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
-            serve(opened, mounted, &mountpoint, signals)
+            serve(opened, mounted, &mountpoint, signals, !arguments.how.no_care)
         }
         Err(error) => {
             let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
@@ -169,8 +176,9 @@ impl Signals {
 }
 
 /// Until it is unmounted or a signal says so; then everything is written.
-fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals) -> Result<()> {
+fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, cares: bool) -> Result<()> {
     let tidying = Tidying::start(&opened.volume, opened.runtime.handle())?;
+    let caring = cares.then(|| Caring::of_volume(&opened.volume, opened.runtime.handle())).transpose()?;
     let Signals { runtime, mut terminate, mut interrupt } = signals;
     runtime.block_on(async {
         let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
@@ -190,6 +198,9 @@ fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals) 
         }
     });
     drop(tidying);
+    if let Some(caring) = caring {
+        caring.end(opened.runtime.handle());
+    }
     let outcome = opened.close();
     match &outcome {
         Ok(()) => tracing::info!("unmounted, everything is written"),

@@ -89,6 +89,29 @@ pub enum Arguments {
         #[arg(long, value_name = "COUNT", value_parser = parse_requests)]
         requests: Option<u32>,
     },
+    /// Let a node take nothing new, and have what it holds brought elsewhere: by the mount or by `weft care`, or by `weft repair`
+    Drain {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+        /// Let it take new shards again
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Change a node's weight or domain; what is placed against the new domain is brought elsewhere as by `drain`
+    Set {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+        /// Nodes of one domain fail together, and a file never has two shards in one
+        #[arg(long, required_unless_present = "weight")]
+        domain: Option<String>,
+        /// Share of the data that it takes beside others
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+        weight: Option<u64>,
+    },
     /// Forget a node that holds no shards
     #[command(visible_alias = "rm")]
     Remove {
@@ -137,6 +160,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::List { meta: None, from, cluster_key, json } => members::list(from, cluster_key.as_deref(), *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
         Arguments::Limit { meta, name, bwlimit, requests } => limit(meta, name, *bwlimit, *requests),
+        Arguments::Drain { meta, name, undo } => drain(meta, name, *undo),
+        Arguments::Set { meta, name, domain, weight } => set(meta, name, domain.as_deref(), *weight),
         Arguments::Remove { meta, name } => remove(meta, name),
         Arguments::Kinds { json } => kinds::list(*json),
         Arguments::Serve(arguments) => serve::serve(arguments),
@@ -159,7 +184,8 @@ pub fn add(
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
-    let (node, space) = create(&store, meta, name, &url, &secret)?;
+    refuse_own_mount(meta, name, &url)?;
+    let (node, space) = create(&store, name, &url, &secret)?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
@@ -183,8 +209,7 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Makes an empty place a new node of this volume.
-fn create(store: &Store, meta: &Path, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
-    refuse_own_mount(meta, name, url)?;
+fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
     let id = NodeId(rand::random());
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
     let space = compose::runtime()?.block_on(async {
@@ -329,18 +354,14 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
             meta.display()
         );
     }
-    let (id, space) = create(&store, meta, name, &url, &secret)?;
-    let short_id = &old_id.to_string()[..8];
-    let retired = if answers(&store, old_id)? {
-        NodeRecord { name: format!("{name}.old-{short_id}"), state: NodeState::Draining, ..old.clone() }
-    } else {
-        NodeRecord {
-            name: format!("{name}.lost-{short_id}"),
-            // No two nodes share a place; what was in this one is gone.
-            url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
-            state: NodeState::Lost,
-            ..old.clone()
+    refuse_own_mount(meta, name, &url)?;
+    let (id, space) = create(&store, name, &url, &secret)?;
+    let retired = match answers(&store, old_id)? {
+        true => {
+            let name = format!("{name}.old-{}", &old_id.to_string()[..8]);
+            NodeRecord { name, state: NodeState::Draining, ..old.clone() }
         }
+        false => lost(old_id, &old, &url),
     };
     let new = NodeRecord {
         name: name.to_owned(),
@@ -351,10 +372,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
         secret,
         limits: old.limits,
     };
-    store.update_node(old_id, &old, &retired)?;
-    store.add_node(id, &new)?;
-    let empty = store.remove_node(old_id)?;
-    store.flush()?;
+    let empty = succeed(&store, (old_id, &old), &retired, (id, &new))?;
     println!("Node {name} is at {url} now");
     let meta = meta.display();
     match retired.state {
@@ -363,6 +381,42 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
         _ => println!("Keep the old place, {}, until this has moved what it holds: weft repair {meta}", place_of(&old)),
     }
     Ok(())
+}
+
+/// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost.
+pub fn renew(store: &Store, old_id: NodeId) -> Result<()> {
+    let found = store.nodes()?.into_iter().find(|(id, _)| *id == old_id);
+    let (_, old) = found.with_context(|| format!("node {old_id} is no node of the volume any more"))?;
+    let url: NodeUrl = old.url.parse()?;
+    let (id, _) = create(store, &old.name, &url, &old.secret)?;
+    succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
+    Ok(())
+}
+
+/// What a node that is gone becomes, when `url` is its successor's place.
+fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
+    let short_id = &id.to_string()[..8];
+    NodeRecord {
+        name: format!("{}.lost-{short_id}", old.name),
+        // No two nodes share a place; what was in this one is gone.
+        url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
+        state: NodeState::Lost,
+        ..old.clone()
+    }
+}
+
+/// The successor has the name from now on. Does nothing refer to the old one any more?
+fn succeed(
+    store: &Store,
+    (old_id, old): (NodeId, &NodeRecord),
+    retired: &NodeRecord,
+    (id, new): (NodeId, &NodeRecord),
+) -> Result<bool> {
+    store.update_node(old_id, old, retired)?;
+    store.add_node(id, new)?;
+    let is_empty = store.remove_node(old_id)?;
+    store.flush()?;
+    Ok(is_empty)
 }
 
 /// Is its place there, and its own?
@@ -381,6 +435,48 @@ fn place_of(record: &NodeRecord) -> String {
         Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
         Ok(_) | Err(_) => record.url.clone(),
     }
+}
+
+fn drain(meta: &Path, name: &str, undo: bool) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let (id, record) = find(&store, meta, name)?;
+    let state = match (record.state, undo) {
+        (NodeState::Active, false) => {
+            keep_enough(&store, meta, name)?;
+            NodeState::Draining
+        }
+        (NodeState::Draining, true) => NodeState::Active,
+        (NodeState::Lost, _) => {
+            bail!("node {name} is lost: what it held is rebuilt by `weft repair {}`", meta.display())
+        }
+        (NodeState::Active, true) => bail!("node {name} is not being emptied"),
+        (NodeState::Draining, false) => bail!("node {name} is being emptied already"),
+    };
+    store.update_node(id, &record, &NodeRecord { state, ..record.clone() })?;
+    store.flush()?;
+    let meta = meta.display();
+    match undo {
+        true => println!("Node {name} takes new shards again"),
+        false => println!(
+            "What node {name} holds is brought elsewhere while the volume is mounted or cared for (weft care {meta}), or at once \
+             by: weft repair {meta}. Then it is forgotten"
+        ),
+    }
+    Ok(())
+}
+
+fn set(meta: &Path, name: &str, domain: Option<&str>, weight: Option<u64>) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let (id, record) = find(&store, meta, name)?;
+    let new = NodeRecord {
+        domain: domain.map_or_else(|| record.domain.clone(), str::to_owned),
+        weight: weight.unwrap_or(record.weight),
+        ..record.clone()
+    };
+    store.update_node(id, &record, &new)?;
+    store.flush()?;
+    println!("Node {name} is of domain {} and has weight {} now", new.domain, new.weight);
+    Ok(())
 }
 
 fn remove(meta: &Path, name: &str) -> Result<()> {

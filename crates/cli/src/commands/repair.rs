@@ -1,7 +1,6 @@
 //! `weft repair META`: what was lost is rebuilt from what is left.
 
 use crate::care::{self, Keeper, count};
-use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -50,11 +49,11 @@ struct Outcome {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meta = &arguments.meta;
-    let given_up = give_up(arguments)?;
-    let assumed = if arguments.dry_run { given_up } else { BTreeSet::new() };
-    let keeper = Keeper::over(compose::open_shared(meta)?, assumed, arguments.bwlimit)?;
+    let options = Options { verify: arguments.verify, presumed_lost: give_up(arguments)?, ..Options::default() };
+    let keeper = Keeper::limited(meta, arguments.bwlimit)?;
     let interrupted = JobRecord::load(&*keeper.catalogue, REPAIR)?.filter(|record| record.ended_ms.is_none());
-    let estimate = keeper.runtime.block_on(weft_care::repair::estimate(&*keeper.catalogue, &keeper.transfer))?;
+    let estimate =
+        keeper.runtime.block_on(weft_care::repair::estimate(&*keeper.catalogue, &keeper.transfer, &options))?;
     if !arguments.json {
         if let Some(record) = interrupted {
             let done = count(record.segment_count, "segment");
@@ -70,7 +69,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let options = Options { verify: arguments.verify, ..Options::default() };
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: std::sync::Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, care::now_ms()?);

@@ -1,11 +1,9 @@
 //! `weft scrub META`: every shard is read and checked.
 
 use crate::care::{self, DEGRADED, Keeper, count};
-use crate::compose;
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
-use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +37,7 @@ struct Outcome {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::over(compose::open_shared(&arguments.meta)?, BTreeSet::new(), arguments.bwlimit)?;
+    let keeper = Keeper::limited(&arguments.meta, arguments.bwlimit)?;
     let options = Options { repair: !arguments.no_repair, ..Options::default() };
     let (job, bar) = (Job::default(), care::progress_bar());
     let mut findings = Vec::new();

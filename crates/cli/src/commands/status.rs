@@ -91,7 +91,7 @@ fn nodes(roster: &Roster) -> Vec<Node> {
     let node = |facts: &NodeFacts| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
-            Reach::OutOfReach(why) => (None, Some(why.clone())),
+            Reach::OutOfReach(why) | Reach::Wiped(why) => (None, Some(why.clone())),
         };
         Node {
             name: facts.record.name.clone(),

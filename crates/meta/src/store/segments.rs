@@ -7,6 +7,7 @@ use weft_format::records::SegmentRecord;
 use weft_format::{Ino, NodeId, SegmentId};
 
 use super::Store;
+use super::leases::Fence;
 use super::mapping::parse_extent;
 use super::txn::Txn;
 use super::values::{self, damaged};
@@ -87,14 +88,16 @@ impl Store {
     /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`].
     ///
     /// # Errors
-    /// `SegmentChanged` (the record is not `expected`).
+    /// `SegmentChanged` (the record is not `expected`), `Fenced`.
     pub fn replace_segment(
         &self,
         segment: SegmentId,
         expected: &SegmentRecord,
         new: &SegmentRecord,
+        fence: Option<&Fence>,
     ) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
+            txn.check(fence)?;
             if txn.segment(segment)?.as_ref() != Some(expected) {
                 return Err(MetaError::SegmentChanged(segment));
             }
@@ -192,13 +195,20 @@ impl Store {
     /// Forgets a dead segment, after its shards were removed. One that is forgotten already is no error.
     ///
     /// # Errors
-    /// `SegmentChanged`: the record is not `expected`, the segment is not in the trash, or files refer to it after all.
-    pub fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), MetaError> {
+    /// `SegmentChanged`: the record is not `expected`, the segment is not in the trash, or files refer to it after all;
+    /// `Fenced`.
+    pub fn drop_segment(
+        &self,
+        segment: SegmentId,
+        expected: &SegmentRecord,
+        fence: Option<&Fence>,
+    ) -> Result<(), MetaError> {
         // A dead segment never lives again, so files need not be looked through within the transaction.
         if !self.files_of_segment(segment)?.is_empty() {
             return Err(MetaError::SegmentChanged(segment));
         }
         self.transact_shared(|txn| {
+            txn.check(fence)?;
             let key = Key::Dead(segment);
             let died_ms = txn.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?;
             let (Some(record), Some(died_ms), None) = (txn.segment(segment)?, died_ms, txn.live(segment)?) else {

@@ -13,7 +13,7 @@ fn a_segments_life() {
     assert_eq!(store.segment(segment).unwrap(), Some(record.clone()));
     assert_eq!((store.live_bytes(segment).unwrap(), store.files_of_segment(segment).unwrap()), (1000, vec![file]));
     assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment]);
-    assert_eq!(kind_of(&store.drop_segment(segment, &record).unwrap_err()), "SegmentChanged");
+    assert_eq!(kind_of(&store.drop_segment(segment, &record, None).unwrap_err()), "SegmentChanged");
 
     // Overwritten: dead, in the trash, still known.
     write(&store, file, 0, 1000, 2);
@@ -31,9 +31,9 @@ fn a_segments_life() {
     let again = store.commit_files(&[(segment, record.clone())], &[commit], at(4));
     assert_eq!(kind_of(&again.unwrap_err()), "SegmentChanged");
 
-    assert_eq!(kind_of(&store.drop_segment(segment, &segment_record(5)).unwrap_err()), "SegmentChanged");
-    store.drop_segment(segment, &record).unwrap();
-    store.drop_segment(segment, &record).unwrap();
+    assert_eq!(kind_of(&store.drop_segment(segment, &segment_record(5), None).unwrap_err()), "SegmentChanged");
+    store.drop_segment(segment, &record, None).unwrap();
+    store.drop_segment(segment, &record, None).unwrap();
     assert_eq!(store.segment(segment).unwrap(), None);
     assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), []);
     assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment_id(2)]);
@@ -51,9 +51,9 @@ fn replacing_keeps_the_indices() {
     new.generation = Generation(2);
     new.shards[0].as_mut().unwrap().node = node_id(7);
     new.shards[1] = None;
-    store.replace_segment(segment, &old, &new).unwrap();
-    assert_eq!(kind_of(&store.replace_segment(segment, &old, &new).unwrap_err()), "SegmentChanged");
-    assert_eq!(kind_of(&store.replace_segment(segment_id(9), &old, &new).unwrap_err()), "SegmentChanged");
+    store.replace_segment(segment, &old, &new, None).unwrap();
+    assert_eq!(kind_of(&store.replace_segment(segment, &old, &new, None).unwrap_err()), "SegmentChanged");
+    assert_eq!(kind_of(&store.replace_segment(segment_id(9), &old, &new, None).unwrap_err()), "SegmentChanged");
     assert_eq!(store.segment(segment).unwrap(), Some(new.clone()));
     let on = |number| store.segments_on_node(node_id(number), None, 10).unwrap().len();
     assert_eq!([on(1), on(2), on(3), on(7)], [0, 0, 1, 1]);
@@ -62,7 +62,7 @@ fn replacing_keeps_the_indices() {
     assert_eq!(store.damaged(None, 10).unwrap(), [segment], "a shard is still missing");
     assert_clean(&store);
     // Complete again: the mark stays until somebody has looked.
-    store.replace_segment(segment, &new, &old).unwrap();
+    store.replace_segment(segment, &new, &old, None).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
     store.clear_damaged(segment).unwrap();
     store.clear_damaged(segment).unwrap();
@@ -129,10 +129,10 @@ fn care_writes_shared_tables_only() {
     let (segment, old) = (segment_id(1), segment_record(1000));
     let mut new = old.clone();
     new.shards[2] = None;
-    store.replace_segment(segment, &old, &new).unwrap();
+    store.replace_segment(segment, &old, &new, None).unwrap();
     store.mark_damaged(segment).unwrap();
     store.clear_damaged(segment).unwrap();
-    store.drop_segment(segment, &new).unwrap();
+    store.drop_segment(segment, &new, None).unwrap();
     store.set_job("x", Some(b"y")).unwrap();
     store.add_node(node_id(8), &node_record(8)).unwrap();
     store.update_node(node_id(8), &node_record(8), &node_record(9)).unwrap();

@@ -3,7 +3,8 @@
 //! A folder goes away in many ways: removed, unmounted, swapped for another disk's, emptied. All of them change or hide
 //! the identity file, so each call begins with one `stat` of it by path. Only when that differs from last time is the
 //! file read again. *Unknown is not absent*: nothing here ever answers `NotFound`, and a folder that is empty or gone is
-//! `Wiped` only if this process has seen the node there, on the disk that is there now: else that disk may be unmounted.
+//! `Wiped` only if this process had the node open when its identity file was deleted, and the disk it was on is still there:
+//! else it may be unmounted, or moved.
 
 use super::descriptors::Descriptors;
 use super::medium::Medium;
@@ -28,8 +29,8 @@ pub(super) struct Place {
     name: String,
     expected: NodeIdentity,
     root: RwLock<Option<Arc<Root>>>,
-    /// The device that the folder was on when it was last seen whole.
-    device: Mutex<Option<u64>>,
+    /// The device that the folder was on when it was found without an identity file, be it under another name.
+    emptied_on: Mutex<Option<u64>>,
 }
 
 /// The folder, open and known to be this node.
@@ -64,7 +65,14 @@ impl Place {
     pub(super) fn new(path: &Path, name: &str, expected: NodeIdentity) -> Self {
         let identity_path = path.join(IDENTITY_FILE);
         let path = path.to_owned();
-        Self { path, identity_path, name: name.to_owned(), expected, root: RwLock::new(None), device: Mutex::new(None) }
+        Self {
+            path,
+            identity_path,
+            name: name.to_owned(),
+            expected,
+            root: RwLock::new(None),
+            emptied_on: Mutex::new(None),
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -80,7 +88,10 @@ impl Place {
     pub(super) fn attached(&self) -> Result<Arc<Root>, NodeError> {
         let stat = rustix::fs::statat(CWD, &self.identity_path, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| {
             // Lets go of the descriptors too, so that the disk can be unmounted.
-            *self.root.write() = None;
+            if let Some(root) = self.root.write().take() {
+                let here = rustix::fs::statat(&root.dir, IDENTITY_FILE, AtFlags::SYMLINK_NOFOLLOW);
+                *self.emptied_on.lock() = (here.err() == Some(Errno::NOENT)).then_some(root.stamp.device);
+            }
             self.away(errno)
         })?;
         if let Some(root) = &*self.root.read()
@@ -90,6 +101,7 @@ impl Place {
         }
         let attached = self.attach();
         *self.root.write() = attached.as_ref().ok().cloned();
+        *self.emptied_on.lock() = None;
         attached
     }
 
@@ -99,7 +111,6 @@ impl Place {
         if found != self.expected {
             return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
         }
-        *self.device.lock() = Some(stamp.device);
         let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
         Ok(Arc::new(Root { dir, medium, descriptors: Descriptors::default(), stamp }))
     }
@@ -142,8 +153,7 @@ impl Place {
         }
         let path = self.path.display();
         if self.is_wiped() {
-            let detail =
-                format!("{path} was emptied or removed: make a new node of it (weft node replace), or bring it back");
+            let detail = format!("{path} was deleted or emptied: make a new node of it (weft node replace)");
             return self.error(NodeErrorKind::Wiped, detail);
         }
         let detail = if self.path.is_dir() {
@@ -156,7 +166,7 @@ impl Place {
 
     /// Is the device there that the folder was on, and nothing where the folder was? A disk that is unmounted shows another.
     fn is_wiped(&self) -> bool {
-        let Some(device) = *self.device.lock() else { return false };
+        let Some(device) = *self.emptied_on.lock() else { return false };
         let there = self.path.ancestors().find_map(|path| Some((path, rustix::fs::stat(path).ok()?)));
         let Some((there, _)) = there.filter(|(_, stat)| stat.st_dev == device) else { return false };
         there != self.path

@@ -1,0 +1,150 @@
+//! Who may change segments now: one at a time, over all processes and machines.
+//!
+//! [`Tenant`] is pure: what the lease was found to be and the time come in, what to make of it goes out. Times are of a clock
+//! of this process that never goes back; wall clocks may jump as they like. A holder that cannot renew stops by itself, and
+//! one that does not notice is kept out by the term: see [`Catalogue::set_fence`].
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::CareError;
+use crate::job::Job;
+use std::future::Future;
+use std::time::{Duration, Instant};
+use weft_format::records::LeaseRecord;
+
+/// How long a holder that gives no sign of life keeps the lease.
+pub const TTL_MS: u32 = 10_000;
+
+/// How often it is looked at: three signs of life may be lost.
+const BEAT: Duration = Duration::from_millis(2_500);
+
+/// One that has, or wants, the lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tenant {
+    holder: String,
+    /// What was found last, and when it was found so first.
+    seen: Option<(LeaseRecord, u64)>,
+    /// What was written last, and when.
+    own: Option<(LeaseRecord, u64)>,
+}
+
+impl Tenant {
+    /// `holder` tells others who it is.
+    pub fn new(holder: impl Into<String>) -> Self {
+        Self { holder: holder.into(), seen: None, own: None }
+    }
+
+    /// What to put in the place of what was found; `None`: it is another's.
+    pub fn claim(&mut self, found: Option<&LeaseRecord>, now_ms: u64) -> Option<LeaseRecord> {
+        if let (Some(found), Some((own, _))) = (found, &self.own)
+            && found == own
+        {
+            return Some(LeaseRecord { beat: own.beat + 1, ..own.clone() });
+        }
+        self.own = None;
+        let term = found.map_or(0, |found| found.term);
+        let is_free = match found {
+            None => true,
+            Some(found) if found.holder.is_empty() => true,
+            Some(found) => {
+                let since_ms = match &self.seen {
+                    Some((seen, since_ms)) if seen == found => *since_ms,
+                    _ => now_ms,
+                };
+                self.seen = Some((found.clone(), since_ms));
+                now_ms - since_ms >= u64::from(found.ttl_ms)
+            }
+        };
+        is_free.then(|| LeaseRecord { term: term + 1, holder: self.holder.clone(), beat: 0, ttl_ms: TTL_MS })
+    }
+
+    /// What was claimed is written.
+    pub fn granted(&mut self, own: LeaseRecord, now_ms: u64) {
+        self.own = Some((own, now_ms));
+    }
+
+    /// The term under which it may act at this moment.
+    pub fn term(&self, now_ms: u64) -> Option<u64> {
+        let (own, written_ms) = self.own.as_ref()?;
+        (now_ms < written_ms + u64::from(own.ttl_ms)).then_some(own.term)
+    }
+
+    /// What to leave behind, in the place of what.
+    fn farewell(self) -> Option<(LeaseRecord, LeaseRecord)> {
+        let (own, _) = self.own?;
+        let free = LeaseRecord { holder: String::new(), ..own.clone() };
+        Some((own, free))
+    }
+}
+
+/// Does `work` while no other process does such. Waits for its turn; `waiting` is told, once, for whom. When the lease is lost on
+/// the way the job is cancelled.
+///
+/// # Errors
+/// Those of the work; `Fenced` where the lease was lost; the catalogue fails before the work begins.
+pub async fn alone<T>(
+    catalogue: &dyn Catalogue,
+    holder: &str,
+    job: &Job,
+    waiting: impl FnOnce(&str),
+    work: impl Future<Output = Result<T, CareError>>,
+) -> Result<T, CareError> {
+    let began = Instant::now();
+    let now_ms = || began.elapsed().as_millis() as u64;
+    let mut tenant = Tenant::new(holder);
+    let mut waiting = Some(waiting);
+    let term = loop {
+        let found = renew(catalogue, &mut tenant, now_ms())?;
+        if let Some(term) = tenant.term(now_ms()) {
+            break term;
+        }
+        if let (Some(waiting), Some(found)) = (waiting.take(), found) {
+            waiting(&found.holder);
+        }
+        job.rest(BEAT / 5).await?;
+    };
+    catalogue.set_fence(Some(term));
+    let outcome = {
+        tokio::pin!(work);
+        let mut beat = tokio::time::interval(BEAT);
+        loop {
+            tokio::select! {
+                outcome = &mut work => break outcome,
+                _ = beat.tick() => {
+                    // Where metadata cannot be reached for a while the time goes on, and the term ends.
+                    if let Err(error) = renew(catalogue, &mut tenant, now_ms()) {
+                        tracing::warn!("the lease could not be renewed: {error}");
+                    }
+                    if tenant.term(now_ms()) != Some(term) {
+                        job.cancel();
+                    }
+                }
+            }
+        }
+    };
+    catalogue.set_fence(None);
+    let is_lost = tenant.term(now_ms()) != Some(term);
+    if let Some((own, free)) = tenant.farewell()
+        && let Err(error) = catalogue.replace_lease(Some(&own), &free)
+    {
+        tracing::warn!("the lease could not be given back, others wait {} s for it: {error}", TTL_MS / 1000);
+    }
+    match outcome {
+        Err(CareError::Cancelled(_)) if is_lost => Err(CatalogueError::Fenced.into()),
+        outcome => outcome,
+    }
+}
+
+/// What was found.
+fn renew(catalogue: &dyn Catalogue, tenant: &mut Tenant, now_ms: u64) -> Result<Option<LeaseRecord>, CatalogueError> {
+    let found = catalogue.lease()?;
+    if let Some(new) = tenant.claim(found.as_ref(), now_ms)
+        && catalogue.replace_lease(found.as_ref(), &new)?
+    {
+        tenant.granted(new, now_ms);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

@@ -1,0 +1,265 @@
+//! What to do for a volume, and when. Pure: what is seen of the nodes, how jobs ended and the time come in; what is news, and
+//! what to do next, goes out. Times are of a clock that never goes back.
+//!
+//! ```text
+//! silent:   suspected at once, told to people; given up after `give_up_after_ms`: rebuilt elsewhere, forgotten never
+//! wiped:    of the node nothing is left on its own disk: rebuilt after `wiped_after_ms`
+//! answers:  welcome again; what was not rebuilt meanwhile is as good as ever
+//! ```
+//!
+//! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked. One that could
+//! not make all whole is tried again, later each time.
+
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use weft_format::NodeId;
+use weft_format::records::NodeState;
+
+/// How patient to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// From one look to the next.
+    pub look_every_ms: u64,
+    /// A node silent for so long is taken for lost: somebody's word, given once for all.
+    pub give_up_after_ms: u64,
+    /// A node that was found wiped for so long is: time to move a folder away and back.
+    pub wiped_after_ms: u64,
+    /// From the end of a scrub to the next; `None`: never.
+    pub scrub_every_ms: Option<u64>,
+    /// From the end of a collection to the next.
+    pub collect_every_ms: u64,
+}
+
+impl Default for Patience {
+    /// A quarter of an hour is longer than a machine takes to restart. Orphans are few, and finding them lists all shards.
+    fn default() -> Self {
+        Self {
+            look_every_ms: 1_000,
+            give_up_after_ms: 15 * 60 * 1000,
+            wiped_after_ms: 4_000,
+            scrub_every_ms: Some(30 * 86_400 * 1000),
+            collect_every_ms: 86_400 * 1000,
+        }
+    }
+}
+
+/// A repair that could not make all whole is tried again after this, then after twice as long, ...
+const RETRY_MS: u64 = 30_000;
+/// ... up to this.
+const RETRY_MS_MAX: u64 = 3_600_000;
+
+/// How a node was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// It answers.
+    Answering,
+    /// It does not, or another does in its place.
+    Silent,
+    /// Its disk is there, and of it nothing is left.
+    Wiped,
+}
+
+/// What is thought of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Opinion {
+    /// It answers.
+    Sound,
+    /// It is silent, or wiped, and not for long yet.
+    Suspected,
+    /// What it held is rebuilt elsewhere.
+    GivenUp,
+}
+
+/// What people should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It has stopped answering.
+    Suspected(NodeId),
+    /// It was silent for too long.
+    GivenUp(NodeId),
+    /// It answers again.
+    Back(NodeId),
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Make a new node in the place of a wiped one.
+    Renew(NodeId),
+    /// Rebuild and move what is to be rebuilt and moved.
+    Repair,
+    /// Read everything.
+    Scrub,
+    /// Remove what nobody needs.
+    Collect,
+}
+
+/// One node's history.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    state: NodeState,
+    opinion: Opinion,
+    found: Found,
+    /// Since when it was found so.
+    since_ms: u64,
+    /// A new one was made in its place, or could not be.
+    is_renewed: bool,
+}
+
+/// What a repair is about: nodes with shards that are lost or to be moved.
+type Losses = BTreeMap<NodeId, NodeState>;
+
+/// The watch over a volume.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    patience: Patience,
+    nodes: BTreeMap<NodeId, Watched>,
+    is_marked: bool,
+    /// The losses at the last repair's beginning; `None`: there was none yet.
+    repaired: Option<Losses>,
+    failures: u32,
+    retry_ms: Option<u64>,
+    scrub_ms: Option<u64>,
+    collect_ms: u64,
+}
+
+impl Watch {
+    /// Begins to watch. `scrubbed_before_ms`: how long ago the last scrub ended.
+    pub fn new(patience: Patience, scrubbed_before_ms: Option<u64>, now_ms: u64) -> Self {
+        let scrub_ms = patience
+            .scrub_every_ms
+            .map(|every_ms| now_ms + every_ms.saturating_sub(scrubbed_before_ms.unwrap_or_default().min(every_ms)));
+        Self {
+            patience,
+            nodes: BTreeMap::new(),
+            is_marked: false,
+            repaired: None,
+            failures: 0,
+            retry_ms: None,
+            scrub_ms,
+            collect_ms: now_ms + patience.collect_every_ms,
+        }
+    }
+
+    /// Takes in how all nodes were found, and whether segments are marked.
+    pub fn see(&mut self, nodes: &[(NodeId, NodeState, Found)], is_marked: bool, now_ms: u64) -> Vec<News> {
+        let mut news = Vec::new();
+        self.is_marked = is_marked;
+        let present: BTreeSet<NodeId> = nodes.iter().map(|(id, ..)| *id).collect();
+        self.nodes.retain(|id, _| present.contains(id));
+        for (id, state, found) in nodes {
+            let fresh =
+                Watched { state: *state, opinion: Opinion::Sound, found: *found, since_ms: now_ms, is_renewed: false };
+            let watched = self.nodes.entry(*id).or_insert(fresh);
+            if watched.found != *found {
+                (watched.found, watched.since_ms) = (*found, now_ms);
+            }
+            watched.state = *state;
+            let patience_ms = match found {
+                Found::Answering => u64::MAX,
+                Found::Silent => self.patience.give_up_after_ms,
+                Found::Wiped => self.patience.wiped_after_ms,
+            };
+            let opinion = match found {
+                Found::Answering => Opinion::Sound,
+                // Between silence and being wiped nothing is forgiven.
+                _ if watched.opinion == Opinion::GivenUp || now_ms - watched.since_ms >= patience_ms => {
+                    Opinion::GivenUp
+                }
+                _ => Opinion::Suspected,
+            };
+            // Of one that the user gave up nothing is expected.
+            if opinion != watched.opinion && *state != NodeState::Lost {
+                news.push(match opinion {
+                    Opinion::Sound => News::Back(*id),
+                    Opinion::Suspected => News::Suspected(*id),
+                    Opinion::GivenUp => News::GivenUp(*id),
+                });
+            }
+            watched.opinion = opinion;
+        }
+        news
+    }
+
+    /// What is thought of the nodes.
+    pub fn opinions(&self) -> impl Iterator<Item = (NodeId, Opinion)> {
+        self.nodes.iter().map(|(id, watched)| (*id, watched.opinion))
+    }
+
+    /// Nodes to be taken for lost.
+    pub fn given_up(&self) -> BTreeSet<NodeId> {
+        self.opinions().filter(|(_, opinion)| *opinion == Opinion::GivenUp).map(|(id, _)| id).collect()
+    }
+
+    /// What to do now, if nothing is under way.
+    pub fn next(&self, now_ms: u64) -> Option<Deed> {
+        let is_wiped = |watched: &Watched| {
+            watched.state == NodeState::Active
+                && watched.found == Found::Wiped
+                && watched.opinion == Opinion::GivenUp
+                && !watched.is_renewed
+        };
+        if let Some((id, _)) = self.nodes.iter().find(|(_, watched)| is_wiped(watched)) {
+            return Some(Deed::Renew(*id));
+        }
+        let has_changed = self.repaired.as_ref() != Some(&self.losses());
+        let may_retry = self.retry_ms.is_none_or(|retry_ms| now_ms >= retry_ms);
+        let is_wanted = has_changed || (self.is_marked || self.retry_ms.is_some()) && may_retry;
+        if is_wanted && !self.nodes.is_empty() {
+            return Some(Deed::Repair);
+        }
+        if now_ms >= self.collect_ms {
+            return Some(Deed::Collect);
+        }
+        self.scrub_ms.filter(|scrub_ms| now_ms >= *scrub_ms).map(|_| Deed::Scrub)
+    }
+
+    /// Should what is under way be left for something that cannot wait?
+    pub fn interrupts(&self, deed: Deed, now_ms: u64) -> bool {
+        match deed {
+            // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
+            Deed::Repair => self.repaired.as_ref() != Some(&self.losses()),
+            Deed::Scrub | Deed::Collect => matches!(self.next(now_ms), Some(Deed::Renew(_) | Deed::Repair)),
+            Deed::Renew(_) => false,
+        }
+    }
+
+    /// A deed begins.
+    pub fn begun(&mut self, deed: Deed) {
+        if deed == Deed::Repair {
+            self.repaired = Some(self.losses());
+        }
+    }
+
+    /// A deed has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.
+    pub fn ended(&mut self, deed: Deed, is_well: bool, now_ms: u64) {
+        match deed {
+            Deed::Renew(node) => {
+                if let Some(watched) = self.nodes.get_mut(&node) {
+                    watched.is_renewed = true;
+                }
+            }
+            Deed::Repair if is_well => (self.failures, self.retry_ms) = (0, None),
+            Deed::Repair => {
+                let wait_ms = RETRY_MS.saturating_mul(1 << self.failures.min(20)).min(RETRY_MS_MAX);
+                self.failures += 1;
+                self.retry_ms = Some(now_ms + wait_ms);
+            }
+            Deed::Scrub => self.scrub_ms = self.patience.scrub_every_ms.map(|every_ms| now_ms + every_ms),
+            Deed::Collect => self.collect_ms = now_ms + self.patience.collect_every_ms,
+        }
+    }
+
+    fn losses(&self) -> Losses {
+        let state = |watched: &Watched| match watched.opinion {
+            Opinion::GivenUp => NodeState::Lost,
+            _ => watched.state,
+        };
+        self.nodes.iter().map(|(id, watched)| (*id, state(watched))).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "watch_tests.rs"]
+mod tests;

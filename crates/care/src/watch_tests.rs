@@ -1,0 +1,122 @@
+use super::*;
+use NodeState::{Active, Draining, Lost};
+
+const PATIENCE: Patience = Patience {
+    look_every_ms: 1_000,
+    give_up_after_ms: 10_000,
+    wiped_after_ms: 2_000,
+    scrub_every_ms: Some(100_000),
+    collect_every_ms: 50_000,
+};
+
+fn id(number: u128) -> NodeId {
+    NodeId(number)
+}
+
+/// All active, found so.
+fn see(watch: &mut Watch, found: &[Found], now_ms: u64) -> Vec<News> {
+    let nodes: Vec<_> = (1..).zip(found).map(|(number, found)| (id(number), Active, *found)).collect();
+    watch.see(&nodes, false, now_ms)
+}
+
+/// A watch whose first look and repair are behind it.
+fn watch() -> Watch {
+    let mut watch = Watch::new(PATIENCE, Some(0), 0);
+    see(&mut watch, &[Found::Answering; 3], 0);
+    assert_eq!(watch.next(0), Some(Deed::Repair), "what was lost while nobody watched");
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, true, 0);
+    assert_eq!(watch.next(0), None);
+    watch
+}
+
+#[test]
+fn silence_is_suspected_at_once_and_lost_only_after_patience() {
+    let mut watch = watch();
+    let one_silent = [Found::Silent, Found::Answering, Found::Answering];
+    assert_eq!(see(&mut watch, &one_silent, 1_000), [News::Suspected(id(1))]);
+    assert_eq!(see(&mut watch, &one_silent, 10_999), []);
+    assert_eq!((watch.next(10_999), watch.given_up().len()), (None, 0));
+    assert_eq!(see(&mut watch, &one_silent, 11_000), [News::GivenUp(id(1))]);
+    assert_eq!((watch.next(11_000), watch.given_up()), (Some(Deed::Repair), [id(1)].into()));
+    watch.begun(Deed::Repair);
+    // Back in the middle: there is less to do, so what is under way is begun anew.
+    assert_eq!(see(&mut watch, &[Found::Answering; 3], 12_000), [News::Back(id(1))]);
+    assert!(watch.interrupts(Deed::Repair, 12_000) && watch.given_up().is_empty());
+}
+
+#[test]
+fn a_node_that_flaps_is_never_lost() {
+    let mut watch = watch();
+    for round in 0..100 {
+        let found = if round % 3 == 0 { Found::Answering } else { Found::Silent };
+        see(&mut watch, &[found, Found::Answering, Found::Answering], 1_000 + round * 3_000);
+        assert_eq!(watch.given_up(), BTreeSet::new());
+        assert!(!matches!(watch.next(1_000 + round * 3_000), Some(Deed::Repair)));
+    }
+}
+
+#[test]
+fn a_wiped_node_is_renewed_and_then_rebuilt() {
+    let mut watch = watch();
+    let wiped = [Found::Wiped, Found::Answering, Found::Answering];
+    assert_eq!(see(&mut watch, &wiped, 1_000), [News::Suspected(id(1))]);
+    assert_eq!(watch.next(1_000), None, "somebody may be moving it");
+    assert_eq!(see(&mut watch, &wiped, 3_000), [News::GivenUp(id(1))]);
+    assert_eq!(watch.next(3_000), Some(Deed::Renew(id(1))));
+    watch.begun(Deed::Renew(id(1)));
+    watch.ended(Deed::Renew(id(1)), true, 3_000);
+    assert_eq!(watch.next(3_000), Some(Deed::Repair));
+    watch.begun(Deed::Repair);
+    let nodes = [(id(1), Lost, Found::Silent), (id(2), Active, Found::Answering), (id(4), Active, Found::Answering)];
+    assert_eq!(watch.see(&nodes, false, 4_000), []);
+    assert!(watch.interrupts(Deed::Repair, 4_000), "a new node has come, another has gone");
+}
+
+#[test]
+fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
+    let mut watch = watch();
+    let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
+    watch.see(&nodes, true, 1_000);
+    let mut now_ms = 1_000;
+    let mut waits = Vec::new();
+    for _ in 0..9 {
+        assert_eq!(watch.next(now_ms), Some(Deed::Repair));
+        watch.begun(Deed::Repair);
+        assert!(!watch.interrupts(Deed::Repair, now_ms));
+        watch.ended(Deed::Repair, false, now_ms);
+        let before_ms = now_ms;
+        while watch.next(now_ms) != Some(Deed::Repair) {
+            now_ms += 1_000;
+        }
+        waits.push((now_ms - before_ms) / 1_000);
+    }
+    assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, true, now_ms);
+    watch.see(&nodes, false, now_ms);
+    assert!(!matches!(watch.next(now_ms), Some(Deed::Repair)));
+}
+
+#[test]
+fn a_node_to_be_emptied_wants_a_repair_and_a_scrub_waits_for_it() {
+    let mut watch = watch();
+    see(&mut watch, &[Found::Answering; 3], 100_000);
+    assert_eq!(watch.next(100_000), Some(Deed::Collect));
+    watch.ended(Deed::Collect, true, 100_000);
+    assert_eq!(watch.next(100_000), Some(Deed::Scrub));
+    watch.begun(Deed::Scrub);
+    assert!(!watch.interrupts(Deed::Scrub, 100_000));
+    watch.see(&[(id(1), Draining, Found::Answering), (id(2), Active, Found::Answering)], false, 100_000);
+    assert!(watch.interrupts(Deed::Scrub, 100_000));
+    assert_eq!(watch.next(100_000), Some(Deed::Repair));
+}
+
+#[test]
+fn a_scrub_comes_when_the_last_is_long_ago() {
+    let never = Watch::new(PATIENCE, None, 0);
+    assert_eq!(never.scrub_ms, Some(100_000), "a new volume has been scrubbed by its writing");
+    assert_eq!(Watch::new(PATIENCE, Some(40_000), 0).scrub_ms, Some(60_000));
+    assert_eq!(Watch::new(PATIENCE, Some(400_000), 0).scrub_ms, Some(0));
+    assert_eq!(Watch::new(Patience { scrub_every_ms: None, ..PATIENCE }, None, 0).scrub_ms, None);
+}

@@ -1,0 +1,351 @@
+//! The worker that cares for a volume: it looks at the nodes every second or two, and has jobs done when [`Watch`] says so. The
+//! impure part: it owns the clock, probes and the job under way, and decides nothing.
+//!
+//! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
+//! It ends when it is told to; whatever it did until then stands.
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::CareError;
+use crate::collect;
+use crate::job::Job;
+use crate::lease::alone;
+use crate::record::{CareRecord, CareWish, JobRecord, Past, SCRUB};
+use crate::repair;
+use crate::roster::{Reach, Roster};
+use crate::scrub;
+use crate::watch::{Deed, Found, News, Opinion, Patience, Watch};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch::Receiver;
+use tokio::task::JoinHandle;
+use weft_format::NodeId;
+use weft_format::records::NodeState;
+use weft_nodes::Space;
+use weft_transfer::Transfer;
+
+/// A node that takes longer than this to say who it is, is silent; it is asked again in the next look.
+const PROBE_DEADLINE: Duration = Duration::from_secs(3);
+
+/// How often a worker notes that it is there, and while something is under way how far that is.
+const NOTE_IDLE: Duration = Duration::from_secs(30);
+const NOTE_BUSY: Duration = Duration::from_secs(2);
+
+/// Ended jobs that are remembered.
+const PAST_MAX: usize = 20;
+
+/// How to care.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How patient to be.
+    pub patience: Patience,
+    /// Who this is, for people.
+    pub holder: String,
+}
+
+/// A worker.
+pub struct Worker {
+    /// What is cared for.
+    pub catalogue: Arc<dyn Catalogue>,
+    /// Moves shards.
+    pub transfer: Transfer,
+    /// How.
+    pub options: Options,
+    /// Has the transfer's nodes follow those of the catalogue.
+    pub follow_nodes: Box<dyn Fn() -> Result<(), CatalogueError> + Send + Sync>,
+}
+
+/// How a deed ended.
+struct Done {
+    /// Is nothing left to be done of it?
+    is_well: bool,
+    /// For people.
+    what: String,
+}
+
+/// A deed under way.
+struct UnderWay {
+    deed: Deed,
+    job: Arc<Job>,
+    task: JoinHandle<Result<Done, CareError>>,
+    started_ms: u64,
+    /// Something more urgent has come; how it ends says nothing.
+    is_interrupted: bool,
+}
+
+/// What one look brought.
+struct Look {
+    roster: Roster,
+    is_marked: bool,
+    wish: CareWish,
+}
+
+impl Worker {
+    /// Cares until `stop` says so. `now_ms`: milliseconds since the Unix epoch.
+    pub async fn run(self, mut stop: Receiver<bool>, now_ms: u64) {
+        let began = Instant::now();
+        // Wall clocks may jump; this one goes on from where the wall clock was.
+        let at_ms = || began.elapsed().as_millis() as u64;
+        let wall_ms = || now_ms + at_ms();
+        let mut watch = Watch::new(self.options.patience, self.scrubbed_before_ms(now_ms), 0);
+        let mut record = CareRecord::new(&self.options.holder);
+        let (mut noted, mut is_news) = (Instant::now(), true);
+        let mut under_way: Option<UnderWay> = None;
+        let mut wish = CareWish::default();
+        let mut complaint = String::new();
+        while !*stop.borrow() {
+            tokio::select! {
+                // An error means that nobody is left to say it.
+                changed = stop.changed() => if changed.is_err() { break },
+                () = tokio::time::sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
+            }
+            if let Some(ended) = take_ended(&mut under_way).await {
+                self.take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
+                is_news = true;
+            }
+            let look = match self.look().await {
+                Ok(look) => look,
+                Err(error) => {
+                    // Once for each trouble: metadata may be away for long.
+                    if complaint != error.to_string() {
+                        complaint = error.to_string();
+                        tracing::warn!("the volume cannot be looked at: {error}");
+                    }
+                    continue;
+                }
+            };
+            complaint.clear();
+            let news = watch.see(&sights(&look.roster), look.is_marked, at_ms());
+            news.iter().for_each(|news| tell(*news, &look.roster));
+            is_news |= !news.is_empty() || look.wish != wish;
+            let is_cancelled = look.wish.cancel_count > wish.cancel_count;
+            wish = look.wish;
+            match &mut under_way {
+                Some(now) => {
+                    if watch.interrupts(now.deed, at_ms()) {
+                        now.is_interrupted = true;
+                        now.job.cancel();
+                    } else if is_cancelled {
+                        now.job.cancel();
+                    }
+                    if wish.is_paused { now.job.pause() } else { now.job.resume() }
+                }
+                None if !wish.is_paused => {
+                    if let Some(deed) = watch.next(at_ms()) {
+                        watch.begun(deed);
+                        under_way = Some(self.begin(deed, watch.given_up(), wall_ms()));
+                        is_news = true;
+                    }
+                }
+                None => {}
+            }
+            let every = if under_way.is_some() { NOTE_BUSY } else { NOTE_IDLE };
+            if is_news || noted.elapsed() >= every {
+                (noted, is_news) = (Instant::now(), false);
+                record.is_paused = wish.is_paused;
+                record.now = under_way.as_ref().map(|now| (name(now.deed).into(), now.job.progress()));
+                record.doubted = doubted(&watch, &look.roster);
+                self.note(&mut record, wall_ms());
+            }
+        }
+        if let Some(now) = under_way {
+            now.job.cancel();
+            // Segments in hand are finished; a panic was told where it happened.
+            let _ = now.task.await;
+        }
+        record.now = None;
+        record.has_ended = true;
+        self.note(&mut record, wall_ms());
+    }
+
+    fn scrubbed_before_ms(&self, now_ms: u64) -> Option<u64> {
+        let record = JobRecord::load(&*self.catalogue, SCRUB).ok()??;
+        Some(now_ms.saturating_sub(record.ended_ms?))
+    }
+
+    async fn look(&self) -> Result<Look, CatalogueError> {
+        (self.follow_nodes)()?;
+        let roster = Roster::probe_within(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
+        let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
+        Ok(Look { roster, is_marked, wish: CareWish::load(&*self.catalogue)? })
+    }
+
+    fn begin(&self, deed: Deed, given_up: BTreeSet<NodeId>, now_ms: u64) -> UnderWay {
+        let job = Arc::new(Job::default());
+        let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
+        let of_task = job.clone();
+        let task =
+            tokio::spawn(
+                async move { perform(catalogue, &transfer, deed, given_up, &options, &of_task, now_ms).await },
+            );
+        tracing::debug!(deed = name(deed), "begins");
+        UnderWay { deed, job, task, started_ms: now_ms, is_interrupted: false }
+    }
+
+    /// Draws conclusions from how a deed ended.
+    fn take_in(
+        &self,
+        ended: (UnderWay, Result<Done, CareError>),
+        watch: &mut Watch,
+        record: &mut CareRecord,
+        at_ms: u64,
+        now_ms: u64,
+    ) {
+        let (now, outcome) = ended;
+        let is_left = now.is_interrupted || matches!(&outcome, Err(CareError::Catalogue(CatalogueError::Fenced)));
+        let (is_well, what) = match outcome {
+            Ok(Done { is_well, what }) => (is_well, what),
+            Err(error) => (false, error.to_string()),
+        };
+        if is_left {
+            tracing::info!("{} left for something more urgent", name(now.deed));
+            return;
+        }
+        match is_well {
+            true if what.is_empty() => tracing::debug!("{}: nothing to do", name(now.deed)),
+            true => tracing::info!("{}: {what}", name(now.deed)),
+            false => tracing::warn!("{}: {what}", name(now.deed)),
+        }
+        watch.ended(now.deed, is_well, at_ms);
+        if !what.is_empty() {
+            let past =
+                Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
+            record.past.insert(0, past);
+            record.past.truncate(PAST_MAX);
+        }
+    }
+
+    fn note(&self, record: &mut CareRecord, now_ms: u64) {
+        record.updated_ms = now_ms;
+        if let Err(error) = record.store(&*self.catalogue) {
+            tracing::warn!("what is under way could not be noted: {error}");
+        }
+    }
+}
+
+async fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Result<Done, CareError>)> {
+    let mut now = under_way.take_if(|now| now.task.is_finished())?;
+    let outcome = match (&mut now.task).await {
+        Ok(outcome) => outcome,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    };
+    Some((now, outcome))
+}
+
+fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
+    let found = |reach: &Reach| match reach {
+        Reach::Answers(Space { .. }) => Found::Answering,
+        Reach::OutOfReach(_) => Found::Silent,
+        Reach::Wiped(_) => Found::Wiped,
+    };
+    roster.nodes.iter().map(|(id, facts)| (*id, facts.record.state, found(&facts.reach))).collect()
+}
+
+fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Opinion)> {
+    let doubted = watch.opinions().filter(|(_, opinion)| *opinion != Opinion::Sound);
+    doubted.map(|(id, opinion)| (roster.name(id), opinion)).collect()
+}
+
+fn tell(news: News, roster: &Roster) {
+    let (News::Suspected(id) | News::GivenUp(id) | News::Back(id)) = news;
+    let why = match roster.nodes.get(&id).map(|facts| &facts.reach) {
+        Some(Reach::OutOfReach(why) | Reach::Wiped(why)) => why.clone(),
+        _ => format!("node {}", roster.name(id)),
+    };
+    match news {
+        News::Suspected(_) => tracing::warn!("{why}; nothing of it is taken for lost yet"),
+        News::GivenUp(_) => tracing::warn!("{why}; what it held is rebuilt elsewhere now"),
+        News::Back(_) => tracing::info!("{why} answers again"),
+    }
+}
+
+fn tell_finding(finding: &scrub::Finding) {
+    let scrub::Finding { segment, shard, node, complaint, repaired, .. } = finding;
+    tracing::warn!(segment, shard, node, repaired, "scrub: {complaint}");
+}
+
+fn name(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Renew(_) => "renewal",
+        Deed::Repair => "repair",
+        Deed::Scrub => "scrub",
+        Deed::Collect => "collection",
+    }
+}
+
+async fn perform(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    deed: Deed,
+    given_up: BTreeSet<NodeId>,
+    options: &Options,
+    job: &Job,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let shared = catalogue.clone();
+    let holder = options.holder.as_str();
+    let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
+    match deed {
+        Deed::Renew(node) => {
+            let renewed = async {
+                let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
+                blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+                Ok(Done { is_well: true, what: "a new node was made in the place of a wiped one".into() })
+            };
+            alone(&*shared, holder, job, waits, renewed).await
+        }
+        Deed::Repair => {
+            let options = repair::Options { presumed_lost: given_up, ..repair::Options::default() };
+            let estimate = repair::estimate(&*catalogue, transfer, &options).await?;
+            let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state != NodeState::Active);
+            if estimate.segment_count == 0 && !is_leaving {
+                let is_well = estimate.unreadable_count == 0;
+                let what = if is_well {
+                    String::new()
+                } else {
+                    "what is lost cannot be rebuilt from the nodes that answer".into()
+                };
+                return Ok(Done { is_well, what });
+            }
+            alone(&*shared, holder, job, waits, async {
+                let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
+                let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
+                let is_well = is_whole && catalogue.damaged(None, 1)?.is_empty();
+                let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } =
+                    report;
+                let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
+                let what = format!(
+                    "{rebuilt_count} shards rebuilt and {moved_count} moved of {segment_count} segments, \
+                     {bytes_read} bytes read and {bytes_written} written{reason}"
+                );
+                Ok(Done { is_well, what: if segment_count == 0 && is_well { String::new() } else { what } })
+            })
+            .await
+        }
+        Deed::Scrub => {
+            let options = scrub::Options::default();
+            alone(&*shared, holder, job, waits, async {
+                let report = scrub::scrub(catalogue, transfer, job, options, now_ms, tell_finding).await?;
+                let what = format!(
+                    "{} bytes verified, {} shards found wanting, {} made whole",
+                    report.bytes_verified, report.finding_count, report.repaired_count
+                );
+                Ok(Done { is_well: report.failures.is_empty(), what })
+            })
+            .await
+        }
+        Deed::Collect => {
+            let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: true, dry_run: false };
+            alone(&*shared, holder, job, waits, async {
+                let report = collect::collect(catalogue, transfer, job, options, now_ms).await?;
+                let removed = (report.trash.segment_count, report.orphans.removed_count);
+                let what = match removed {
+                    (0, 0) => String::new(),
+                    (segments, orphans) => format!("{segments} dead segments and {orphans} orphaned shards removed"),
+                };
+                Ok(Done { is_well: true, what })
+            })
+            .await
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The worker, over memory nodes and a memory catalogue, with little patience.
+
+mod harness;
+
+use harness::{NOW_MS, World};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+use weft_care::catalogue::Catalogue;
+use weft_care::record::{CareRecord, CareWish};
+use weft_care::watch::{Opinion, Patience};
+use weft_care::worker::{Options, Worker};
+use weft_format::NodeId;
+use weft_nodes::wrappers::{Fault, FaultNode};
+use weft_nodes::{Node, NodeErrorKind};
+use weft_transfer::Transfer;
+
+const PATIENCE: Patience = Patience {
+    look_every_ms: 10,
+    give_up_after_ms: 300,
+    wiped_after_ms: 50,
+    scrub_every_ms: None,
+    collect_every_ms: u64::MAX / 2,
+};
+
+fn worker(world: &World, transfer: Transfer, holder: &str) -> Worker {
+    Worker {
+        catalogue: world.catalogue.clone(),
+        transfer,
+        options: Options { patience: PATIENCE, holder: holder.into() },
+        follow_nodes: Box::new(|| Ok(())),
+    }
+}
+
+/// Waits until it is so; the test's own time-out is generous, for busy machines.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(30), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Nodes that are as the switch says: away, or wiped.
+fn switched(world: &World, node: NodeId, is_off: &Arc<AtomicBool>, kind: NodeErrorKind) -> Transfer {
+    world.transfer_through(|id, inner| match id == node {
+        false => inner,
+        true => {
+            let is_off = is_off.clone();
+            let script = move |_: &_| if is_off.load(Ordering::SeqCst) { Fault::Fail(kind) } else { Fault::None };
+            Arc::new(FaultNode::new(inner, "switched", Box::new(script))) as Arc<dyn Node>
+        }
+    })
+}
+
+fn is_on(world: &World, node: NodeId) -> bool {
+    world.files.keys().any(|segment| world.record(*segment).shards.iter().flatten().any(|shard| shard.node == node))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_silent_node_held_is_rebuilt_unasked_and_the_node_is_welcome_again() {
+    let mut world = World::new(8);
+    for number in 0..12 {
+        world.write(number, "rs:4+2").await;
+    }
+    let (node, is_off) = (NodeId(3), Arc::new(AtomicBool::new(false)));
+    let transfer = switched(&world, node, &is_off, NodeErrorKind::Unavailable);
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
+    until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
+    is_off.store(true, Ordering::SeqCst);
+    until("it is suspected", || record().doubted == [("n3".into(), Opinion::Suspected)]).await;
+    assert!(is_on(&world, node), "silence is no loss");
+    until("it is given up", || !is_on(&world, node)).await;
+    until("that is noted", || record().past.first().is_some_and(|past| past.deed == "repair" && past.is_well)).await;
+    assert_eq!(record().doubted, [("n3".into(), Opinion::GivenUp)]);
+    let known = world.catalogue.nodes().expect("nodes");
+    assert!(known.iter().any(|(id, _)| *id == node), "given up, and not forgotten");
+    is_off.store(false, Ordering::SeqCst);
+    until("it is welcome", || record().doubted.is_empty()).await;
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    assert!(record().has_ended);
+    world.assert_contents().await;
+    let lease = world.catalogue.lease().expect("read").expect("taken once");
+    assert_eq!(lease.holder, "", "given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wiped_node_is_renewed_and_a_marked_segment_mended() {
+    let mut world = World::new(8);
+    for number in 0..6 {
+        world.write(number, "rs:4+2").await;
+    }
+    let (node, is_off) = (NodeId(2), Arc::new(AtomicBool::new(false)));
+    let transfer = switched(&world, node, &is_off, NodeErrorKind::Wiped);
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    is_off.store(true, Ordering::SeqCst);
+    until("renewed", || world.catalogue.renewed() == [node]).await;
+    until("rebuilt", || !is_on(&world, node)).await;
+    until("forgotten", || !world.catalogue.nodes().expect("nodes").iter().any(|(id, _)| *id == node)).await;
+
+    let segment = *world.files.keys().next().expect("a segment");
+    let (place, key) = harness::key(&world.record(segment), segment, 1);
+    world.nodes[&place].remove(key).await.expect("removed");
+    world.catalogue.mark_damaged(segment).expect("marked");
+    until("mended", || world.catalogue.damaged(None, 1).expect("read").is_empty()).await;
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    world.assert_contents().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_work() {
+    let mut world = World::new(8);
+    for number in 0..6 {
+        world.write(number, "rs:4+2").await;
+    }
+    let mut wish = CareWish::default();
+    wish.is_paused = true;
+    wish.store(&*world.catalogue).expect("wished");
+    let (node, is_off) = (NodeId(5), Arc::new(AtomicBool::new(true)));
+    let (stop, stopped) = watch::channel(false);
+    let caring: Vec<_> = ["one", "two"]
+        .map(|holder| {
+            let transfer = switched(&world, node, &is_off, NodeErrorKind::Unavailable);
+            tokio::spawn(worker(&world, transfer, holder).run(stopped.clone(), NOW_MS))
+        })
+        .into();
+    let record = || CareRecord::load(&*world.catalogue).expect("read");
+    let given_up = [("n5".to_owned(), Opinion::GivenUp)];
+    until("given up", || record().is_some_and(|record| record.is_paused && record.doubted == given_up)).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(is_on(&world, node) && world.catalogue.lease().expect("read").is_none(), "paused");
+    wish.is_paused = false;
+    wish.store(&*world.catalogue).expect("wished");
+    until("rebuilt", || !is_on(&world, node)).await;
+    stop.send(true).expect("heard");
+    for worker in caring {
+        worker.await.expect("ended");
+    }
+    world.assert_contents().await;
+}

@@ -1,0 +1,233 @@
+//! `weft care META`: keeps a volume whole while it runs; `weft care status|pause|resume|cancel META`: what all workers are at,
+//! and whether they may.
+
+use crate::care::{self, Keeper};
+use crate::catalogue::StoreCatalogue;
+use crate::compose;
+use anyhow::{Context, Result};
+use serde::Serialize;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use weft_care::Catalogue;
+use weft_care::lease::TTL_MS;
+use weft_care::record::{CareRecord, CareWish};
+use weft_care::watch::{Opinion, Patience};
+use weft_care::worker::{Options, Worker};
+
+/// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
+const SILENT_MS: u64 = 120_000;
+
+/// Keep a volume whole: watch its nodes, rebuild what is lost, scrub, clear away
+///
+/// A mount does so by itself; this is for volumes that are not mounted, and for machines that have more to spare. Any number may
+/// run, anywhere: one at a time works.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Metadata file of the volume
+    #[arg(required = true)]
+    meta: Option<PathBuf>,
+    /// A node silent for so long is given up: what it holds is rebuilt elsewhere. If it comes back it is welcome
+    #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "15m")]
+    give_up_after: u64,
+    /// Read every shard this often; `0` for never
+    #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "30d")]
+    scrub_every: u64,
+    /// Read and write at most this many bytes per second, as in 10M
+    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    bwlimit: Option<NonZeroU64>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// What the worker is at, what it did, and which nodes it doubts
+    Status {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Hold what is under way, and begin nothing
+    Pause {
+        /// Metadata file of the volume
+        meta: PathBuf,
+    },
+    /// Go on after a pause
+    #[command(visible_alias = "start")]
+    Resume {
+        /// Metadata file of the volume
+        meta: PathBuf,
+    },
+    /// Give up what is under way; it is begun again when there is reason to
+    Cancel {
+        /// Metadata file of the volume
+        meta: PathBuf,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    match &arguments.command {
+        None => serve(arguments)?,
+        Some(Command::Status { meta, json }) => return status(meta, *json),
+        Some(Command::Pause { meta }) => wish(meta, |wish| wish.is_paused = true)?,
+        Some(Command::Resume { meta }) => wish(meta, |wish| wish.is_paused = false)?,
+        Some(Command::Cancel { meta }) => wish(meta, |wish| wish.cancel_count += 1)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Arguments {
+    /// Does it run until it is told to end?
+    pub fn is_service(&self) -> bool {
+        self.command.is_none()
+    }
+
+    fn options(&self) -> Options {
+        let scrub_every_ms = Some(self.scrub_every).filter(|every_ms| *every_ms > 0);
+        Options {
+            patience: Patience { give_up_after_ms: self.give_up_after, scrub_every_ms, ..Patience::default() },
+            holder: care::holder(),
+        }
+    }
+}
+
+fn serve(arguments: &Arguments) -> Result<()> {
+    let meta = arguments.meta.as_deref().context("no metadata file is given")?;
+    let keeper = Keeper::limited(meta, arguments.bwlimit)?;
+    let (store, transfer) = (keeper.store.clone(), keeper.transfer.clone());
+    let known = parking_lot::Mutex::new(store.nodes()?);
+    let follow_nodes = move || {
+        let nodes = store.nodes()?;
+        let mut known = known.lock();
+        if *known != nodes {
+            transfer.fleet().set(weft_vfs::open::open_members(&store)?);
+            *known = nodes;
+        }
+        Ok(())
+    };
+    let worker = Worker {
+        catalogue: keeper.catalogue.clone(),
+        transfer: keeper.transfer.clone(),
+        options: arguments.options(),
+        follow_nodes: Box::new(move || follow_nodes().map_err(crate::catalogue::failed)),
+    };
+    tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
+    let now_ms = care::now_ms()?;
+    keeper.runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let (stop, stopped) = watch::channel(false);
+        let caring = tokio::spawn(worker.run(stopped, now_ms));
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("ending after the segments in hand");
+        stop.send_replace(true);
+        Ok(caring.await?)
+    })
+}
+
+/// A worker inside another program, which opens nodes anew by itself.
+pub struct Caring {
+    stop: watch::Sender<bool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Caring {
+    /// Of a volume that this process has mounted.
+    pub fn of_volume(volume: &weft_vfs::Volume, runtime: &tokio::runtime::Handle) -> Result<Self> {
+        let worker = Worker {
+            catalogue: Arc::new(StoreCatalogue::new(volume.store().clone())),
+            transfer: volume.transfer().in_background(),
+            options: Options { patience: Patience::default(), holder: care::holder() },
+            follow_nodes: Box::new(|| Ok(())),
+        };
+        let (stop, stopped) = watch::channel(false);
+        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)) })
+    }
+
+    /// Ends it, after the segments in hand.
+    pub fn end(self, runtime: &tokio::runtime::Handle) {
+        self.stop.send_replace(true);
+        if let Err(panic) = runtime.block_on(self.task) {
+            tracing::error!("the worker that cares for the volume panicked: {panic}");
+        }
+    }
+}
+
+fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
+    let catalogue = StoreCatalogue::new(Arc::new(compose::open_shared(meta)?));
+    let mut wish = CareWish::load(&catalogue)?;
+    change(&mut wish);
+    Ok(wish.store(&catalogue)?)
+}
+
+#[derive(Serialize)]
+struct Status {
+    /// Is there a worker, as far as can be told?
+    is_cared_for: bool,
+    /// Who changes segments at this moment.
+    lease_holder: Option<String>,
+    record: Option<CareRecord>,
+}
+
+fn status(meta: &Path, json: bool) -> Result<ExitCode> {
+    let catalogue = StoreCatalogue::new(Arc::new(compose::open_shared(meta)?));
+    let record = CareRecord::load(&catalogue)?;
+    let now_ms = care::now_ms()?;
+    let is_cared_for =
+        record.as_ref().is_some_and(|record| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS);
+    let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());
+    let status = Status { is_cared_for, lease_holder, record };
+    if json {
+        println!("{}", serde_json::to_string_pretty(&status)?);
+    } else {
+        lines(meta, &status).iter().for_each(|line| println!("{line}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lines(meta: &Path, status: &Status) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some(record) = &status.record else {
+        return vec![format!("nobody has cared for it yet: weft care {}, or mount it", meta.display())];
+    };
+    lines.push(match (status.is_cared_for, record.is_paused) {
+        (true, false) => format!("{} cares for it", record.holder),
+        (true, true) => {
+            format!("{} would care for it, and is paused: weft care resume {}", record.holder, meta.display())
+        }
+        (false, _) => format!(
+            "nobody cares for it since {} (that was {}): weft care {}, or mount it",
+            care::moment(record.updated_ms),
+            record.holder,
+            meta.display()
+        ),
+    });
+    if let (true, Some((deed, progress))) = (status.is_cared_for, &record.now) {
+        lines.push(format!("{deed} under way: {}", care::progress_line(progress)));
+    }
+    if let Some(holder) = status.lease_holder.as_ref().filter(|holder| **holder != record.holder) {
+        let seconds = TTL_MS / 1000;
+        lines.push(format!("{holder} changes segments now, or has died less than {seconds} s ago"));
+    }
+    for (node, opinion) in &record.doubted {
+        lines.push(match opinion {
+            Opinion::GivenUp => format!("node {node} is given up: what it held is rebuilt elsewhere"),
+            _ => format!("node {node} does not answer; nothing of it is taken for lost yet"),
+        });
+    }
+    for past in &record.past {
+        let took = care::duration(past.ended_ms.saturating_sub(past.started_ms));
+        let mark = if past.is_well { "" } else { " NOT WELL" };
+        lines.push(format!("{}{mark}, {}, in {took}: {}", care::moment(past.ended_ms), past.deed, past.what));
+    }
+    lines
+}
