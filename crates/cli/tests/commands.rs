@@ -224,3 +224,38 @@ fn shards_that_could_not_be_read_are_told_by_the_status() {
     fs::rename(sandbox.path("away"), sandbox.path("node3")).expect("moved back");
     assert_eq!(sandbox.weft(["scrub", "meta.db"]).code, Some(0));
 }
+
+#[test]
+fn a_node_is_limited_and_drained_and_set() {
+    let sandbox = Sandbox::with_volume("replica:3");
+    let node = |arguments: &[&str]| sandbox.weft(["node"].iter().chain(arguments));
+    let said = node(&["limit", "meta.db", "1", "--bwlimit", "1M", "--requests", "2"]).ok();
+    assert!(said.contains("1.0 MiB/s and 2 requests"), "{said}");
+    assert!(node(&["list", "meta.db"]).ok().contains("1: asked for 1.0 MiB/s"));
+    node(&["limit", "meta.db", "1", "--bwlimit", "none", "--requests", "none"]).ok();
+    assert!(!node(&["list", "meta.db"]).ok().contains("asked for"));
+    assert!(node(&["limit", "meta.db", "9", "--bwlimit", "1M"]).sentence().contains("it has 1, 2, 3, 4, 5, 6"));
+
+    let said = node(&["set", "meta.db", "2", "--domain", "cellar", "--weight", "7"]).ok();
+    assert!(said.contains("of domain cellar and has weight 7"), "{said}");
+    for name in ["4", "5", "6"] {
+        node(&["drain", "meta.db", name]).ok();
+    }
+    assert!(node(&["drain", "meta.db", "4"]).sentence().contains("already"));
+    assert!(node(&["drain", "meta.db", "1"]).sentence().contains("replica:3 needs 3"), "too few would be left");
+    node(&["drain", "meta.db", "4", "--undo"]).ok();
+    assert!(node(&["drain", "meta.db", "4", "--undo"]).sentence().contains("not being emptied"));
+
+    let began = std::time::Instant::now();
+    fs::write(sandbox.path("file"), vec![7; 8 << 20]).expect("written");
+    sandbox.weft(["put", "meta.db", "file", "/file", "--bwlimit", "8M"]).ok();
+    assert!(began.elapsed() >= std::time::Duration::from_secs(1), "three times 8 MiB at 8 MiB a second");
+    sandbox.weft(["get", "meta.db", "/file", "back"]).ok();
+    assert!(fs::read(sandbox.path("back")).expect("read") == [7; 8 << 20]);
+
+    assert!(sandbox.weft(["care", "status", "meta.db"]).ok().contains("nobody has cared for it yet"));
+    for command in ["pause", "resume", "start", "cancel"] {
+        sandbox.weft(["care", command, "meta.db"]).ok();
+    }
+    sandbox.weft(["care", "missing.db"]).sentence();
+}

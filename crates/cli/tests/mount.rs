@@ -6,6 +6,7 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
 use sandbox::Sandbox;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -351,4 +352,34 @@ fn nodes_may_be_lost_while_the_mount_goes_on() {
     fs::remove_dir_all(sandbox.path("node5")).expect("lost");
     assert_eq!(fs::read(sandbox.file("file")).expect("read"), bytes);
     sandbox.umount();
+}
+
+#[test]
+fn what_was_read_is_read_again_from_the_local_disk_without_any_node() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    let content: Vec<u8> = (0..12_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    fs::write(sandbox.path("file"), &content).expect("written");
+    sandbox.weft(["put", "meta.db", "file", "/file"]).ok();
+    fs::create_dir(sandbox.path("cache")).expect("made");
+    let mnt = sandbox.mnt();
+    let mount = || {
+        let cache = ["--no-care", "--cache", "cache", "--cache-size", "64M"];
+        sandbox.mount_by(sandbox.command(["mount", "-d", "meta.db", &mnt].iter().chain(&cache)));
+    };
+    mount();
+    assert!(fs::read(sandbox.file("file")).expect("read") == content);
+    // Whatever the mount was about to do with its cache it does not do any more.
+    let process = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
+    rustix::process::kill_process(process, Signal::KILL).expect("killed");
+    sandbox.weft(["umount", "--force", &mnt]).ok();
+    fs::create_dir(sandbox.path("away")).expect("made");
+    for number in 1..=6 {
+        let node = format!("node{number}");
+        fs::rename(sandbox.path(&node), sandbox.path(&format!("away/{node}"))).expect("moved");
+    }
+    mount();
+    assert!(fs::read(sandbox.file("file")).expect("read without any node") == content);
+    sandbox.umount();
+    let cached = fs::read_dir(sandbox.path("cache")).expect("listed").map(|entry| entry.expect("read").metadata());
+    assert!(cached.map(|entry| entry.expect("read").len()).sum::<u64>() <= 64 << 20);
 }
