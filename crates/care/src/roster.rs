@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, NodeState};
+use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{NodeErrorKind, Space};
 use weft_transfer::Transfer;
 
@@ -46,6 +46,8 @@ impl NodeFacts {
 pub struct Roster {
     /// By id.
     pub nodes: BTreeMap<NodeId, NodeFacts>,
+    /// What the volume wants of the places of shards.
+    pub rule: PlacementRule,
 }
 
 impl Roster {
@@ -87,7 +89,7 @@ impl Roster {
                 (id, NodeFacts { record, reach, presumed_lost: false })
             });
         }
-        Ok(Self { nodes: probes.join_all().await.into_iter().collect() })
+        Ok(Self { nodes: probes.join_all().await.into_iter().collect(), rule: transfer.fleet().view().rule })
     }
 
     /// Does the node answer?

@@ -107,7 +107,7 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
 fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [Standing]) {
     let domain_of = |index: usize| -> Option<&str> {
         let node = record.shards[index].as_ref()?.node;
-        roster.nodes.get(&node).map(|facts| facts.record.domain.as_str())
+        roster.nodes.get(&node).map(|facts| roster.rule.unit(&facts.record.domain))
     };
     let silent = (0..verdicts.len()).filter(|index| verdicts[*index] == Standing::OutOfReach);
     let mut taken: BTreeSet<&str> = silent.filter_map(domain_of).collect();

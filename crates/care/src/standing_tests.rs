@@ -35,7 +35,7 @@ fn record(nodes: &[Option<u128>]) -> SegmentRecord {
 }
 
 fn roster(nodes: Vec<(NodeId, NodeFacts)>) -> Roster {
-    Roster { nodes: nodes.into_iter().collect() }
+    Roster { nodes: nodes.into_iter().collect(), ..Roster::default() }
 }
 
 #[test]

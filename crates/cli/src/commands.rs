@@ -13,6 +13,7 @@ mod info;
 mod ls;
 mod mount;
 mod node;
+mod placement;
 mod policy;
 mod put;
 mod quickstart;
@@ -62,6 +63,7 @@ pub enum Command {
     /// Say or choose how what is written to a directory is protected
     #[command(subcommand)]
     Policy(policy::Arguments),
+    Placement(placement::Arguments),
     Status(status::Arguments),
     Info(info::Arguments),
     Repair(repair::Arguments),
@@ -102,6 +104,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Rm(arguments) => rm::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
+        Command::Placement(arguments) => placement::run(&arguments),
         Command::Status(arguments) => return status::run(&arguments),
         Command::Info(arguments) => return info::run(&arguments),
         Command::Repair(arguments) => return repair::run(&arguments),

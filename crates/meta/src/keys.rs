@@ -25,13 +25,14 @@
 //! | node | node | node record | anybody |
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
+//! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job, lease); all others are the owner's alone.
+//! roster, job, lease, placement); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -68,11 +69,12 @@ pub enum Table {
     Job = 38,
     Dead = 39,
     Lease = 40,
+    Placement = 41,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 23] = [
+    pub const ALL: [Table; 24] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -96,6 +98,7 @@ impl Table {
         Table::Job,
         Table::Dead,
         Table::Lease,
+        Table::Placement,
     ];
 
     /// All keys of the table.
@@ -119,6 +122,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Job as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Dead as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::Lease as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
 ];
 
 /// What numbers are given out of.
@@ -158,6 +162,7 @@ pub enum Key<'a> {
     Job(&'a [u8]),
     Dead(SegmentId),
     Lease(&'a [u8]),
+    Placement,
 }
 
 impl<'a> Key<'a> {
@@ -187,6 +192,7 @@ impl<'a> Key<'a> {
             Key::Job(_) => Table::Job,
             Key::Dead(_) => Table::Dead,
             Key::Lease(_) => Table::Lease,
+            Key::Placement => Table::Placement,
         }
     }
 
@@ -194,7 +200,7 @@ impl<'a> Key<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let table = self.table() as u8;
         match *self {
-            Key::Volume | Key::Usage | Key::Roster => vec![table],
+            Key::Volume | Key::Usage | Key::Roster | Key::Placement => vec![table],
             Key::Inode(ino) | Key::Symlink(ino) | Key::Orphan(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
             Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
@@ -245,6 +251,7 @@ impl<'a> Key<'a> {
             Table::Job => Key::Job(std::mem::take(rest)),
             Table::Dead => Key::Dead(take_segment(rest)?),
             Table::Lease => Key::Lease(std::mem::take(rest)),
+            Table::Placement => Key::Placement,
         };
         rest.is_empty().then_some(key)
     }
@@ -277,6 +284,7 @@ impl fmt::Display for Key<'_> {
             Key::Roster => write!(f, "roster"),
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
             Key::Dead(segment) => write!(f, "dead/{segment}"),
+            Key::Placement => write!(f, "placement"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
     }

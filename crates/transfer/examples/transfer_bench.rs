@@ -46,7 +46,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
         };
         members.push((id, record, Arc::new(node) as Arc<dyn Node>));
     }
-    let fleet = Arc::new(Fleet::new(members));
+    let fleet = Arc::new(Fleet::new(members, Default::default()));
     let transfer = Transfer::new(VOLUME, fleet, Settings::default(), runtime.handle().clone());
     // As a FUSE worker does: its own thread blocks on the runtime's handle.
     let handle = runtime.handle();

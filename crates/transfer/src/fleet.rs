@@ -50,20 +50,20 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// The nodes that metadata names, each opened.
-    pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>) -> Self {
+    /// The nodes that metadata names, each opened, and what the volume wants of places.
+    pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) -> Self {
         let fleet = Self {
             seats: RwLock::default(),
             membership: StaticMembership::default(),
             started: Instant::now(),
             space_asked_ms: AtomicU64::new(0),
         };
-        fleet.set(members);
+        fleet.set(members, rule);
         fleet
     }
 
-    /// Replaces the whole table, at run time. What was seen of nodes that stay is kept.
-    pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>) {
+    /// Replaces the whole table, and the rule, at run time. What was seen of nodes that stay is kept.
+    pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) {
         let mut seats = self.seats.write();
         let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
         let mut of_class = [HashMap::new(), HashMap::new()];
@@ -79,7 +79,7 @@ impl Fleet {
             of_class[Class::Background as usize].insert(id, background);
         }
         *seats = of_class.map(Arc::new);
-        self.membership.set_records(records, PlacementRule::default());
+        self.membership.set_records(records, rule);
         self.space_asked_ms.store(0, Ordering::Relaxed);
     }
 

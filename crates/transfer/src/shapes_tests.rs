@@ -48,7 +48,7 @@ fn engine(node_count: usize) -> Transfer {
         let node = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VolumeId(1), node: id }, 1 << 40);
         (id, record, Arc::new(node) as Arc<dyn Node>)
     };
-    let fleet = Arc::new(Fleet::new((0..node_count).map(member).collect()));
+    let fleet = Arc::new(Fleet::new((0..node_count).map(member).collect(), Default::default()));
     let settings = Settings { cache_bytes: 0, ..Settings::default() };
     let transfer = Transfer::new(VolumeId(1), fleet, settings, tokio::runtime::Handle::current());
     transfer.inner.algebra.add(grouped());

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_cluster::View;
 use weft_format::NodeId;
-use weft_format::records::NodeRecord;
+use weft_format::records::{NodeRecord, PlacementRule};
 
 const TICK: Duration = Duration::from_millis(200);
 /// A node added or replaced by another program is used within this time.
@@ -61,33 +61,34 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
     }
 }
 
-type Known = Option<Vec<(NodeId, NodeRecord)>>;
+type Known = Option<(Vec<(NodeId, NodeRecord)>, PlacementRule)>;
 
 fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, known: &mut Known) -> Result<(), weft_meta::MetaError> {
-    let nodes = volume.store.nodes()?;
-    if known.as_ref() == Some(&nodes) {
+    let (nodes, rule) = (volume.store.nodes()?, volume.store.placement_rule()?);
+    if known.as_ref().is_some_and(|known| *known == (nodes.clone(), rule)) {
         return Ok(());
     }
     // The volume was opened with them a moment ago: opened anew, nodes would have forgotten what they have seen.
-    if known.is_none() && are_members(&volume.fleet().view(), &nodes) {
-        *known = Some(nodes);
+    if known.is_none() && are_members(&volume.fleet().view(), &nodes, rule) {
+        *known = Some((nodes, rule));
         return Ok(());
     }
     tracing::info!(nodes = nodes.len(), "the node list changed");
-    volume.fleet().set(open_nodes(&volume.store)?);
-    *known = Some(nodes);
+    volume.fleet().set(open_nodes(&volume.store)?, rule);
+    *known = Some((nodes, rule));
     volume.segments.runtime().block_on(volume.fleet().refresh_space());
     Ok(())
 }
 
-fn are_members(view: &View, nodes: &[(NodeId, NodeRecord)]) -> bool {
+fn are_members(view: &View, nodes: &[(NodeId, NodeRecord)], rule: PlacementRule) -> bool {
     let is_member = |(id, record): &(NodeId, NodeRecord)| {
         view.members.get(id).is_some_and(|member| {
-            (&member.name, member.state, &member.domain) == (&record.name, record.state, &record.domain)
+            (member.name.as_str(), member.state, member.domain.as_str())
+                == (record.name.as_str(), record.state, rule.unit(&record.domain))
                 && member.weight == record.weight.max(1)
         })
     };
-    view.members.len() == nodes.len() && nodes.iter().all(is_member)
+    view.rule == rule && view.members.len() == nodes.len() && nodes.iter().all(is_member)
 }
 
 fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {

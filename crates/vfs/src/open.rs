@@ -72,7 +72,7 @@ pub fn open_transfer(
     settings: weft_transfer::Settings,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Transfer, MetaError> {
-    let fleet = Arc::new(Fleet::new(open_members(store)?));
+    let fleet = Arc::new(Fleet::new(open_members(store)?, store.placement_rule()?));
     runtime.block_on(fleet.refresh_space());
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
 }

@@ -87,7 +87,7 @@ impl World {
     pub fn transfer_through(&self, wrap: impl Fn(NodeId, Arc<dyn Node>) -> Arc<dyn Node>) -> Transfer {
         let records = self.catalogue.nodes().expect("nodes");
         let member = |(id, record): (NodeId, NodeRecord)| (id, record, wrap(id, self.nodes[&id].clone()));
-        let fleet = Arc::new(Fleet::new(records.into_iter().map(member).collect()));
+        let fleet = Arc::new(Fleet::new(records.into_iter().map(member).collect(), Default::default()));
         Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
     }
 

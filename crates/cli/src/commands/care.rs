@@ -102,13 +102,13 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_deref().context("no metadata file is given")?;
     let keeper = Keeper::limited(meta, arguments.bwlimit)?;
     let (store, transfer) = (keeper.store.clone(), keeper.transfer.clone());
-    let known = parking_lot::Mutex::new(store.nodes()?);
+    let known = parking_lot::Mutex::new((store.nodes()?, store.placement_rule()?));
     let follow_nodes = move || {
-        let nodes = store.nodes()?;
+        let (nodes, rule) = (store.nodes()?, store.placement_rule()?);
         let mut known = known.lock();
-        if *known != nodes {
-            transfer.fleet().set(weft_vfs::open::open_members(&store)?);
-            *known = nodes;
+        if *known != (nodes.clone(), rule) {
+            transfer.fleet().set(weft_vfs::open::open_members(&store)?, rule);
+            *known = (nodes, rule);
         }
         Ok(())
     };

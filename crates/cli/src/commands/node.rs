@@ -11,6 +11,7 @@ use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -527,13 +528,16 @@ fn still_needed(store: &Store, meta: &Path, node: &NodeRecord, segments: &[Segme
 
 /// Refuses to go below what a policy in use needs.
 fn keep_enough(store: &Store, meta: &Path, name: &str) -> Result<()> {
-    let left = compose::active_nodes(&store.nodes()?).saturating_sub(1);
+    let (nodes, rule) = (store.nodes()?, store.placement_rule()?);
+    let others = nodes.iter().filter(|(_, node)| node.state == NodeState::Active && node.name != name);
+    let left = others.map(|(_, node)| rule.unit(&node.domain)).collect::<BTreeSet<_>>().len();
     for (_, policy) in store.policies()? {
         let needed = compose::code(&policy.code)?.shape().n;
         if left < needed {
             let (meta, code) = (meta.display(), policy.code);
             bail!(
-                "without node {name} {left} are left and {code} needs {needed}: add another first with `weft node add {meta} NAME FOLDER`"
+                "without node {name} there are nodes in {left} failure domains and {code} needs {needed}: add another first with \
+                 `weft node add {meta} NAME FOLDER`"
             );
         }
     }

@@ -1,7 +1,7 @@
 //! The nodes of the volume. A volume has few: they are always read all at once.
 
 use weft_format::NodeId;
-use weft_format::records::NodeRecord;
+use weft_format::records::{NodeRecord, PlacementRule};
 
 use super::Store;
 use super::txn::Txn;
@@ -19,6 +19,29 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
         self.view(|txn| txn.nodes())
+    }
+
+    /// What the volume wants of the places of shards; nothing in particular until it is said.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn placement_rule(&self) -> Result<PlacementRule, MetaError> {
+        self.view(|txn| {
+            let key = Key::Placement;
+            let decode = |bytes: Vec<u8>| PlacementRule::decode(&bytes).map_err(|error| damaged(&key, error));
+            Ok(txn.get(key)?.map(decode).transpose()?.unwrap_or_default())
+        })
+    }
+
+    /// Says what the volume wants of the places of shards from now on; those that lie otherwise are for repair to move.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn set_placement_rule(&self, rule: PlacementRule) -> Result<(), MetaError> {
+        self.transact_shared(|txn| {
+            txn.put(Key::Placement, rule.encode());
+            Ok(())
+        })
     }
 
     /// Adds a node. Name and URL must be new.

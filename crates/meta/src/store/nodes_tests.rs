@@ -37,3 +37,13 @@ fn a_node_that_is_referred_to_stays() {
     assert_eq!(store.nodes().unwrap().len(), 5);
     assert_clean(&store);
 }
+
+#[test]
+fn a_volume_wants_nothing_of_places_until_it_is_said() {
+    let (store, _) = volume();
+    assert_eq!(store.placement_rule().unwrap(), PlacementRule::default());
+    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 700 };
+    store.set_placement_rule(rule).unwrap();
+    assert_eq!(store.placement_rule().unwrap(), rule);
+    assert_clean(&store);
+}

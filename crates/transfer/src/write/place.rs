@@ -29,8 +29,9 @@ pub(super) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
         excluded_domains: &domains,
         now_ms: inner.fleet.now_ms(),
     };
+    let groups: Vec<Vec<usize>> = split.code.shape().groups.iter().map(|group| group.shards.clone()).collect();
     let refused = |source| WriteError::Placement { segment: split.segment, source };
-    let placement = match request.choose(&view, n) {
+    let placement = match request.choose_groups(&view, n, &groups) {
         Ok(placement) => placement,
         // A volume that has room for the code when all is well goes on writing while some of it is away: the shards without
         // a place are recorded as missing. One that never had is refused.
@@ -68,10 +69,20 @@ pub(crate) struct Wanted<'a> {
 impl Wanted<'_> {
     /// Places `shard_count` shards on nodes that answer; where these are too few, on suspected ones too.
     pub(crate) fn choose(&self, view: &View, shard_count: usize) -> Result<Placement, PlacementError> {
+        self.choose_groups(view, shard_count, &[])
+    }
+
+    /// The same, with each group of shards in a locality of its own where the volume wants that.
+    fn choose_groups(
+        &self,
+        view: &View,
+        shard_count: usize,
+        groups: &[Vec<usize>],
+    ) -> Result<Placement, PlacementError> {
         let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(self.now_ms));
         let mut avoided: BTreeSet<NodeId> = suspected.map(|(id, _)| *id).collect();
         let request = |excluded_nodes| {
-            weft_cluster::place(
+            weft_cluster::place_groups(
                 view,
                 &PlacementRequest {
                     segment: self.segment,
@@ -82,6 +93,7 @@ impl Wanted<'_> {
                     within: None,
                     allow_shared_domains: false,
                 },
+                groups,
             )
         };
         if !avoided.is_empty() {

@@ -28,7 +28,7 @@ async fn scene(settings: Settings, adapt: impl Fn(Arc<dyn Node>) -> Arc<dyn Node
         let memory = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }, 1 << 40);
         (id, node_record(i, NodeState::Active), adapt(Arc::new(memory)))
     };
-    let fleet = Arc::new(Fleet::new((0..7).map(member).collect()));
+    let fleet = Arc::new(Fleet::new((0..7).map(member).collect(), Default::default()));
     let transfer = Transfer::new(VOLUME, fleet, settings, tokio::runtime::Handle::current());
     let mut segments = Vec::new();
     for i in 0..8 {

@@ -22,7 +22,7 @@ impl Folders {
             let node = FolderNode::create(&path, &format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }).unwrap();
             (id, node_record(i, NodeState::Active), Arc::new(node) as Arc<dyn Node>)
         };
-        let fleet = Arc::new(Fleet::new((0..count).map(member).collect()));
+        let fleet = Arc::new(Fleet::new((0..count).map(member).collect(), Default::default()));
         let runtime = tokio::runtime::Handle::current();
         Self { root, transfer: Transfer::new(VOLUME, fleet, Settings::default(), runtime) }
     }

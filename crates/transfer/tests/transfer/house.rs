@@ -73,7 +73,7 @@ impl House {
         let member = |(i, node): (usize, &TestNode)| {
             (node.id, node_record(i, NodeState::Active), node.record.clone() as Arc<dyn Node>)
         };
-        let fleet = Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect()));
+        let fleet = Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default()));
         let runtime = tokio::runtime::Handle::current();
         let transfer = Transfer::new(VOLUME, fleet.clone(), settings, runtime);
         Self { nodes, fleet, transfer }

@@ -115,7 +115,7 @@ fn fleet(nodes: &[Arc<ShapeNode>]) -> Arc<Fleet> {
     let member = |(i, node): (usize, &Arc<ShapeNode>)| {
         (NodeId(100 + i as u128), node_record(i, NodeState::Active), node.clone() as Arc<dyn Node>)
     };
-    Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect()))
+    Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default()))
 }
 
 fn engine(fleet: &Arc<Fleet>, profile: Profile) -> Transfer {

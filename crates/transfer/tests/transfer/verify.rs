@@ -46,7 +46,7 @@ async fn removal_counts_the_absent_as_done_and_reports_the_unknown() {
 async fn a_node_that_is_no_member_is_unknown() {
     let house = House::new(6);
     let record = house.write(segment(0), "rs:4+2", &bytes(100_000, 3)).await;
-    house.fleet.set(Vec::new());
+    house.fleet.set(Vec::new(), Default::default());
     let health = house.transfer.census(segment(0), &record).await;
     let unknown = ShardHealth::Unknown(NodeErrorKind::Unavailable);
     assert!(health.shards.iter().all(|shard| *shard == unknown));

@@ -167,7 +167,7 @@ async fn a_volume_with_a_lost_node_goes_on_writing_with_that_shard_missing() {
     let state = |i| if i == 5 { NodeState::Lost } else { NodeState::Active };
     let members = house.nodes.iter().enumerate();
     let members = members.map(|(i, node)| (node.id, node_record(i, state(i)), node.record.clone() as Arc<dyn Node>));
-    house.fleet.set(members.collect());
+    house.fleet.set(members.collect(), Default::default());
     let data = bytes(400_000, 6);
     let receipt = house.try_write(segment(0), "rs:4+2", &data).await.unwrap();
     assert_eq!(

@@ -120,7 +120,7 @@ impl World {
     pub fn open(kv: Arc<RecordingKv>, nodes: Members) -> World {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let fleet = Arc::new(Fleet::new(nodes.clone()));
+        let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default()));
         let transfer = Transfer::new(VOLUME, fleet, weft_transfer::Settings::default(), runtime.handle().clone());
         let members = nodes.clone();
         let volume = Volume::start(
