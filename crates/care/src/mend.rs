@@ -98,7 +98,11 @@ impl Mender {
                 return Ok(mended);
             }
             round += 1;
-            match self.transfer.rebuild(segment, &record, &targets).await {
+            let rebuilt = match (&targets[..], moving) {
+                ([target], true) => self.transfer.relocate(segment, &record, *target).await,
+                _ => self.transfer.rebuild(segment, &record, &targets).await,
+            };
+            match rebuilt {
                 Ok(rebuilt) => {
                     mended.bytes_read += rebuilt.bytes_read;
                     mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;

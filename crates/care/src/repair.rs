@@ -218,10 +218,8 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate)
         if !lost.is_empty() {
             estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost).unwrap_or(0);
         }
-        for index in misplaced {
-            let others: Vec<bool> = (0..there.len()).map(|i| i != index && (there[i] || lost.contains(&i))).collect();
-            estimate.bytes_to_read += margins.repair_bytes(&record, &others, &[index]).unwrap_or(0);
-        }
+        // They are read as they are.
+        estimate.bytes_to_read += stored_bytes * misplaced.len() as u64;
         if is_marked {
             estimate.marked_count += 1;
             estimate.bytes_to_read += stored_bytes * there.iter().filter(|there| **there).count() as u64;

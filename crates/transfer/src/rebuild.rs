@@ -5,6 +5,7 @@
 //! unchecked bytes. But where nodes combine (`rebuild/combined.rs`), what is computed is checked instead.
 
 mod combined;
+mod copied;
 
 use crate::algebra::LoadedCode;
 use crate::error::{Failures, ReadError, RebuildError};
@@ -86,7 +87,7 @@ impl Transfer {
             }
         };
         self.inner.charge(effort.bytes_read);
-        let stored = put_all(&self.inner, &job, &objects).await?;
+        let stored = put_all(&self.inner, &job, &objects, BTreeSet::new()).await?;
         Ok(finish(&job, effort, &objects, stored))
     }
 }
@@ -280,11 +281,12 @@ fn bracketing(job: &Job<'_>, computed: &Computed) -> Option<Bracketing> {
     checks.into_iter().find(|check| uses_new(&check.computed))
 }
 
-/// Stores each object on a node of a free domain, trying others where one fails.
+/// Stores each object on a node of a free domain that is not `avoided`, trying others where one fails.
 async fn put_all(
     inner: &Arc<Inner>,
     job: &Job<'_>,
     objects: &[Object],
+    avoided: BTreeSet<NodeId>,
 ) -> Result<(Vec<Option<NodeId>>, Failures), RebuildError> {
     refresh_space(inner);
     let mut stored: Vec<Option<NodeId>> = vec![None; objects.len()];
@@ -292,7 +294,7 @@ async fn put_all(
     // The others keep their nodes and domains, even those that are out of reach now: unknown is not absent.
     let others = job.record.shards.iter().enumerate().filter(|(shard, _)| !job.lost.contains(shard));
     let mut used: BTreeSet<NodeId> = others.filter_map(|(_, location)| Some(location.as_ref()?.node)).collect();
-    let mut failed: BTreeSet<NodeId> = BTreeSet::new();
+    let mut failed = avoided;
     loop {
         let waiting: Vec<usize> = (0..objects.len()).filter(|position| stored[*position].is_none()).collect();
         if waiting.is_empty() {

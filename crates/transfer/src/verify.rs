@@ -96,7 +96,7 @@ async fn check_shard(
     }
 }
 
-fn check_object(
+pub(crate) fn check_object(
     volume: VolumeId,
     record: &SegmentRecord,
     location: &ShardLocation,

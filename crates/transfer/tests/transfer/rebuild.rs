@@ -181,3 +181,33 @@ async fn too_few_survivors_are_an_error_and_shards_that_do_not_exist_too() {
     let error = house.transfer.rebuild(segment(0), &record, &indices(&[6])).await.unwrap_err();
     assert_eq!(error.to_string(), format!("segment {} has shards 0 to 5, not 6: ask for one of those", segment(0)));
 }
+
+#[tokio::test]
+async fn a_sound_shard_is_brought_elsewhere_for_one_read_and_a_bad_one_is_rebuilt() {
+    let house = House::new(8);
+    let data = bytes(3_000_000, 11);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    let index = ShardIndex(1);
+    let before = house.bytes_read();
+    let moved = house.transfer.relocate(segment(0), &record, index).await.unwrap();
+    assert_eq!(moved.bytes_read, moved.bytes_written);
+    assert_eq!(house.bytes_read() - before, moved.bytes_written);
+    let (from, to) = (record.shards[1].as_ref().unwrap(), moved.record.shards[1].as_ref().unwrap());
+    assert!(from.node != to.node && from.digest == to.digest && from.generation < to.generation);
+    let moved_record = Arc::new(moved.record);
+    house.read_same(segment(0), &moved_record, 0..3_000_000, &data).await;
+    assert_eq!(house.transfer.verify(segment(0), &moved_record).await.shards[1], ShardHealth::Sound);
+
+    // Rot, silence, and a shard that is not there: from the others.
+    for fault in [Fault::FlipBit { bit: 99_999 }, Fault::Short { bytes: 7 }, Fault::Fail(NodeErrorKind::NotFound)] {
+        house.node_of(&record, 1).fault.set_script(every(Operation::Get, fault));
+        let rebuilt = house.transfer.relocate(segment(0), &record, index).await.unwrap();
+        assert!(rebuilt.bytes_read > 3 * rebuilt.bytes_written, "{fault:?}");
+        assert_eq!(rebuilt.record.shards[1].as_ref().unwrap().digest, from.digest);
+        house.heal();
+        // The names of this try are not used again.
+        for (node, key) in house.shards().await.into_iter().filter(|(_, key)| key.generation > from.generation) {
+            house.node(node).memory.remove(key).await.unwrap();
+        }
+    }
+}

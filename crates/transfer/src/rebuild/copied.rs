@@ -1,0 +1,70 @@
+//! Bringing a sound shard elsewhere: it is read whole and stored under a new name, a byte read for a byte written, where a
+//! rebuild reads what the code's repair reads.
+
+use super::combined::Attempt;
+use super::{Job, Rebuilt, compare, finish, job, new_shards, put_all};
+use crate::error::RebuildError;
+use crate::transfer::{Inner, Transfer};
+use crate::verify::{ShardHealth, check_object};
+use crate::write::encode::Object;
+use weft_format::records::{SegmentRecord, ShardLocation};
+use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
+use weft_format::{SegmentId, ShardIndex, ShardKey};
+
+impl Transfer {
+    /// Stores a shard on another node of a free domain, under a new generation. One that cannot be read as it should be is rebuilt from
+    /// the others. Overwrites nothing, removes nothing; the caller holds the lease, as for [`Self::rebuild`].
+    ///
+    /// # Errors
+    /// [`RebuildError`]; the segment is as it was.
+    pub async fn relocate(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        shard: ShardIndex,
+    ) -> Result<Rebuilt, RebuildError> {
+        let job = job(&self.inner, segment, record, &[shard])?;
+        let Some(location) = &record.shards[shard.as_usize()] else {
+            return self.rebuild(segment, record, &[shard]).await;
+        };
+        let stored_bytes = object_bytes(job.geometry.payload_bytes());
+        let admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
+        let Some(object) = copy(&self.inner, &job, shard, location).await? else {
+            drop(admitted);
+            return self.rebuild(segment, record, &[shard]).await;
+        };
+        let effort = Attempt { bytes_read: stored_bytes, bytes_read_by_nodes: stored_bytes, ..Attempt::default() };
+        self.inner.charge(stored_bytes);
+        let objects = [object];
+        let stored = put_all(&self.inner, &job, &objects, [location.node].into()).await?;
+        Ok(finish(&job, effort, &objects, stored))
+    }
+}
+
+/// The shard under its new name; `None`: it cannot be had as it should be.
+async fn copy(
+    inner: &Inner,
+    job: &Job<'_>,
+    shard: ShardIndex,
+    location: &ShardLocation,
+) -> Result<Option<Object>, RebuildError> {
+    let key = ShardKey { segment: job.segment, generation: location.generation, index: shard };
+    let payload_bytes = job.geometry.payload_bytes();
+    // One byte more than there should be, to see that there is not.
+    let asked = 0..object_bytes(payload_bytes) + 1;
+    let got = inner.call(location.node, asked.end, async move |node| node.get(key, asked).await).await;
+    let Ok(object) = got else { return Ok(None) };
+    if check_object(inner.volume, job.record, location, key, &object) != ShardHealth::Sound {
+        return Ok(None);
+    }
+    let mut builder = new_shards(inner, job)?.remove(0);
+    for start in (0..payload_bytes).step_by(FRAME_PAYLOAD_BYTES) {
+        let end = payload_bytes.min(start + FRAME_PAYLOAD_BYTES as u64);
+        let frame = frames_range(start..end, payload_bytes);
+        let payload = &object[frame.start as usize..][..(end - start) as usize];
+        builder.write(start, payload).expect("a frame lies within its shard");
+    }
+    let object = builder.finish();
+    compare(job, std::slice::from_ref(&object))?;
+    Ok(Some(object))
+}
