@@ -197,7 +197,13 @@ impl Inner {
             .map(|(part, located)| Sources::new(self, part.segment, part.record, located.code.shape(), &[]))
             .collect();
         let mut outs = split_by(parts, &batches);
-        let mut download = Download::new(self, sources, sets, ReadPlans { located: &located, batches: &batches });
+        let mut download = Download::new(
+            self,
+            sources,
+            sets,
+            ReadPlans { located: &located, batches: &batches },
+            self.hedging.allowance_bytes(),
+        );
         while let Some((set, plan)) = download.next().await? {
             let (index, batch) = &batches[set];
             deliver::deliver(&located[*index], download.held(set), &plan, batch, &mut *outs[set]);

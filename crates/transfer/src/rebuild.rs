@@ -156,7 +156,8 @@ async fn recompute_plainly(
     let batches: Vec<Range<u32>> = job.batches().collect();
     let sets = batches.iter().map(|stripes| job.shape(stripes)).collect();
     let sources = vec![Sources::new(inner, job.segment, job.record, job.code.shape(), &job.lost)];
-    let mut download = Download::new(inner, sources, sets, RebuildPlans { job, batches: &batches });
+    // Nobody waits for it: it reads what the code's repair reads, and asks others only where a node is silent.
+    let mut download = Download::new(inner, sources, sets, RebuildPlans { job, batches: &batches }, 0);
     while let Some((set, plan)) = download.next().await? {
         for computed in &plan.computed {
             fill(job, download.held(set), computed, &mut builders);

@@ -640,14 +640,16 @@ impl<P: Plans> Scheduler<P> {
             coming.insert(request.shard, request.payload.clone());
         }
         let mut plan = self.plans.plan(set, &offers, &coming);
-        // Going round nodes that are merely slow may not cost more than hedging may.
+        // Going round nodes that are merely slow may not cost more than hedging may: a repair that reads little is left so.
         if offers.goes_round_slow_ones
             && let Some(round) = &plan
+            && let Some(plain) = self.plans.plan(set, &self.offers(set, now_us, false), &coming)
         {
-            let extra_bytes = Self::lacking_bytes(round, &coming).saturating_sub(self.sets[set].shape.data_bytes);
+            let [round_bytes, plain_bytes] = [round, &plain].map(|plan| Self::lacking_bytes(plan, &coming));
+            let extra_bytes = round_bytes.saturating_sub(plain_bytes);
             match extra_bytes <= self.allowance_bytes {
                 true => self.allowance_bytes -= extra_bytes,
-                false => plan = self.plans.plan(set, &self.offers(set, now_us, false), &coming),
+                false => plan = Some(plain),
             }
         }
         let Some(plan) = plan else {

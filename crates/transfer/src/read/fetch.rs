@@ -126,8 +126,14 @@ pub(crate) struct Download<'a, P> {
 }
 
 impl<'a, P: Plans> Download<'a, P> {
-    /// A download of sets of these segments.
-    pub(crate) fn new(inner: &'a Inner, sources: Vec<Sources>, sets: Vec<SetShape>, plans: P) -> Self {
+    /// A download of sets of these segments; `allowance_bytes` is what it may cost beyond the least.
+    pub(crate) fn new(
+        inner: &'a Inner,
+        sources: Vec<Sources>,
+        sets: Vec<SetShape>,
+        plans: P,
+        allowance_bytes: u64,
+    ) -> Self {
         let (view, now_ms) = (inner.fleet.view(), inner.fleet.now_ms());
         let mut seats: Vec<Arc<Seat>> = Vec::new();
         let mut lane = |source: &Option<Source>| {
@@ -150,7 +156,6 @@ impl<'a, P: Plans> Download<'a, P> {
         let base_us = inner.settings.node_deadline_ms * 1000 + held_back.as_micros() as u64;
         let deadline = Deadline { base_us, bytes_per_ms: SLOWEST_BYTES_PER_MS };
         let in_background = sets.len() > 1;
-        let allowance_bytes = inner.hedging.allowance_bytes();
         let profile = inner.settings.profile;
         Self {
             inner,
