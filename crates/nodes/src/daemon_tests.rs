@@ -473,8 +473,9 @@ async fn a_limited_daemon_serves_those_first_who_wait() {
         of_others += other.await.unwrap();
     }
     println!("{of_users} bytes for users, {of_others} for others");
-    // Four fifths and one fifth, as far as a busy machine goes.
-    assert!(of_users > of_others * 2, "{of_users} and {of_others}");
+    // Four fifths and one fifth (asserted in simulated time, `rate_tests.rs`) as far as a busy machine goes; without classes it would be
+    // the two against the six.
+    assert!(of_users > of_others, "{of_users} and {of_others}");
     assert!(of_others > 0);
     served.end().await;
 }
