@@ -157,8 +157,6 @@ impl Job {
     }
 }
 
-impl Job {}
-
 impl State {
     fn worked_by(&self, now: Instant) -> Duration {
         self.worked + self.since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))

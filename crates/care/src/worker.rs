@@ -100,7 +100,7 @@ impl Worker {
                 () = tokio::time::sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
             }
             if let Some(ended) = take_ended(&mut under_way).await {
-                self.take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
+                take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 is_news = true;
             }
             let look = match self.look().await {
@@ -182,39 +182,6 @@ impl Worker {
         UnderWay { deed, job, task, started_ms: now_ms, is_interrupted: false }
     }
 
-    /// Draws conclusions from how a deed ended.
-    fn take_in(
-        &self,
-        ended: (UnderWay, Result<Done, CareError>),
-        watch: &mut Watch,
-        record: &mut CareRecord,
-        at_ms: u64,
-        now_ms: u64,
-    ) {
-        let (now, outcome) = ended;
-        let is_left = now.is_interrupted || matches!(&outcome, Err(CareError::Catalogue(CatalogueError::Fenced)));
-        let (is_well, what) = match outcome {
-            Ok(Done { is_well, what }) => (is_well, what),
-            Err(error) => (false, error.to_string()),
-        };
-        if is_left {
-            tracing::info!("{} left for something more urgent", name(now.deed));
-            return;
-        }
-        match is_well {
-            true if what.is_empty() => tracing::debug!("{}: nothing to do", name(now.deed)),
-            true => tracing::info!("{}: {what}", name(now.deed)),
-            false => tracing::warn!("{}: {what}", name(now.deed)),
-        }
-        watch.ended(now.deed, is_well, at_ms);
-        if !what.is_empty() {
-            let past =
-                Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
-            record.past.insert(0, past);
-            record.past.truncate(PAST_MAX);
-        }
-    }
-
     fn note(&self, record: &mut CareRecord, now_ms: u64) {
         record.updated_ms = now_ms;
         if let Err(error) = record.store(&*self.catalogue) {
@@ -230,6 +197,37 @@ async fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Resul
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     };
     Some((now, outcome))
+}
+
+/// Draws conclusions from how a deed ended.
+fn take_in(
+    ended: (UnderWay, Result<Done, CareError>),
+    watch: &mut Watch,
+    record: &mut CareRecord,
+    at_ms: u64,
+    now_ms: u64,
+) {
+    let (now, outcome) = ended;
+    if now.is_interrupted {
+        tracing::info!("{} left for something more urgent", name(now.deed));
+        return;
+    }
+    let (is_well, what) = match outcome {
+        Ok(Done { is_well, what }) => (is_well, what),
+        // One that lost its lease among them: whoever has it now may have done the rest, or have died of it too.
+        Err(error) => (false, error.to_string()),
+    };
+    match is_well {
+        true if what.is_empty() => tracing::debug!("{}: nothing to do", name(now.deed)),
+        true => tracing::info!("{}: {what}", name(now.deed)),
+        false => tracing::warn!("{}: {what}", name(now.deed)),
+    }
+    watch.ended(now.deed, is_well, at_ms);
+    if !what.is_empty() {
+        let past = Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
+        record.past.insert(0, past);
+        record.past.truncate(PAST_MAX);
+    }
 }
 
 fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
@@ -273,6 +271,7 @@ fn name(deed: Deed) -> &'static str {
     }
 }
 
+/// Does `deed` when nobody else is at work.
 async fn perform(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
@@ -282,70 +281,97 @@ async fn perform(
     job: &Job,
     now_ms: u64,
 ) -> Result<Done, CareError> {
-    let shared = catalogue.clone();
-    let holder = options.holder.as_str();
-    let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
-    match deed {
-        Deed::Renew(node) => {
-            let renewed = async {
-                let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
-                blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-                Ok(Done { is_well: true, what: "a new node was made in the place of a wiped one".into() })
-            };
-            alone(&*shared, holder, job, waits, renewed).await
-        }
-        Deed::Repair => {
-            let options = repair::Options { presumed_lost: given_up, ..repair::Options::default() };
-            let estimate = repair::estimate(&*catalogue, transfer, &options).await?;
-            let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state != NodeState::Active);
-            if estimate.segment_count == 0 && !is_leaving {
-                let is_well = estimate.unreadable_count == 0;
-                let what = if is_well {
-                    String::new()
-                } else {
-                    "what is lost cannot be rebuilt from the nodes that answer".into()
-                };
-                return Ok(Done { is_well, what });
-            }
-            alone(&*shared, holder, job, waits, async {
-                let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
-                let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
-                let is_well = is_whole && catalogue.damaged(None, 1)?.is_empty();
-                let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } =
-                    report;
-                let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
-                let what = format!(
-                    "{rebuilt_count} shards rebuilt and {moved_count} moved of {segment_count} segments, \
-                     {bytes_read} bytes read and {bytes_written} written{reason}"
-                );
-                Ok(Done { is_well, what: if segment_count == 0 && is_well { String::new() } else { what } })
-            })
-            .await
-        }
-        Deed::Scrub => {
-            let options = scrub::Options::default();
-            alone(&*shared, holder, job, waits, async {
-                let report = scrub::scrub(catalogue, transfer, job, options, now_ms, tell_finding).await?;
-                let what = format!(
-                    "{} bytes verified, {} shards found wanting, {} made whole",
-                    report.bytes_verified, report.finding_count, report.repaired_count
-                );
-                Ok(Done { is_well: report.failures.is_empty(), what })
-            })
-            .await
-        }
-        Deed::Collect => {
-            let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: true, dry_run: false };
-            alone(&*shared, holder, job, waits, async {
-                let report = collect::collect(catalogue, transfer, job, options, now_ms).await?;
-                let removed = (report.trash.segment_count, report.orphans.removed_count);
-                let what = match removed {
-                    (0, 0) => String::new(),
-                    (segments, orphans) => format!("{segments} dead segments and {orphans} orphaned shards removed"),
-                };
-                Ok(Done { is_well: true, what })
-            })
-            .await
-        }
+    let repair = repair::Options { presumed_lost: given_up, ..repair::Options::default() };
+    if deed == Deed::Repair
+        && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
+    {
+        return Ok(done);
     }
+    let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
+    let work = async {
+        match deed {
+            Deed::Renew(node) => renew(catalogue.clone(), node).await,
+            Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
+            Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
+            Deed::Collect => collect_all(catalogue.clone(), transfer, job, now_ms).await,
+        }
+    };
+    alone(&*catalogue, &options.holder, job, waits, work).await
 }
+
+async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {
+    let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
+    blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
+    Ok(Done { is_well: true, what: "a new node was made in the place of a wiped one".into() })
+}
+
+/// How a repair ends that need not begin: it would only wait for others.
+async fn without_repair(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    options: &repair::Options,
+) -> Result<Option<Done>, CareError> {
+    let estimate = repair::estimate(catalogue, transfer, options).await?;
+    let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state != NodeState::Active);
+    if estimate.segment_count > 0 || is_leaving {
+        return Ok(None);
+    }
+    let is_well = estimate.unreadable_count == 0;
+    let what = if is_well { "" } else { "what is lost cannot be rebuilt from the nodes that answer" };
+    Ok(Some(Done { is_well, what: what.into() }))
+}
+
+async fn repair_all(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    options: repair::Options,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
+    let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
+    let is_well = is_whole && catalogue.damaged(None, 1)?.is_empty();
+    let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
+    let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
+    let what = match segment_count {
+        0 if is_well => String::new(),
+        _ => format!(
+            "{rebuilt_count} shards rebuilt and {moved_count} moved of {segment_count} segments, {bytes_read} bytes read \
+             and {bytes_written} written{reason}"
+        ),
+    };
+    Ok(Done { is_well, what })
+}
+
+async fn scrub_all(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let report = scrub::scrub(catalogue, transfer, job, scrub::Options::default(), now_ms, tell_finding).await?;
+    let what = format!(
+        "{} bytes verified, {} shards found wanting, {} made whole",
+        report.bytes_verified, report.finding_count, report.repaired_count
+    );
+    Ok(Done { is_well: report.failures.is_empty(), what })
+}
+
+async fn collect_all(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: true, dry_run: false };
+    let report = collect::collect(catalogue, transfer, job, options, now_ms).await?;
+    let what = match (report.trash.segment_count, report.orphans.removed_count) {
+        (0, 0) => String::new(),
+        (segments, orphans) => format!("{segments} dead segments and {orphans} orphaned shards removed"),
+    };
+    Ok(Done { is_well: true, what })
+}
+
+#[cfg(test)]
+#[path = "worker_tests.rs"]
+mod tests;

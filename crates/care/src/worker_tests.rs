@@ -1,0 +1,29 @@
+use super::*;
+
+/// A repair that has ended so, and what the watch makes of it.
+async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) -> (Watch, CareRecord) {
+    let mut watch = Watch::new(Patience::default(), Some(0), 0);
+    watch.see(&[(NodeId(1), NodeState::Active, Found::Answering)], false, 0);
+    watch.begun(Deed::Repair);
+    let (job, task) = (Arc::default(), tokio::spawn(async { Err(CatalogueError::Fenced.into()) }));
+    let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted };
+    let mut record = CareRecord::new("test");
+    take_in((now, outcome), &mut watch, &mut record, 0, 0);
+    (watch, record)
+}
+
+#[tokio::test]
+async fn a_repair_that_lost_its_lease_is_begun_again() {
+    let (watch, record) = after_repair(false, Err(CatalogueError::Fenced.into())).await;
+    assert_eq!(watch.next(0), None, "not at once: somebody else is at it");
+    assert_eq!(watch.next(3_600_000), Some(Deed::Repair));
+    assert!(!record.past[0].is_well);
+}
+
+#[tokio::test]
+async fn one_that_was_left_for_something_more_urgent_says_nothing() {
+    let (watch, record) = after_repair(true, Err(CatalogueError::Fenced.into())).await;
+    assert_eq!((watch.next(3_599_999), record.past.len()), (None, 0));
+    let (watch, record) = after_repair(false, Ok(Done { is_well: true, what: "done".into() })).await;
+    assert_eq!((watch.next(3_599_999), record.past.len()), (None, 1));
+}
