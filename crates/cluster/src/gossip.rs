@@ -26,6 +26,7 @@ use rand_small::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +69,8 @@ impl Identity for Peer {
 }
 
 /// Is a member there?
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Liveness {
     /// Nothing speaks against it.
     Alive,
@@ -78,10 +80,21 @@ pub enum Liveness {
     Down,
 }
 
+impl fmt::Display for Liveness {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Alive => "alive",
+            Self::Doubtful => "doubtful",
+            Self::Down => "down",
+        })
+    }
+}
+
 /// What is known of a member.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Heard {
     /// What it said of itself last.
+    #[serde(flatten)]
     pub facts: Facts,
     /// Is it there?
     pub liveness: Liveness,

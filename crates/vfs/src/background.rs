@@ -4,6 +4,7 @@
 
 use crate::compact::{Demand, Pace};
 use crate::files::Reclaimable;
+use crate::roll::Roll;
 use crate::volume::{OpenNodes, Volume};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -11,9 +12,6 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weft_cluster::View;
-use weft_format::NodeId;
-use weft_format::records::{NodeRecord, PlacementRule};
 
 const TICK: Duration = Duration::from_millis(200);
 /// A node added or replaced by another program is used within this time.
@@ -36,7 +34,7 @@ pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>, open_
 
 fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
     let (mut nodes_seen, mut space_seen) = (Instant::now(), Instant::now());
-    let mut known = None;
+    let mut roll = Roll::default();
     loop {
         // The write-back outlives the wait, the volume need not: whoever drops the volume ends this thread.
         let Some(write_back) = volume.upgrade().map(|volume| volume.write_back.clone()) else { return };
@@ -50,7 +48,7 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
         volume.segments.note_suspects();
         if nodes_seen.elapsed() >= NODE_WATCH {
             nodes_seen = Instant::now();
-            if let Err(error) = watch_nodes(&volume, open_nodes, &mut known) {
+            if let Err(error) = watch_nodes(&volume, open_nodes, &mut roll) {
                 tracing::warn!("the node list could not be read: {error}");
             }
         }
@@ -61,34 +59,11 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
     }
 }
 
-type Known = Option<(Vec<(NodeId, NodeRecord)>, PlacementRule)>;
-
-fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, known: &mut Known) -> Result<(), weft_meta::MetaError> {
-    let (nodes, rule) = (volume.store.nodes()?, volume.store.placement_rule()?);
-    if known.as_ref().is_some_and(|known| *known == (nodes.clone(), rule)) {
-        return Ok(());
+fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, roll: &mut Roll) -> Result<(), weft_meta::MetaError> {
+    if roll.follow(&volume.store, volume.fleet(), open_nodes)? {
+        volume.segments.runtime().block_on(volume.fleet().refresh_space());
     }
-    // The volume was opened with them a moment ago: opened anew, nodes would have forgotten what they have seen.
-    if known.is_none() && are_members(&volume.fleet().view(), &nodes, rule) {
-        *known = Some((nodes, rule));
-        return Ok(());
-    }
-    tracing::info!(nodes = nodes.len(), "the node list changed");
-    volume.fleet().set(open_nodes(&volume.store)?, rule);
-    *known = Some((nodes, rule));
-    volume.segments.runtime().block_on(volume.fleet().refresh_space());
     Ok(())
-}
-
-fn are_members(view: &View, nodes: &[(NodeId, NodeRecord)], rule: PlacementRule) -> bool {
-    let is_member = |(id, record): &(NodeId, NodeRecord)| {
-        view.members.get(id).is_some_and(|member| {
-            (member.name.as_str(), member.state, member.domain.as_str())
-                == (record.name.as_str(), record.state, rule.unit(&record.domain))
-                && member.weight == record.weight.max(1)
-        })
-    };
-    view.rule == rule && view.members.len() == nodes.len() && nodes.iter().all(is_member)
 }
 
 fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {

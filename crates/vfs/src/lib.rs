@@ -19,6 +19,7 @@ mod names;
 pub mod open;
 mod policies;
 pub mod request;
+pub mod roll;
 mod segments;
 pub mod volume;
 mod write_back;

@@ -17,6 +17,9 @@ use weft_care::lease::TTL_MS;
 use weft_care::record::{CareRecord, CareWish};
 use weft_care::watch::{Opinion, Patience};
 use weft_care::worker::{Options, Worker};
+use weft_vfs::open::open_members;
+use weft_vfs::roll::Roll;
+use weft_vfs::volume::OpenNodes;
 
 /// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
 const SILENT_MS: u64 = 120_000;
@@ -102,21 +105,16 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_deref().context("no metadata file is given")?;
     let keeper = Keeper::limited(meta, arguments.bwlimit)?;
     let (store, transfer) = (keeper.store.clone(), keeper.transfer.clone());
-    let known = parking_lot::Mutex::new((store.nodes()?, store.placement_rule()?));
+    let (roll, open_nodes) = (parking_lot::Mutex::new(Roll::default()), Box::new(open_members) as OpenNodes);
     let follow_nodes = move || {
-        let (nodes, rule) = (store.nodes()?, store.placement_rule()?);
-        let mut known = known.lock();
-        if *known != (nodes.clone(), rule) {
-            transfer.fleet().set(weft_vfs::open::open_members(&store)?, rule);
-            *known = (nodes, rule);
-        }
-        Ok(())
+        let followed = roll.lock().follow(&store, transfer.fleet(), &open_nodes);
+        followed.map(drop).map_err(crate::catalogue::failed)
     };
     let worker = Worker {
         catalogue: keeper.catalogue.clone(),
         transfer: keeper.transfer.clone(),
         options: arguments.options(),
-        follow_nodes: Box::new(move || follow_nodes().map_err(crate::catalogue::failed)),
+        follow_nodes: Box::new(follow_nodes),
     };
     tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
     let now_ms = care::now_ms()?;

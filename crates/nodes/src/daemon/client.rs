@@ -356,7 +356,7 @@ impl DaemonNode {
     /// It does not answer, does not gossip, or refuses.
     pub async fn members(&self) -> Result<Vec<Heard>, NodeError> {
         let body: MembersBody = self.decoded(&self.ask_node(Question::new(Method::GET, "/members")).await?)?;
-        Ok(body.members.into_iter().map(Heard::from).collect())
+        Ok(body.members)
     }
 
     fn decoded<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, NodeError> {

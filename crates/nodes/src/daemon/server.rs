@@ -8,8 +8,7 @@ use super::patience::Patient;
 use super::tls::{Certificate, TlsError};
 use super::wire::{
     BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
-    ErrorBody, MemberBody, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
-    kind_name,
+    ErrorBody, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_name,
 };
 use crate::combine::combine_gets;
 use crate::error::{NodeError, NodeErrorKind};
@@ -436,7 +435,7 @@ impl Daemon {
                     let volume = self.identity().map(|identity| identity.volume.to_string());
                     members.retain(|heard| volume.as_ref() == Some(&heard.facts.volume));
                 }
-                Ok(Reply::json(&MembersBody { members: members.into_iter().map(MemberBody::from).collect() }))
+                Ok(Reply::json(&MembersBody { members }))
             }
         }
     }
@@ -459,8 +458,7 @@ impl Daemon {
     }
 
     fn node(&self) -> Result<Arc<dyn Node>, Reply> {
-        let node = self.node.read().as_ref().map(|(_, node)| Arc::clone(node));
-        node.ok_or_else(|| {
+        self.served().map(|(_, node)| node).ok_or_else(|| {
             let detail = format!("{} belongs to no volume yet: add it with `weft node add`", self.name);
             Reply::from(NodeError::new(NodeErrorKind::WrongNode, &self.name, detail))
         })

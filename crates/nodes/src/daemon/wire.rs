@@ -19,7 +19,7 @@ use crate::error::NodeErrorKind;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use weft_cluster::gossip::{Facts, Heard, Liveness};
+use weft_cluster::gossip::Heard;
 use weft_codes::{Matrix, Op, Program};
 use weft_format::ShardKey;
 
@@ -178,46 +178,7 @@ pub(super) struct SpaceBody {
 /// Who is there, as far as a daemon knows; itself first.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct MembersBody {
-    pub(super) members: Vec<MemberBody>,
-}
-
-/// One of them.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct MemberBody {
-    #[serde(flatten)]
-    facts: Facts,
-    liveness: LivenessBody,
-    phi: f64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum LivenessBody {
-    Alive,
-    Doubtful,
-    Down,
-}
-
-impl From<Heard> for MemberBody {
-    fn from(Heard { facts, liveness, phi }: Heard) -> Self {
-        let liveness = match liveness {
-            Liveness::Alive => LivenessBody::Alive,
-            Liveness::Doubtful => LivenessBody::Doubtful,
-            Liveness::Down => LivenessBody::Down,
-        };
-        Self { facts, liveness, phi }
-    }
-}
-
-impl From<MemberBody> for Heard {
-    fn from(MemberBody { facts, liveness, phi }: MemberBody) -> Self {
-        let liveness = match liveness {
-            LivenessBody::Alive => Liveness::Alive,
-            LivenessBody::Doubtful => Liveness::Doubtful,
-            LivenessBody::Down => Liveness::Down,
-        };
-        Self { facts, liveness, phi }
-    }
+    pub(super) members: Vec<Heard>,
 }
 
 /// A combination as it is asked for.

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use weft_cluster::gossip::{Facts, Liveness};
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f.7.3";
 
@@ -82,4 +83,13 @@ proptest! {
     fn nothing_makes_parsing_panic(path in ".{0,60}", query in proptest::option::of(".{0,60}"), range in proptest::option::of(".{0,40}")) {
         let _ = Call::parse(&Method::GET, &path, query.as_deref(), range.as_deref());
     }
+}
+
+#[test]
+fn members_are_told_so() {
+    let facts = Facts { address: "weft://h:1".into(), started_ms: 5, sequence: 2, ..Facts::default() };
+    let members = vec![Heard { facts, liveness: Liveness::Doubtful, phi: 1.5 }];
+    let text = r#"{"members":[{"address":"weft://h:1","started_ms":5,"sequence":2,"volume":"","node":"","domain":"","total_bytes":0,"free_bytes":0,"load_bytes":0,"version":"","liveness":"doubtful","phi":1.5}]}"#;
+    assert_eq!(serde_json::to_string(&MembersBody { members: members.clone() }).unwrap(), text);
+    assert_eq!(serde_json::from_str::<MembersBody>(text).unwrap().members, members);
 }

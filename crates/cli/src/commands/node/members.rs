@@ -15,7 +15,7 @@ struct Line {
     #[serde(flatten)]
     facts: Facts,
     /// As most of those asked hold it.
-    state: &'static str,
+    state: Liveness,
     /// How unusual its silence is to those asked, at most.
     phi: f64,
     /// How many of those asked know it.
@@ -52,7 +52,16 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
         let Facts { address, total_bytes, free_bytes, load_bytes, domain, version, node, .. } = &line.facts;
         let or_none = |text: &str| if text.is_empty() { "-".to_owned() } else { text.to_owned() };
         let [free, total, load] = [free_bytes, total_bytes, load_bytes].map(|bytes| render::bytes(*bytes));
-        vec![address.clone(), line.state.to_owned(), free, total, load, or_none(domain), version.clone(), or_none(node)]
+        vec![
+            address.clone(),
+            line.state.to_string(),
+            free,
+            total,
+            load,
+            or_none(domain),
+            version.clone(),
+            or_none(node),
+        ]
     };
     let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
     print!("{}", render::table(&rows, &[2, 3, 4]));
@@ -74,15 +83,7 @@ fn merged(told: Vec<Vec<Heard>>) -> Vec<Line> {
         let state = [Liveness::Down, Liveness::Doubtful, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
         let phi = heard.iter().map(|heard| heard.phi).fold(0.0, f64::max);
         let known_by = heard.len();
-        Some(Line { facts: heard.pop()?.facts, state: state_name(state), phi, known_by })
+        Some(Line { facts: heard.pop()?.facts, state, phi, known_by })
     };
     by_address.into_values().filter_map(line).collect()
-}
-
-fn state_name(liveness: Liveness) -> &'static str {
-    match liveness {
-        Liveness::Alive => "alive",
-        Liveness::Doubtful => "doubtful",
-        Liveness::Down => "down",
-    }
 }
