@@ -2,11 +2,11 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, PlacementRule};
-use weft_nodes::{NodeErrorKind, Space};
+use weft_nodes::{Node, NodeErrorKind, Space};
 use weft_transfer::Transfer;
 
 /// A node that takes longer than this to say who it is, is out of reach.
@@ -56,40 +56,7 @@ impl Roster {
     /// # Errors
     /// The catalogue cannot be read. A node that does not answer is no error.
     pub async fn probe(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Self, CatalogueError> {
-        Self::probe_within(PROBE_DEADLINE, catalogue, transfer).await
-    }
-
-    /// As [`Self::probe`], with a deadline of the caller's.
-    ///
-    /// # Errors
-    /// As [`Self::probe`].
-    pub async fn probe_within(
-        deadline: Duration,
-        catalogue: &dyn Catalogue,
-        transfer: &Transfer,
-    ) -> Result<Self, CatalogueError> {
-        let records = catalogue.nodes()?;
-        let mut probes = JoinSet::new();
-        for (id, record) in records {
-            let node = transfer.fleet().get(id);
-            probes.spawn(async move {
-                let reach = match node {
-                    None => Reach::OutOfReach(format!("node {} was not opened", record.name)),
-                    Some(node) => match tokio::time::timeout(deadline, node.space()).await {
-                        Ok(Ok(space)) => Reach::Answers(space),
-                        Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
-                        Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
-                        Err(_) => Reach::OutOfReach(format!(
-                            "node {} did not answer within {} s",
-                            record.name,
-                            deadline.as_secs()
-                        )),
-                    },
-                };
-                (id, NodeFacts { record, reach, presumed_lost: false })
-            });
-        }
-        Ok(Self { nodes: probes.join_all().await.into_iter().collect(), rule: transfer.fleet().view().rule })
+        Rounds::default().probe(PROBE_DEADLINE, catalogue, transfer).await
     }
 
     /// Does the node answer?
@@ -128,6 +95,66 @@ impl Roster {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// Rounds of questions to the same nodes, by somebody who watches them: those where a request is dear are asked less often.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    /// What those that answered said last, and when.
+    answered: BTreeMap<NodeId, (Instant, Space)>,
+}
+
+impl Rounds {
+    /// As [`Roster::probe`]; a node that takes longer than `deadline` is out of reach.
+    ///
+    /// # Errors
+    /// As [`Roster::probe`].
+    pub async fn probe(
+        &mut self,
+        deadline: Duration,
+        catalogue: &dyn Catalogue,
+        transfer: &Transfer,
+    ) -> Result<Roster, CatalogueError> {
+        let mut probes = JoinSet::new();
+        for (id, record) in catalogue.nodes()? {
+            let node = transfer.fleet().get(id);
+            let lately = self.answered.get(&id).copied().filter(|(asked, _)| {
+                node.as_ref().is_some_and(|node| asked.elapsed() < rest(node.capability().request_price))
+            });
+            probes.spawn(async move {
+                let (asked, reach) = match lately {
+                    Some((asked, space)) => (asked, Reach::Answers(space)),
+                    None => (Instant::now(), ask(node.as_deref(), &record.name, deadline).await),
+                };
+                (id, asked, NodeFacts { record, reach, presumed_lost: false })
+            });
+        }
+        let found = probes.join_all().await;
+        self.answered.clear();
+        for (id, asked, facts) in &found {
+            if let Reach::Answers(space) = facts.reach {
+                self.answered.insert(*id, (*asked, space));
+            }
+        }
+        let nodes = found.into_iter().map(|(id, _, facts)| (id, facts)).collect();
+        Ok(Roster { nodes, rule: transfer.fleet().view().rule })
+    }
+}
+
+/// How long a node that answered is not asked again: a thousand times what a request costs it, so a folder is asked whenever
+/// somebody looks, and a bucket three times a minute. The price is in units of 10 microseconds.
+fn rest(request_price: u64) -> Duration {
+    Duration::from_micros(request_price.saturating_mul(10 * 1000))
+}
+
+async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration) -> Reach {
+    let Some(node) = node else { return Reach::OutOfReach(format!("node {name} was not opened")) };
+    match tokio::time::timeout(deadline, node.space()).await {
+        Ok(Ok(space)) => Reach::Answers(space),
+        Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
+        Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
+        Err(_) => Reach::OutOfReach(format!("node {name} did not answer within {} s", deadline.as_secs())),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::lease::alone;
 use crate::record::{CareRecord, CareWish, JobRecord, Past, SCRUB};
 use crate::repair;
-use crate::roster::{Reach, Roster};
+use crate::roster::{Reach, Roster, Rounds};
 use crate::scrub;
 use crate::watch::{Deed, Found, News, Opinion, Patience, Watch};
 use std::collections::BTreeSet;
@@ -91,7 +91,7 @@ impl Worker {
         let mut record = CareRecord::new(&self.options.holder);
         let (mut noted, mut is_news) = (Instant::now(), true);
         let mut under_way: Option<UnderWay> = None;
-        let mut wish = CareWish::default();
+        let (mut rounds, mut wish) = (Rounds::default(), CareWish::default());
         let mut complaint = String::new();
         while !*stop.borrow() {
             tokio::select! {
@@ -103,7 +103,7 @@ impl Worker {
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 is_news = true;
             }
-            let look = match self.look().await {
+            let look = match self.look(&mut rounds).await {
                 Ok(look) => look,
                 Err(error) => {
                     // Once for each trouble: metadata may be away for long.
@@ -163,9 +163,9 @@ impl Worker {
         Some(now_ms.saturating_sub(record.ended_ms?))
     }
 
-    async fn look(&self) -> Result<Look, CatalogueError> {
+    async fn look(&self, rounds: &mut Rounds) -> Result<Look, CatalogueError> {
         (self.follow_nodes)()?;
-        let roster = Roster::probe_within(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
+        let roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
         let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
         Ok(Look { roster, is_marked, wish: CareWish::load(&*self.catalogue)? })
     }

@@ -4,14 +4,16 @@ mod harness;
 
 use harness::{NOW_MS, World};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weft_care::catalogue::Catalogue;
 use weft_care::record::{CareRecord, CareWish};
+use weft_care::roster::Rounds;
 use weft_care::watch::{Opinion, Patience};
 use weft_care::worker::{Options, Worker};
 use weft_format::NodeId;
+use weft_nodes::memory::MemoryNode;
 use weft_nodes::wrappers::{Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
@@ -143,4 +145,32 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
         worker.await.expect("ended");
     }
     world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_node_where_requests_are_dear_is_asked_less_often_and_a_silent_one_always() {
+    let mut world = World::new(2);
+    let dear = NodeId(2);
+    let identity = world.nodes[&dear].identity().await.expect("answers");
+    world.nodes.insert(dear, Arc::new(MemoryNode::new("n2", identity, 1 << 40).with_request_price(u64::MAX)));
+    let (asked, is_off) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(true)));
+    let (of_script, is_off_now) = (asked.clone(), is_off.clone());
+    let script = Arc::new(move |_: &_| {
+        of_script.fetch_add(1, Ordering::SeqCst);
+        if is_off_now.load(Ordering::SeqCst) { Fault::Fail(NodeErrorKind::Unavailable) } else { Fault::None }
+    });
+    let transfer = world.transfer_through(|id, inner| match id == dear {
+        false => inner,
+        true => {
+            let script = script.clone();
+            Arc::new(FaultNode::new(inner, "dear", Box::new(move |call| script(call))))
+        }
+    });
+    let mut rounds = Rounds::default();
+    for (off, answers, count) in [(true, false, 1), (true, false, 2), (false, true, 3), (false, true, 3)] {
+        is_off.store(off, Ordering::SeqCst);
+        let roster = rounds.probe(Duration::from_secs(30), &*world.catalogue, &transfer).await.expect("probed");
+        assert_eq!((roster.answers(dear), asked.load(Ordering::SeqCst)), (answers, count));
+        assert!(roster.answers(NodeId(1)));
+    }
 }

@@ -53,6 +53,12 @@ impl MemoryNode {
         self
     }
 
+    /// The same node, where a request costs so much, in the units of [`Capability`].
+    pub fn with_request_price(mut self, request_price: u64) -> Self {
+        self.capability.request_price = request_price;
+        self
+    }
+
     /// The same node with another clock, in milliseconds since the Unix epoch.
     pub fn with_clock(mut self, now_ms: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         self.now_ms = Box::new(now_ms);
