@@ -7,7 +7,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use weft_cluster::{loss_risk, set_count};
-use weft_format::records::NodeState;
+use weft_codes::Shape;
+use weft_format::records::{NodeState, PlacementRule};
+use weft_meta::Store;
 
 /// Segments counted together.
 const PAGE: usize = 4096;
@@ -60,75 +62,83 @@ struct Risk {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let store = compose::open_shared(&arguments.meta)?;
-    let mut rule = store.placement_rule()?;
-    let before = rule;
-    rule.unit_depth = arguments.unit.unwrap_or(rule.unit_depth);
-    rule.locality_depth = arguments.locality.unwrap_or(rule.locality_depth);
-    rule.set_count = arguments.sets.unwrap_or(rule.set_count);
-    if rule.locality_depth > 0 && rule.unit_depth > 0 && rule.locality_depth >= rule.unit_depth {
-        bail!(
-            "a locality of {} levels cannot hold several failure units of {}: choose --locality below --unit",
-            rule.locality_depth,
-            rule.unit_depth
-        );
-    }
+    let before = store.placement_rule()?;
+    let rule = arguments.applied_to(before)?;
     let nodes = store.nodes()?;
-    let domains = || nodes.iter().filter(|(_, node)| node.state == NodeState::Active).map(|(_, node)| &node.domain);
-    let units: BTreeSet<&str> = domains().map(|domain| rule.unit(domain)).collect();
-    let localities: BTreeSet<&str> = domains().map(|domain| rule.locality(domain)).collect();
-    let mut segment_count = 0;
-    let mut after = None;
-    loop {
-        let page = store.segments(after, PAGE)?;
-        segment_count += page.len() as u64;
-        after = page.last().map(|(segment, _)| *segment);
-        if page.len() < PAGE {
-            break;
-        }
-    }
-    let mut risks = Vec::new();
-    for (_, policy) in store.policies()? {
-        let code = compose::code(&policy.code)?;
-        let (n, tolerance) = (code.shape().n, code.shape().tolerance);
-        if rule != before && units.len() < n && units.len() < domains().count() {
-            bail!(
-                "{} needs {n} failure units, and with {} levels there are {}",
-                policy.code,
-                rule.unit_depth,
-                units.len()
-            );
-        }
-        if units.len() >= n {
-            let (units, n, tolerance) = (units.len() as u64, n as u64, tolerance as u64);
-            let sets = set_count(units, n, segment_count, rule.set_count);
-            let risk = loss_risk(units, tolerance + 1, n, tolerance, sets);
-            risks.push(Risk {
-                policy: policy.code,
-                failed: tolerance + 1,
-                any_loss: risk.any_loss,
-                lost_share: risk.lost_share,
-            });
-        }
-    }
-    if rule != before {
-        store.set_placement_rule(rule)?;
-        store.flush()?;
-    }
+    let domains: Vec<&str> =
+        nodes.iter().filter(|(_, node)| node.state == NodeState::Active).map(|(_, node)| &*node.domain).collect();
+    let distinct =
+        |part: &dyn Fn(&str) -> &str| domains.iter().map(|domain| part(domain)).collect::<BTreeSet<_>>().len();
     let answer = Answer {
         unit_depth: rule.unit_depth,
         locality_depth: rule.locality_depth,
         set_count: rule.set_count,
-        unit_count: units.len(),
-        locality_count: if rule.locality_depth > 0 { localities.len() } else { 0 },
-        segment_count,
-        risks,
+        unit_count: distinct(&|domain| rule.unit(domain)),
+        locality_count: if rule.locality_depth > 0 { distinct(&|domain| rule.locality(domain)) } else { 0 },
+        segment_count: segment_count(&store)?,
+        risks: Vec::new(),
     };
+    let (possible, short): (Vec<_>, Vec<_>) =
+        codes(&store)?.into_iter().partition(|(_, shape)| shape.n <= answer.unit_count);
+    // Too few nodes are a fact; too few units of enough nodes are a mistake in what is asked for.
+    if rule != before
+        && let Some((policy, shape)) = short.first().filter(|_| answer.unit_count < domains.len())
+    {
+        let (levels, units) = (rule.unit_depth, answer.unit_count);
+        bail!("{policy} needs {} failure units, and with {levels} levels there are {units}", shape.n);
+    }
+    let risks = possible.into_iter().map(|(policy, shape)| risk(policy, &shape, &answer)).collect();
+    let answer = Answer { risks, ..answer };
+    if rule != before {
+        store.set_placement_rule(rule)?;
+        store.flush()?;
+    }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
         lines(&answer).iter().for_each(|line| println!("{line}"));
     }
     Ok(())
+}
+
+impl Arguments {
+    /// The rule that is asked for where `rule` holds now.
+    fn applied_to(&self, rule: PlacementRule) -> Result<PlacementRule> {
+        let (unit_depth, locality_depth) =
+            (self.unit.unwrap_or(rule.unit_depth), self.locality.unwrap_or(rule.locality_depth));
+        if locality_depth > 0 && unit_depth > 0 && locality_depth >= unit_depth {
+            bail!(
+                "a locality of {locality_depth} levels cannot hold several failure units of {unit_depth}: choose --locality \
+                 below --unit"
+            );
+        }
+        Ok(PlacementRule { unit_depth, locality_depth, set_count: self.sets.unwrap_or(rule.set_count) })
+    }
+}
+
+/// The codes of the volume's policies.
+fn codes(store: &Store) -> Result<Vec<(String, Shape)>> {
+    let shape = |code: String| Ok((code.clone(), compose::code(&code)?.shape().clone()));
+    store.policies()?.into_iter().map(|(_, policy)| shape(policy.code)).collect()
+}
+
+fn segment_count(store: &Store) -> Result<u64> {
+    let (mut count, mut after) = (0, None);
+    loop {
+        let page = store.segments(after, PAGE)?;
+        count += page.len() as u64;
+        after = page.last().map(|(segment, _)| *segment);
+        if page.len() < PAGE {
+            return Ok(count);
+        }
+    }
+}
+
+fn risk(policy: String, shape: &Shape, answer: &Answer) -> Risk {
+    let (units, n, tolerance) = (answer.unit_count as u64, shape.n as u64, shape.tolerance as u64);
+    let sets = set_count(units, n, answer.segment_count, answer.set_count);
+    let risk = loss_risk(units, tolerance + 1, n, tolerance, sets);
+    Risk { policy, failed: tolerance + 1, any_loss: risk.any_loss, lost_share: risk.lost_share }
 }
 
 fn lines(answer: &Answer) -> Vec<String> {
@@ -140,7 +150,10 @@ fn lines(answer: &Answer) -> Vec<String> {
     let mut lines =
         vec![format!("no two shards of a file on nodes that share {}; there are {units}", levels(answer.unit_depth))];
     if answer.locality_depth > 0 {
-        let localities = count(answer.locality_count as u64, "locality").replace("localitys", "localities");
+        let localities = match answer.locality_count {
+            1 => "1 locality".into(),
+            localities => format!("{localities} localities"),
+        };
         lines.push(format!(
             "each local group of a code on nodes that share {}; there are {localities}, and one that is lost takes its groups with it",
             levels(answer.locality_depth)
@@ -148,9 +161,8 @@ fn lines(answer: &Answer) -> Vec<String> {
     }
     lines.push(match answer.set_count {
         0 => "each segment chooses its own set of nodes".into(),
-        sets => {
-            format!("segments lie on at most {}", count(sets, "set of nodes").replace("set of nodess", "sets of nodes"))
-        }
+        1 => "segments lie on one set of nodes".into(),
+        sets => format!("segments lie on at most {sets} sets of nodes"),
     });
     for Risk { policy, failed, any_loss, lost_share } in &answer.risks {
         lines.push(format!(
