@@ -20,6 +20,9 @@ const CARE: &str = "care";
 /// ... and that of what is wished of it.
 const WISH: &str = "care-wish";
 
+/// Ended deeds that are remembered.
+const PAST_MAX: usize = 20;
+
 /// A run of a job, under way, interrupted or ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,9 +130,23 @@ impl CareRecord {
         load(catalogue, CARE)
     }
 
-    pub(crate) fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+    /// Says it. What was done before, by this worker or others, stays said.
+    pub(crate) fn store(&mut self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        if let Ok(Some(before)) = Self::load(catalogue) {
+            self.past = united(std::mem::take(&mut self.past), before.past);
+        }
         catalogue.set_job(CARE, Some(&encode(self)))
     }
+}
+
+/// What ended according to either, the latest first.
+fn united(mut one: Vec<Past>, other: Vec<Past>) -> Vec<Past> {
+    one.extend(other);
+    // Equal ones next to each other, whatever their order is otherwise.
+    one.sort_by(|a, b| (b.ended_ms, b.started_ms, &b.deed, &b.what).cmp(&(a.ended_ms, a.started_ms, &a.deed, &a.what)));
+    one.dedup();
+    one.truncate(PAST_MAX);
+    one
 }
 
 /// What people want of the workers, whichever they are.

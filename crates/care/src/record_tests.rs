@@ -65,3 +65,27 @@ fn golden_bytes_of_the_worker() {
     assert_eq!(String::from_utf8_lossy(&encode(&wish)), r#"{"version":1,"is_paused":true,"cancel_count":2}"#);
     assert_eq!(decode(&encode(&wish)), Ok(wish));
 }
+
+#[test]
+fn what_was_done_before_stays_said() {
+    let catalogue = MemoryCatalogue::default();
+    let past = |ended_ms: u64| {
+        let what = format!("done at {ended_ms}");
+        Past { deed: "repair".into(), started_ms: 0, ended_ms, is_well: true, what }
+    };
+    let mut first = CareRecord { past: vec![past(5)], ..CareRecord::new("process 1") };
+    first.store(&catalogue).expect("stored");
+    // A worker that begins, beside another that goes on.
+    let mut second = CareRecord::new("process 2");
+    second.store(&catalogue).expect("stored");
+    second.past.push(past(7));
+    second.store(&catalogue).expect("stored");
+    first.past.push(past(6));
+    first.store(&catalogue).expect("stored");
+    let said = CareRecord::load(&catalogue).expect("read").expect("said").past;
+    assert_eq!(said, [past(7), past(6), past(5)]);
+    first.past.extend((10..40).map(past));
+    first.store(&catalogue).expect("stored");
+    let said = CareRecord::load(&catalogue).expect("read").expect("said").past;
+    assert_eq!((said.len(), said[0].ended_ms), (PAST_MAX, 39));
+}

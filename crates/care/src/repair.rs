@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use weft_format::records::NodeState;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
@@ -346,7 +345,7 @@ fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
 
 /// Drops lost and emptied nodes that nothing refers to any more; the names of those dropped.
 fn forget_left_nodes(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Vec<String>, CatalogueError> {
-    let left = roster.nodes.iter().filter(|(_, facts)| facts.record.state != NodeState::Active);
+    let left = roster.nodes.iter().filter(|(_, facts)| facts.record.state.is_leaving());
     let retired: Vec<NodeId> = left.map(|(id, _)| *id).collect();
     for node in &retired {
         catalogue.forget_node(*node)?;

@@ -87,7 +87,7 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
     };
     let there = match facts.record.state {
         NodeState::Draining => Standing::Misplaced(Misplacement::Draining),
-        NodeState::Active | NodeState::Lost => Standing::Sound,
+        NodeState::Active | NodeState::ReadOnly | NodeState::Lost => Standing::Sound,
     };
     match found {
         // What a node said a moment ago counts more than the probe of a moment before.

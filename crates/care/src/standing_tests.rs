@@ -102,3 +102,9 @@ fn a_node_being_emptied_is_read_and_left() {
     assert_eq!(verdicts, [Standing::Misplaced(Misplacement::Draining), Standing::Sound]);
     assert!(verdicts[0].is_there());
 }
+
+#[test]
+fn a_read_only_node_keeps_what_it_holds() {
+    let roster = roster(vec![facts(1, NodeState::ReadOnly, true, "a"), facts(2, NodeState::Active, true, "b")]);
+    assert_eq!(standings(&record(&[Some(1), Some(2)]), &roster, &[]), [Standing::Sound, Standing::Sound]);
+}

@@ -195,7 +195,7 @@ impl Watch {
     /// What to do now, if nothing is under way.
     pub fn next(&self, now_ms: u64) -> Option<Deed> {
         let is_wiped = |watched: &Watched| {
-            watched.state == NodeState::Active
+            !watched.state.is_leaving()
                 && watched.found == Found::Wiped
                 && watched.opinion == Opinion::GivenUp
                 && !watched.is_renewed

@@ -31,9 +31,6 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(3);
 const NOTE_IDLE: Duration = Duration::from_secs(30);
 const NOTE_BUSY: Duration = Duration::from_secs(2);
 
-/// Ended jobs that are remembered.
-const PAST_MAX: usize = 20;
-
 /// How to care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -225,8 +222,7 @@ fn take_in(
     watch.ended(now.deed, is_well, at_ms);
     if !what.is_empty() {
         let past = Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
-        record.past.insert(0, past);
-        record.past.truncate(PAST_MAX);
+        record.past.push(past);
     }
 }
 
@@ -312,7 +308,7 @@ async fn without_repair(
     options: &repair::Options,
 ) -> Result<Option<Done>, CareError> {
     let estimate = repair::estimate(catalogue, transfer, options).await?;
-    let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state != NodeState::Active);
+    let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state.is_leaving());
     if estimate.segment_count > 0 || is_leaving {
         return Ok(None);
     }

@@ -123,6 +123,29 @@ async fn a_node_being_emptied_gives_its_shards_to_others() {
 }
 
 #[tokio::test]
+async fn a_read_only_node_keeps_what_it_holds_and_is_given_nothing() {
+    let mut world = World::new(8);
+    for number in 0..6 {
+        world.write(number, "rs:4+2").await;
+    }
+    let (read_only, empty) = (world.named()[0].0, NodeId(9));
+    world.add_node(9);
+    for node in [read_only, empty] {
+        world.change_node(node, |record| record.state = NodeState::ReadOnly);
+    }
+    let held: Vec<_> = world.named().into_iter().filter(|(node, _)| *node == read_only).collect();
+    let lost = world.named().into_iter().map(|(node, _)| node).find(|node| *node != read_only).expect("another");
+    lose(&world, &[lost.0]);
+    let report = world.repair(&world.transfer()).await.expect("repaired");
+    assert!(report.rebuilt_count > 0 && report.census.is_whole());
+    world.write(100, "rs:4+2").await;
+    let holds = |wanted: NodeId| world.named().into_iter().filter(|(node, _)| *node == wanted).collect::<Vec<_>>();
+    assert_eq!((holds(read_only), holds(empty)), (held, vec![]));
+    assert!(world.catalogue.nodes().expect("nodes").iter().any(|(id, _)| *id == empty), "empty, and not forgotten");
+    world.assert_contents().await;
+}
+
+#[tokio::test]
 async fn a_corrupt_survivor_is_not_laundered_and_is_repaired_too() {
     let mut world = World::new(7);
     let segment = world.write(0, "rs:4+2").await;

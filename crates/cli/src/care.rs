@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 use weft_care::lease::alone;
 use weft_care::{CareError, Job, Progress, Tally};
+use weft_format::records::NodeState;
 use weft_meta::Store;
 use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::Transfer;
@@ -207,6 +208,16 @@ pub fn silent_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
         )
     };
     nodes.iter().map(line).collect()
+}
+
+/// A node's state, in a word.
+pub fn state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Active => "active",
+        NodeState::ReadOnly => "read-only",
+        NodeState::Draining => "draining",
+        NodeState::Lost => "lost",
+    }
 }
 
 /// Who has the volume now. Where that cannot be told it counts as in use.

@@ -42,12 +42,20 @@ pub struct View {
 }
 
 impl View {
-    /// Bytes in all and bytes free, of the nodes that have said so; a disk that several nodes lie on counts once.
+    /// Bytes in all and bytes free, of the nodes that have said so; a disk that several nodes lie on counts once. Of nodes that
+    /// take nothing new only what is in use counts.
     pub fn room_bytes(&self) -> (u64, u64) {
         let mut disks = BTreeSet::new();
-        let counted = self.members.values().filter(|member| member.disk.is_none_or(|disk| disks.insert(disk)));
-        counted.fold((0, 0), |(total, free), member| {
-            (total + member.total_bytes.unwrap_or(0), free + member.free_bytes.unwrap_or(0))
+        let (taking, others): (Vec<_>, Vec<_>) =
+            self.members.values().partition(|member| member.state == NodeState::Active);
+        let counted =
+            taking.into_iter().chain(others).filter(|member| member.disk.is_none_or(|disk| disks.insert(disk)));
+        counted.fold((0, 0), |(all_total, all_free), member| {
+            let (total, free) = (member.total_bytes.unwrap_or(0), member.free_bytes.unwrap_or(0));
+            match member.state {
+                NodeState::Active => (all_total + total, all_free + free),
+                _ => (all_total + total.saturating_sub(free), all_free),
+            }
         })
     }
 }

@@ -63,6 +63,17 @@ fn a_disk_that_nodes_share_counts_once() {
 }
 
 #[test]
+fn nodes_that_take_nothing_new_count_with_what_is_in_use() {
+    let read_only = |name| NodeRecord { state: NodeState::ReadOnly, ..record(name) };
+    let membership = of([(NodeId(1), read_only("a")), (NodeId(2), read_only("b")), (NodeId(3), record("c"))]);
+    membership.set_space(NodeId(1), 100, 40, None);
+    // It shares a disk with one that takes new shards.
+    membership.set_space(NodeId(2), 50, 30, Some(7));
+    membership.set_space(NodeId(3), 50, 30, Some(7));
+    assert_eq!(membership.view().room_bytes(), (60 + 50, 30));
+}
+
+#[test]
 fn a_node_that_left_and_came_back_starts_afresh() {
     let membership = of([(NodeId(1), record("a"))]);
     membership.observe(NodeId(1), Observation::Refused, 0);

@@ -162,6 +162,7 @@ fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Opti
     match member.state {
         NodeState::Draining => Some("draining"),
         NodeState::Lost => Some("lost"),
+        NodeState::ReadOnly => Some("read-only"),
         NodeState::Active => request_obstacle(id, &member.domain, &member.locality, request)
             .or_else(|| (room_bytes(member) < request.shard_bytes).then_some(FULL)),
     }

@@ -191,12 +191,13 @@ fn too_few_nodes_are_an_error_that_names_the_numbers_and_the_reasons() {
     view.members.get_mut(&NodeId(1)).unwrap().state = NodeState::Lost;
     view.members.get_mut(&NodeId(2)).unwrap().state = NodeState::Draining;
     view.members.get_mut(&NodeId(3)).unwrap().free_bytes = Some(RESERVE_BYTES);
+    view.members.get_mut(&NodeId(4)).unwrap().state = NodeState::ReadOnly;
     let error = place(&view, &request(0, 6)).unwrap_err();
     assert!(matches!(error, PlacementError::TooFewNodes { full: 1, .. }));
     assert_eq!(
         error.to_string(),
-        "6 nodes are needed and 3 of 6 can take a shard of 1 bytes (1 lost, 1 draining, 1 full): add 3 more nodes or make \
-         room, or choose a code with fewer shards"
+        "6 nodes are needed and 2 of 6 can take a shard of 1 bytes (1 lost, 1 draining, 1 full, 1 read-only): add 4 more \
+         nodes or make room, or choose a code with fewer shards"
     );
 }
 

@@ -97,7 +97,10 @@ fn node_record() {
         limits: Default::default(),
     };
     golden!("node_record_v1", &record.encode());
-    assert_eq!(NodeRecord::decode(&record.encode()), Ok(record));
+    assert_eq!(NodeRecord::decode(&record.encode()), Ok(record.clone()));
+    let read_only = NodeRecord { state: NodeState::ReadOnly, ..record };
+    golden!("node_record_v1_read_only", &read_only.encode());
+    assert_eq!(NodeRecord::decode(&read_only.encode()), Ok(read_only));
 }
 
 #[test]

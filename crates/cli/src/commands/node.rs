@@ -1,8 +1,10 @@
-//! `weft node add|list|replace|limit|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
+//! `weft node add|list|replace|limit|drain|set|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
 //! `weft node kinds`: what there is.
 
+mod change;
 mod key_file;
 mod kinds;
+mod making;
 mod members;
 pub mod serve;
 
@@ -15,11 +17,11 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weft_format::records::{NodeLimits, NodeRecord, NodeState, Secret};
+use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeIdentity, NodeUrl, Space};
+use weft_nodes::NodeUrl;
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -100,18 +102,22 @@ pub enum Arguments {
         #[arg(long)]
         undo: bool,
     },
-    /// Change a node's weight or domain; what is placed against the new domain is brought elsewhere as by `drain`
+    /// Change a node's weight or domain, or let it be read only; what is placed against the new domain is brought elsewhere as by
+    /// `drain`
     Set {
         /// Metadata file of the volume
         meta: PathBuf,
         /// Name of the node
         name: String,
         /// Nodes of one domain fail together, and a file never has two shards in one
-        #[arg(long, required_unless_present = "weight")]
+        #[arg(long, required_unless_present_any = ["weight", "read_only"])]
         domain: Option<String>,
         /// Share of the data that it takes beside others
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         weight: Option<u64>,
+        /// With `on` it takes nothing new, and keeps what it holds
+        #[arg(long, value_name = "on|off", value_parser = parse_switch)]
+        read_only: Option<bool>,
     },
     /// Forget a node that holds no shards
     #[command(visible_alias = "rm")]
@@ -160,9 +166,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::List { meta: Some(meta), json, .. } => list(meta, *json),
         Arguments::List { meta: None, from, cluster_key, json } => members::list(from, cluster_key.as_deref(), *json),
         Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
-        Arguments::Limit { meta, name, bwlimit, requests } => limit(meta, name, *bwlimit, *requests),
-        Arguments::Drain { meta, name, undo } => drain(meta, name, *undo),
-        Arguments::Set { meta, name, domain, weight } => set(meta, name, domain.as_deref(), *weight),
+        Arguments::Limit { meta, name, bwlimit, requests } => change::limit(meta, name, *bwlimit, *requests),
+        Arguments::Drain { meta, name, undo } => change::drain(meta, name, *undo),
+        Arguments::Set { meta, name, domain, weight, read_only } => {
+            let changes = change::Changes { domain: domain.as_deref(), weight: *weight, read_only: *read_only };
+            change::set(meta, name, &changes)
+        }
         Arguments::Remove { meta, name } => remove(meta, name),
         Arguments::Kinds { json } => kinds::list(*json),
         Arguments::Serve(arguments) => serve::serve(arguments),
@@ -186,17 +195,17 @@ pub fn add(
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
     refuse_own_mount(meta, name, &url)?;
-    let (node, space) = create(&store, name, &url, &secret)?;
+    let (node, space) = making::create(&store, name, &url, &secret)?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
         state: NodeState::Active,
         domain: domain.unwrap_or(name).to_owned(),
-        weight: weight.unwrap_or_else(|| default_weight(space)),
+        weight: weight.unwrap_or_else(|| making::default_weight(space)),
         secret,
         limits: Default::default(),
     };
-    store.add_node(node, &record)?;
+    making::add(&store, node, &record)?;
     Ok(store.flush()?)
 }
 
@@ -207,17 +216,6 @@ fn check_name(name: &str) -> Result<()> {
         bail!("`{name}` is no name for a node: use up to 64 letters, digits, `-`, `_` and `.`");
     }
     Ok(())
-}
-
-/// Makes an empty place a new node of this volume.
-fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
-    let id = NodeId(rand::random());
-    let identity = NodeIdentity { volume: store.volume().volume, node: id };
-    let space = compose::runtime()?.block_on(async {
-        let node = weft_nodes::create(url, name, identity, secret).await?;
-        node.space().await
-    })?;
-    Ok((id, space))
 }
 
 /// A node inside the volume itself would hold what it is needed to read.
@@ -234,10 +232,6 @@ fn refuse_own_mount(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn default_weight(space: Space) -> u64 {
-    (space.total_bytes >> 30).max(1)
 }
 
 fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> {
@@ -260,7 +254,7 @@ fn list(meta: &Path, json: bool) -> Result<()> {
                 name: record.name,
                 id: id.to_string(),
                 url: record.url,
-                state: state_name(record.state),
+                state: care::state_name(record.state),
                 domain: record.domain,
                 weight: record.weight,
                 total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
@@ -312,34 +306,17 @@ fn parse_limit(text: &str) -> Result<u64, String> {
     if text == "none" { Ok(0) } else { care::parse_rate(text).map(NonZeroU64::get) }
 }
 
+fn parse_switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither `on` nor `off`")),
+    }
+}
+
 fn parse_requests(text: &str) -> Result<u32, String> {
     let wrong = || format!("`{text}` is no number of requests: write 1 or more, or `none`");
     if text == "none" { Ok(0) } else { text.parse().ok().filter(|count| *count > 0).ok_or_else(wrong) }
-}
-
-/// Changes the limits that are given; the others stay.
-fn limit(meta: &Path, name: &str, bytes_per_second: Option<u64>, requests: Option<u32>) -> Result<()> {
-    let store = compose::open_shared(meta)?;
-    let (id, old) = find(&store, meta, name)?;
-    let limits = NodeLimits {
-        bytes_per_second: bytes_per_second.unwrap_or(old.limits.bytes_per_second),
-        requests: requests.unwrap_or(old.limits.requests),
-    };
-    store.update_node(id, &old, &NodeRecord { limits, ..old.clone() })?;
-    store.flush()?;
-    match limits_sentence(limits) {
-        Some(limits) => println!("Node {name} is asked for {limits}"),
-        None => println!("Node {name} has no limits"),
-    }
-    Ok(())
-}
-
-fn state_name(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Active => "active",
-        NodeState::Draining => "draining",
-        NodeState::Lost => "lost",
-    }
 }
 
 /// The old id stays, under another name, until repair has moved what it holds, or rebuilt it where the old place does not
@@ -349,14 +326,14 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
     let secret = key_file::secret(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
-    if old.state != NodeState::Active {
+    if old.state.is_leaving() {
         bail!(
             "node {name} is replaced already: run `weft repair {}`, if it is gone for good with `--assume-lost {name}`",
             meta.display()
         );
     }
     refuse_own_mount(meta, name, &url)?;
-    let (id, space) = create(&store, name, &url, &secret)?;
+    let (id, space) = making::create(&store, name, &url, &secret)?;
     let retired = match answers(&store, old_id)? {
         true => {
             let name = format!("{name}.old-{}", &old_id.to_string()[..8]);
@@ -369,7 +346,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
         url: url.to_string(),
         state: NodeState::Active,
         domain: old.domain.clone(),
-        weight: default_weight(space),
+        weight: making::default_weight(space),
         secret,
         limits: old.limits,
     };
@@ -389,7 +366,7 @@ pub fn renew(store: &Store, old_id: NodeId) -> Result<()> {
     let found = store.nodes()?.into_iter().find(|(id, _)| *id == old_id);
     let (_, old) = found.with_context(|| format!("node {old_id} is no node of the volume any more"))?;
     let url: NodeUrl = old.url.parse()?;
-    let (id, _) = create(store, &old.name, &url, &old.secret)?;
+    let (id, _) = making::create(store, &old.name, &url, &old.secret)?;
     succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
     Ok(())
 }
@@ -414,7 +391,7 @@ fn succeed(
     (id, new): (NodeId, &NodeRecord),
 ) -> Result<bool> {
     store.update_node(old_id, old, retired)?;
-    store.add_node(id, new)?;
+    making::add(store, id, new)?;
     let is_empty = store.remove_node(old_id)?;
     store.flush()?;
     Ok(is_empty)
@@ -438,48 +415,6 @@ fn place_of(record: &NodeRecord) -> String {
     }
 }
 
-fn drain(meta: &Path, name: &str, undo: bool) -> Result<()> {
-    let store = compose::open_shared(meta)?;
-    let (id, record) = find(&store, meta, name)?;
-    let state = match (record.state, undo) {
-        (NodeState::Active, false) => {
-            keep_enough(&store, meta, name)?;
-            NodeState::Draining
-        }
-        (NodeState::Draining, true) => NodeState::Active,
-        (NodeState::Lost, _) => {
-            bail!("node {name} is lost: what it held is rebuilt by `weft repair {}`", meta.display())
-        }
-        (NodeState::Active, true) => bail!("node {name} is not being emptied"),
-        (NodeState::Draining, false) => bail!("node {name} is being emptied already"),
-    };
-    store.update_node(id, &record, &NodeRecord { state, ..record.clone() })?;
-    store.flush()?;
-    let meta = meta.display();
-    match undo {
-        true => println!("Node {name} takes new shards again"),
-        false => println!(
-            "What node {name} holds is brought elsewhere while the volume is mounted or cared for (weft care {meta}), or at once \
-             by: weft repair {meta}. Then it is forgotten"
-        ),
-    }
-    Ok(())
-}
-
-fn set(meta: &Path, name: &str, domain: Option<&str>, weight: Option<u64>) -> Result<()> {
-    let store = compose::open_shared(meta)?;
-    let (id, record) = find(&store, meta, name)?;
-    let new = NodeRecord {
-        domain: domain.map_or_else(|| record.domain.clone(), str::to_owned),
-        weight: weight.unwrap_or(record.weight),
-        ..record.clone()
-    };
-    store.update_node(id, &record, &new)?;
-    store.flush()?;
-    println!("Node {name} is of domain {} and has weight {} now", new.domain, new.weight);
-    Ok(())
-}
-
 fn remove(meta: &Path, name: &str) -> Result<()> {
     let store = compose::open_shared(meta)?;
     let (id, record) = find(&store, meta, name)?;
@@ -487,7 +422,7 @@ fn remove(meta: &Path, name: &str) -> Result<()> {
     if !segments.is_empty() {
         bail!(still_needed(&store, meta, &record, &segments)?);
     }
-    if record.state == NodeState::Active {
+    if !record.state.is_leaving() {
         keep_enough(&store, meta, name)?;
     }
     if !store.remove_node(id)? {

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_care::record::{REPAIR, SCRUB};
 use weft_care::{Catalogue, JobRecord, NodeFacts, Reach, Roster, Tally};
-use weft_format::records::NodeState;
 
 /// Trash entries counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -96,11 +95,7 @@ fn nodes(roster: &Roster) -> Vec<Node> {
         Node {
             name: facts.record.name.clone(),
             url: facts.record.url.clone(),
-            state: match facts.record.state {
-                NodeState::Active => "active",
-                NodeState::Draining => "draining",
-                NodeState::Lost => "lost",
-            },
+            state: care::state_name(facts.record.state),
             domain: facts.record.domain.clone(),
             answers: facts.answers(),
             total_bytes: space.map(|space| space.total_bytes),

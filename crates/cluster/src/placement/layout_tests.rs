@@ -47,6 +47,7 @@ fn a_layout_leaves_out_what_the_plain_rule_leaves_out() {
         member.free_bytes = Some(id.0 as u64 % 3 * (1 << 39));
     }
     view.members.get_mut(&NodeId(8)).unwrap().state = NodeState::Draining;
+    view.members.get_mut(&NodeId(9)).unwrap().state = NodeState::ReadOnly;
     let layout = Layout::new(Arc::new(view), 6);
     let (nodes, domains) = (BTreeSet::from([NodeId(5), NodeId(17)]), BTreeSet::from(["rack2".to_owned()]));
     for i in 0..300 {

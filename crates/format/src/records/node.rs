@@ -11,10 +11,19 @@ const WHAT: &str = "node";
 pub enum NodeState {
     /// Reads and writes.
     Active,
+    /// Reads only: it keeps what it holds.
+    ReadOnly,
     /// Reads only: shards are being moved away.
     Draining,
     /// Its folder or device was given up; what it held is to be rebuilt elsewhere.
     Lost,
+}
+
+impl NodeState {
+    /// Is what it holds to be elsewhere, so that it is forgotten once nothing is left?
+    pub fn is_leaving(self) -> bool {
+        matches!(self, Self::Draining | Self::Lost)
+    }
 }
 
 /// What proves to a node that it is this volume that asks; empty where none is needed. Never shown, not by `Debug` either.
@@ -85,6 +94,7 @@ impl NodeRecord {
             NodeState::Active => 1,
             NodeState::Draining => 2,
             NodeState::Lost => 3,
+            NodeState::ReadOnly => 4,
         };
         Message {
             version: VERSION,
@@ -110,6 +120,7 @@ impl NodeRecord {
             1 => NodeState::Active,
             2 => NodeState::Draining,
             3 => NodeState::Lost,
+            4 => NodeState::ReadOnly,
             other => return Err(damaged(WHAT, format!("state {other} does not exist"))),
         };
         let Message { name, url, domain, weight, secret, requests_max, bytes_per_second_max, .. } = message;

@@ -1,0 +1,76 @@
+//! Making a place a node of the volume: `note its id -> make the place -> take it into the table -> forget the note`.
+//!
+//! A place that was made, and whose maker died before it was in the table, is known by the note: the next one who makes
+//! a node there goes on with it.
+
+use crate::compose;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, Secret};
+use weft_meta::Store;
+use weft_nodes::{NodeIdentity, NodeUrl, Space};
+
+/// A place of which a node is being made; kept among the states of jobs, by address.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    version: u32,
+    /// The node's id, as text.
+    node: String,
+}
+
+const VERSION: u32 = 1;
+
+/// Makes an empty place, or one that was begun and is in no table, a node of this volume.
+pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
+    let nodes = store.nodes()?;
+    let begun = begun(store, url)?.filter(|id| !nodes.iter().any(|(known, _)| known == id));
+    let id = match begun {
+        Some(id) => id,
+        None => {
+            let id = NodeId(rand::random());
+            let note = Begun { version: VERSION, node: id.to_string() };
+            store.set_job(&key(url), Some(&serde_json::to_vec(&note)?))?;
+            store.flush()?;
+            id
+        }
+    };
+    let identity = NodeIdentity { volume: store.volume().volume, node: id };
+    let space = compose::runtime()?.block_on(async {
+        if begun.is_some()
+            && let Ok(space) = weft_nodes::open(url, name, identity, secret)?.space().await
+        {
+            return Ok(space);
+        }
+        weft_nodes::create(url, name, identity, secret).await?.space().await
+    })?;
+    Ok((id, space))
+}
+
+/// Takes a node that was made into the table.
+pub fn add(store: &Store, id: NodeId, record: &NodeRecord) -> Result<()> {
+    store.add_node(id, record)?;
+    let url: NodeUrl = record.url.parse()?;
+    Ok(store.set_job(&key(&url), None)?)
+}
+
+/// The weight of a node of which none was said: its size in GiB.
+pub fn default_weight(space: Space) -> u64 {
+    (space.total_bytes >> 30).max(1)
+}
+
+fn key(url: &NodeUrl) -> String {
+    format!("node-at:{url}")
+}
+
+/// The node that was begun there. A note that cannot be read is as none: the place then says whose it is.
+fn begun(store: &Store, url: &NodeUrl) -> Result<Option<NodeId>> {
+    let Some(bytes) = store.job(&key(url))? else { return Ok(None) };
+    let note: Option<Begun> = serde_json::from_slice(&bytes).ok();
+    Ok(note.filter(|note| note.version == VERSION).and_then(|note| note.node.parse().ok()))
+}
+
+#[cfg(test)]
+#[path = "making_tests.rs"]
+mod tests;

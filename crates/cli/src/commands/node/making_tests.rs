@@ -1,0 +1,46 @@
+use super::*;
+use crate::commands::format::format;
+use weft_format::records::NodeState;
+
+#[test]
+fn the_note_is_as_it_was() {
+    let node = NodeId(0x1011_1213_1415_1617_1819_1a1b_1c1d_1e1f).to_string();
+    let text = serde_json::to_string(&Begun { version: VERSION, node }).expect("JSON");
+    assert_eq!(text, r#"{"version":1,"node":"101112131415161718191a1b1c1d1e1f"}"#);
+}
+
+/// What a maker that is killed after any step leaves.
+#[test]
+fn a_place_that_was_made_and_not_added_is_gone_on_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let meta = folder.path().join("meta.db");
+    format(&meta, "rs:4+2").expect("a volume");
+    let store = compose::open_shared(&meta).expect("opened");
+    let url: NodeUrl = folder.path().join("node").to_str().expect("UTF-8").parse().expect("a place");
+    let make = |name| create(&store, name, &url, &Secret::default());
+    let (id, _) = make("a").expect("made");
+    let (again, space) = make("b").expect("gone on with");
+    assert_eq!(again, id);
+    let record = NodeRecord {
+        name: "b".into(),
+        url: url.to_string(),
+        state: NodeState::Active,
+        domain: "b".into(),
+        weight: default_weight(space),
+        secret: Secret::default(),
+        limits: Default::default(),
+    };
+    store.add_node(id, &record).expect("added");
+    // The note is still there, and is not believed any more.
+    assert!(make("c").is_err());
+    let other = NodeUrl::Folder(folder.path().join("other"));
+    let (id, _) = create(&store, "d", &other, &Secret::default()).expect("made");
+    add(&store, id, &NodeRecord { name: "d".into(), url: other.to_string(), ..record }).expect("added");
+    assert_eq!(begun(&store, &other).expect("read"), None);
+    // A note whose place was never made, or was cleared away.
+    std::fs::remove_dir_all(folder.path().join("other")).expect("removed");
+    let elsewhere = NodeUrl::Folder(folder.path().join("third"));
+    let (id, _) = create(&store, "e", &elsewhere, &Secret::default()).expect("made");
+    std::fs::remove_dir_all(folder.path().join("third")).expect("removed");
+    assert_eq!(create(&store, "e", &elsewhere, &Secret::default()).expect("made").0, id);
+}
