@@ -362,7 +362,7 @@ impl<P: Plans> Scheduler<P> {
                 let node = &mut self.nodes[request.node];
                 node.busy_until_us = now_us + (BUSY_US << node.refusals);
                 node.refusals += 1;
-                self.plan_anew(request.set, now_us);
+                self.plan_anew(request.set, None, now_us);
                 self.complete(request.set);
             }
             Setback::Busy | Setback::Lost => self.lose(segment, shard, now_us),
@@ -425,11 +425,11 @@ impl<P: Plans> Scheduler<P> {
             let count = plans.len();
             plans.retain(|plan| {
                 let mut of_shard = plan.gets.iter().filter(|get| get.shard == shard);
-                of_shard.all(|get| arrived.covers(shard, get.payload.clone()))
+                of_shard.all(|get| arrived.covers(shard, &get.payload))
             });
             unsent.retain(|get| get.shard != shard);
             if !*is_ready && (plans.is_empty() || plans.len() < count) {
-                self.plan_anew(set, now_us);
+                self.plan_anew(set, None, now_us);
                 // What has come of other plans may be all that the new one reads.
                 self.complete(set);
             }
@@ -443,8 +443,8 @@ impl<P: Plans> Scheduler<P> {
             for position in 0..self.open.len() {
                 let set = self.open[position];
                 if self.is_stale(set) {
-                    self.sets[set].plans.pop();
-                    self.plan_anew(set, now_us);
+                    let current = self.sets[set].plans.pop();
+                    self.plan_anew(set, current, now_us);
                     self.complete(set);
                 }
                 let soonest = self.soonest_get(set, now_us);
@@ -496,7 +496,7 @@ impl<P: Plans> Scheduler<P> {
         self.next_set += 1;
         self.open.push(set);
         self.open_bytes += bytes;
-        self.plan_anew(set, now_us);
+        self.plan_anew(set, None, now_us);
         // What is held of a set that wants nothing is complete.
         self.complete(set);
         true
@@ -505,7 +505,10 @@ impl<P: Plans> Scheduler<P> {
     /// Of a set's unsent gets that may be sent now: the one expected soonest, and when.
     fn soonest_get(&self, set: usize, now_us: u64) -> Option<(u64, usize)> {
         let Set { unsent, shape, .. } = &self.sets[set];
-        let candidates = unsent.iter().enumerate().filter_map(|(position, get)| {
+        let mut of_shard = None;
+        // The gets come by shard, and of one shard in order.
+        let firsts = unsent.iter().enumerate().filter(|(_, get)| of_shard.replace(get.shard) != Some(get.shard));
+        let candidates = firsts.filter_map(|(position, get)| {
             let node = &self.nodes[self.lanes[shape.segment][get.shard].as_ref()?.node];
             let of_lane = self.requests.iter().filter(|request| request.set == set && request.shard == get.shard);
             let is_free = !self.profile.learns() || node.under_way < NODE_REQUESTS_MAX;
@@ -608,13 +611,17 @@ impl<P: Plans> Scheduler<P> {
         let Some(position) = self.requests.iter().position(|other| other.id == request) else { return false };
         let (set, attempt) = (self.requests[position].set, self.requests[position].attempt);
         let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US;
+        let is_budgeted = matches!(self.profile.hedging, Hedging::Late { .. }) && !is_stalled;
+        if is_budgeted && self.allowance_bytes == 0 {
+            self.requests[position].late_us = self.requests[position].asked_us + STALLED_US;
+            return false;
+        }
         self.requests[position].late = true;
         self.nodes[self.requests[position].node].late += 1;
         let before = (self.sets[set].plans.len(), self.sets[set].unsent.clone());
-        if self.plan_anew(set, now_us) {
+        if self.plan_anew(set, None, now_us) {
             let unsent = &self.sets[set].unsent;
             let extra_bytes: u64 = unsent.iter().map(|get| get.payload.end - get.payload.start).sum();
-            let is_budgeted = matches!(self.profile.hedging, Hedging::Late { .. }) && !is_stalled;
             if is_budgeted && extra_bytes > self.allowance_bytes {
                 // Too dear for now: once it is certain that something is wrong, it is done all the same.
                 self.sets[set].plans.truncate(before.0);
@@ -632,26 +639,13 @@ impl<P: Plans> Scheduler<P> {
         true
     }
 
-    /// Adds a plan for what is offered now; was there one?
-    fn plan_anew(&mut self, set: usize, now_us: u64) -> bool {
-        let offers = self.offers(set, now_us, true);
+    /// Adds a plan for what is offered now, instead of the `current` one; was there one?
+    fn plan_anew(&mut self, set: usize, current: Option<ReadPlan>, now_us: u64) -> bool {
         let mut coming = self.sets[set].arrived.clone();
         for request in self.requests.iter().filter(|request| request.set == set && !request.late) {
             coming.insert(request.shard, request.payload.clone());
         }
-        let mut plan = self.plans.plan(set, &offers, &coming);
-        // Going round nodes that are merely slow may not cost more than hedging may: a repair that reads little is left so.
-        if offers.goes_round_slow_ones
-            && let Some(round) = &plan
-            && let Some(plain) = self.plans.plan(set, &self.offers(set, now_us, false), &coming)
-        {
-            let [round_bytes, plain_bytes] = [round, &plain].map(|plan| Self::lacking_bytes(plan, &coming));
-            let extra_bytes = round_bytes.saturating_sub(plain_bytes);
-            match extra_bytes <= self.allowance_bytes {
-                true => self.allowance_bytes -= extra_bytes,
-                false => plan = Some(plain),
-            }
-        }
+        let (plan, by_time) = self.planned(set, current, &coming, now_us);
         let Some(plan) = plan else {
             if self.sets[set].plans.is_empty() {
                 self.effects.push_back(Effect::Stuck { set });
@@ -668,9 +662,47 @@ impl<P: Plans> Scheduler<P> {
         }
         let planned_at = self.load_version();
         let planned = &mut self.sets[set];
-        (planned.unsent, planned.planned_at, planned.by_time) = (unsent, planned_at, offers.goes_round_slow_ones);
+        (planned.unsent, planned.planned_at, planned.by_time) = (unsent, planned_at, by_time);
         planned.plans.push(plan);
         true
+    }
+
+    /// The plan for what is offered now, and whether it follows times that another moment may find changed.
+    fn planned(
+        &mut self,
+        set: usize,
+        current: Option<ReadPlan>,
+        coming: &Arrived,
+        now_us: u64,
+    ) -> (Option<ReadPlan>, bool) {
+        let offers = self.offers(set, now_us, true);
+        if !offers.goes_round_slow_ones {
+            return (self.plans.plan(set, &offers, coming), false);
+        }
+        let plain = current.or_else(|| self.plans.plan(set, &self.offers(set, now_us, false), coming));
+        // Who asks everybody can only ask others for more: what may cost nothing, as a repair by all others, is planned once.
+        if self.allowance_bytes == 0 && plain.as_ref().is_some_and(|plain| self.asks_all(set, plain)) {
+            return (plain, false);
+        }
+        let mut plan = self.plans.plan(set, &offers, coming);
+        // Going round nodes that are merely slow may not cost more than hedging may: a repair that reads little is left so.
+        if let (Some(round), Some(plain)) = (&plan, plain) {
+            let [round_bytes, plain_bytes] = [round, &plain].map(|plan| Self::lacking_bytes(plan, coming));
+            let extra_bytes = round_bytes.saturating_sub(plain_bytes);
+            match extra_bytes <= self.allowance_bytes {
+                true => self.allowance_bytes -= extra_bytes,
+                false => plan = Some(plain),
+            }
+        }
+        (plan, true)
+    }
+
+    /// Does the plan read something of every shard of the set that is there?
+    fn asks_all(&self, set: usize, plan: &ReadPlan) -> bool {
+        let lanes = self.lanes[self.sets[set].shape.segment].iter().enumerate();
+        let mut there = lanes.filter(|(_, lane)| lane.as_ref().is_some_and(|lane| !lane.lost));
+        // The gets come by shard.
+        there.all(|(shard, _)| plan.gets.binary_search_by_key(&shard, |get| get.shard).is_ok())
     }
 
     fn lacking_bytes(plan: &ReadPlan, coming: &Arrived) -> u64 {
@@ -759,7 +791,7 @@ impl<P: Plans> Scheduler<P> {
         if *is_ready {
             return;
         }
-        let has_all = |plan: &ReadPlan| plan.gets.iter().all(|get| arrived.covers(get.shard, get.payload.clone()));
+        let has_all = |plan: &ReadPlan| plan.gets.iter().all(|get| arrived.covers(get.shard, &get.payload));
         let Some(position) = plans.iter().position(has_all) else { return };
         let plan = plans.swap_remove(position);
         *is_ready = true;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::{Offer, Offers, Wanted};
 use weft_format::geometry::{Geometry, Piece, Stripe};
+use weft_format::shard::FRAME_PAYLOAD_BYTES;
 
 /// Added to the prices of a node that is avoided: more than any number of others, so that it is read only where nothing else
 /// does.
@@ -144,7 +145,7 @@ fn home(located: &Located, stripe: &Stripe, piece: &Piece, offers: &ShardOffers,
     let price = |stored: &usize| {
         let (shard, start) = located.symbol(stripe, *stored);
         let columns = u64::from(piece.within_symbol.start)..u64::from(piece.within_symbol.end);
-        if arrived.covers(shard, start + columns.start..start + columns.end) {
+        if arrived.covers(shard, &(start + columns.start..start + columns.end)) {
             return Some((0, 0, *stored));
         }
         let offer = offers.shards[*stored / alpha].filter(|offer| offers.data_first && offer.reluctance < AVOIDED)?;
@@ -166,26 +167,56 @@ pub(crate) fn compute(
 ) -> Option<Computed> {
     // Priced for a full symbol, so that all stripes of a segment share one recipe.
     let symbol_kib = u64::from(geometry.symbol_bytes).div_ceil(1024);
+    let recipe = |symbols_of_a_request: u64, symbols_of_a_symbol: u64| {
+        let price = |offer: ShardOffer| {
+            let symbol_price = (offer.kib_price * symbol_kib).max(1);
+            let request_price = offer.request_price + symbol_price * symbols_of_a_request;
+            Offer { combines: false, request_price, symbol_price: symbol_price * symbols_of_a_symbol }
+        };
+        let recipe = code.recipe(wanted, &symbol_offers(geometry, &stripe, &columns, offers, arrived, price))?;
+        Some(Computed { stripe: stripe.clone(), columns: columns.clone(), recipe })
+    };
+    let by_symbols = recipe(0, 1)?;
+    if geometry.alpha == 1 || u64::from(stripe.symbol_bytes) >= FRAME_PAYLOAD_BYTES as u64 {
+        return Some(by_symbols);
+    }
+    // Symbols of a short stripe come with others in their frames, wanted or not: then fewer shards may be fewer bytes.
+    let by_shards = recipe(u64::from(geometry.alpha), 0)?;
+    let bytes = |computed: &Computed| {
+        let gets = merged(computed.reads(geometry).collect(), offers, arrived);
+        gets.iter().map(|get| get.payload.end - get.payload.start).sum::<u64>()
+    };
+    Some(if bytes(&by_shards) < bytes(&by_symbols) { by_shards } else { by_symbols })
+}
+
+/// What the shards are offered for, `price` being that of one without anything to be said for or against it.
+fn symbol_offers(
+    geometry: &Geometry,
+    stripe: &Stripe,
+    columns: &Range<u32>,
+    offers: &ShardOffers,
+    arrived: &Arrived,
+    price: impl Fn(ShardOffer) -> Offer,
+) -> Offers {
     let parts = |sub| {
-        let symbol = geometry.symbol_range(&stripe, sub).start;
+        let symbol = geometry.symbol_range(stripe, sub).start;
         symbol + u64::from(columns.start)..symbol + u64::from(columns.end)
     };
-    let free = Offer { combines: false, request_price: 0, symbol_price: 0 };
     let offer = |(shard, offer): (usize, &Option<ShardOffer>)| {
-        if (0..geometry.alpha).any(|sub| arrived.touches(shard, &parts(sub))) {
-            let has_all = (0..geometry.alpha).all(|sub| arrived.covers(shard, parts(sub)));
-            // Of a shard that was begun, the rest is better than what was not; but for one that is avoided by now.
-            if has_all || offer.is_some_and(|offer| offer.reluctance < AVOIDED) {
-                return Some(free);
-            }
+        let is_begun = (0..geometry.alpha).any(|sub| arrived.touches(shard, &parts(sub)));
+        if is_begun && (0..geometry.alpha).all(|sub| arrived.covers(shard, &parts(sub))) {
+            return Some(Offer { combines: false, request_price: 0, symbol_price: 0 });
         }
-        offer.map(|ShardOffer { request_price, kib_price, reluctance }| {
-            let symbol_price = (kib_price * symbol_kib).max(1) + reluctance;
-            Offer { combines: false, request_price: request_price + reluctance, symbol_price }
+        offer.map(|offer| {
+            let Offer { combines, request_price, symbol_price } = price(offer);
+            // Of a shard that was begun, the rest is better than what was not; but for one that is avoided by now. Its symbols
+            // cost what they cost: most of them may be none that the plan reads.
+            let request_price = if is_begun && offer.reluctance < AVOIDED { 0 } else { request_price };
+            let symbol_price = symbol_price + offer.reluctance;
+            Offer { combines, request_price: request_price + offer.reluctance, symbol_price }
         })
     };
-    let recipe = code.recipe(wanted, &Offers(offers.shards.iter().enumerate().map(offer).collect()))?;
-    Some(Computed { stripe, columns, recipe })
+    Offers(offers.shards.iter().enumerate().map(offer).collect())
 }
 
 impl Computed {

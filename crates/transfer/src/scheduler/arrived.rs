@@ -9,6 +9,7 @@ const FRAME: u64 = FRAME_PAYLOAD_BYTES as u64;
 #[derive(Clone, Debug)]
 pub(crate) struct Arrived {
     payload_bytes: u64,
+    /// By shard: in order, no two of them touching.
     shards: Vec<Vec<Range<u64>>>,
 }
 
@@ -23,22 +24,35 @@ impl Arrived {
     }
 
     pub(crate) fn insert(&mut self, shard: usize, payload: Range<u64>) {
-        self.shards[shard].push(payload);
+        let parts = &mut self.shards[shard];
+        let first = parts.partition_point(|part| part.end < payload.start);
+        let last = parts.partition_point(|part| part.start <= payload.end);
+        let joined = parts[first..last].iter();
+        let start = joined.clone().map(|part| part.start).min().map_or(payload.start, |start| start.min(payload.start));
+        let end = joined.map(|part| part.end).max().map_or(payload.end, |end| end.max(payload.end));
+        parts.splice(first..last, std::iter::once(start..end));
     }
 
     /// Has all of `payload` come?
-    pub(crate) fn covers(&self, shard: usize, payload: Range<u64>) -> bool {
-        !self.shards[shard].is_empty() && self.lacks(shard, payload).is_empty()
+    pub(crate) fn covers(&self, shard: usize, payload: &Range<u64>) -> bool {
+        let part = self.first_touching(shard, payload);
+        part.is_some_and(|part| part.start <= payload.start && payload.end <= part.end)
     }
 
     /// Has any of `payload` come?
     pub(crate) fn touches(&self, shard: usize, payload: &Range<u64>) -> bool {
-        self.shards[shard].iter().any(|part| part.start < payload.end && payload.start < part.end)
+        self.first_touching(shard, payload).is_some()
     }
 
     /// The parts of `payload` that have not come.
     pub(crate) fn lacks(&self, shard: usize, payload: Range<u64>) -> Vec<Range<u64>> {
         subtract(payload, self.shards[shard].iter().cloned())
+    }
+
+    fn first_touching(&self, shard: usize, payload: &Range<u64>) -> Option<&Range<u64>> {
+        let parts = &self.shards[shard];
+        let part = parts.get(parts.partition_point(|part| part.end <= payload.start))?;
+        (part.start < payload.end).then_some(part)
     }
 }
 

@@ -10,5 +10,6 @@ mod losses;
 mod networks;
 mod rebuild;
 mod slow;
+mod theory;
 mod verify;
 mod write;
