@@ -4,8 +4,8 @@
 
 pub mod memory;
 
-use weft_format::records::{LeaseRecord, NodeRecord, SegmentRecord};
-use weft_format::{NodeId, SegmentId};
+use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_format::{Generation, NodeId, SegmentId};
 
 /// A failed look-up or change; nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,15 +51,38 @@ pub trait Catalogue: Send + Sync {
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
 
-    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays.
+    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays. What is retired is
+    /// kept from the same moment on, what is revived is no longer.
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: the record is not `expected`.
+    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be revived is not kept any more.
     fn replace_segment(
         &self,
         segment: SegmentId,
         expected: &SegmentRecord,
         new: &SegmentRecord,
+        succession: &Succession,
+    ) -> Result<(), CatalogueError>;
+
+    /// Former generations that are kept for a while, by segment and generation.
+    fn retired(
+        &self,
+        after: Option<(SegmentId, Generation)>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError>;
+
+    /// Those of one segment, the oldest first.
+    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError>;
+
+    /// Changes, or with `None` forgets, what is known of a former generation; durable when it returns.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: it is not `expected` any more.
+    fn replace_retired(
+        &self,
+        segment: SegmentId,
+        expected: &RetiredRecord,
+        new: Option<&RetiredRecord>,
     ) -> Result<(), CatalogueError>;
 
     /// Segments that a writer, a reader or a scrub marked: something about a shard is not as it should be.
@@ -83,6 +106,12 @@ pub trait Catalogue: Send + Sync {
     /// Paths of files with bytes in the segment, at most `limit`, for messages.
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError>;
 
+    /// How a living segment is to be kept now, going by the policies of its files.
+    fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError>;
+
+    /// Does any policy want files to have another code when they have not changed for a while?
+    fn has_age_rules(&self) -> Result<bool, CatalogueError>;
+
     /// What a job noted of itself under its name.
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
 
@@ -95,8 +124,8 @@ pub trait Catalogue: Send + Sync {
     /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
-    /// From now on [`Self::replace_segment`] and [`Self::drop_segment`] are refused unless the lease has this term; `None`:
-    /// they are not.
+    /// From now on [`Self::replace_segment`], [`Self::replace_retired`] and [`Self::drop_segment`] are refused unless the lease
+    /// has this term; `None`: they are not.
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given

@@ -1,10 +1,11 @@
 //! Collecting: shards that nothing needs are removed, and only those.
 //!
-//! Two kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Orphans*:
-//! shards that no record names, left by writers and repairs that were cut off. Both wait for a grace time, and both fail
-//! closed: an error or a silence removes nothing.
+//! Three kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Retired*: former
+//! generations of living segments. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
+//! wait for a grace time, and all fail closed: an error or a silence removes nothing.
 
 mod orphans;
+mod retired;
 mod trash;
 
 use crate::catalogue::{Catalogue, CatalogueError};
@@ -18,6 +19,7 @@ use weft_format::SegmentId;
 use weft_transfer::Transfer;
 
 pub use orphans::Orphans;
+pub use retired::Retired;
 pub use trash::Trash;
 
 /// How long what seems dead is left alone, in milliseconds: longer than any write, repair or read takes from its first
@@ -62,6 +64,8 @@ pub struct Report {
     pub grace_ms: u64,
     /// What became of dead segments.
     pub trash: Trash,
+    /// What became of former generations of living segments.
+    pub retired: Retired,
     /// What became of shards that no record names.
     pub orphans: Orphans,
     /// Living segments of which little is needed, thinnest first; at most some hundreds.
@@ -90,8 +94,9 @@ pub async fn collect(
     let options = Options { grace_ms, ..options };
     let roster = Roster::probe(&*catalogue, transfer).await?;
     let trash = trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await?;
+    let retired = retired::remove(&*catalogue, transfer, &roster, job, options, now_ms).await?;
     let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, repair_runs, now_ms).await?;
-    let mut report = Report { grace_ms, trash, orphans, ..Report::default() };
+    let mut report = Report { grace_ms, trash, retired, orphans, ..Report::default() };
     find_thin(&*catalogue, &mut report)?;
     Ok(report)
 }

@@ -86,7 +86,10 @@ async fn who_loses_the_lease_is_cancelled_and_fenced() {
             generation: Generation(0),
             shards: Vec::new(),
         };
-        assert_eq!(catalogue.replace_segment(segment, &record, &record), Err(CatalogueError::Fenced));
+        assert_eq!(
+            catalogue.replace_segment(segment, &record, &record, &Default::default()),
+            Err(CatalogueError::Fenced)
+        );
         loop {
             job.checkpoint().await?;
             tokio::time::sleep(Duration::from_millis(10)).await;

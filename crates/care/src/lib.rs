@@ -1,4 +1,4 @@
-//! Noticing loss and undoing it: repair queue, rebuild, scrub, collect.
+//! Noticing loss and undoing it: repair queue, rebuild, scrub, collect; and giving segments the code that is wanted of them.
 //!
 //! What it never does: open metadata (it sees the catalogue of segments through [`catalogue::Catalogue`]), encode bytes
 //! (transfer does), or delete on the strength of silence.
@@ -6,11 +6,12 @@
 //! The loop of every job: `take the next by risk -> transfer -> verify -> commit through the catalogue -> report`.
 //!
 //! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `queue.rs`, `mend.rs` (one segment),
-//! `repair.rs`, `scrub.rs`, `collect.rs`.
+//! `repair.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
 pub mod catalogue;
 pub mod census;
 pub mod collect;
+pub mod convert;
 pub mod job;
 pub mod lease;
 pub mod margin;
@@ -28,6 +29,6 @@ pub use catalogue::{Catalogue, CatalogueError, Trashed};
 pub use census::{CareError, CodeTally, Tally, glance};
 pub use job::{Job, Progress};
 pub use margin::Margins;
-pub use record::JobRecord;
+pub use record::{ConvertRecord, JobRecord};
 pub use roster::{NodeFacts, Reach, Roster};
 pub use standing::{Loss, Misplacement, Standing, standings};

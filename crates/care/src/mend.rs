@@ -8,7 +8,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, standings};
 use std::sync::Arc;
-use weft_format::records::SegmentRecord;
+use weft_format::records::{SegmentRecord, Succession};
 use weft_format::{SegmentId, ShardIndex};
 use weft_transfer::{RebuildError, Rebuilt, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind};
 
@@ -108,7 +108,7 @@ impl Mender {
                     mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;
                     mended.bytes_written += rebuilt.bytes_written;
                     note(&mut found, &rebuilt.also_lost);
-                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record) {
+                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &Succession::default()) {
                         Ok(()) => {
                             let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
                             *count += rebuilt.placed.len() as u64;

@@ -13,6 +13,8 @@ const VERSION: u32 = 1;
 
 /// The repair's name in the catalogue.
 pub const REPAIR: &str = "repair";
+/// The conversion's name in the catalogue.
+const CONVERT: &str = "convert";
 /// The scrub's name in the catalogue.
 pub const SCRUB: &str = "scrub";
 /// The worker's name in the catalogue, ...
@@ -68,6 +70,56 @@ impl JobRecord {
 
     pub(crate) fn store(&self, catalogue: &dyn Catalogue, name: &str) -> Result<(), CatalogueError> {
         catalogue.set_job(name, Some(&encode(self)))
+    }
+}
+
+/// A run of the conversion, under way, interrupted or ended; counts are over all interruptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvertRecord {
+    version: u32,
+    /// When it began, milliseconds since the Unix epoch.
+    pub started_ms: u64,
+    /// When it noted this.
+    pub updated_ms: u64,
+    /// When it came to its end; `None`: it runs, or was interrupted.
+    pub ended_ms: Option<u64>,
+    /// The latest wish of people that it knows of: see [`CareWish::convert_count`].
+    pub wish_count: u64,
+    /// Segments converted.
+    pub segment_count: u64,
+    /// Bytes that nodes sent to compute from.
+    pub bytes_read: u64,
+    /// Bytes read back and checked before they were relied on.
+    pub bytes_verified: u64,
+    /// Bytes stored.
+    pub bytes_written: u64,
+    /// What reading the data of each segment once and writing every shard would have taken more.
+    pub bytes_saved: u64,
+    /// Segments shared by files that want unlike codes: left to the volume's owner, which divides them.
+    pub divided_count: u64,
+    /// Segments it could not convert.
+    pub failure_count: u64,
+}
+
+impl ConvertRecord {
+    /// The last run, if there ever was one.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read, or the record is not one of this version.
+    pub fn load(catalogue: &dyn Catalogue) -> Result<Option<Self>, CatalogueError> {
+        load(catalogue, CONVERT)
+    }
+
+    /// The run that was interrupted, or a new one.
+    pub(crate) fn resume(catalogue: &dyn Catalogue, wish_count: u64, now_ms: u64) -> Result<Self, CatalogueError> {
+        let before = Self::load(catalogue)?.filter(|record| record.ended_ms.is_none());
+        let begun = Self { version: VERSION, started_ms: now_ms, updated_ms: now_ms, ..Self::default() };
+        Ok(Self { wish_count, ..before.unwrap_or(begun) })
+    }
+
+    pub(crate) fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        catalogue.set_job(CONVERT, Some(&encode(self)))
     }
 }
 
@@ -158,11 +210,14 @@ pub struct CareWish {
     pub is_paused: bool,
     /// Rises whenever what is under way is to be given up.
     pub cancel_count: u64,
+    /// Rises whenever files were given another policy and are to be converted.
+    #[serde(default)]
+    pub convert_count: u64,
 }
 
 impl Default for CareWish {
     fn default() -> Self {
-        Self { version: VERSION, is_paused: false, cancel_count: 0 }
+        Self { version: VERSION, is_paused: false, cancel_count: 0, convert_count: 0 }
     }
 }
 

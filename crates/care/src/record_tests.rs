@@ -61,9 +61,27 @@ fn golden_bytes_of_the_worker() {
     let golden = r#"{"version":1,"holder":"process 1","updated_ms":3,"has_ended":false,"is_paused":false,"now":null,"doubted":[["n1","given-up"]],"past":[{"deed":"repair","started_ms":1,"ended_ms":2,"is_well":true,"what":"done"}]}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record));
-    let wish = CareWish { is_paused: true, cancel_count: 2, ..CareWish::default() };
-    assert_eq!(String::from_utf8_lossy(&encode(&wish)), r#"{"version":1,"is_paused":true,"cancel_count":2}"#);
-    assert_eq!(decode(&encode(&wish)), Ok(wish));
+    let wish = CareWish { is_paused: true, cancel_count: 2, convert_count: 3, ..CareWish::default() };
+    let golden = r#"{"version":1,"is_paused":true,"cancel_count":2,"convert_count":3}"#;
+    assert_eq!(String::from_utf8_lossy(&encode(&wish)), golden);
+    assert_eq!(decode(golden.as_bytes()), Ok(wish));
+    let older = r#"{"version":1,"is_paused":true,"cancel_count":2}"#;
+    assert_eq!(decode(older.as_bytes()), Ok(CareWish { convert_count: 0, ..wish }));
+}
+
+#[test]
+fn golden_bytes_of_the_conversion_and_its_resumption() {
+    let catalogue = MemoryCatalogue::default();
+    let begun = ConvertRecord::resume(&catalogue, 2, 5).expect("read");
+    assert_eq!((begun.started_ms, begun.wish_count, begun.ended_ms), (5, 2, None));
+    let record = ConvertRecord { segment_count: 3, bytes_read: 4, bytes_written: 6, bytes_saved: 7, ..begun };
+    let golden = r#"{"version":1,"started_ms":5,"updated_ms":5,"ended_ms":null,"wish_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"divided_count":0,"failure_count":0}"#;
+    assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
+    assert_eq!(decode(golden.as_bytes()), Ok(record.clone()));
+    record.store(&catalogue).expect("stored");
+    assert_eq!(ConvertRecord::resume(&catalogue, 4, 9), Ok(ConvertRecord { wish_count: 4, ..record.clone() }));
+    ConvertRecord { ended_ms: Some(8), ..record }.store(&catalogue).expect("stored");
+    assert_eq!(ConvertRecord::resume(&catalogue, 4, 9).expect("read").segment_count, 0);
 }
 
 #[test]

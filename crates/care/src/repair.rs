@@ -333,7 +333,7 @@ impl Run<'_> {
 }
 
 /// Reasons that differ in nothing but the segment and in numbers are one.
-fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
+pub(crate) fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
     let mut reasons: BTreeMap<String, Failure> = BTreeMap::new();
     for (segment, why) in failed {
         let alike = why.replace(&segment.to_string(), "").replace(|c: char| c.is_ascii_digit(), "");

@@ -2,12 +2,13 @@
 
 mod harness;
 
+use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
 use weft_care::collect::{GRACE_MS, Options, Report, collect};
 use weft_care::{Catalogue, Job};
-use weft_format::NodeId;
-use weft_format::records::NodeState;
+use weft_format::records::{NodeState, RetiredRecord, Succession};
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
@@ -218,8 +219,74 @@ async fn during_a_repair_shards_of_known_segments_are_left_alone() {
     world.catalogue.set_job(weft_care::record::REPAIR, Some(note.as_bytes())).expect("noted");
     let report = run(&world, GRACE, late_ms + 59_000).await;
     assert_eq!(report.orphans.removed_count, 0);
-    world.catalogue.replace_segment(segment, &world.record(segment), &rebuilt.record).expect("committed");
+    let record = world.record(segment);
+    world.catalogue.replace_segment(segment, &record, &rebuilt.record, &Default::default()).expect("committed");
     assert_eq!(world.sound_count(segment).await, 6);
+}
+
+/// A segment of which one shard was moved, and the former place kept for `keep_ms` from now on.
+async fn moved(world: &mut World, keep_ms: u64) -> (SegmentId, NodeId, ShardKey) {
+    let segment = world.write(0, "rs:4+2").await;
+    let record = world.record(segment);
+    let (node, former) = key(&record, segment, 2);
+    let moved = world.transfer().relocate(segment, &record, former.index).await.expect("moved");
+    let retired = RetiredRecord::of(&record, &moved.record, NOW_MS, keep_ms);
+    let succession = Succession { retired, revived: None };
+    world.catalogue.replace_segment(segment, &record, &moved.record, &succession).expect("committed");
+    (segment, node, former)
+}
+
+#[tokio::test]
+async fn former_generations_go_when_their_time_is_over_and_not_before() {
+    let mut world = World::new(7);
+    let (segment, node, former) = moved(&mut world, 2 * GRACE_MS).await;
+    let is_there = async || world.nodes[&node].stat(former).await.is_ok();
+    for now_ms in [NOW_MS, NOW_MS + GRACE_MS, NOW_MS + 2 * GRACE_MS - 1] {
+        let early = run(&world, NO_GRACE, now_ms).await;
+        assert_eq!((early.retired.young_count, early.retired.generation_count), (1, 0));
+        assert_eq!((early.orphans.young_count, early.orphans.removed_count), (0, 0), "no orphan: it is kept");
+        assert!(is_there().await);
+    }
+    let due_ms = NOW_MS + 2 * GRACE_MS;
+    let dry = run(&world, Options { dry_run: true, ..NO_GRACE }, due_ms).await;
+    assert_eq!(dry.retired.generation_count, 1);
+    assert!(is_there().await && world.catalogue.retired_of(segment).expect("read").len() == 1);
+    let ripe = run(&world, NO_GRACE, due_ms).await;
+    assert_eq!((ripe.retired.generation_count, ripe.retired.kept_count), (1, 0));
+    assert!(ripe.retired.bytes > 0 && !is_there().await);
+    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert_eq!(world.stored().await, world.named());
+    world.assert_contents().await;
+}
+
+#[tokio::test]
+async fn a_silent_node_keeps_its_former_shard_and_a_killed_removal_is_brought_to_its_end() {
+    let mut world = World::new(7);
+    let (segment, node, former) = moved(&mut world, 0).await;
+    let silent = failing(&world, node, Operation::Remove, NodeErrorKind::Unavailable, 0);
+    let report = run_over(&world, &silent, NO_GRACE, NOW_MS).await;
+    assert_eq!((report.retired.kept_count, report.retired.generation_count), (1, 0));
+    let kept = world.catalogue.retired_of(segment).expect("read");
+    assert!(kept[0].is_going, "nobody may name it again");
+    assert!(world.nodes[&node].stat(former).await.is_ok());
+    let mut steps = 0;
+    loop {
+        let mortal = Mortal::new(&world, steps, steps % 2 == 0);
+        let (job, catalogue) = (Job::default(), mortal.catalogue());
+        let ended = tokio::select! {
+            biased;
+            () = mortal.dead() => false,
+            ended = collect(catalogue, &mortal.transfer, &job, NO_GRACE, NOW_MS) => ended.is_ok(),
+        };
+        world.assert_contents().await;
+        if ended {
+            break;
+        }
+        steps += 1;
+    }
+    assert!(steps > 5, "{steps} steps");
+    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert_eq!(world.stored().await, world.named());
 }
 
 #[tokio::test]

@@ -2,15 +2,12 @@
 
 mod harness;
 
+use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use tokio::sync::Notify;
-use weft_care::catalogue::memory::MemoryCatalogue;
-use weft_care::{CareError, Catalogue, CatalogueError, Job, JobRecord, Trashed, collect, record, repair};
-use weft_format::records::{LeaseRecord, NodeRecord, NodeState, SegmentRecord};
-use weft_format::{NodeId, SegmentId};
-use weft_nodes::Node;
+use weft_care::{CareError, Catalogue, Job, JobRecord, collect, record, repair};
+use weft_format::NodeId;
+use weft_format::records::NodeState;
 use weft_nodes::wrappers::{Fault, FaultNode};
 
 fn lose(world: &World, nodes: &[u128]) {
@@ -207,107 +204,6 @@ async fn a_cancelled_repair_is_resumed() {
     assert!(ended.ended_ms.is_some());
 }
 
-/// Counts steps, calls of nodes and changes of the catalogue alike; after the last one allowed the process is as good as
-/// dead.
-struct Fuse {
-    left: AtomicI64,
-    dead: Notify,
-}
-
-impl Fuse {
-    /// Is this step still made?
-    fn burn(&self) -> bool {
-        let alive = self.left.fetch_sub(1, Ordering::SeqCst) > 0;
-        if !alive {
-            self.dead.notify_one();
-        }
-        alive
-    }
-}
-
-/// A catalogue of which the fuse cuts the changes off: before they are made, or after.
-struct Mortal {
-    inner: Arc<MemoryCatalogue>,
-    fuse: Arc<Fuse>,
-    after: bool,
-}
-
-impl Mortal {
-    fn change(&self, change: impl Fn() -> Result<(), CatalogueError>) -> Result<(), CatalogueError> {
-        let alive = self.fuse.burn();
-        if alive || self.after {
-            change()?;
-        }
-        if alive { Ok(()) } else { Err(CatalogueError::Failed("dead".into())) }
-    }
-}
-
-impl Catalogue for Mortal {
-    fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
-        self.inner.nodes()
-    }
-    fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.forget_node(node))
-    }
-    fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
-        self.inner.segment(segment)
-    }
-    fn segments(
-        &self,
-        after: Option<SegmentId>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        self.inner.segments(after, limit)
-    }
-    fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
-        self.inner.live_bytes(segment)
-    }
-    fn replace_segment(
-        &self,
-        segment: SegmentId,
-        expected: &SegmentRecord,
-        new: &SegmentRecord,
-    ) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.replace_segment(segment, expected, new))
-    }
-    fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
-        self.inner.damaged(after, limit)
-    }
-    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.mark_damaged(segment))
-    }
-    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.clear_damaged(segment))
-    }
-    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
-        self.inner.trash(before_ms, after, limit)
-    }
-    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.drop_segment(segment, expected))
-    }
-    fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
-        self.inner.paths(segment, limit)
-    }
-    fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
-        self.inner.job(name)
-    }
-    fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.set_job(name, record))
-    }
-    fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
-        self.inner.lease()
-    }
-    fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
-        self.inner.replace_lease(expected, new)
-    }
-    fn set_fence(&self, term: Option<u64>) {
-        self.inner.set_fence(term);
-    }
-    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        self.inner.renew_node(node)
-    }
-}
-
 /// One node lost, one shard rotten, one marked: every way into a repair.
 async fn wounded() -> World {
     let mut world = World::new(8);
@@ -336,23 +232,13 @@ async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
             for segment in world.files.keys() {
                 before.push(world.sound_count(*segment).await);
             }
-            let fuse = Arc::new(Fuse { left: AtomicI64::new(steps), dead: Notify::new() });
-            let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
-                let fuse = fuse.clone();
-                let script = move |_: &_| match (fuse.burn(), after) {
-                    (true, _) => Fault::None,
-                    (false, false) => Fault::Silence,
-                    (false, true) => Fault::FailAfter(weft_nodes::NodeErrorKind::Unavailable),
-                };
-                Arc::new(FaultNode::new(node, "mortal", Box::new(script)))
-            });
-            let catalogue = Arc::new(Mortal { inner: world.catalogue.clone(), fuse: fuse.clone(), after });
+            let mortal = Mortal::new(&world, steps, after);
             let options = repair::Options::default();
             let job = Job::default();
             let killed = tokio::select! {
                 biased;
-                () = fuse.dead.notified() => true,
-                ended = repair::repair(catalogue, &transfer, &job, options, NOW_MS) => ended.is_err(),
+                () = mortal.dead() => true,
+                ended = repair::repair(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
             };
             for (segment, before) in world.files.keys().zip(before) {
                 let now = world.sound_count(*segment).await;

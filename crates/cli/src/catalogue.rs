@@ -3,8 +3,8 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use weft_care::{Catalogue, CatalogueError, Trashed};
-use weft_format::records::{LeaseRecord, NodeRecord, SegmentRecord};
-use weft_format::{NodeId, SegmentId};
+use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Wanted};
+use weft_format::{Generation, NodeId, SegmentId};
 use weft_meta::{Fence, MetaError, Store};
 
 /// A store opened for looking and caring.
@@ -67,9 +67,32 @@ impl Catalogue for StoreCatalogue {
         segment: SegmentId,
         expected: &SegmentRecord,
         new: &SegmentRecord,
+        succession: &Succession,
     ) -> Result<(), CatalogueError> {
         let fence = self.fence.lock().clone();
-        self.durable(self.store.replace_segment(segment, expected, new, fence.as_ref()))
+        self.durable(self.store.replace_segment(segment, expected, new, succession, fence.as_ref()))
+    }
+
+    fn retired(
+        &self,
+        after: Option<(SegmentId, Generation)>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
+        self.store.retired(after, limit).map_err(failed)
+    }
+
+    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
+        self.store.retired_of(segment).map_err(failed)
+    }
+
+    fn replace_retired(
+        &self,
+        segment: SegmentId,
+        expected: &RetiredRecord,
+        new: Option<&RetiredRecord>,
+    ) -> Result<(), CatalogueError> {
+        let fence = self.fence.lock().clone();
+        self.durable(self.store.replace_retired(segment, expected, new, fence.as_ref()))
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
@@ -105,6 +128,16 @@ impl Catalogue for StoreCatalogue {
             None => Ok(format!("(inode {ino}, deleted and still open)")),
         };
         files.into_iter().take(limit).map(path).collect::<Result<_, _>>().map_err(failed)
+    }
+
+    fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError> {
+        let seconds = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
+        let nanoseconds = (now_ms % 1000) as u32 * 1_000_000;
+        self.store.wanted_code(segment, Timestamp { seconds, nanoseconds }).map_err(failed)
+    }
+
+    fn has_age_rules(&self) -> Result<bool, CatalogueError> {
+        self.store.has_age_rules().map_err(failed)
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

@@ -7,6 +7,7 @@ mod lease;
 mod node;
 mod placement;
 mod policy;
+mod retired;
 mod segment;
 mod volume;
 
@@ -16,7 +17,8 @@ pub use attributes::{Attributes, Kind, Timestamp};
 pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;
-pub use policy::PolicyRecord;
+pub use policy::{Later, PolicyRecord, Wanted, wanted};
+pub use retired::{RetiredRecord, Succession};
 pub use segment::{SegmentRecord, ShardLocation};
 pub use volume::VolumeRecord;
 

@@ -89,6 +89,7 @@ fn unknown_versions_are_refused() {
             PolicyRecord::decode(&bytes).unwrap_err(),
             VolumeRecord::decode(&bytes).unwrap_err(),
             LeaseRecord::decode(&bytes).unwrap_err(),
+            RetiredRecord::decode(&bytes).unwrap_err(),
         ];
         for refusal in refusals {
             assert!(
@@ -98,6 +99,45 @@ fn unknown_versions_are_refused() {
     }
     assert!(matches!(Attributes::decode(&[]), Err(RecordError::UnknownVersion { version: 0, .. })));
     assert!(matches!(Attributes::decode(&[2; 104]), Err(RecordError::UnknownVersion { version: 2, .. })));
+}
+
+#[test]
+fn only_what_the_new_record_does_not_name_is_retired() {
+    let former = segment();
+    let mut new = former.clone();
+    new.generation = Generation(former.generation.0 + 1);
+    assert_eq!(RetiredRecord::of(&former, &new, 5, 6), None);
+    let index = former.shards.iter().position(Option::is_some).unwrap();
+    new.shards[index].as_mut().unwrap().generation = new.generation;
+    let retired = RetiredRecord::of(&former, &new, 5, 6).unwrap();
+    let places: Vec<_> = retired.record.shards.iter().flatten().collect();
+    assert_eq!(places, [former.shards[index].as_ref().unwrap()]);
+    assert_eq!((retired.since_ms, retired.keep_ms, retired.is_going), (5, 6, false));
+    assert_eq!(RetiredRecord::decode(&retired.encode()), Ok(retired.clone()));
+    let empty = RetiredRecord { record: SegmentRecord { shards: vec![None; 3], ..former }, ..retired };
+    assert!(matches!(RetiredRecord::decode(&empty.encode()), Err(RecordError::Damaged { .. })));
+}
+
+#[test]
+fn a_shared_segment_gets_the_code_that_suits_all_its_files() {
+    let plain = |code: &str, age_ms| (PolicyRecord::of(code, 0), age_ms);
+    let aging = |age_ms| {
+        let later = Some(Later { code: "rs:8+3".into(), after_ms: 100 });
+        (PolicyRecord { later, ..PolicyRecord::of("replica:3", 0) }, age_ms)
+    };
+    let code = |code: &str| Wanted::Code(code.into());
+    assert_eq!(wanted("rs:4+2", &[]), Wanted::AsIs, "of nobody any more");
+    assert_eq!(wanted("rs:4+2", &[plain("rs:4+2", 0)]), Wanted::AsIs);
+    assert_eq!(wanted("rs:4+2", &[plain("rs:8+3", 0), plain("rs:8+3", 5)]), code("rs:8+3"));
+    assert_eq!(wanted("rs:4+2", &[plain("rs:8+3", 0), plain("rs:4+2", 0)]), Wanted::Divided);
+    assert_eq!(wanted("rs:4+2", &[plain("rs:8+3", 0), plain("raid5:5", 0)]), Wanted::Divided);
+    assert_eq!(wanted("replica:3", &[aging(99)]), Wanted::AsIs);
+    assert_eq!(wanted("replica:3", &[aging(100)]), code("rs:8+3"));
+    assert_eq!(wanted("rs:8+3", &[aging(0)]), Wanted::AsIs, "it changed elsewhere: nothing goes back");
+    assert_eq!(wanted("rs:4+2", &[aging(0)]), code("replica:3"));
+    assert_eq!(wanted("replica:3", &[aging(100), plain("rs:8+3", 0)]), code("rs:8+3"));
+    assert_eq!(wanted("replica:3", &[aging(100), plain("replica:3", 0)]), Wanted::Divided);
+    assert_eq!(wanted("replica:3", &[aging(0), plain("rs:8+3", 0)]), code("rs:8+3"));
 }
 
 #[test]
@@ -172,6 +212,7 @@ proptest! {
             let _ = PolicyRecord::decode(&bytes);
             let _ = VolumeRecord::decode(&bytes);
             let _ = LeaseRecord::decode(&bytes);
+            let _ = RetiredRecord::decode(&bytes);
             let _ = Attributes::decode(&bytes);
             let _ = NodeIdentity::decode(&bytes);
             // The same behind a version that is believed.

@@ -4,8 +4,8 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, LeaseRecord, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord, Secret,
-    SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+    Attributes, Kind, Later, LeaseRecord, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord,
+    RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -133,9 +133,13 @@ fn placement_rule() {
 
 #[test]
 fn policy_record() {
-    let record = PolicyRecord { code: "rs:4+2".to_owned(), write_margin: 1 };
+    let record = PolicyRecord::of("rs:4+2", 1);
     golden!("policy_record_v1", &record.encode());
     assert_eq!(PolicyRecord::decode(&record.encode()), Ok(record));
+    let later = Some(Later { code: "rs:8+3".to_owned(), after_ms: 2_592_000_000 });
+    let aging = PolicyRecord { later, ..PolicyRecord::of("replica:3", 0) };
+    golden!("policy_record_v1_with_age_rule", &aging.encode());
+    assert_eq!(PolicyRecord::decode(&aging.encode()), Ok(aging));
 }
 
 #[test]
@@ -150,6 +154,22 @@ fn lease_record() {
     let record = LeaseRecord { term: 7, holder: "process 4242 on host".to_owned(), beat: 300, ttl_ms: 10_000 };
     golden!("lease_record_v1", &record.encode());
     assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn retired_record() {
+    let place = |number: u8| {
+        Some(ShardLocation { node: NODE, generation: Generation(u32::from(number)), digest: Digest([number; 32]) })
+    };
+    let record = SegmentRecord {
+        code: "replica:3".to_owned(),
+        geometry: Geometry::new(21_000, 1, 1, 1, 4096).unwrap(),
+        generation: Generation(7),
+        shards: vec![place(7), None, place(3)],
+    };
+    let retired = RetiredRecord { record, since_ms: 1_763_683_200_000, keep_ms: 3_600_000, is_going: true };
+    golden!("retired_record_v1", &retired.encode());
+    assert_eq!(RetiredRecord::decode(&retired.encode()), Ok(retired));
 }
 
 #[test]

@@ -26,18 +26,19 @@
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
 //! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
+//! | retired | segment, generation | shards of a former record that are kept for a while | care |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job, lease, placement); all others are the owner's alone.
+//! roster, job, lease, placement, retired); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
 
-use weft_format::{Ino, NodeId, PolicyId, SegmentId};
+use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId};
 
 use crate::kv::SharedPrefix;
 
@@ -70,11 +71,12 @@ pub enum Table {
     Dead = 39,
     Lease = 40,
     Placement = 41,
+    Retired = 42,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 24] = [
+    pub const ALL: [Table; 25] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -99,6 +101,7 @@ impl Table {
         Table::Dead,
         Table::Lease,
         Table::Placement,
+        Table::Retired,
     ];
 
     /// All keys of the table.
@@ -123,6 +126,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Dead as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::Lease as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Retired as u8], fresh_ids: false },
 ];
 
 /// What numbers are given out of.
@@ -163,6 +167,7 @@ pub enum Key<'a> {
     Dead(SegmentId),
     Lease(&'a [u8]),
     Placement,
+    Retired(SegmentId, Generation),
 }
 
 impl<'a> Key<'a> {
@@ -193,6 +198,7 @@ impl<'a> Key<'a> {
             Key::Dead(_) => Table::Dead,
             Key::Lease(_) => Table::Lease,
             Key::Placement => Table::Placement,
+            Key::Retired(..) => Table::Retired,
         }
     }
 
@@ -216,6 +222,7 @@ impl<'a> Key<'a> {
             Key::Trash(died_ms, segment) => join(table, &[&died_ms.to_be_bytes(), &segment.to_bytes()]),
             Key::Node(node) => join(table, &[&node.to_bytes()]),
             Key::Job(name) | Key::Lease(name) => join(table, &[name]),
+            Key::Retired(segment, generation) => join(table, &[&segment.to_bytes(), &generation.0.to_be_bytes()]),
         }
     }
 
@@ -252,6 +259,7 @@ impl<'a> Key<'a> {
             Table::Dead => Key::Dead(take_segment(rest)?),
             Table::Lease => Key::Lease(std::mem::take(rest)),
             Table::Placement => Key::Placement,
+            Table::Retired => Key::Retired(take_segment(rest)?, Generation(u32::from_be_bytes(take(rest)?))),
         };
         rest.is_empty().then_some(key)
     }
@@ -285,6 +293,7 @@ impl fmt::Display for Key<'_> {
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
             Key::Dead(segment) => write!(f, "dead/{segment}"),
             Key::Placement => write!(f, "placement"),
+            Key::Retired(segment, generation) => write!(f, "retired/{segment}/{generation}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
     }
@@ -303,6 +312,11 @@ pub fn of_ino(table: Table, ino: Ino) -> Range<Vec<u8>> {
 /// The files that may have extents in `segment`.
 pub fn users_of(segment: SegmentId) -> Range<Vec<u8>> {
     within(join(Table::UsedBy as u8, &[&segment.to_bytes()]))
+}
+
+/// What is retired of `segment`.
+pub fn retired_of(segment: SegmentId) -> Range<Vec<u8>> {
+    within(join(Table::Retired as u8, &[&segment.to_bytes()]))
 }
 
 /// The segments that have a shard on `node`.

@@ -41,6 +41,11 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Dead(segment), "270102030405060708090a0b0c0d0e0f10", "dead/0102030405060708090a0b0c0d0e0f10"),
         (Key::Lease(b"care"), "2863617265", "lease/care"),
         (Key::Placement, "29", "placement"),
+        (
+            Key::Retired(segment, Generation(7)),
+            "2a0102030405060708090a0b0c0d0e0f1000000007",
+            "retired/0102030405060708090a0b0c0d0e0f10/7",
+        ),
     ]
 }
 
@@ -68,7 +73,7 @@ fn every_table_has_a_sample_and_its_side() {
         let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
         assert_eq!(is_shared, table as u8 >= 32, "{table:?}");
     }
-    assert_eq!(SHARED.len(), 10);
+    assert_eq!(SHARED.len(), 11);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+    Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Succession, Timestamp, VolumeRecord,
 };
 use weft_format::shard::Digest;
 use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, VolumeId};
@@ -64,7 +64,7 @@ fn care_works_beside_a_mount() {
     let path = folder.path().join("volume.weft");
     SqliteKv::create(&path).unwrap();
     let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
-    let policy = PolicyRecord { code: "rs:2+1".into(), write_margin: 1 };
+    let policy = PolicyRecord::of("rs:2+1", 1);
     let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1)).unwrap();
     let care = Store::open(open(&path, Access::Shared)).unwrap();
     for number in 1..=3 {
@@ -85,9 +85,12 @@ fn care_works_beside_a_mount() {
     // A repair moves a shard to another node: the mount sees it, with changes of its own not flushed.
     let (old, new) = (segment([1, 2, 3], 1), segment([4, 2, 3], 2));
     mount.truncate(file, 4096, at(4), at(4), None).unwrap();
-    care.replace_segment(first, &old, &new, None).unwrap();
+    care.replace_segment(first, &old, &new, &Succession::default(), None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), Some(new.clone()));
-    assert!(matches!(mount.replace_segment(first, &old, &new, None), Err(weft_meta::MetaError::SegmentChanged(_))));
+    assert!(matches!(
+        mount.replace_segment(first, &old, &new, &Succession::default(), None),
+        Err(weft_meta::MetaError::SegmentChanged(_))
+    ));
     mount.mark_damaged(first).unwrap();
     assert_eq!(care.damaged(None, 10).unwrap(), [first]);
 

@@ -162,6 +162,53 @@ pub enum ReadError {
     },
 }
 
+/// Why a segment has no other code now. It is as it was.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RecodeError {
+    /// The record names a code or geometry that cannot be.
+    #[error("the record of segment {segment} is not usable: {detail}; restore the metadata from a copy")]
+    Record {
+        /// The segment.
+        segment: SegmentId,
+        /// What does not fit.
+        detail: String,
+    },
+    /// The wanted code's spec is not one.
+    #[error("code `{code}` cannot be used: {detail}")]
+    Code {
+        /// The spec.
+        code: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// Its data cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Its new shards cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Not every node took its new shard: it would be less safe than before.
+    #[error(
+        "{missing_count} new shards of segment {segment} could not be stored, and it keeps its old ones; more nodes must answer"
+    )]
+    Short {
+        /// The segment.
+        segment: SegmentId,
+        /// Shards without a place.
+        missing_count: usize,
+    },
+    /// What was stored did not read back as it should.
+    #[error("new shard {index} of segment {segment} does not read back ({detail}), and the segment keeps its old ones")]
+    Unverified {
+        /// The segment.
+        segment: SegmentId,
+        /// The shard.
+        index: ShardIndex,
+        /// How it was found.
+        detail: String,
+    },
+}
+
 /// Why shards were not rebuilt. The segment is as it was.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RebuildError {

@@ -3,8 +3,8 @@
 //! What it never does: know an inode, a name, or the metadata engine. It is given a segment's record and gives one back.
 //!
 //! Two walks: `write.rs` (split, encode, place, put, receipt) and `read.rs` (locate, plan, fetch, decode, deliver); each
-//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put, `objects.rs` the
-//! same stages in memory, without nodes.
+//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put, `recode.rs` gives a
+//! segment another code, `objects.rs` has the same stages in memory, without nodes.
 //!
 //! Start reading at `write.rs`.
 
@@ -20,6 +20,7 @@ pub mod objects;
 pub mod read;
 pub mod readahead;
 pub mod rebuild;
+pub mod recode;
 pub mod remove;
 pub mod scheduler;
 pub mod trace;
@@ -29,11 +30,12 @@ pub mod write;
 
 pub use cache::BLOCK_BYTES;
 pub use disk_cache::{DiskCacheError, DiskRoom};
-pub use error::{Failures, ReadError, RebuildError, ShardFailure, SuspectKind, WriteError};
+pub use error::{Failures, ReadError, RebuildError, RecodeError, ShardFailure, SuspectKind, WriteError};
 pub use fleet::Fleet;
 pub use read::{ReadPart, ReadReport, Suspect};
 pub use readahead::Readahead;
 pub use rebuild::Rebuilt;
+pub use recode::Recoded;
 pub use remove::Removal;
 pub use scheduler::Profile;
 pub use transfer::{Settings, Transfer};

@@ -10,7 +10,7 @@ use crate::read::held::Held;
 use crate::read::plan::{Computed, ShardOffer, ShardOffers, compute};
 use crate::scheduler::Arrived;
 use crate::write::encode::encode_here;
-use crate::write::split::{Split, full_stripe_bytes, geometry};
+use crate::write::split::{FIRST_GENERATION, Split, full_stripe_bytes, geometry};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -83,7 +83,8 @@ impl Coder {
         data: Bytes,
     ) -> Result<Vec<Bytes>, WriteError> {
         let n = self.shape().n;
-        let split = Split { segment, code: self.code.clone(), geometry, quorum: n, least: n, data: vec![data] };
+        let (generation, code) = (FIRST_GENERATION, self.code.clone());
+        let split = Split { segment, generation, code, geometry, quorum: n, least: n, data: vec![data] };
         Ok(encode_here(volume, &split)?.into_iter().map(|(object, _)| object).collect())
     }
 

@@ -5,7 +5,7 @@ use crate::in_flight::InFlight;
 use crate::transfer::{Inner, Transfer};
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{ShardIdentity, object_bytes, verify_object};
-use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
+use weft_format::{SegmentId, ShardIndex, ShardKey};
 use weft_nodes::{NodeError, NodeErrorKind};
 
 /// The state of one shard.
@@ -91,21 +91,24 @@ async fn check_shard(
     let asked = 0..expected_bytes + 1;
     let object = inner.call(location.node, expected_bytes, async move |node| node.get(key, asked).await).await;
     match object {
-        Ok(object) => (check_object(inner.volume, record, location, key, &object), object.len() as u64),
+        Ok(object) => (check_object(inner, record, location, key, &object), object.len() as u64),
         Err(error) => (health_of(&error), 0),
     }
 }
 
 pub(crate) fn check_object(
-    volume: VolumeId,
+    inner: &Inner,
     record: &SegmentRecord,
     location: &ShardLocation,
     key: ShardKey,
     object: &[u8],
 ) -> ShardHealth {
-    match verify_object(&ShardIdentity { volume, key }, object) {
+    match verify_object(&ShardIdentity { volume: inner.volume, key }, object) {
         Err(error) => ShardHealth::Damaged(error.to_string()),
-        Ok(found) if found.header.code != record.code || found.header.geometry != record.geometry => {
+        Ok(found)
+            if found.header.geometry != record.geometry
+                || !inner.is_shard_of(&found.header.code, record, key.index) =>
+        {
             ShardHealth::Damaged("its header names another code or geometry than the record".into())
         }
         Ok(found) if found.digest != location.digest => {

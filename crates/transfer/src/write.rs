@@ -5,7 +5,7 @@
 pub(crate) mod encode;
 pub(crate) mod place;
 pub(crate) mod put;
-mod receipt;
+pub(crate) mod receipt;
 pub(crate) mod split;
 
 use crate::error::WriteError;

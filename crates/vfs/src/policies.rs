@@ -26,7 +26,7 @@ const WRITE_MARGIN: u16 = 0;
 pub fn policy_for(code: &str) -> Result<PolicyRecord, VfsError> {
     let parsed = weft_codes::parse(code)
         .map_err(|error| VfsError::BadPolicy { code: code.to_owned(), detail: error.to_string() })?;
-    Ok(PolicyRecord { code: parsed.spec().to_owned(), write_margin: WRITE_MARGIN })
+    Ok(PolicyRecord::of(parsed.spec(), WRITE_MARGIN))
 }
 
 /// A policy, ready to write under.

@@ -4,8 +4,10 @@ use super::{Catalogue, CatalogueError, Trashed};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
-use weft_format::records::{LeaseRecord, NodeRecord, NodeState, SegmentRecord};
-use weft_format::{NodeId, SegmentId};
+use weft_format::records::{
+    LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Wanted, wanted,
+};
+use weft_format::{Generation, NodeId, SegmentId};
 
 /// Everything in maps under one lock.
 #[derive(Debug, Default)]
@@ -17,6 +19,7 @@ pub struct MemoryCatalogue {
 struct State {
     nodes: BTreeMap<NodeId, NodeRecord>,
     segments: BTreeMap<SegmentId, Entry>,
+    retired: BTreeMap<(SegmentId, Generation), RetiredRecord>,
     damaged: BTreeSet<SegmentId>,
     jobs: BTreeMap<String, Vec<u8>>,
     lease: Option<LeaseRecord>,
@@ -38,6 +41,8 @@ struct Entry {
     record: SegmentRecord,
     paths: Vec<String>,
     live_bytes: u64,
+    /// Policies of its files; none: whatever it has is wanted.
+    policies: Vec<PolicyRecord>,
     /// Since when no file refers to it.
     dead_since_ms: Option<u64>,
 }
@@ -51,7 +56,7 @@ impl MemoryCatalogue {
     /// What a file's commit does: the segment becomes visible, as `path`'s.
     pub fn commit(&self, segment: SegmentId, record: SegmentRecord, path: &str) {
         let live_bytes = record.geometry.data_bytes;
-        let entry = Entry { record, paths: vec![path.into()], live_bytes, dead_since_ms: None };
+        let entry = Entry { record, paths: vec![path.into()], live_bytes, policies: Vec::new(), dead_since_ms: None };
         self.state.lock().segments.insert(segment, entry);
     }
 
@@ -64,6 +69,13 @@ impl MemoryCatalogue {
     pub fn set_live_bytes(&self, segment: SegmentId, live_bytes: u64) {
         if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
             entry.live_bytes = live_bytes;
+        }
+    }
+
+    /// What setting the policies of its files does.
+    pub fn set_policies(&self, segment: SegmentId, policies: &[PolicyRecord]) {
+        if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
+            entry.policies = policies.to_vec();
         }
     }
 
@@ -123,16 +135,58 @@ impl Catalogue for MemoryCatalogue {
         segment: SegmentId,
         expected: &SegmentRecord,
         new: &SegmentRecord,
+        succession: &Succession,
     ) -> Result<(), CatalogueError> {
         let mut state = self.state.lock();
         state.check_fence()?;
+        let is_kept = |revived: &RetiredRecord| {
+            state.retired.get(&(segment, revived.record.generation)).is_some_and(|found| found == revived)
+        };
+        let may_revive = succession.revived.as_ref().is_none_or(is_kept);
         match state.segments.get_mut(&segment) {
-            Some(entry) if entry.record == *expected => {
-                entry.record = new.clone();
-                Ok(())
-            }
-            _ => Err(CatalogueError::Changed(segment)),
+            Some(entry) if entry.record == *expected && may_revive => entry.record = new.clone(),
+            _ => return Err(CatalogueError::Changed(segment)),
         }
+        if let Some(revived) = &succession.revived {
+            state.retired.remove(&(segment, revived.record.generation));
+        }
+        if let Some(retired) = &succession.retired {
+            state.retired.insert((segment, retired.record.generation), retired.clone());
+        }
+        Ok(())
+    }
+
+    fn retired(
+        &self,
+        after: Option<(SegmentId, Generation)>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
+        Ok(page(&self.state.lock().retired, after, limit, |(segment, _), retired| (*segment, retired.clone())))
+    }
+
+    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
+        let state = self.state.lock();
+        let of_segment = state.retired.range((segment, Generation(0))..=(segment, Generation(u32::MAX)));
+        Ok(of_segment.map(|(_, retired)| retired.clone()).collect())
+    }
+
+    fn replace_retired(
+        &self,
+        segment: SegmentId,
+        expected: &RetiredRecord,
+        new: Option<&RetiredRecord>,
+    ) -> Result<(), CatalogueError> {
+        let mut state = self.state.lock();
+        state.check_fence()?;
+        let key = (segment, expected.record.generation);
+        if state.retired.get(&key) != Some(expected) {
+            return Err(CatalogueError::Changed(segment));
+        }
+        match new {
+            Some(new) => state.retired.insert(key, new.clone()),
+            None => state.retired.remove(&key),
+        };
+        Ok(())
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
@@ -175,6 +229,20 @@ impl Catalogue for MemoryCatalogue {
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
         let state = self.state.lock();
         Ok(state.segments.get(&segment).map_or(Vec::new(), |e| e.paths.iter().take(limit).cloned().collect()))
+    }
+
+    fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError> {
+        let state = self.state.lock();
+        let living = state.segments.get(&segment).filter(|entry| entry.dead_since_ms.is_none());
+        let Some(entry) = living else { return Ok(Wanted::AsIs) };
+        let age_ms = now_ms.saturating_sub(segment.created_ms());
+        let users: Vec<_> = entry.policies.iter().map(|policy| (policy.clone(), age_ms)).collect();
+        Ok(wanted(&entry.record.code, &users))
+    }
+
+    fn has_age_rules(&self) -> Result<bool, CatalogueError> {
+        let state = self.state.lock();
+        Ok(state.segments.values().flat_map(|entry| &entry.policies).any(|policy| policy.later.is_some()))
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

@@ -1,6 +1,7 @@
 //! Shards that no record names.
 //!
-//! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, and segment, shard and
+//! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, none of a former generation
+//! that is kept either, and segment, shard and
 //! the first sight of it are all older than the grace time. First sights outlive the run: a clock that jumps between
 //! storing and listing removes nothing before it has been seen twice.
 
@@ -114,6 +115,12 @@ struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
+    /// Is it of a former generation that has its own time?
+    fn is_kept(&self, key: ShardKey) -> Result<bool, CatalogueError> {
+        let retired = self.catalogue.retired_of(key.segment)?;
+        Ok(retired.iter().any(|retired| is_named(Some(&retired.record), self.id, key)))
+    }
+
     /// Removes what is ripe; the candidates that remain.
     async fn run(&self, keys: &[ShardKey], before: &FirstSeen, orphans: &mut Orphans) -> Result<FirstSeen, CareError> {
         let mut candidates = FirstSeen::new();
@@ -121,7 +128,7 @@ impl Sweep<'_> {
             self.job.checkpoint().await?;
             // Read for each key when it is its turn, so after the node was listed: a record committed in between is seen.
             let record = self.catalogue.segment(key.segment)?;
-            if is_named(record.as_ref(), self.id, *key) {
+            if is_named(record.as_ref(), self.id, *key) || self.is_kept(*key)? {
                 continue;
             }
             let first_seen_ms = before.get(key).copied().unwrap_or(self.now_ms);

@@ -1,6 +1,8 @@
 //! A small volume for tests: memory nodes that can be spoiled, a memory catalogue, and a real transfer between them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod mortal;
+
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;

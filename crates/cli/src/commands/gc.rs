@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
-use weft_care::collect::{GRACE_MS, Options, Report};
+use weft_care::collect::{GRACE_MS, Options, Report, Retired};
 use weft_care::{Catalogue, Job};
 use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
@@ -63,7 +63,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         lines.iter().for_each(|line| println!("{line}"));
     }
     let orphans = &report.orphans;
-    let left = report.trash.kept_count > 0 || !orphans.skipped_nodes.is_empty() || !orphans.failures.is_empty();
+    let left = report.trash.kept_count + report.retired.kept_count > 0
+        || !orphans.skipped_nodes.is_empty()
+        || !orphans.failures.is_empty();
     Ok(if left || compaction.failure.is_some() { ExitCode::from(DEGRADED) } else { ExitCode::SUCCESS })
 }
 
@@ -151,7 +153,7 @@ impl Compaction {
 }
 
 fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
-    let (trash, orphans) = (&report.trash, &report.orphans);
+    let (trash, retired, orphans) = (&report.trash, &report.retired, &report.orphans);
     let removed = if arguments.dry_run { "would remove" } else { "removed" };
     let mut lines = Vec::new();
     if report.grace_ms > arguments.grace {
@@ -167,6 +169,19 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
     if trash.kept_count > 0 {
         let segments = count(trash.kept_count, "segment");
         lines.push(format!("{segments} of deleted files stay until every node with a shard of them answers"));
+    }
+    if *retired != Retired::default() {
+        lines.push(format!(
+            "{removed} {} of segments that were converted or moved ({}); {} ({}) kept until their time is over",
+            count(retired.generation_count, "former generation"),
+            render::bytes(retired.bytes),
+            retired.young_count,
+            render::bytes(retired.young_bytes),
+        ));
+    }
+    if retired.kept_count > 0 {
+        let generations = count(retired.kept_count, "former generation");
+        lines.push(format!("{generations} stay until every node with a shard of them answers"));
     }
     lines.push(format!(
         "{removed} {} that no file needs ({}) of {} looked at; {} within the grace time",

@@ -12,6 +12,28 @@ pub struct PolicyRecord {
     pub code: String,
     /// Shards beyond k that must be durable before a write is acknowledged; the rest is left to repair.
     pub write_margin: u16,
+    /// What becomes of files that are left alone; `None`: they stay as they are.
+    pub later: Option<Later>,
+}
+
+/// Another code for files of which no byte has changed for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Later {
+    /// Canonical spec of that code.
+    pub code: String,
+    /// After how many milliseconds.
+    pub after_ms: u64,
+}
+
+/// How a segment is to be kept, going by the policies of all files with bytes in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// As it is.
+    AsIs,
+    /// Under this code.
+    Code(String),
+    /// Its files want unlike codes.
+    Divided,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -22,13 +44,39 @@ struct Message {
     code: String,
     #[prost(uint32, tag = "3")]
     write_margin: u32,
+    #[prost(string, tag = "4")]
+    later_code: String,
+    #[prost(uint64, tag = "5")]
+    later_after_ms: u64,
 }
 
 impl PolicyRecord {
+    /// One code for good.
+    pub fn of(code: impl Into<String>, write_margin: u16) -> Self {
+        Self { code: code.into(), write_margin, later: None }
+    }
+
+    /// The code that suits bytes that last changed `age_ms` ago best.
+    pub fn code_at(&self, age_ms: u64) -> &str {
+        match &self.later {
+            Some(later) if age_ms >= later.after_ms => &later.code,
+            _ => &self.code,
+        }
+    }
+
+    /// May they be kept under `code`? What has its later code already need not go back when its file changes elsewhere.
+    pub fn allows(&self, code: &str, age_ms: u64) -> bool {
+        self.code_at(age_ms) == code || self.later.as_ref().is_some_and(|later| later.code == code)
+    }
+
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
-        Message { version: VERSION, code: self.code.clone(), write_margin: u32::from(self.write_margin) }
-            .encode_to_vec()
+        let (later_code, later_after_ms) = match &self.later {
+            Some(later) => (later.code.clone(), later.after_ms),
+            None => (String::new(), 0),
+        };
+        let (code, write_margin) = (self.code.clone(), u32::from(self.write_margin));
+        Message { version: VERSION, code, write_margin, later_code, later_after_ms }.encode_to_vec()
     }
 
     /// The inverse of [`Self::encode`].
@@ -40,6 +88,25 @@ impl PolicyRecord {
         check_code(WHAT, &message.code)?;
         let write_margin = u16::try_from(message.write_margin)
             .map_err(|_| damaged(WHAT, format!("a write margin of {} shards", message.write_margin)))?;
-        Ok(Self { code: message.code, write_margin })
+        let later = match (message.later_code, message.later_after_ms) {
+            (code, 0) if code.is_empty() => None,
+            (code, after_ms) => {
+                check_code(WHAT, &code)?;
+                Some(Later { code, after_ms })
+            }
+        };
+        Ok(Self { code: message.code, write_margin, later })
     }
+}
+
+/// How a segment with `code` is to be kept: `users` are the policies of its files, each with the milliseconds since bytes of such a
+/// file last changed. Files of one policy go by the oldest of them.
+pub fn wanted(code: &str, users: &[(PolicyRecord, u64)]) -> Wanted {
+    let mut unhappy = users.iter().filter(|(policy, age_ms)| !policy.allows(code, *age_ms)).peekable();
+    if unhappy.peek().is_none() {
+        return Wanted::AsIs;
+    }
+    let all_allow = |code: &&str| users.iter().all(|(policy, age_ms)| policy.allows(code, *age_ms));
+    let suits_all = unhappy.map(|(policy, age_ms)| policy.code_at(*age_ms)).find(all_allow);
+    suits_all.map_or(Wanted::Divided, |code| Wanted::Code(code.to_owned()))
 }

@@ -84,6 +84,12 @@ impl SegmentRecord {
         self.shards.iter().flatten().map(|location| location.node)
     }
 
+    /// Does it say that shard `index` is at this very place?
+    pub fn names(&self, index: usize, place: &ShardLocation) -> bool {
+        let named = self.shards.get(index).and_then(Option::as_ref);
+        named.is_some_and(|named| (named.node, named.generation) == (place.node, place.generation))
+    }
+
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
         let location = |shard: &Option<ShardLocation>| match shard {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use weft_format::records::{Attributes, Kind, NodeRecord, PolicyRecord, SegmentRecord, VolumeRecord};
+use weft_format::records::{Attributes, Kind, NodeRecord, PolicyRecord, RetiredRecord, SegmentRecord, VolumeRecord};
 use weft_format::{Ino, NodeId, PolicyId, SegmentId};
 
 use super::{Finding, Found, Report, Writes};
@@ -87,6 +87,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Damaged, Survey::damaged)?;
     survey.each(Table::Trash, Survey::trash)?;
     survey.each(Table::Dead, Survey::dead)?;
+    survey.each(Table::Retired, Survey::retired)?;
     survey.totals()?;
     for found in &mut survey.found {
         for (key, _) in &found.writes {
@@ -611,6 +612,12 @@ impl Survey<'_> {
         {
             self.stray(key);
         }
+        Ok(())
+    }
+
+    /// It outlives its segment: what is in it is removed in its own time.
+    fn retired(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        RetiredRecord::decode(value).map_err(|error| damaged(&key, error))?;
         Ok(())
     }
 

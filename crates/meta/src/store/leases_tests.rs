@@ -1,7 +1,7 @@
 use super::super::fixture::*;
 use super::*;
 use weft_format::Ino;
-use weft_format::records::Kind;
+use weft_format::records::{Kind, Succession};
 
 fn lease(term: u64, beat: u64) -> LeaseRecord {
     LeaseRecord { term, holder: format!("holder {term}"), beat, ttl_ms: 10_000 }
@@ -27,7 +27,9 @@ fn who_has_lost_the_lease_changes_nothing() {
     let mut new = old.clone();
     new.shards[1] = None;
     let fence = Fence { name: "care".into(), term: 1 };
-    let replace = |from, to| store.replace_segment(segment, from, to, Some(&fence)).map_err(|error| kind_of(&error));
+    let replace = |from, to| {
+        store.replace_segment(segment, from, to, &Succession::default(), Some(&fence)).map_err(|error| kind_of(&error))
+    };
     assert_eq!(replace(&old, &new), Err("Fenced".into()), "it never had it");
     assert!(store.replace_lease("care", None, &lease(1, 0)).unwrap());
     assert_eq!(replace(&old, &new), Ok(()));

@@ -1,16 +1,21 @@
-//! Policies: few, shared by many directories, never changed and never removed.
+//! Policies: few, shared by many directories and files, never changed and never removed; and what they say of a segment.
 
-use weft_format::records::{PolicyRecord, Timestamp};
-use weft_format::{Ino, PolicyId};
+use std::collections::BTreeMap;
 
-use super::Store;
+use weft_format::records::{Kind, PolicyRecord, Timestamp, Wanted, wanted};
+use weft_format::{Ino, PolicyId, SegmentId};
+
 use super::txn::Txn;
 use super::values::damaged;
+use super::{Store, milliseconds};
 use crate::MetaError;
-use crate::keys::{Key, Table, printable};
+use crate::keys::{Key, Table, after, printable, users_of};
 
 /// Different policies of one volume.
 const MAX_POLICIES: usize = 10_000;
+
+/// Files of a segment looked at in one go.
+const USERS_PAGE: usize = 1024;
 
 impl Store {
     /// A policy.
@@ -18,9 +23,7 @@ impl Store {
     /// # Errors
     /// `Damaged` if there is none: ids come from inodes only.
     pub fn policy(&self, policy: PolicyId) -> Result<PolicyRecord, MetaError> {
-        let key = Key::Policy(policy);
-        let found = self.view(|txn| txn.get(key))?.ok_or_else(|| damaged(&key, "it is missing"))?;
-        PolicyRecord::decode(&found).map_err(|error| damaged(&key, error))
+        self.view(|txn| txn.policy(policy))
     }
 
     /// All policies, by id.
@@ -31,13 +34,17 @@ impl Store {
         self.view(|txn| txn.policies())
     }
 
-    /// Has what is made in `directory` from now on kept as `record` says. Equal records have one id.
+    /// Has what is made in a directory from now on, or what is written to a file, kept as `record` says. Equal records have one
+    /// id. What a file has already is for [`Store::wanted_code`] to tell.
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory`, `Refused` (too many policies).
-    pub fn set_policy(&self, directory: Ino, record: &PolicyRecord, now: Timestamp) -> Result<PolicyId, MetaError> {
+    /// `NotFound`, `NotDirectory` (neither that nor a file), `Refused` (too many policies).
+    pub fn set_policy(&self, ino: Ino, record: &PolicyRecord, now: Timestamp) -> Result<PolicyId, MetaError> {
         self.transact(|txn| {
-            let mut attributes = txn.directory(directory)?;
+            let mut attributes = txn.inode(ino)?;
+            if !matches!(attributes.kind, Kind::Directory | Kind::File) {
+                return Err(MetaError::NotDirectory);
+            }
             let policies = txn.policies()?;
             let policy = match policies.iter().find(|(_, known)| known == record) {
                 Some((policy, _)) => *policy,
@@ -58,9 +65,71 @@ impl Store {
             Ok(policy)
         })
     }
+
+    /// How a living segment is to be kept at `now`, going by the policies of the files with bytes in it. Their bytes are as old as
+    /// the segment, or as the file's last change, if that is later.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn wanted_code(&self, segment: SegmentId, now: Timestamp) -> Result<Wanted, MetaError> {
+        self.view(|txn| {
+            let Some(record) = txn.segment(segment)? else { return Ok(Wanted::AsIs) };
+            // The index may name files that have left the segment: only where that matters are extents looked at.
+            match txn.wanted_code(segment, &record.code, now, |_, _| Ok(true))? {
+                Wanted::AsIs => Ok(Wanted::AsIs),
+                _ => txn.wanted_code(segment, &record.code, now, |txn, ino| txn.uses(ino, segment)),
+            }
+        })
+    }
+
+    /// Does any policy want files to have another code later?
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn has_age_rules(&self) -> Result<bool, MetaError> {
+        Ok(self.policies()?.iter().any(|(_, policy)| policy.later.is_some()))
+    }
 }
 
 impl Txn<'_> {
+    fn wanted_code(
+        &mut self,
+        segment: SegmentId,
+        code: &str,
+        now: Timestamp,
+        mut counts: impl FnMut(&mut Self, Ino) -> Result<bool, MetaError>,
+    ) -> Result<Wanted, MetaError> {
+        let mut oldest_ms: BTreeMap<PolicyId, u64> = BTreeMap::new();
+        let mut range = users_of(segment);
+        loop {
+            let pairs = self.scan(&range, USERS_PAGE)?;
+            for (key, _) in &pairs {
+                let Some(Key::UsedBy(_, ino)) = Key::parse(key) else { continue };
+                let Some(attributes) = self.find_inode(ino)? else { continue };
+                if counts(self, ino)? {
+                    let changed_ms = milliseconds(attributes.mtime).max(segment.created_ms());
+                    let oldest_ms = oldest_ms.entry(attributes.policy).or_insert(changed_ms);
+                    *oldest_ms = changed_ms.min(*oldest_ms);
+                }
+            }
+            match pairs.last().filter(|_| pairs.len() == USERS_PAGE) {
+                Some((last, _)) => range = after(range, Key::parse(last)),
+                None => break,
+            }
+        }
+        let mut users = Vec::new();
+        for (policy, changed_ms) in oldest_ms {
+            users.push((self.policy(policy)?, milliseconds(now).saturating_sub(changed_ms)));
+        }
+        Ok(wanted(code, &users))
+    }
+
+    fn policy(&mut self, policy: PolicyId) -> Result<PolicyRecord, MetaError> {
+        let key = Key::Policy(policy);
+        let found = self.get(key)?.ok_or_else(|| damaged(&key, "it is missing"))?;
+        PolicyRecord::decode(&found).map_err(|error| damaged(&key, error))
+    }
+
     fn policies(&mut self) -> Result<Vec<(PolicyId, PolicyRecord)>, MetaError> {
         let mut policies = Vec::new();
         for (key, value) in self.scan(&Table::Policy.range(), MAX_POLICIES)? {

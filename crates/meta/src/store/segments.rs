@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use weft_format::records::SegmentRecord;
-use weft_format::{Ino, NodeId, SegmentId};
+use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
+use weft_format::{Generation, Ino, NodeId, SegmentId};
 
 use super::Store;
 use super::leases::Fence;
@@ -12,10 +12,13 @@ use super::mapping::parse_extent;
 use super::txn::Txn;
 use super::values::{self, damaged};
 use crate::MetaError;
-use crate::keys::{Key, Table, after, of_ino, on_node, printable, users_of};
+use crate::keys::{Key, Table, after, of_ino, on_node, printable, retired_of, users_of};
 
 /// A job's state, as every value.
 const MAX_JOB_BYTES: usize = 64 << 10;
+
+/// Retired generations of one segment: each takes a change of the segment within the time that they are kept.
+const MAX_RETIRED: usize = 10_000;
 
 /// Pairs read at once where a whole table or file is read.
 const READ_PAIRS: usize = 1024;
@@ -85,21 +88,29 @@ impl Store {
     }
 
     /// Puts `new` in the place of `expected`, with what follows from it: the index of nodes, and a mark of damage if a
-    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`].
+    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`]. What is retired is kept from the same
+    /// moment on, what is revived is no longer.
     ///
     /// # Errors
-    /// `SegmentChanged` (the record is not `expected`), `Fenced`.
+    /// `SegmentChanged` (the record is not `expected`, or what is to be revived is not kept any more), `Fenced`.
     pub fn replace_segment(
         &self,
         segment: SegmentId,
         expected: &SegmentRecord,
         new: &SegmentRecord,
+        succession: &Succession,
         fence: Option<&Fence>,
     ) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
             txn.check(fence)?;
             if txn.segment(segment)?.as_ref() != Some(expected) {
                 return Err(MetaError::SegmentChanged(segment));
+            }
+            if let Some(revived) = &succession.revived {
+                txn.replace_retired(segment, revived, None)?;
+            }
+            if let Some(retired) = &succession.retired {
+                txn.put(Key::Retired(segment, retired.record.generation), retired.encode());
             }
             for location in expected.shards.iter().flatten() {
                 txn.remove(Key::OnNode(location.node, segment));
@@ -231,6 +242,47 @@ impl Store {
         })
     }
 
+    /// Up to `limit` retired generations after `after_entry`, by segment and generation.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn retired(
+        &self,
+        after_entry: Option<(SegmentId, Generation)>,
+        limit: usize,
+    ) -> Result<Vec<(SegmentId, RetiredRecord)>, MetaError> {
+        let after_key = after_entry.map(|(segment, generation)| Key::Retired(segment, generation));
+        self.list(after(Table::Retired.range(), after_key), limit, |key, value| match key {
+            Key::Retired(segment, _) => Some(decode_retired(&key, value).map(|retired| (segment, retired))),
+            _ => None,
+        })
+    }
+
+    /// What is retired of one segment, the oldest generation first.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, MetaError> {
+        self.list(retired_of(segment), MAX_RETIRED, |key, value| Some(decode_retired(&key, value)))
+    }
+
+    /// Puts `new` in the place of what is retired, or with `None` forgets it.
+    ///
+    /// # Errors
+    /// `SegmentChanged` (it is not `expected` any more), `Fenced`.
+    pub fn replace_retired(
+        &self,
+        segment: SegmentId,
+        expected: &RetiredRecord,
+        new: Option<&RetiredRecord>,
+        fence: Option<&Fence>,
+    ) -> Result<(), MetaError> {
+        self.transact_shared(|txn| {
+            txn.check(fence)?;
+            txn.replace_retired(segment, expected, new)
+        })
+    }
+
     /// What a job noted of itself.
     ///
     /// # Errors
@@ -278,14 +330,36 @@ fn decode_segment(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentRecord, MetaErro
     SegmentRecord::decode(bytes).map_err(|error| damaged(key, error))
 }
 
+fn decode_retired(key: &Key<'_>, bytes: &[u8]) -> Result<RetiredRecord, MetaError> {
+    RetiredRecord::decode(bytes).map_err(|error| damaged(key, error))
+}
+
 impl Txn<'_> {
-    fn segment(&mut self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {
+    fn replace_retired(
+        &mut self,
+        segment: SegmentId,
+        expected: &RetiredRecord,
+        new: Option<&RetiredRecord>,
+    ) -> Result<(), MetaError> {
+        let key = Key::Retired(segment, expected.record.generation);
+        let found = self.get(key)?.map(|bytes| decode_retired(&key, &bytes)).transpose()?;
+        if found.as_ref() != Some(expected) {
+            return Err(MetaError::SegmentChanged(segment));
+        }
+        match new {
+            Some(new) => self.put(key, new.encode()),
+            None => self.remove(key),
+        }
+        Ok(())
+    }
+
+    pub(super) fn segment(&mut self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {
         let key = Key::Segment(segment);
         self.get(key)?.map(|bytes| decode_segment(&key, &bytes)).transpose()
     }
 
     /// Has the file an extent in the segment?
-    fn uses(&mut self, ino: Ino, segment: SegmentId) -> Result<bool, MetaError> {
+    pub(super) fn uses(&mut self, ino: Ino, segment: SegmentId) -> Result<bool, MetaError> {
         let mut range = of_ino(Table::Extent, ino);
         loop {
             let pairs = self.scan(&range, READ_PAIRS)?;

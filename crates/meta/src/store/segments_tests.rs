@@ -51,9 +51,15 @@ fn replacing_keeps_the_indices() {
     new.generation = Generation(2);
     new.shards[0].as_mut().unwrap().node = node_id(7);
     new.shards[1] = None;
-    store.replace_segment(segment, &old, &new, None).unwrap();
-    assert_eq!(kind_of(&store.replace_segment(segment, &old, &new, None).unwrap_err()), "SegmentChanged");
-    assert_eq!(kind_of(&store.replace_segment(segment_id(9), &old, &new, None).unwrap_err()), "SegmentChanged");
+    store.replace_segment(segment, &old, &new, &Succession::default(), None).unwrap();
+    assert_eq!(
+        kind_of(&store.replace_segment(segment, &old, &new, &Succession::default(), None).unwrap_err()),
+        "SegmentChanged"
+    );
+    assert_eq!(
+        kind_of(&store.replace_segment(segment_id(9), &old, &new, &Succession::default(), None).unwrap_err()),
+        "SegmentChanged"
+    );
     assert_eq!(store.segment(segment).unwrap(), Some(new.clone()));
     let on = |number| store.segments_on_node(node_id(number), None, 10).unwrap().len();
     assert_eq!([on(1), on(2), on(3), on(7)], [0, 0, 1, 1]);
@@ -62,11 +68,50 @@ fn replacing_keeps_the_indices() {
     assert_eq!(store.damaged(None, 10).unwrap(), [segment], "a shard is still missing");
     assert_clean(&store);
     // Complete again: the mark stays until somebody has looked.
-    store.replace_segment(segment, &new, &old, None).unwrap();
+    store.replace_segment(segment, &new, &old, &Succession::default(), None).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
     store.clear_damaged(segment).unwrap();
     store.clear_damaged(segment).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), []);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_former_generation_is_kept_until_somebody_takes_it_again_or_forgets_it() {
+    let (store, kv) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    kv.shared_only();
+    let (segment, old) = (segment_id(1), segment_record(1000));
+    let mut new = old.clone();
+    new.generation = Generation(old.generation.0 + 1);
+    new.shards.iter_mut().flatten().for_each(|shard| shard.generation = new.generation);
+    let retired = RetiredRecord::of(&old, &new, 7, 60).unwrap();
+    let succession = Succession { retired: Some(retired.clone()), revived: None };
+    store.replace_segment(segment, &old, &new, &succession, None).unwrap();
+    assert_eq!(store.retired_of(segment).unwrap(), std::slice::from_ref(&retired));
+    assert_eq!(store.retired(None, 10).unwrap(), [(segment, retired.clone())]);
+    assert_eq!(store.retired(Some((segment, old.generation)), 10).unwrap(), []);
+    assert_eq!(store.retired_of(segment_id(2)).unwrap(), []);
+    assert_clean(&store);
+    // Taken again, while the one that took its place is kept.
+    let again = SegmentRecord { generation: Generation(new.generation.0 + 1), ..old.clone() };
+    let other = RetiredRecord::of(&new, &again, 8, 60).unwrap();
+    let back = Succession { retired: Some(other.clone()), revived: Some(retired.clone()) };
+    let going = RetiredRecord { is_going: true, ..retired.clone() };
+    store.replace_retired(segment, &retired, Some(&going), None).unwrap();
+    let refused = store.replace_segment(segment, &new, &again, &back, None);
+    assert_eq!(kind_of(&refused.unwrap_err()), "SegmentChanged", "it is being removed");
+    assert_eq!(store.segment(segment).unwrap(), Some(new.clone()));
+    store.replace_retired(segment, &going, Some(&retired), None).unwrap();
+    store.replace_segment(segment, &new, &again, &back, None).unwrap();
+    assert_eq!(store.retired_of(segment).unwrap(), std::slice::from_ref(&other));
+    // Forgotten.
+    assert_eq!(kind_of(&store.replace_retired(segment, &retired, None, None).unwrap_err()), "SegmentChanged");
+    let fence = Fence { name: "care".into(), term: 3 };
+    assert_eq!(kind_of(&store.replace_retired(segment, &other, None, Some(&fence)).unwrap_err()), "Fenced");
+    store.replace_retired(segment, &other, None, None).unwrap();
+    assert_eq!(store.retired(None, 10).unwrap(), []);
     assert_clean(&store);
 }
 
@@ -129,7 +174,7 @@ fn care_writes_shared_tables_only() {
     let (segment, old) = (segment_id(1), segment_record(1000));
     let mut new = old.clone();
     new.shards[2] = None;
-    store.replace_segment(segment, &old, &new, None).unwrap();
+    store.replace_segment(segment, &old, &new, &Succession::default(), None).unwrap();
     store.mark_damaged(segment).unwrap();
     store.clear_damaged(segment).unwrap();
     store.drop_segment(segment, &new, None).unwrap();

@@ -54,7 +54,7 @@ async fn copy(
     let asked = 0..object_bytes(payload_bytes) + 1;
     let got = inner.call(location.node, asked.end, async move |node| node.get(key, asked).await).await;
     let Ok(object) = got else { return Ok(None) };
-    if check_object(inner.volume, job.record, location, key, &object) != ShardHealth::Sound {
+    if check_object(inner, job.record, location, key, &object) != ShardHealth::Sound {
         return Ok(None);
     }
     let mut builder = new_shards(inner, job)?.remove(0);

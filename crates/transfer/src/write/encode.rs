@@ -17,7 +17,7 @@ use weft_format::shard::{Digest, FRAME_PAYLOAD_BYTES, FrameMut, ShardBuilder, Sh
 /// A finished shard object, and the digest of its payload.
 pub(crate) type Object = (Bytes, Digest);
 
-pub(super) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Object>, WriteError> {
+pub(crate) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Object>, WriteError> {
     if split.geometry.data_bytes <= INLINE_BYTES {
         return encode_here(inner.volume, split);
     }

@@ -17,7 +17,7 @@ pub(crate) struct Placed {
     pub(crate) view: Arc<View>,
 }
 
-pub(super) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
+pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
     refresh_space(inner);
     let view = inner.fleet.view();
     let n = split.code.shape().n;

@@ -39,7 +39,7 @@ struct Attempt {
 type PutCall = Call<'static, Result<(), NodeError>>;
 
 /// Where each shard was stored; `None`: nowhere.
-pub(super) async fn put(
+pub(crate) async fn put(
     inner: &Arc<Inner>,
     split: &Split,
     encoded: &[Object],

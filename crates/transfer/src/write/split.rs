@@ -16,6 +16,7 @@ pub(crate) const FIRST_GENERATION: Generation = Generation(1);
 /// A segment cut, not yet encoded.
 pub(crate) struct Split {
     pub(crate) segment: SegmentId,
+    pub(crate) generation: Generation,
     pub(crate) code: Arc<LoadedCode>,
     pub(crate) geometry: Geometry,
     /// With this many durable shards the write is acknowledged, whatever the others do.
@@ -27,7 +28,7 @@ pub(crate) struct Split {
 
 impl Split {
     pub(crate) fn key(&self, index: usize) -> ShardKey {
-        ShardKey { segment: self.segment, generation: FIRST_GENERATION, index: ShardIndex(index as u16) }
+        ShardKey { segment: self.segment, generation: self.generation, index: ShardIndex(index as u16) }
     }
 
     /// Length of one stored shard.
@@ -45,7 +46,19 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
     let margin = usize::from(write_margin);
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
-    Ok(Split { segment, code, geometry, quorum, least, data })
+    Ok(Split { segment, generation: FIRST_GENERATION, code, geometry, quorum, least, data })
+}
+
+/// A segment that is there, under another code and a new generation; every shard is wanted.
+pub(crate) fn split_as(
+    algebra: &Algebra,
+    segment: SegmentId,
+    generation: Generation,
+    code: &str,
+    data: Vec<Bytes>,
+) -> Result<Split, WriteError> {
+    let request = WriteRequest { segment, code: code.into(), write_margin: u16::MAX, data };
+    Ok(Split { generation, ..split(algebra, request)? })
 }
 
 /// How `data_bytes` lie in the shards of a code.

@@ -1,0 +1,117 @@
+//! Former generations: shards that a conversion or a move has replaced, kept until their time is over.
+//!
+//! `due? -> mark as going -> remove the shards -> forget`. Once marked none of them is ever named again, so whoever would take
+//! the former generation back comes before the mark, or not at all. A crash in between leaves a mark, and the next run goes on.
+
+use super::Options;
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::CareError;
+use crate::job::Job;
+use crate::roster::Roster;
+use serde::Serialize;
+use weft_format::SegmentId;
+use weft_format::records::{RetiredRecord, SegmentRecord};
+use weft_format::shard::object_bytes;
+use weft_transfer::Transfer;
+
+/// Entries read at once.
+const PAGE: usize = 512;
+
+/// What became of former generations.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Retired {
+    /// Generations whose shards are gone (or would be, in a dry run).
+    pub generation_count: u64,
+    /// Bytes of shards removed.
+    pub bytes: u64,
+    /// Generations whose time is not over.
+    pub young_count: u64,
+    /// Bytes of their shards.
+    pub young_bytes: u64,
+    /// Generations that stay for a later run because a node did not say that its shard is gone.
+    pub kept_count: u64,
+}
+
+/// Removes what is past its time.
+pub(crate) async fn remove(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    roster: &Roster,
+    job: &Job,
+    options: Options,
+    now_ms: u64,
+) -> Result<Retired, CareError> {
+    let mut sum = Retired::default();
+    job.begin("removing former generations", 0, 0);
+    let mut after = None;
+    loop {
+        let page = catalogue.retired(after, PAGE)?;
+        let Some((segment, last)) = page.last() else { return Ok(sum) };
+        after = Some((*segment, last.record.generation));
+        for (segment, retired) in page {
+            job.checkpoint().await?;
+            let bytes = stored_bytes(&retired.record);
+            if !is_due(&retired, options.grace_ms, now_ms) {
+                sum.young_count += 1;
+                sum.young_bytes += bytes;
+                continue;
+            }
+            let is_gone = options.dry_run || remove_one(catalogue, transfer, roster, segment, &retired).await?;
+            if is_gone {
+                sum.generation_count += 1;
+                sum.bytes += bytes;
+                job.update(|progress| progress.segments_done += 1);
+            } else {
+                sum.kept_count += 1;
+            }
+        }
+    }
+}
+
+/// Is its time over? A time in the future is no age at all.
+fn is_due(retired: &RetiredRecord, grace_ms: u64, now_ms: u64) -> bool {
+    let kept_ms = retired.keep_ms.max(grace_ms);
+    retired.is_going || retired.since_ms.checked_add(kept_ms).is_some_and(|due_ms| due_ms <= now_ms)
+}
+
+/// Bytes of the shards that a record names.
+pub(crate) fn stored_bytes(record: &SegmentRecord) -> u64 {
+    record.shards.iter().flatten().count() as u64 * object_bytes(record.geometry.payload_bytes())
+}
+
+/// Are its shards gone, and is it forgotten?
+async fn remove_one(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    roster: &Roster,
+    segment: SegmentId,
+    retired: &RetiredRecord,
+) -> Result<bool, CatalogueError> {
+    let going = RetiredRecord { is_going: true, ..retired.clone() };
+    if going != *retired {
+        match catalogue.replace_retired(segment, retired, Some(&going)) {
+            // Somebody has taken it back, or is removing it.
+            Err(CatalogueError::Changed(_)) => return Ok(false),
+            other => other?,
+        }
+    }
+    // Nothing names what was marked, but what a mistake would cost is looked at once more.
+    let mut left = going.record.clone();
+    if let Some(now) = catalogue.segment(segment)? {
+        for (index, shard) in left.shards.iter_mut().enumerate() {
+            shard.take_if(|place| now.names(index, place));
+        }
+    }
+    let removal = transfer.remove(segment, &left).await;
+    if !removal.unknown.iter().all(|failure| roster.given_up(failure.node)) {
+        return Ok(false);
+    }
+    match catalogue.replace_retired(segment, &going, None) {
+        Err(CatalogueError::Changed(_)) => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+#[path = "retired_tests.rs"]
+mod tests;

@@ -1,0 +1,303 @@
+//! Conversion: segments get the code that the policies of their files want now.
+//!
+//! ```text
+//! look (which living segments are to have another code) -> for each: recode (write, verify) -> commit -> the former shards wait
+//! ```
+//!
+//! What is committed is a new generation; the former one is retired and kept for a while, so that readers go on, and so that
+//! whoever puts the former policy back finds the former shards again. The collector removes them later. A run that was cut off
+//! leaves nothing but shards that no record names: the next one looks again.
+//!
+//! A segment whose files want unlike codes is divided by the volume's owner (`weft_vfs`'s compaction), not here.
+
+use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::census::CareError;
+use crate::job::Job;
+use crate::record::ConvertRecord;
+use crate::repair::{Failure, by_reason};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use weft_format::SegmentId;
+use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_transfer::{Recoded, Transfer};
+
+/// How long a conversion can be undone for nothing: time to see that a code was a mistake, short enough that the room of both
+/// generations is not taken for long.
+pub const KEEP_MS: u64 = 3_600_000;
+
+/// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
+const ATTEMPTS: usize = 4;
+
+/// Segments looked at between two moments at which others may run.
+const LOOKED_AT_ONCE: usize = 64;
+
+/// How often a running job notes how far it is.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// How to convert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Segments converted at once.
+    pub workers: usize,
+    /// How long former generations are kept, in milliseconds.
+    pub keep_ms: u64,
+    /// Which wish of people this answers to.
+    pub wish_count: u64,
+}
+
+impl Default for Options {
+    /// Two at once: one is computed while the other travels, and hardly more memory is taken than by a writer.
+    fn default() -> Self {
+        Self { workers: 2, keep_ms: KEEP_MS, wish_count: 0 }
+    }
+}
+
+/// What was done, in this run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Segments that have their code now.
+    pub segment_count: u64,
+    /// Of these, the ones whose former shards were still there.
+    pub revived_count: u64,
+    /// Data bytes in them.
+    pub data_bytes: u64,
+    /// Bytes that nodes sent to compute from.
+    pub bytes_read: u64,
+    /// Bytes read back and checked before they were relied on.
+    pub bytes_verified: u64,
+    /// Bytes stored.
+    pub bytes_written: u64,
+    /// What reading the data of each once and writing every shard would have taken more.
+    pub bytes_saved: u64,
+    /// Segments shared by files that want unlike codes.
+    pub divided_count: u64,
+    /// Why segments could not be converted.
+    pub failures: Vec<Failure>,
+}
+
+/// Converts all that is to be converted.
+///
+/// # Errors
+/// The catalogue fails, or the job is cancelled; what was converted until then stays so. Segments that cannot be converted are no
+/// error: the report counts them.
+pub async fn convert(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    options: Options,
+    now_ms: u64,
+) -> Result<Report, CareError> {
+    job.begin("looking", 0, 0);
+    let record = ConvertRecord::resume(&*catalogue, options.wish_count, now_ms)?;
+    let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
+    let clock = Clock { began: Instant::now(), began_ms: now_ms };
+    let mut run = Run { converter, job, clock, record, report: Report::default(), failed: BTreeMap::new() };
+    let (waiting, bytes) = run.look().await?;
+    if !waiting.is_empty() {
+        transfer.fleet().refresh_space().await;
+        job.begin("converting", waiting.len() as u64, bytes);
+        run.drain(waiting, options.workers).await?;
+    }
+    Ok(run.end()?)
+}
+
+/// Wall time that goes on from where it was, whatever the wall clock does.
+#[derive(Clone, Copy)]
+struct Clock {
+    began: Instant,
+    began_ms: u64,
+}
+
+impl Clock {
+    fn now_ms(&self) -> u64 {
+        self.began_ms + self.began.elapsed().as_millis() as u64
+    }
+}
+
+/// One run.
+struct Run<'r> {
+    converter: Converter,
+    job: &'r Job,
+    clock: Clock,
+    record: ConvertRecord,
+    report: Report,
+    failed: BTreeMap<SegmentId, String>,
+}
+
+impl Run<'_> {
+    /// The segments to convert, and the data bytes in them.
+    async fn look(&mut self) -> Result<(Vec<SegmentId>, u64), CareError> {
+        let (mut waiting, mut bytes) = (Vec::new(), 0);
+        for (count, entry) in Walk::new(&*self.converter.catalogue, None).enumerate() {
+            let (segment, record) = entry?;
+            if count % LOOKED_AT_ONCE == 0 {
+                self.job.checkpoint().await?;
+                tokio::task::yield_now().await;
+            }
+            match self.converter.catalogue.wanted_code(segment, self.clock.now_ms())? {
+                Wanted::AsIs => {}
+                Wanted::Divided => self.report.divided_count += 1,
+                Wanted::Code(_) => {
+                    bytes += record.geometry.data_bytes;
+                    waiting.push(segment);
+                }
+            }
+            self.job.update(|progress| progress.segments_done += 1);
+        }
+        Ok((waiting, bytes))
+    }
+
+    /// Converts until none waits. What is in hand is finished also when the job is cancelled or the catalogue fails.
+    async fn drain(&mut self, waiting: Vec<SegmentId>, workers: usize) -> Result<(), CareError> {
+        let mut noted = Instant::now();
+        let mut waiting = waiting.into_iter();
+        let mut in_hand: JoinSet<(SegmentId, Result<Outcome, CatalogueError>)> = JoinSet::new();
+        let mut stop: Option<CareError> = None;
+        // Before the first shard is stored: who collects knows of it.
+        self.note()?;
+        loop {
+            while stop.is_none() && in_hand.len() < workers.max(1) {
+                if let Err(cancelled) = self.job.checkpoint().await {
+                    stop = Some(cancelled.into());
+                    break;
+                }
+                let Some(segment) = waiting.next() else { break };
+                let (converter, clock) = (self.converter.clone(), self.clock);
+                in_hand.spawn(async move { (segment, converter.convert(segment, clock).await) });
+            }
+            let Some(ended) = in_hand.join_next().await else { break };
+            let (segment, outcome) = match ended {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            };
+            match outcome {
+                Ok(outcome) => self.count(segment, outcome),
+                Err(error) => stop = stop.or(Some(error.into())),
+            }
+            if noted.elapsed() >= NOTE_EVERY {
+                noted = Instant::now();
+                self.note()?;
+            }
+        }
+        self.note()?;
+        stop.map_or(Ok(()), Err)
+    }
+
+    fn count(&mut self, segment: SegmentId, outcome: Outcome) {
+        self.job.update(|progress| progress.segments_done += 1);
+        let converted = match outcome {
+            Outcome::Converted(converted) => converted,
+            Outcome::Left => return,
+            Outcome::Failed(why) => {
+                tracing::warn!(%segment, %why, "a segment could not be converted");
+                self.job.update(|progress| progress.failures += 1);
+                self.failed.insert(segment, why);
+                return;
+            }
+        };
+        let Converted { data_bytes, recoded, is_revived } = converted;
+        let report = &mut self.report;
+        report.segment_count += 1;
+        report.revived_count += u64::from(is_revived);
+        report.data_bytes += data_bytes;
+        report.bytes_read += recoded.bytes_read;
+        report.bytes_verified += recoded.bytes_verified;
+        report.bytes_written += recoded.bytes_written;
+        report.bytes_saved += recoded.bytes_saved;
+        self.record.segment_count += 1;
+        self.record.bytes_read += recoded.bytes_read;
+        self.record.bytes_verified += recoded.bytes_verified;
+        self.record.bytes_written += recoded.bytes_written;
+        self.record.bytes_saved += recoded.bytes_saved;
+        self.job.update(|progress| {
+            progress.bytes_done += data_bytes;
+            progress.bytes_read += recoded.bytes_read + recoded.bytes_verified;
+            progress.bytes_written += recoded.bytes_written;
+        });
+    }
+
+    fn note(&mut self) -> Result<(), CatalogueError> {
+        self.record.updated_ms = self.clock.now_ms();
+        self.record.store(&*self.converter.catalogue)
+    }
+
+    fn end(mut self) -> Result<Report, CatalogueError> {
+        self.record.failure_count = self.failed.len() as u64;
+        self.record.divided_count = self.report.divided_count;
+        self.record.ended_ms = Some(self.clock.now_ms());
+        self.note()?;
+        self.report.failures = by_reason(&self.failed);
+        Ok(self.report)
+    }
+}
+
+/// What became of one segment.
+enum Outcome {
+    Converted(Converted),
+    /// It is gone, or has the code that is wanted.
+    Left,
+    Failed(String),
+}
+
+struct Converted {
+    data_bytes: u64,
+    recoded: Recoded,
+    /// Its former shards were still there.
+    is_revived: bool,
+}
+
+/// What converting needs, shared by all segments of a run.
+#[derive(Clone)]
+struct Converter {
+    catalogue: Arc<dyn Catalogue>,
+    transfer: Transfer,
+    keep_ms: u64,
+}
+
+impl Converter {
+    /// Gives one segment the code that is wanted now.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read or written. A failure of the segment is part of the answer.
+    async fn convert(&self, segment: SegmentId, clock: Clock) -> Result<Outcome, CatalogueError> {
+        for _ in 0..ATTEMPTS {
+            let Some(record) = self.catalogue.segment(segment)? else { return Ok(Outcome::Left) };
+            let Wanted::Code(code) = self.catalogue.wanted_code(segment, clock.now_ms())? else {
+                return Ok(Outcome::Left);
+            };
+            let former = former(&self.catalogue.retired_of(segment)?, &code);
+            let of_former = former.as_ref().map(|former| &former.record);
+            let recoded = match self.transfer.recode(segment, &record, &code, of_former).await {
+                Ok(recoded) => recoded,
+                Err(error) => return Ok(Outcome::Failed(error.to_string())),
+            };
+            let retired = RetiredRecord::of(&record, &recoded.record, clock.now_ms(), self.keep_ms);
+            let revived = former.filter(|former| is_named_again(&former.record, &recoded.record));
+            let is_revived = revived.is_some();
+            let succession = Succession { retired, revived };
+            match self.catalogue.replace_segment(segment, &record, &recoded.record, &succession) {
+                Ok(()) => {
+                    let data_bytes = record.geometry.data_bytes;
+                    return Ok(Outcome::Converted(Converted { data_bytes, recoded, is_revived }));
+                }
+                // A repair was quicker, or the former shards are being removed: what was stored here is an orphan.
+                Err(CatalogueError::Changed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Outcome::Failed(format!("segment {segment} changes faster than it can be converted; it is tried again")))
+    }
+}
+
+/// The latest generation with this code that is kept and may be named again.
+fn former(retired: &[RetiredRecord], code: &str) -> Option<RetiredRecord> {
+    retired.iter().rev().find(|retired| retired.record.code == code && !retired.is_going).cloned()
+}
+
+/// Does the new record name a shard that was retired?
+fn is_named_again(retired: &SegmentRecord, new: &SegmentRecord) -> bool {
+    retired.shards.iter().enumerate().any(|(index, shard)| shard.as_ref().is_some_and(|place| new.names(index, place)))
+}

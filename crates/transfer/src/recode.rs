@@ -1,0 +1,252 @@
+//! Giving a segment another code: the same bytes, under a new generation, while the old shards stay where they are.
+//!
+//! ```text
+//! begin (which shards there are that the new code would hold too: pure) -> verify those
+//!   -> rebuild the others from them, or, where they do not suffice, read the data and write every shard
+//!   -> verify what was written -> a record, for the caller to commit
+//! ```
+//!
+//! A shard serves two codes if both lay the segment out alike and give it the same rows of their generators: the data shards of all
+//! systematic codes with as many of them, some parities, and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter:
+//! between these nothing can be kept. Nor is anything kept when segments merge, since a shard's checks cover its segment's name.
+
+use crate::algebra::{Algebra, LoadedCode};
+use crate::error::RecodeError;
+use crate::transfer::{Inner, Transfer};
+use crate::verify::ShardHealth;
+use crate::write::encode::encode;
+use crate::write::place::place;
+use crate::write::put::{put, withdraw};
+use crate::write::receipt::receipt;
+use crate::write::split::{geometry, split_as};
+use std::sync::Arc;
+use weft_format::records::SegmentRecord;
+use weft_format::shard::object_bytes;
+use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
+
+/// What a conversion leaves behind: commit `record`, and only then retire what it replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recoded {
+    /// The segment under its new code; every shard of it is stored and was read back.
+    pub record: SegmentRecord,
+    /// Shards that were there before and are named again.
+    pub reused_count: u64,
+    /// Shards written.
+    pub written_count: u64,
+    /// Bytes that nodes sent to compute from.
+    pub bytes_read: u64,
+    /// Bytes stored, headers and checksums included.
+    pub bytes_written: u64,
+    /// Bytes read back and checked against the record.
+    pub bytes_verified: u64,
+    /// What it would have read and written more without reuse: the data once, and every shard.
+    pub bytes_saved: u64,
+}
+
+impl Transfer {
+    /// Stores a segment under another code. `former`: a record of it with that very code whose shards may still be there.
+    /// Overwrites nothing, removes nothing. The caller holds the segment's lease, as for [`Self::rebuild`].
+    ///
+    /// # Errors
+    /// [`RecodeError`]; the segment is as it was, and what was stored is removed as far as nodes answer.
+    pub async fn recode(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        code: &str,
+        former: Option<&SegmentRecord>,
+    ) -> Result<Recoded, RecodeError> {
+        let target = Target::new(&self.inner.algebra, segment, record, code, former)?;
+        let Target { mut begun, generation } = target;
+        let health = self.verify(segment, &begun).await;
+        for (shard, health) in begun.shards.iter_mut().zip(&health.shards) {
+            shard.take_if(|_| *health != ShardHealth::Sound);
+        }
+        let mut recoded = match self.complete(segment, &begun, generation).await {
+            Some(recoded) => recoded,
+            None => self.rewrite(segment, record, code, generation).await?,
+        };
+        let mut written = recoded.record.clone();
+        for shard in &mut written.shards {
+            shard.take_if(|shard| shard.generation != generation);
+        }
+        let written_health = self.verify(segment, &written).await;
+        recoded.bytes_verified = health.bytes_verified + written_health.bytes_verified;
+        let is_wrong = |(index, _): &(usize, _)| written_health.shards[*index] != ShardHealth::Sound;
+        let stored = |record: &SegmentRecord| record.shards.clone().into_iter().enumerate();
+        let wrong = stored(&written).filter(|(_, shard)| shard.is_some()).find(is_wrong);
+        if let Some((index, _)) = wrong {
+            let detail = format!("{:?}", written_health.shards[index]);
+            self.forget(segment, &written).await;
+            return Err(RecodeError::Unverified { segment, index: ShardIndex(index as u16), detail });
+        }
+        let plain_bytes = record.geometry.data_bytes
+            + object_bytes(recoded.record.geometry.payload_bytes()) * recoded.record.shards.len() as u64;
+        recoded.bytes_saved = match recoded.reused_count {
+            0 => 0,
+            _ => plain_bytes.saturating_sub(recoded.bytes_read + recoded.bytes_written),
+        };
+        Ok(recoded)
+    }
+
+    /// The record with the shards that `begun` lacks, computed from those that it has; `None`: they do not suffice, or not all
+    /// could be stored.
+    async fn complete(&self, segment: SegmentId, begun: &SegmentRecord, generation: Generation) -> Option<Recoded> {
+        let missing: Vec<ShardIndex> = (0u16..)
+            .map(ShardIndex)
+            .take(begun.shards.len())
+            .filter(|i| begun.shards[i.as_usize()].is_none())
+            .collect();
+        let reused_count = (begun.shards.len() - missing.len()) as u64;
+        let mut recoded = Recoded {
+            record: SegmentRecord { generation, ..begun.clone() },
+            reused_count,
+            written_count: missing.len() as u64,
+            bytes_read: 0,
+            bytes_written: 0,
+            bytes_verified: 0,
+            bytes_saved: 0,
+        };
+        if reused_count == 0 {
+            return None;
+        }
+        if !missing.is_empty() {
+            let rebuilt = match self.rebuild(segment, begun, &missing).await {
+                Ok(rebuilt) => rebuilt,
+                Err(error) => {
+                    tracing::debug!(%segment, %error, "the shards at hand do not suffice for the other code");
+                    return None;
+                }
+            };
+            (recoded.bytes_read, recoded.bytes_written) = (rebuilt.bytes_read, rebuilt.bytes_written);
+            if rebuilt.placed.len() < missing.len() {
+                let mut stored = rebuilt.record;
+                stored.shards.iter_mut().for_each(|shard| {
+                    shard.take_if(|shard| shard.generation != generation);
+                });
+                self.forget(segment, &stored).await;
+                return None;
+            }
+            recoded.record = rebuilt.record;
+        }
+        Some(recoded)
+    }
+
+    /// Reads the data and writes every shard anew.
+    async fn rewrite(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        code: &str,
+        generation: Generation,
+    ) -> Result<Recoded, RecodeError> {
+        let record = Arc::new(record.clone());
+        let (data, report) = self.read_bytes(segment, &record, 0..record.geometry.data_bytes).await?;
+        let inner = &self.inner;
+        let split = Arc::new(split_as(&inner.algebra, segment, generation, code, vec![data])?);
+        let bytes = split.object_bytes() * split.code.shape().n as u64;
+        let nodes = inner.fleet.seats(inner.class);
+        let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
+        let encoded = encode(inner, &split).await?;
+        let stored = put(inner, &split, &encoded, place(inner, &split)?).await?;
+        let receipt = receipt(&split, &encoded, stored);
+        if !receipt.missing.is_empty() {
+            self.forget(segment, &receipt.record).await;
+            return Err(RecodeError::Short { segment, missing_count: receipt.missing.len() });
+        }
+        Ok(Recoded {
+            written_count: receipt.record.shards.len() as u64,
+            record: receipt.record,
+            reused_count: 0,
+            bytes_read: report.bytes_fetched,
+            bytes_written: receipt.bytes_written,
+            bytes_verified: 0,
+            bytes_saved: 0,
+        })
+    }
+
+    /// Removes what was stored in vain, as far as nodes answer.
+    async fn forget(&self, segment: SegmentId, stored: &SegmentRecord) {
+        let place = |index: u16| {
+            let index = ShardIndex(index);
+            Some((stored.shard_key(segment, index)?, stored.shards[index.as_usize()].as_ref()?.node))
+        };
+        let written: Vec<(ShardKey, NodeId)> = (0..stored.shards.len() as u16).filter_map(place).collect();
+        withdraw(&self.inner, written).await;
+    }
+}
+
+/// A segment's next record, as far as it is there already.
+struct Target {
+    /// Under the new code, with the shards that may be there; its generation is the newest given out.
+    begun: SegmentRecord,
+    /// That of what is to be written.
+    generation: Generation,
+}
+
+impl Target {
+    fn new(
+        algebra: &Algebra,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        code: &str,
+        former: Option<&SegmentRecord>,
+    ) -> Result<Self, RecodeError> {
+        let refused = |detail| RecodeError::Record { segment, detail };
+        let old = algebra.load_for(record).map_err(refused)?;
+        let new = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
+        let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
+        let alike = alike(&old, &new);
+        let fits = |former: &&SegmentRecord| former.code == code && algebra.load_for(former).is_ok();
+        let former = former.filter(fits);
+        let geometry = match former {
+            Some(former) => former.geometry,
+            None if alike.contains(&true) => record.geometry,
+            None => geometry(new.shape(), segment, record.geometry.data_bytes)?,
+        };
+        let shard = |index: usize| {
+            let kept = former.and_then(|former| former.shards[index].clone());
+            let shared = (geometry == record.geometry && alike[index]).then(|| record.shards[index].clone()).flatten();
+            shared.or(kept)
+        };
+        let shards = (0..new.shape().n).map(shard).collect();
+        let begun = SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards };
+        Ok(Self { begun, generation: Generation(next) })
+    }
+}
+
+/// By shard of `new`: does the same shard of `old` hold the same?
+pub(crate) fn alike(old: &LoadedCode, new: &LoadedCode) -> Vec<bool> {
+    let (a, b) = (old.shape(), new.shape());
+    let layout = |code: &LoadedCode| {
+        let shape = code.shape();
+        (shape.native_count, shape.alpha, shape.symbol_alignment_bytes)
+    };
+    if layout(old) != layout(new) {
+        return vec![false; b.n];
+    }
+    let generators = weft_codes::linear::generator(&*old.code).ok().zip(weft_codes::linear::generator(&*new.code).ok());
+    let Some((of_old, of_new)) = generators else { return vec![false; b.n] };
+    let same = |index: usize| {
+        let rows = index * a.alpha..(index + 1) * a.alpha;
+        index < a.n && rows.into_iter().all(|row| of_old.row(row) == of_new.row(row))
+    };
+    (0..b.n).map(same).collect()
+}
+
+impl Inner {
+    /// Is a shard that was written under `header_code` what the record's code would hold in its place?
+    pub(crate) fn is_shard_of(&self, header_code: &str, record: &SegmentRecord, index: ShardIndex) -> bool {
+        if header_code == record.code {
+            return true;
+        }
+        let (Ok(old), Ok(new)) = (self.algebra.load(header_code), self.algebra.load(&record.code)) else {
+            return false;
+        };
+        alike(&old, &new).get(index.as_usize()).copied().unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+#[path = "recode_tests.rs"]
+mod tests;
