@@ -12,9 +12,10 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
+use crate::clock::Clock;
 use crate::job::Job;
 use crate::record::ConvertRecord;
-use crate::repair::{Failure, by_reason};
+use crate::run::{Failure, by_reason};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,7 +94,7 @@ pub async fn convert(
     job.begin("looking", 0, 0);
     let record = ConvertRecord::resume(&*catalogue, options.wish_count, now_ms)?;
     let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
-    let clock = Clock { began: Instant::now(), began_ms: now_ms };
+    let clock = Clock::new(now_ms);
     let mut run = Run { converter, job, clock, record, report: Report::default(), failed: BTreeMap::new() };
     let (waiting, bytes) = run.look().await?;
     if !waiting.is_empty() {
@@ -102,19 +103,6 @@ pub async fn convert(
         run.drain(waiting, options.workers).await?;
     }
     Ok(run.end()?)
-}
-
-/// Wall time that goes on from where it was, whatever the wall clock does.
-#[derive(Clone, Copy)]
-struct Clock {
-    began: Instant,
-    began_ms: u64,
-}
-
-impl Clock {
-    fn now_ms(&self) -> u64 {
-        self.began_ms + self.began.elapsed().as_millis() as u64
-    }
 }
 
 /// One run.

@@ -1,4 +1,4 @@
-//! Noticing loss and undoing it: repair queue, rebuild, scrub, collect; and giving segments the code that is wanted of them.
+//! Noticing loss and undoing it: repair queue, rebuild, scrub, balance, collect; and giving segments the code that is wanted of them.
 //!
 //! What it never does: open metadata (it sees the catalogue of segments through [`catalogue::Catalogue`]), encode bytes
 //! (transfer does), or delete on the strength of silence.
@@ -6,10 +6,12 @@
 //! The loop of every job: `take the next by risk -> transfer -> verify -> commit through the catalogue -> report`.
 //!
 //! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `queue.rs`, `mend.rs` (one segment),
-//! `repair.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
+//! `repair.rs`, `balance.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
+pub mod balance;
 pub mod catalogue;
 pub mod census;
+mod clock;
 pub mod collect;
 pub mod convert;
 pub mod job;
@@ -20,6 +22,7 @@ pub mod queue;
 pub mod record;
 pub mod repair;
 pub mod roster;
+mod run;
 pub mod scrub;
 pub mod standing;
 pub mod watch;
@@ -31,4 +34,5 @@ pub use job::{Job, Progress};
 pub use margin::Margins;
 pub use record::{ConvertRecord, JobRecord};
 pub use roster::{NodeFacts, Reach, Roster};
+pub use run::Failure;
 pub use standing::{Loss, Misplacement, Standing, standings};

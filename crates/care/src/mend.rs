@@ -5,12 +5,15 @@
 //! an orphan for the collector.
 
 use crate::catalogue::{Catalogue, CatalogueError};
+use crate::clock::Clock;
 use crate::roster::Roster;
-use crate::standing::{Loss, Standing, standings};
+use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
-use weft_format::records::{SegmentRecord, Succession};
+use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
 use weft_format::{SegmentId, ShardIndex};
-use weft_transfer::{RebuildError, Rebuilt, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind};
+use weft_transfer::{
+    RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
+};
 
 /// Rounds beyond one per shard: for records that change meanwhile and survivors that turn out bad.
 const SPARE_ROUNDS: usize = 8;
@@ -55,6 +58,7 @@ pub(crate) struct Mender {
     pub catalogue: Arc<dyn Catalogue>,
     pub transfer: Transfer,
     pub roster: Arc<Roster>,
+    pub clock: Clock,
 }
 
 /// A record, and what was found where it points.
@@ -64,11 +68,18 @@ struct Inspected {
 }
 
 impl Mender {
-    /// Looks at a segment and, if `heal`, does for it what can be done. A failure of one segment is part of the answer.
+    /// Looks at a segment and, if `heal`, does for it what can be done, `relocations` included. A failure of one segment is part
+    /// of the answer.
     ///
     /// # Errors
     /// The catalogue cannot be read or written.
-    pub async fn mend(&self, segment: SegmentId, look: Look, heal: bool) -> Result<Mended, CatalogueError> {
+    pub async fn mend(
+        &self,
+        segment: SegmentId,
+        look: Look,
+        heal: bool,
+        relocations: &[Relocation],
+    ) -> Result<Mended, CatalogueError> {
         let mut mended = Mended::default();
         let mut before: Option<Inspected> = None;
         let mut verified_again = false;
@@ -81,7 +92,8 @@ impl Mender {
                 None => self.look(segment, &record, look, &mut mended).await,
                 Some(before) => before.carried_over(&record),
             };
-            let verdicts = standings(&record, &self.roster, &found);
+            let mut verdicts = standings(&record, &self.roster, &found);
+            relocations.iter().for_each(|relocation| mark_overfull(&record, relocation, &mut verdicts));
             if before.is_none() {
                 mended.found = self.complaints(&record, &verdicts);
             }
@@ -99,7 +111,10 @@ impl Mender {
             }
             round += 1;
             let rebuilt = match (&targets[..], moving) {
-                ([target], true) => self.transfer.relocate(segment, &record, *target).await,
+                ([target], true) => {
+                    let destination = verdicts[target.as_usize()].destination();
+                    self.transfer.relocate(segment, &record, *target, destination).await
+                }
                 _ => self.transfer.rebuild(segment, &record, &targets).await,
             };
             match rebuilt {
@@ -108,7 +123,8 @@ impl Mender {
                     mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;
                     mended.bytes_written += rebuilt.bytes_written;
                     note(&mut found, &rebuilt.also_lost);
-                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &Succession::default()) {
+                    let succession = self.succession(&record, &rebuilt.record, moving);
+                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession) {
                         Ok(()) => {
                             let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
                             *count += rebuilt.placed.len() as u64;
@@ -131,6 +147,12 @@ impl Mender {
             }
             before = Some(Inspected { record, found });
         }
+    }
+
+    /// A sound shard that moves is kept until whoever is reading it has had the time to; one that is lost is nothing to keep.
+    fn succession(&self, former: &SegmentRecord, new: &SegmentRecord, is_moving: bool) -> Succession {
+        let retired = is_moving.then(|| RetiredRecord::of(former, new, self.clock.now_ms(), 0)).flatten();
+        Succession { retired, revived: None }
     }
 
     /// The record of a segment that files refer to.
@@ -168,8 +190,8 @@ impl Mender {
         wrong.map(|(index, verdict)| (ShardIndex(index), at(usize::from(index)), verdict.clone())).collect()
     }
 
-    /// Removes damaged shards whose successors are committed, where their nodes answer. A sound shard that moved is left to
-    /// the collector and its grace time: somebody may be reading it.
+    /// Removes damaged shards whose successors are committed, where their nodes answer. A sound shard that moved is kept for a
+    /// while, see [`Self::succession`].
     async fn remove_replaced(
         &self,
         segment: SegmentId,

@@ -17,6 +17,8 @@ pub const REPAIR: &str = "repair";
 const CONVERT: &str = "convert";
 /// The scrub's name in the catalogue.
 pub const SCRUB: &str = "scrub";
+/// The balance's name in the catalogue.
+pub const BALANCE: &str = "balance";
 /// The worker's name in the catalogue, ...
 const CARE: &str = "care";
 /// ... and that of what is wished of it.

@@ -5,18 +5,18 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::{CareError, Tally, census};
+use crate::clock::Clock;
 use crate::job::Job;
 use crate::margin::Margins;
-use crate::mend::{Look, Mended, Mender};
-use crate::queue::{Event, Queue};
+use crate::mend::{Look, Mender};
+use crate::queue::Event;
 use crate::record::{JobRecord, REPAIR};
 use crate::roster::Roster;
+use crate::run::{Failure, Run, Sums, Work};
 use crate::standing::{Standing, standings};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
@@ -24,9 +24,6 @@ use weft_transfer::Transfer;
 /// Counts and mends at most this often: losses during a repair are found by the next count, but a node that loses shards
 /// as fast as they are rebuilt must not keep the repair from telling so.
 const ROUNDS: usize = 3;
-
-/// How often a running job notes how far it is.
-const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 /// How to repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,15 +66,6 @@ pub struct Estimate {
     pub out_of_reach: Vec<(String, String)>,
 }
 
-/// A reason that holds segments back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failure {
-    /// What the first of them met with.
-    pub reason: String,
-    /// How many met with the like.
-    pub segment_count: u64,
-}
-
 /// How a repair ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -116,7 +104,7 @@ pub async fn estimate(
 ) -> Result<Estimate, CatalogueError> {
     let mut roster = Roster::probe(catalogue, transfer).await?;
     roster.presume_lost(&options.presumed_lost);
-    Ok(survey(catalogue, &roster)?.1)
+    Ok(survey(catalogue, &roster)?.2)
 }
 
 /// Repairs all there is to repair.
@@ -136,55 +124,53 @@ pub async fn repair(
     let mut roster = Roster::probe(&*catalogue, transfer).await?;
     roster.presume_lost(&options.presumed_lost);
     let roster = Arc::new(roster);
-    let (mut work, estimate) = survey(&*catalogue, &roster)?;
+    let (mut work, living_count, estimate) = survey(&*catalogue, &roster)?;
     let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
-    let report = Report { started_ms: record.started_ms, ..Report::default() };
+    let started_ms = record.started_ms;
     let mut bytes_total = estimate.bytes_to_write;
-    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster: roster.clone() };
+    let (of_mender, clock) = (catalogue.clone(), Clock::new(now_ms));
+    let mender = Mender { catalogue: of_mender, transfer: transfer.clone(), roster: roster.clone(), clock };
     let look = if options.verify { Look::Everything } else { Look::Lengths };
-    let mut run = Run { mender, job, options, began: Instant::now(), record, report, now_ms };
-    let mut tried = BTreeSet::new();
+    let mut run = Run { name: REPAIR, mender, job, workers: options.workers, record, sums: Sums::default() };
+    let (mut tried, mut round) = (BTreeSet::new(), 0);
     let census = loop {
         job.begin("rebuilding", work.queue.waiting_count() as u64, bytes_total);
         run.drain(&mut work).await?;
         tried.extend(work.failed.keys().copied());
-        job.begin("counting", work.living_count, 0);
+        job.begin("counting", living_count, 0);
         let counted = census(&*catalogue, transfer, &roster, look, job).await?;
-        work.round += 1;
+        round += 1;
         for (segment, margin) in counted.wanting {
             if !tried.contains(&segment) {
                 work.looks.insert(segment, look);
                 work.queue.apply(Event::Found { segment, margin });
             }
         }
-        if work.queue.waiting_count() == 0 || work.round == ROUNDS {
+        if work.queue.waiting_count() == 0 || round == ROUNDS {
             break counted.tally;
         }
         // How many bytes these are is not known before they are looked at.
         bytes_total = 0;
     };
-    let mut report = run.end(&work)?;
-    report.forgotten_nodes = forget_left_nodes(&*catalogue, &roster)?;
-    report.out_of_reach = roster.out_of_reach();
-    report.census = census;
-    Ok(report)
+    let (sums, failures) = run.end(&work)?;
+    Ok(Report {
+        started_ms,
+        segment_count: sums.segment_count,
+        rebuilt_count: sums.rebuilt_count,
+        moved_count: sums.moved_count,
+        bytes_read: sums.bytes_read,
+        bytes_read_by_nodes: sums.bytes_read_by_nodes,
+        bytes_written: sums.bytes_written,
+        failures,
+        forgotten_nodes: forget_left_nodes(&*catalogue, &roster)?,
+        out_of_reach: roster.out_of_reach(),
+        census,
+    })
 }
 
-/// What is to be mended.
-#[derive(Default)]
-struct Work {
-    queue: Queue,
-    /// How to look at segments that are not to be judged by their record.
-    looks: BTreeMap<SegmentId, Look>,
-    /// Why segments could not be mended.
-    failed: BTreeMap<SegmentId, String>,
-    /// Segments that files refer to.
-    living_count: u64,
-    round: usize,
-}
-
-fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate), CatalogueError> {
-    let (mut work, mut margins) = (Work::default(), Margins::default());
+/// What is to be mended, and how many segments files refer to.
+fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Estimate), CatalogueError> {
+    let (mut work, mut living_count, mut margins) = (Work::default(), 0, Margins::default());
     let mut estimate = Estimate { out_of_reach: roster.out_of_reach(), ..Estimate::default() };
     let marked = marked(catalogue)?;
     for entry in Walk::new(catalogue, None) {
@@ -199,7 +185,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate)
         if catalogue.live_bytes(segment)? == 0 {
             continue;
         }
-        work.living_count += 1;
+        living_count += 1;
         estimate.silent_shard_count += chosen(|verdict| *verdict == Standing::OutOfReach).len() as u64;
         if lost.is_empty() && misplaced.is_empty() && !is_marked {
             continue;
@@ -226,7 +212,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, Estimate)
         }
         work.queue.apply(Event::Found { segment, margin });
     }
-    Ok((work, estimate))
+    Ok((work, living_count, estimate))
 }
 
 fn marked(catalogue: &dyn Catalogue) -> Result<BTreeSet<SegmentId>, CatalogueError> {
@@ -240,107 +226,6 @@ fn marked(catalogue: &dyn Catalogue) -> Result<BTreeSet<SegmentId>, CatalogueErr
             return Ok(marked);
         }
     }
-}
-
-/// One run of the repair.
-struct Run<'r> {
-    mender: Mender,
-    job: &'r Job,
-    options: Options,
-    /// When the run began, which was `now_ms`.
-    began: Instant,
-    record: JobRecord,
-    report: Report,
-    now_ms: u64,
-}
-
-impl Run<'_> {
-    /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
-    async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
-        let mut noted = Instant::now();
-        let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
-        let mut stop: Option<CareError> = None;
-        // Before the first shard is stored: the collector leaves a running repair's shards alone.
-        self.note()?;
-        loop {
-            while stop.is_none() && in_hand.len() < self.options.workers.max(1) && work.queue.waiting_count() > 0 {
-                if let Err(cancelled) = self.job.checkpoint().await {
-                    stop = Some(cancelled.into());
-                    break;
-                }
-                let Some(segment) = work.queue.next() else { break };
-                let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
-                in_hand.spawn(async move { (segment, mender.mend(segment, look, true).await) });
-            }
-            let Some(ended) = in_hand.join_next().await else { break };
-            let (segment, mended) = match ended {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-            };
-            work.queue.apply(Event::Ended(segment));
-            match mended {
-                Ok(mended) => self.count(segment, mended, work),
-                Err(error) => stop = stop.or(Some(error.into())),
-            }
-            if noted.elapsed() >= NOTE_EVERY {
-                noted = Instant::now();
-                self.note()?;
-            }
-        }
-        self.note()?;
-        stop.map_or(Ok(()), Err)
-    }
-
-    fn count(&mut self, segment: SegmentId, mended: Mended, work: &mut Work) {
-        let report = &mut self.report;
-        report.segment_count += 1;
-        report.rebuilt_count += mended.rebuilt_count;
-        report.moved_count += mended.moved_count;
-        report.bytes_read += mended.bytes_read;
-        report.bytes_read_by_nodes += mended.bytes_read_by_nodes;
-        report.bytes_written += mended.bytes_written;
-        self.record.segment_count += 1;
-        self.record.bytes += mended.bytes_written;
-        self.record.finding_count += mended.rebuilt_count + mended.moved_count;
-        if let Some(why) = &mended.failure {
-            tracing::warn!(%segment, %why, "a segment could not be repaired");
-        }
-        self.job.update(|progress| {
-            progress.segments_done += 1;
-            progress.bytes_done += mended.bytes_written;
-            progress.bytes_read += mended.bytes_read;
-            progress.bytes_written += mended.bytes_written;
-            progress.failures += u64::from(mended.failure.is_some());
-        });
-        match mended.failure {
-            Some(why) => work.failed.insert(segment, why),
-            None => work.failed.remove(&segment),
-        };
-    }
-
-    fn note(&mut self) -> Result<(), CatalogueError> {
-        self.record.updated_ms = self.now_ms + self.began.elapsed().as_millis() as u64;
-        self.record.store(&*self.mender.catalogue, REPAIR)
-    }
-
-    fn end(mut self, work: &Work) -> Result<Report, CatalogueError> {
-        self.record.failure_count = work.failed.len() as u64;
-        self.record.ended_ms = Some(self.record.updated_ms);
-        self.record.store(&*self.mender.catalogue, REPAIR)?;
-        self.report.failures = by_reason(&work.failed);
-        Ok(self.report)
-    }
-}
-
-/// Reasons that differ in nothing but the segment and in numbers are one.
-pub(crate) fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
-    let mut reasons: BTreeMap<String, Failure> = BTreeMap::new();
-    for (segment, why) in failed {
-        let alike = why.replace(&segment.to_string(), "").replace(|c: char| c.is_ascii_digit(), "");
-        let failure = Failure { reason: why.clone(), segment_count: 0 };
-        reasons.entry(alike).or_insert(failure).segment_count += 1;
-    }
-    reasons.into_values().collect()
 }
 
 /// Drops lost and emptied nodes that nothing refers to any more; the names of those dropped.

@@ -4,6 +4,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
+use crate::clock::Clock;
 use crate::job::Job;
 use crate::mend::{Look, Mended, Mender};
 use crate::record::{JobRecord, SCRUB};
@@ -101,9 +102,9 @@ pub async fn scrub(
         ..Report::default()
     };
     measure(&*catalogue, after, job)?;
-    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster };
-    let began = Instant::now();
-    let mut noted = began;
+    let clock = Clock::new(now_ms);
+    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster, clock };
+    let mut noted = Instant::now();
     let mut walk = Walk::new(&*catalogue, after);
     let ended = loop {
         if let Err(cancelled) = job.checkpoint().await {
@@ -117,7 +118,7 @@ pub async fn scrub(
         for (segment, _) in group {
             let mender = mender.clone();
             let heal = options.repair;
-            in_hand.spawn(async move { (segment, mender.mend(segment, Look::Everything, heal).await) });
+            in_hand.spawn(async move { (segment, mender.mend(segment, Look::Everything, heal, &[]).await) });
         }
         for (segment, mended) in in_hand.join_all().await {
             let mended = mended?;
@@ -138,11 +139,11 @@ pub async fn scrub(
         record.cursor = Some(last.to_string());
         if noted.elapsed() >= NOTE_EVERY {
             noted = Instant::now();
-            record.updated_ms = now_ms + began.elapsed().as_millis() as u64;
+            record.updated_ms = clock.now_ms();
             record.store(&*catalogue, SCRUB)?;
         }
     };
-    record.updated_ms = now_ms + began.elapsed().as_millis() as u64;
+    record.updated_ms = clock.now_ms();
     record.ended_ms = ended.is_ok().then_some(record.updated_ms);
     record.store(&*catalogue, SCRUB)?;
     ended.map(|()| report)

@@ -8,7 +8,7 @@ use crate::roster::{Roster, blames_shard};
 use std::collections::BTreeSet;
 use weft_format::NodeId;
 use weft_format::records::{NodeState, SegmentRecord};
-use weft_transfer::ShardHealth;
+use weft_transfer::{Relocation, ShardHealth};
 
 /// The verdict on one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,11 @@ pub enum Misplacement {
     Draining,
     /// Another shard of the segment is in the same failure domain.
     SharedDomain(String),
+    /// Its node holds more than its share, and another less.
+    Overfull {
+        /// The other.
+        to: NodeId,
+    },
 }
 
 /// How a shard was lost.
@@ -51,6 +56,14 @@ impl Standing {
         matches!(self, Self::Sound | Self::Misplaced(_))
     }
 
+    /// The node where it should be, if only one will do.
+    pub fn destination(&self) -> Option<NodeId> {
+        match self {
+            Self::Misplaced(Misplacement::Overfull { to }) => Some(*to),
+            _ => None,
+        }
+    }
+
     /// What is the matter, as a clause; `None` for a sound shard.
     pub fn complaint(&self) -> Option<String> {
         Some(match self {
@@ -59,6 +72,7 @@ impl Standing {
             Self::Misplaced(Misplacement::SharedDomain(domain)) => {
                 format!("another shard of the segment is in the same failure domain, {domain}")
             }
+            Self::Misplaced(Misplacement::Overfull { .. }) => "its node holds more than its share".into(),
             Self::OutOfReach => "its node does not answer".into(),
             Self::Lost(Loss::NeverStored) => "it was never stored".into(),
             Self::Lost(Loss::NodeLost) => "its node was given up".into(),
@@ -117,6 +131,16 @@ fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [
         {
             *verdict = Standing::Misplaced(Misplacement::SharedDomain(domain.into()));
         }
+    }
+}
+
+/// A shard that is to move, so that nodes hold their shares, is misplaced while it is sound and where it was.
+pub fn mark_overfull(record: &SegmentRecord, relocation: &Relocation, verdicts: &mut [Standing]) {
+    let is_there = record.shards.get(relocation.shard).and_then(Option::as_ref).map(|location| location.node);
+    if let Some(verdict @ Standing::Sound) = verdicts.get_mut(relocation.shard)
+        && is_there == Some(relocation.from)
+    {
+        *verdict = Standing::Misplaced(Misplacement::Overfull { to: relocation.to });
     }
 }
 

@@ -8,8 +8,10 @@
 //! ```
 //!
 //! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked. One that could
-//! not make all whole is tried again, later each time.
+//! not make all whole is tried again, later each time. Balance is wanted when nodes have other shares than at the last one's beginning,
+//! and once a day since writing and deleting shift it too; after repair, and not while a node is in doubt.
 
+use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
@@ -28,6 +30,8 @@ pub struct Patience {
     pub scrub_every_ms: Option<u64>,
     /// From the end of a collection to the next.
     pub collect_every_ms: u64,
+    /// From one look at the balance to the next, where no node has come, gone or changed; `None`: never.
+    pub balance_every_ms: Option<u64>,
 }
 
 impl Default for Patience {
@@ -39,9 +43,13 @@ impl Default for Patience {
             wiped_after_ms: 4_000,
             scrub_every_ms: Some(30 * 86_400 * 1000),
             collect_every_ms: 86_400 * 1000,
+            balance_every_ms: Some(86_400 * 1000),
         }
     }
 }
+
+/// What a balance leaves behind is removed so long after it: when nobody reads it any more.
+const LEFT_BEHIND_MS: u64 = GRACE_MS + 60_000;
 
 /// A repair that could not make all whole is tried again after this, then after twice as long, ...
 const RETRY_MS: u64 = 30_000;
@@ -89,6 +97,8 @@ pub enum Deed {
     Renew(NodeId),
     /// Rebuild and move what is to be rebuilt and moved.
     Repair,
+    /// Bring shards to nodes that hold less than their share.
+    Balance,
     /// Read everything.
     Scrub,
     /// Remove what nobody needs.
@@ -110,6 +120,9 @@ struct Watched {
 /// What a repair is about: nodes with shards that are lost or to be moved.
 type Losses = BTreeMap<NodeId, NodeState>;
 
+/// What decides on the share of each node that takes new shards: its weight and its domain.
+pub type Shares = BTreeMap<NodeId, (u64, String)>;
+
 /// The watch over a volume.
 #[derive(Clone, Debug)]
 pub struct Watch {
@@ -122,6 +135,11 @@ pub struct Watch {
     retry_ms: Option<u64>,
     scrub_ms: Option<u64>,
     collect_ms: u64,
+    shares: Shares,
+    /// The shares at the beginning of the balance under way, and of the last that ended.
+    balancing: Shares,
+    balanced: Option<Shares>,
+    balance_ms: u64,
 }
 
 impl Watch {
@@ -139,6 +157,10 @@ impl Watch {
             retry_ms: None,
             scrub_ms,
             collect_ms: now_ms + patience.collect_every_ms,
+            shares: Shares::new(),
+            balancing: Shares::new(),
+            balanced: None,
+            balance_ms: now_ms,
         }
     }
 
@@ -182,6 +204,11 @@ impl Watch {
         news
     }
 
+    /// Takes in which nodes take new shards, but for those that are given up.
+    pub fn see_shares(&mut self, shares: Shares) {
+        self.shares = shares;
+    }
+
     /// What is thought of the nodes.
     pub fn opinions(&self) -> impl Iterator<Item = (NodeId, Opinion)> {
         self.nodes.iter().map(|(id, watched)| (*id, watched.opinion))
@@ -212,7 +239,17 @@ impl Watch {
         if now_ms >= self.collect_ms {
             return Some(Deed::Collect);
         }
+        if self.wants_balance(now_ms) {
+            return Some(Deed::Balance);
+        }
         self.scrub_ms.filter(|scrub_ms| now_ms >= *scrub_ms).map(|_| Deed::Scrub)
+    }
+
+    fn wants_balance(&self, now_ms: u64) -> bool {
+        let has_changed = self.balanced.as_ref() != Some(&self.shares);
+        let is_in_doubt = self.opinions().any(|(_, opinion)| opinion == Opinion::Suspected);
+        let is_due = has_changed || now_ms >= self.balance_ms;
+        self.patience.balance_every_ms.is_some() && is_due && !is_in_doubt && !self.shares.is_empty()
     }
 
     /// Should what is under way be left for something that cannot wait?
@@ -220,6 +257,11 @@ impl Watch {
         match deed {
             // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
             Deed::Repair => self.repaired.as_ref() != Some(&self.losses()),
+            // What is dead takes the room that is moved to.
+            Deed::Balance if matches!(self.next(now_ms), Some(Deed::Renew(_) | Deed::Repair | Deed::Collect)) => true,
+            Deed::Balance => self.balancing != self.shares,
+            // New nodes are not to wait for days.
+            Deed::Scrub if matches!(self.next(now_ms), Some(Deed::Balance)) => true,
             Deed::Scrub | Deed::Collect => matches!(self.next(now_ms), Some(Deed::Renew(_) | Deed::Repair)),
             Deed::Renew(_) => false,
         }
@@ -227,9 +269,16 @@ impl Watch {
 
     /// A deed begins.
     pub fn begun(&mut self, deed: Deed) {
-        if deed == Deed::Repair {
-            self.repaired = Some(self.losses());
+        match deed {
+            Deed::Repair => self.repaired = Some(self.losses()),
+            Deed::Balance => self.balancing = self.shares.clone(),
+            Deed::Renew(_) | Deed::Scrub | Deed::Collect => {}
         }
+    }
+
+    /// Shards were moved: where they were they are to be removed.
+    pub fn moved(&mut self, now_ms: u64) {
+        self.collect_ms = self.collect_ms.min(now_ms + LEFT_BEHIND_MS);
     }
 
     /// A deed has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.
@@ -247,6 +296,12 @@ impl Watch {
                 self.retry_ms = Some(now_ms + wait_ms);
             }
             Deed::Scrub => self.scrub_ms = self.patience.scrub_every_ms.map(|every_ms| now_ms + every_ms),
+            Deed::Balance => {
+                self.balanced = Some(std::mem::take(&mut self.balancing));
+                // Also after somebody has cancelled it.
+                let wait_ms = if is_well { self.patience.balance_every_ms.unwrap_or(u64::MAX) } else { RETRY_MS_MAX };
+                self.balance_ms = now_ms.saturating_add(wait_ms);
+            }
             Deed::Collect => self.collect_ms = now_ms + self.patience.collect_every_ms,
         }
     }

@@ -7,6 +7,7 @@ const PATIENCE: Patience = Patience {
     wiped_after_ms: 2_000,
     scrub_every_ms: Some(100_000),
     collect_every_ms: 50_000,
+    balance_every_ms: Some(70_000),
 };
 
 fn id(number: u128) -> NodeId {
@@ -119,4 +120,59 @@ fn a_scrub_comes_when_the_last_is_long_ago() {
     assert_eq!(Watch::new(PATIENCE, Some(40_000), 0).scrub_ms, Some(60_000));
     assert_eq!(Watch::new(PATIENCE, Some(400_000), 0).scrub_ms, Some(0));
     assert_eq!(Watch::new(Patience { scrub_every_ms: None, ..PATIENCE }, None, 0).scrub_ms, None);
+}
+
+fn shares(weights: &[u64]) -> Shares {
+    (1..).zip(weights).map(|(number, weight)| (id(number), (*weight, number.to_string()))).collect()
+}
+
+#[test]
+fn a_new_node_or_another_weight_wants_a_balance_after_repair_and_once_all_is_sound() {
+    let mut watch = watch();
+    watch.see_shares(shares(&[4, 4, 4]));
+    assert_eq!(watch.next(1_000), Some(Deed::Balance), "what came while nobody watched");
+    watch.begun(Deed::Balance);
+    assert!(!watch.interrupts(Deed::Balance, 1_000));
+    watch.ended(Deed::Balance, true, 2_000);
+    assert_eq!(watch.next(2_000), None);
+    watch.see_shares(shares(&[4, 4, 4, 8]));
+    see(&mut watch, &[Found::Answering; 4], 3_000);
+    assert_eq!(watch.next(3_000), Some(Deed::Repair));
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, true, 3_000);
+    see(&mut watch, &[Found::Silent, Found::Answering, Found::Answering, Found::Answering], 4_000);
+    assert_eq!(watch.next(4_000), None, "one may be lost at any moment");
+    see(&mut watch, &[Found::Answering; 4], 5_000);
+    assert_eq!(watch.next(5_000), Some(Deed::Balance));
+    assert!(watch.interrupts(Deed::Scrub, 5_000));
+    watch.begun(Deed::Balance);
+    watch.see_shares(shares(&[4, 4, 4, 9]));
+    assert!(watch.interrupts(Deed::Balance, 5_000), "it is counted anew");
+    assert_eq!(watch.next(5_000), Some(Deed::Balance));
+    watch.begun(Deed::Balance);
+    // Marked meanwhile: left for the repair, and gone on with after it.
+    let nodes = [1, 2, 3, 4].map(|number| (id(number), Active, Found::Answering));
+    watch.see(&nodes, true, 6_000);
+    assert!(watch.interrupts(Deed::Balance, 6_000));
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, true, 7_000);
+    watch.see(&nodes, false, 7_000);
+    assert_eq!(watch.next(7_000), Some(Deed::Balance));
+    watch.begun(Deed::Balance);
+    watch.ended(Deed::Balance, false, 8_000);
+    watch.ended(Deed::Collect, true, 60_000);
+    watch.ended(Deed::Scrub, true, 60_000);
+    assert_eq!(watch.next(100_000), None, "cancelled, or in vain: not at once again");
+    watch.ended(Deed::Collect, true, 3_700_000);
+    assert_eq!(watch.next(3_700_000), Some(Deed::Balance));
+    watch.begun(Deed::Balance);
+    watch.ended(Deed::Balance, true, 3_700_000);
+    watch.ended(Deed::Scrub, true, 3_700_000);
+    assert_eq!(watch.next(3_740_000), None);
+    watch.ended(Deed::Collect, true, 3_770_000);
+    assert_eq!(watch.next(3_770_000), Some(Deed::Balance), "writing and deleting shift it too");
+    let never = Patience { balance_every_ms: None, ..PATIENCE };
+    let mut watch = Watch::new(never, None, 0);
+    watch.see_shares(shares(&[1, 2]));
+    assert_eq!(watch.next(0), None);
 }

@@ -4,6 +4,7 @@
 //! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
 //! It ends when it is told to; whatever it did until then stands.
 
+use crate::balance;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::collect;
@@ -13,7 +14,7 @@ use crate::record::{CareRecord, CareWish, JobRecord, Past, SCRUB};
 use crate::repair;
 use crate::roster::{Reach, Roster, Rounds};
 use crate::scrub;
-use crate::watch::{Deed, Found, News, Opinion, Patience, Watch};
+use crate::watch::{Deed, Found, News, Opinion, Patience, Shares, Watch};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,6 +114,7 @@ impl Worker {
             };
             complaint.clear();
             let news = watch.see(&sights(&look.roster), look.is_marked, at_ms());
+            watch.see_shares(shares(&look.roster, &watch.given_up()));
             news.iter().for_each(|news| tell(*news, &look.roster));
             is_news |= !news.is_empty() || look.wish != wish;
             let is_cancelled = look.wish.cancel_count > wish.cancel_count;
@@ -221,6 +223,9 @@ fn take_in(
     }
     watch.ended(now.deed, is_well, at_ms);
     if !what.is_empty() {
+        if now.deed == Deed::Balance {
+            watch.moved(at_ms);
+        }
         let past = Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
         record.past.push(past);
     }
@@ -233,6 +238,12 @@ fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
         Reach::Wiped(_) => Found::Wiped,
     };
     roster.nodes.iter().map(|(id, facts)| (*id, facts.record.state, found(&facts.reach))).collect()
+}
+
+fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {
+    let takes =
+        roster.nodes.iter().filter(|(id, facts)| facts.record.state == NodeState::Active && !given_up.contains(id));
+    takes.map(|(id, facts)| (*id, (facts.record.weight, roster.rule.unit(&facts.record.domain).to_owned()))).collect()
 }
 
 fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Opinion)> {
@@ -262,6 +273,7 @@ fn name(deed: Deed) -> &'static str {
     match deed {
         Deed::Renew(_) => "renewal",
         Deed::Repair => "repair",
+        Deed::Balance => "balance",
         Deed::Scrub => "scrub",
         Deed::Collect => "collection",
     }
@@ -277,17 +289,21 @@ async fn perform(
     job: &Job,
     now_ms: u64,
 ) -> Result<Done, CareError> {
-    let repair = repair::Options { presumed_lost: given_up, ..repair::Options::default() };
+    let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
     if deed == Deed::Repair
         && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
     {
         return Ok(done);
+    }
+    if deed == Deed::Balance && !balance::estimate(&*catalogue, transfer, &given_up).await?.is_out {
+        return Ok(Done { is_well: true, what: String::new() });
     }
     let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
     let work = async {
         match deed {
             Deed::Renew(node) => renew(catalogue.clone(), node).await,
             Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
+            Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
             Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
             Deed::Collect => collect_all(catalogue.clone(), transfer, job, now_ms).await,
         }
@@ -337,6 +353,25 @@ async fn repair_all(
         ),
     };
     Ok(Done { is_well, what })
+}
+
+async fn balance_all(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    given_up: &BTreeSet<NodeId>,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let report = balance::balance(catalogue, transfer, job, given_up, now_ms).await?;
+    let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
+    let what = match (report.moved_count, &reason[..]) {
+        (0, "") => String::new(),
+        (moved_count, reason) => format!(
+            "{moved_count} shards moved, {} bytes, where {} are the least{reason}",
+            report.bytes_written, report.least_bytes
+        ),
+    };
+    Ok(Done { is_well: report.failures.is_empty(), what })
 }
 
 async fn scrub_all(

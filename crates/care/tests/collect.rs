@@ -229,7 +229,7 @@ async fn moved(world: &mut World, keep_ms: u64) -> (SegmentId, NodeId, ShardKey)
     let segment = world.write(0, "rs:4+2").await;
     let record = world.record(segment);
     let (node, former) = key(&record, segment, 2);
-    let moved = world.transfer().relocate(segment, &record, former.index).await.expect("moved");
+    let moved = world.transfer().relocate(segment, &record, former.index, None).await.expect("moved");
     let retired = RetiredRecord::of(&record, &moved.record, NOW_MS, keep_ms);
     let succession = Succession { retired, revived: None };
     world.catalogue.replace_segment(segment, &record, &moved.record, &succession).expect("committed");

@@ -279,7 +279,7 @@ async fn a_repair_and_a_delete_come_in_between() {
     // At the first put of a new shard the one segment is repaired by somebody else, and the other deleted.
     let (catalogue, inner) = (world.catalogue.clone(), world.transfer());
     let repaired =
-        inner.relocate(segments[0], &world.record(segments[0]), weft_format::ShardIndex(0)).await.expect("moved");
+        inner.relocate(segments[0], &world.record(segments[0]), weft_format::ShardIndex(0), None).await.expect("moved");
     let before = world.record(segments[0]);
     let deleted = segments[1];
     let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {

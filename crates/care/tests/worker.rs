@@ -24,6 +24,7 @@ const PATIENCE: Patience = Patience {
     wiped_after_ms: 50,
     scrub_every_ms: None,
     collect_every_ms: u64::MAX / 2,
+    balance_every_ms: Some(u64::MAX / 2),
 };
 
 fn worker(world: &World, transfer: Transfer, holder: &str) -> Worker {
@@ -173,4 +174,28 @@ async fn a_node_where_requests_are_dear_is_asked_less_often_and_a_silent_one_alw
         assert_eq!((roster.answers(dear), asked.load(Ordering::SeqCst)), (answers, count));
         assert!(roster.answers(NodeId(1)));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_came_is_filled_unasked_and_then_nothing_moves() {
+    let mut world = World::new(8);
+    for number in 0..60 {
+        world.write(number, "rs:4+2").await;
+    }
+    world.add_node(9);
+    world.change_node(NodeId(9), |record| record.weight = 2);
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, world.transfer(), "one").run(stopped, NOW_MS));
+    let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
+    until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
+    until("balanced", || record().past.first().is_some_and(|past| past.deed == "balance" && past.is_well)).await;
+    let before = world.named();
+    // 12 of 60 lie there by right: twice as many as on others, of which each has 60 * 6 / 10.
+    let held = before.iter().filter(|(node, _)| *node == NodeId(9)).count();
+    assert!((50..=60).contains(&held), "{held}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!((world.named(), record().past.len()), (before, 1));
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    world.assert_contents().await;
 }

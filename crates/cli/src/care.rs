@@ -14,7 +14,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
+use weft_care::balance::{self, Estimate};
 use weft_care::lease::alone;
+use weft_care::record::CareRecord;
+use weft_care::watch::Opinion;
 use weft_care::{CareError, Job, Progress, Tally};
 use weft_format::records::NodeState;
 use weft_meta::Store;
@@ -53,6 +56,17 @@ impl Keeper {
         Ok(Self { store, catalogue, transfer, runtime })
     }
 
+    /// What is to move for every node to hold its share, but for those that a worker has given up.
+    pub fn estimate_balance(&self) -> Result<Estimate> {
+        let doubted = CareRecord::load(&*self.catalogue)?.map_or(Vec::new(), |record| record.doubted);
+        let is_given_up =
+            |name: &str| doubted.iter().any(|(node, opinion)| node == name && *opinion == Opinion::GivenUp);
+        let nodes = self.store.nodes()?.into_iter();
+        let given_up = nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect();
+        let work = balance::estimate(&*self.catalogue, &self.transfer, &given_up);
+        Ok(self.runtime.block_on(work)?)
+    }
+
     /// Runs a job to its end, after those of other processes, and shows how far it is. Ctrl-C ends it after the segments in
     /// hand, a second one at once.
     pub fn watch<T>(
@@ -87,6 +101,12 @@ impl Keeper {
         bar.finish_and_clear();
         Ok(ended?)
     }
+}
+
+/// `1.2 GiB of shards are to be moved for every node to hold its share; 1.1 GiB is the least`
+pub fn balance_sentence(estimate: &Estimate) -> String {
+    let (bytes, least) = (render::bytes(estimate.bytes_to_move), render::bytes(estimate.least_bytes));
+    format!("{bytes} of shards are to be moved for every node to hold its share; {least} is the least")
 }
 
 fn draw(bar: &ProgressBar, progress: &Progress) {

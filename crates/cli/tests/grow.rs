@@ -3,8 +3,11 @@
 mod sandbox;
 
 use sandbox::Sandbox;
+use sandbox::served::Served;
 use std::fs;
 use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 fn content(number: usize) -> Vec<u8> {
     (0..300_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
@@ -53,4 +56,94 @@ fn a_read_only_node_is_read_and_gets_nothing_new() {
     sandbox.weft(["node", "set", "meta.db", "1", "--read-only", "off"]).ok();
     let wrong = sandbox.weft(["node", "set", "meta.db", "1", "--read-only", "perhaps"]);
     assert!(!wrong.success && wrong.stderr.contains("neither `on` nor `off`"), "{}", wrong.stderr);
+}
+
+/// Waits until it is so; generous, for busy machines.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(90), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn care_status(sandbox: &Sandbox) -> serde_json::Value {
+    serde_json::from_str(&sandbox.weft(["care", "status", "--json", "meta.db"]).ok()).expect("JSON")
+}
+
+/// A worker of its own process, killed when dropped.
+struct Caring(Child);
+
+impl Caring {
+    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
+        let mut command = sandbox.command(["care", "meta.db", "--scrub-every", "0"].iter().chain(arguments));
+        Self(command.stderr(Stdio::null()).spawn().expect("weft runs"))
+    }
+}
+
+impl Drop for Caring {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Daemons, of which a bigger one comes: it is filled by workers that are held, killed and cancelled on the way, and nothing
+/// is moved in vain.
+#[test]
+fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let mut daemons = Vec::new();
+    let mut add = |number: usize, weight: &str| {
+        let folder = sandbox.path(&format!("served{number}"));
+        fs::create_dir(&folder).expect("made");
+        let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+        let name = number.to_string();
+        daemons.push(served);
+        let url = &daemons[daemons.len() - 1].url;
+        sandbox.weft(["node", "add", "meta.db", &name, url, "--weight", weight]).ok()
+    };
+    for number in 1..=7 {
+        add(number, "4");
+    }
+    put(&sandbox, 0..40);
+    assert_eq!(care_status(&sandbox)["balance"]["is_out"], false);
+    let said = add(8, "8");
+    assert!(
+        said.contains("are to be moved for every node to hold its share") && said.contains("is the least"),
+        "{said}"
+    );
+    let estimate = care_status(&sandbox)["balance"].clone();
+    let bytes = |value: &serde_json::Value| value.as_u64().expect("bytes");
+    let (to_move, least) = (bytes(&estimate["bytes_to_move"]), bytes(&estimate["least_bytes"]));
+    assert!(to_move * 10 <= least * 11 && to_move > 0, "{to_move} against {least}");
+    let held = || shard_count(&sandbox.path("served8"));
+
+    // Slow enough to be met on the way; what was begun before a kill is not begun again.
+    let caring = Caring::start(&sandbox, &["--bwlimit", "600K"]);
+    until("it begins", || held() >= 3);
+    sandbox.weft(["care", "pause", "meta.db"]).ok();
+    until("it is held", || care_status(&sandbox)["record"]["now"][1]["paused"] == true);
+    let now = care_status(&sandbox)["record"]["now"].clone();
+    assert_eq!((&now[0], &now[1]["phase"]), (&"balance".into(), &"moving".into()), "{now}");
+    assert_eq!(bytes(&now[1]["bytes_total"]), to_move);
+    drop(caring);
+    sandbox.weft(["care", "resume", "meta.db"]).ok();
+    let left = bytes(&care_status(&sandbox)["balance"]["bytes_to_move"]);
+    assert!(left < to_move, "{left} of {to_move}");
+    let _caring = Caring::start(&sandbox, &[]);
+    until("balanced", || {
+        let status = care_status(&sandbox);
+        status["record"]["past"][0]["deed"] == "balance" && status["balance"]["is_out"] == false
+    });
+    let status = care_status(&sandbox);
+    let what = status["record"]["past"][0]["what"].as_str().expect("a sentence");
+    assert!(what.contains(&format!(" {left} bytes")), "{what}, and {left} were left");
+    assert_eq!(sandbox.weft(["status", "meta.db"]).code, Some(0), "whole");
+    let count = held();
+    // Every segment has six shards; the bigger one holds one of nearly all.
+    assert!((30..=40).contains(&count), "{count}");
+    sandbox.weft(["get", "meta.db", "/7", &sandbox.path("back")]).ok();
+    assert!(fs::read(sandbox.path("back")).expect("read") == content(7));
 }

@@ -19,5 +19,6 @@ pub mod placement;
 pub use estimator::{Health, Observation};
 pub use membership::{Member, Membership, StaticMembership, View};
 pub use placement::{
-    Layout, LossRisk, Placement, PlacementError, PlacementRequest, loss_risk, place, place_groups, set_count,
+    Balance, Holdings, Layout, Load, LossRisk, Pass, Placement, PlacementError, PlacementRequest, Relocation,
+    loss_risk, place, place_groups, set_count,
 };

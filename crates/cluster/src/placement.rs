@@ -14,11 +14,13 @@
 //! [`place`] ranks all nodes: plain, and the reference. [`Layout`] gives the same places for many segments of one view and
 //! looks only at nodes that come in early.
 
+mod balance;
 mod draw;
 mod groups;
 mod layout;
 mod risk;
 
+pub use balance::{Balance, Holdings, Load, Pass, Relocation};
 pub use groups::place_groups;
 pub use layout::Layout;
 pub use risk::{LossRisk, loss_risk, set_count};

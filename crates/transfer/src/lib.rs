@@ -40,6 +40,7 @@ pub use remove::Removal;
 pub use scheduler::Profile;
 pub use transfer::{Settings, Transfer};
 pub use verify::{SegmentHealth, ShardHealth};
+pub use weft_cluster::{Balance, Holdings, Load, Pass, Relocation};
 pub use write::{Receipt, WriteRequest};
 
 #[cfg(test)]

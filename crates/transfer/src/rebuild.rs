@@ -71,6 +71,17 @@ impl Transfer {
         record: &SegmentRecord,
         lost: &[ShardIndex],
     ) -> Result<Rebuilt, RebuildError> {
+        self.rebuild_elsewhere(segment, record, lost, BTreeSet::new()).await
+    }
+
+    /// As [`Self::rebuild`], on other nodes than those `avoided`.
+    async fn rebuild_elsewhere(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        lost: &[ShardIndex],
+        avoided: BTreeSet<NodeId>,
+    ) -> Result<Rebuilt, RebuildError> {
         let job = job(&self.inner, segment, record, lost)?;
         let payload_bytes = job.geometry.payload_bytes();
         let window_bytes = self.inner.settings.profile.window_bytes.max(BATCH_DATA_BYTES);
@@ -87,7 +98,7 @@ impl Transfer {
             }
         };
         self.inner.charge(effort.bytes_read);
-        let stored = put_all(&self.inner, &job, &objects, BTreeSet::new()).await?;
+        let stored = put_all(&self.inner, &job, &objects, avoided).await?;
         Ok(finish(&job, effort, &objects, stored))
     }
 }

@@ -4,6 +4,7 @@
 use crate::care::{self, Keeper};
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
+use crate::render;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::num::NonZeroU64;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use weft_care::Catalogue;
+use weft_care::balance::{Estimate, Load};
 use weft_care::lease::TTL_MS;
 use weft_care::record::{CareRecord, CareWish};
 use weft_care::watch::{Opinion, Patience};
@@ -42,6 +44,9 @@ pub struct Arguments {
     /// Read every shard this often; `0` for never
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "30d")]
     scrub_every: u64,
+    /// Look this often whether each node holds its share, beside whenever nodes come, go or change; `0`: move nothing for it
+    #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "1d")]
+    balance_every: u64,
     /// Read and write at most this many bytes per second, as in 10M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
@@ -93,11 +98,14 @@ impl Arguments {
     }
 
     fn options(&self) -> Options {
-        let scrub_every_ms = Some(self.scrub_every).filter(|every_ms| *every_ms > 0);
-        Options {
-            patience: Patience { give_up_after_ms: self.give_up_after, scrub_every_ms, ..Patience::default() },
-            holder: care::holder(),
-        }
+        let unless_never = |every_ms: u64| Some(every_ms).filter(|every_ms| *every_ms > 0);
+        let patience = Patience {
+            give_up_after_ms: self.give_up_after,
+            scrub_every_ms: unless_never(self.scrub_every),
+            balance_every_ms: unless_never(self.balance_every),
+            ..Patience::default()
+        };
+        Options { patience, holder: care::holder() }
     }
 }
 
@@ -174,22 +182,42 @@ struct Status {
     /// Who changes segments at this moment.
     lease_holder: Option<String>,
     record: Option<CareRecord>,
+    /// What is to move for every node to hold its share.
+    balance: Estimate,
 }
 
 fn status(meta: &Path, json: bool) -> Result<ExitCode> {
-    let catalogue = StoreCatalogue::new(Arc::new(compose::open_shared(meta)?));
-    let record = CareRecord::load(&catalogue)?;
+    let keeper = Keeper::open(meta)?;
+    let catalogue = &*keeper.catalogue;
+    let record = CareRecord::load(catalogue)?;
     let now_ms = care::now_ms()?;
     let is_cared_for =
         record.as_ref().is_some_and(|record| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS);
     let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());
-    let status = Status { is_cared_for, lease_holder, record };
+    let balance = keeper.estimate_balance()?;
+    let status = Status { is_cared_for, lease_holder, record, balance };
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
         lines(meta, &status).iter().for_each(|line| println!("{line}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is to move, and which nodes it is about.
+fn balance_lines(balance: &Estimate) -> Vec<String> {
+    if !balance.is_out {
+        return Vec::new();
+    }
+    let line = |load: &Load| {
+        format!(
+            "  node {} holds {} of its {}",
+            load.node,
+            render::bytes(load.held_bytes),
+            render::bytes(load.share_bytes)
+        )
+    };
+    std::iter::once(care::balance_sentence(balance)).chain(balance.loads.iter().map(line)).collect()
 }
 
 fn lines(meta: &Path, status: &Status) -> Vec<String> {
@@ -216,6 +244,7 @@ fn lines(meta: &Path, status: &Status) -> Vec<String> {
         let seconds = TTL_MS / 1000;
         lines.push(format!("{holder} changes segments now, or has died less than {seconds} s ago"));
     }
+    lines.extend(balance_lines(&status.balance));
     for (node, opinion) in &record.doubted {
         lines.push(match opinion {
             Opinion::GivenUp => format!("node {node} is given up: what it held is rebuilt elsewhere"),

@@ -161,7 +161,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::Add { meta, name, place, key, domain, weight } => {
             add(meta, name, place, key.as_deref(), domain.as_deref(), *weight)?;
             println!("Added node {name}");
-            Ok(())
+            change::tell_balance(meta)
         }
         Arguments::List { meta: Some(meta), json, .. } => list(meta, *json),
         Arguments::List { meta: None, from, cluster_key, json } => members::list(from, cluster_key.as_deref(), *json),

@@ -72,6 +72,11 @@ pub(super) struct Share {
 }
 
 impl Share {
+    /// How often the domain is chosen.
+    pub(super) fn probability(&self) -> f64 {
+        if self.odds == f64::INFINITY { 1.0 } else { self.odds / (1.0 + self.odds) }
+    }
+
     /// A node's arrival as its domain's rank; smaller is better, and of two nodes of one domain the first to arrive is.
     ///
     /// The first arrival `t` of a domain is exponential with the sum `w` of its weights, so that `v = 1 - exp(-w t)` is

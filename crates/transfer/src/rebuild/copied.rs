@@ -9,11 +9,11 @@ use crate::verify::{ShardHealth, check_object};
 use crate::write::encode::Object;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
-use weft_format::{SegmentId, ShardIndex, ShardKey};
+use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 
 impl Transfer {
-    /// Stores a shard on another node of a free domain, under a new generation. One that cannot be read as it should be is rebuilt from
-    /// the others. Overwrites nothing, removes nothing; the caller holds the lease, as for [`Self::rebuild`].
+    /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new generation. One that cannot be
+    /// read as it should be is rebuilt from the others, on any other node. Overwrites nothing, removes nothing; the caller holds the lease, as for [`Self::rebuild`].
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.
@@ -22,6 +22,7 @@ impl Transfer {
         segment: SegmentId,
         record: &SegmentRecord,
         shard: ShardIndex,
+        to: Option<NodeId>,
     ) -> Result<Rebuilt, RebuildError> {
         let job = job(&self.inner, segment, record, &[shard])?;
         let Some(location) = &record.shards[shard.as_usize()] else {
@@ -31,12 +32,16 @@ impl Transfer {
         let admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
         let Some(object) = copy(&self.inner, &job, shard, location).await? else {
             drop(admitted);
-            return self.rebuild(segment, record, &[shard]).await;
+            return self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await;
         };
         let effort = Attempt { bytes_read: stored_bytes, bytes_read_by_nodes: stored_bytes, ..Attempt::default() };
         self.inner.charge(stored_bytes);
         let objects = [object];
-        let stored = put_all(&self.inner, &job, &objects, [location.node].into()).await?;
+        let avoided = match to {
+            None => [location.node].into(),
+            Some(to) => self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect(),
+        };
+        let stored = put_all(&self.inner, &job, &objects, avoided).await?;
         Ok(finish(&job, effort, &objects, stored))
     }
 }

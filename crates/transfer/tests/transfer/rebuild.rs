@@ -189,19 +189,26 @@ async fn a_sound_shard_is_brought_elsewhere_for_one_read_and_a_bad_one_is_rebuil
     let record = house.write(segment(0), "rs:4+2", &data).await;
     let index = ShardIndex(1);
     let before = house.bytes_read();
-    let moved = house.transfer.relocate(segment(0), &record, index).await.unwrap();
+    let moved = house.transfer.relocate(segment(0), &record, index, None).await.unwrap();
     assert_eq!(moved.bytes_read, moved.bytes_written);
     assert_eq!(house.bytes_read() - before, moved.bytes_written);
     let (from, to) = (record.shards[1].as_ref().unwrap(), moved.record.shards[1].as_ref().unwrap());
     assert!(from.node != to.node && from.digest == to.digest && from.generation < to.generation);
+    let places = [from.node, to.node];
     let moved_record = Arc::new(moved.record);
     house.read_same(segment(0), &moved_record, 0..3_000_000, &data).await;
     assert_eq!(house.transfer.verify(segment(0), &moved_record).await.shards[1], ShardHealth::Sound);
+    let last =
+        house.nodes.iter().map(|node| node.id).find(|id| !places.contains(id) && !record.nodes().any(|n| n == *id));
+    let elsewhere = house.transfer.relocate(segment(0), &moved_record, index, last).await.unwrap();
+    assert_eq!(elsewhere.placed, [(index, last.unwrap())]);
+    let taken = record.shards[0].as_ref().map(|location| location.node);
+    assert!(house.transfer.relocate(segment(0), &moved_record, index, taken).await.is_err(), "no other will do");
 
     // Rot, silence, and a shard that is not there: from the others.
     for fault in [Fault::FlipBit { bit: 99_999 }, Fault::Short { bytes: 7 }, Fault::Fail(NodeErrorKind::NotFound)] {
         house.node_of(&record, 1).fault.set_script(every(Operation::Get, fault));
-        let rebuilt = house.transfer.relocate(segment(0), &record, index).await.unwrap();
+        let rebuilt = house.transfer.relocate(segment(0), &record, index, None).await.unwrap();
         assert!(rebuilt.bytes_read > 3 * rebuilt.bytes_written, "{fault:?}");
         assert_eq!(rebuilt.record.shards[1].as_ref().unwrap().digest, from.digest);
         house.heal();

@@ -1,6 +1,7 @@
-//! `weft node limit|drain|set`: how a node that stays is used.
+//! `weft node limit|drain|set`: how nodes are used; and what moves when they change.
 
 use super::{find, keep_enough, limits_sentence};
+use crate::care::{self, Keeper};
 use crate::compose;
 use anyhow::{Result, bail};
 use std::path::Path;
@@ -94,6 +95,19 @@ pub fn set(meta: &Path, name: &str, changes: &Changes<'_>) -> Result<()> {
         Some(true) => println!("Node {name} takes nothing new; what it holds stays and is read"),
         Some(false) => println!("Node {name} takes new shards again"),
         None => {}
+    }
+    tell_balance(meta)
+}
+
+/// Says what the volume's nodes, as they are now, have move.
+pub fn tell_balance(meta: &Path) -> Result<()> {
+    if compose::open_shared(meta)?.statistics()?.live_bytes == 0 {
+        return Ok(());
+    }
+    let estimate = Keeper::open(meta)?.estimate_balance()?;
+    if estimate.is_out {
+        let sentence = care::balance_sentence(&estimate);
+        println!("{sentence}. That is done while the volume is mounted or cared for (weft care {})", meta.display());
     }
     Ok(())
 }

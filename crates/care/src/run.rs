@@ -1,0 +1,153 @@
+//! One run over segments that are queued: several in hand at once, the most urgent first, and how far it is noted as it goes.
+//!
+//! What repair and balance have in common; they differ in what they queue.
+
+use crate::catalogue::CatalogueError;
+use crate::census::CareError;
+use crate::job::Job;
+use crate::mend::{Look, Mended, Mender};
+use crate::queue::{Event, Queue};
+use crate::record::JobRecord;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use weft_format::SegmentId;
+use weft_transfer::Relocation;
+
+/// How often a running job notes how far it is.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is to be mended.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub queue: Queue,
+    /// How to look at segments that are not to be judged by their record.
+    pub looks: BTreeMap<SegmentId, Look>,
+    /// Sound shards that are to move.
+    pub relocations: BTreeMap<SegmentId, Vec<Relocation>>,
+    /// Why segments could not be mended.
+    pub failed: BTreeMap<SegmentId, String>,
+}
+
+/// A reason that holds segments back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// What the first of them met with.
+    pub reason: String,
+    /// How many met with the like.
+    pub segment_count: u64,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub segment_count: u64,
+    pub rebuilt_count: u64,
+    pub moved_count: u64,
+    pub bytes_read: u64,
+    pub bytes_read_by_nodes: u64,
+    pub bytes_written: u64,
+}
+
+/// One run.
+pub(crate) struct Run<'r> {
+    /// Its name in the catalogue.
+    pub name: &'static str,
+    pub mender: Mender,
+    pub job: &'r Job,
+    /// Segments mended at once.
+    pub workers: usize,
+    pub record: JobRecord,
+    pub sums: Sums,
+}
+
+impl Run<'_> {
+    /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
+    pub async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
+        let mut noted = Instant::now();
+        let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
+        let mut stop: Option<CareError> = None;
+        // Before the first shard is stored: the collector leaves a running job's shards alone.
+        self.note()?;
+        loop {
+            while stop.is_none() && in_hand.len() < self.workers.max(1) && work.queue.waiting_count() > 0 {
+                if let Err(cancelled) = self.job.checkpoint().await {
+                    stop = Some(cancelled.into());
+                    break;
+                }
+                let Some(segment) = work.queue.next() else { break };
+                let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
+                let relocations = work.relocations.remove(&segment).unwrap_or_default();
+                in_hand.spawn(async move { (segment, mender.mend(segment, look, true, &relocations).await) });
+            }
+            let Some(ended) = in_hand.join_next().await else { break };
+            let (segment, mended) = match ended {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            };
+            work.queue.apply(Event::Ended(segment));
+            match mended {
+                Ok(mended) => self.count(segment, mended, work),
+                Err(error) => stop = stop.or(Some(error.into())),
+            }
+            if noted.elapsed() >= NOTE_EVERY {
+                noted = Instant::now();
+                self.note()?;
+            }
+        }
+        self.note()?;
+        stop.map_or(Ok(()), Err)
+    }
+
+    fn count(&mut self, segment: SegmentId, mended: Mended, work: &mut Work) {
+        let sums = &mut self.sums;
+        sums.segment_count += 1;
+        sums.rebuilt_count += mended.rebuilt_count;
+        sums.moved_count += mended.moved_count;
+        sums.bytes_read += mended.bytes_read;
+        sums.bytes_read_by_nodes += mended.bytes_read_by_nodes;
+        sums.bytes_written += mended.bytes_written;
+        self.record.segment_count += 1;
+        self.record.bytes += mended.bytes_written;
+        self.record.finding_count += mended.rebuilt_count + mended.moved_count;
+        if let Some(why) = &mended.failure {
+            tracing::warn!(%segment, %why, "a segment could not be mended");
+        }
+        self.job.update(|progress| {
+            progress.segments_done += 1;
+            progress.bytes_done += mended.bytes_written;
+            progress.bytes_read += mended.bytes_read;
+            progress.bytes_written += mended.bytes_written;
+            progress.failures += u64::from(mended.failure.is_some());
+        });
+        match mended.failure {
+            Some(why) => work.failed.insert(segment, why),
+            None => work.failed.remove(&segment),
+        };
+    }
+
+    fn note(&mut self) -> Result<(), CatalogueError> {
+        self.record.updated_ms = self.mender.clock.now_ms();
+        self.record.store(&*self.mender.catalogue, self.name)
+    }
+
+    /// Notes that it has come to its end; what it did, and why segments could not be mended.
+    pub fn end(mut self, work: &Work) -> Result<(Sums, Vec<Failure>), CatalogueError> {
+        self.record.failure_count = work.failed.len() as u64;
+        self.record.ended_ms = Some(self.record.updated_ms);
+        self.record.store(&*self.mender.catalogue, self.name)?;
+        Ok((self.sums, by_reason(&work.failed)))
+    }
+}
+
+/// Reasons that differ in nothing but the segment and in numbers are one.
+pub(crate) fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
+    let mut reasons: BTreeMap<String, Failure> = BTreeMap::new();
+    for (segment, why) in failed {
+        let alike = why.replace(&segment.to_string(), "").replace(|c: char| c.is_ascii_digit(), "");
+        let failure = Failure { reason: why.clone(), segment_count: 0 };
+        reasons.entry(alike).or_insert(failure).segment_count += 1;
+    }
+    reasons.into_values().collect()
+}

@@ -1,0 +1,296 @@
+//! Which shards should lie elsewhere so that each node holds its share, and how many bytes that moves.
+//!
+//! `count every segment -> is a node out of its band? -> ask of every segment in turn what of it moves`. Pure.
+//!
+//! A node's share is what placement would have given it of these segments in an empty volume. Only a shard on a node
+//! above its share by half of it or more moves, to one as far below, and only where both together come nearer to theirs; so the sum of
+//! the squared deviations falls with each move, and none is ever undone. Segments that prefer the new node to the old one, by the
+//! race that places new segments, move first ([`Pass::Preferred`]): as good as all there are when a node came or has
+//! grown, and as if they had been placed so to begin with. What is still missing moves by load alone.
+
+use super::draw::{self, Share, Words};
+use super::{PlacementRequest, place, room_bytes};
+use crate::membership::View;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_format::records::NodeState;
+use weft_format::{NodeId, SegmentId};
+
+/// A node may be off by this part of its share before anything moves. Writing gives each node its share on its own, so
+/// that being off has a cause; less than this is nobody's trouble, and not worth reading and writing.
+const BAND_SHARE: f64 = 0.1;
+
+/// ... or by so many standard deviations of what hashing gives it by chance, if these are more: in a volume of few
+/// segments a tenth is no sign of anything. One node in 16,000 is further off.
+const BAND_SIGMAS: f64 = 4.0;
+
+/// What all nodes hold.
+#[derive(Clone, Debug, Default)]
+pub struct Holdings {
+    bytes: BTreeMap<NodeId, u64>,
+    /// Segments by how many of their shards lie on nodes that take new ones.
+    groups: BTreeMap<usize, Group>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Sums over one shard of each segment: of its bytes, and of their squares.
+    bytes: f64,
+    squares: f64,
+    bytes_max: u64,
+}
+
+impl Holdings {
+    /// Counts a segment whose shards of `shard_bytes` lie on `nodes`.
+    pub fn add(&mut self, view: &View, nodes: impl Iterator<Item = NodeId>, shard_bytes: u64) {
+        let mut count = 0;
+        for node in nodes.filter(|node| takes(view, *node)) {
+            *self.bytes.entry(node).or_default() += shard_bytes;
+            count += 1;
+        }
+        if count == 0 {
+            return;
+        }
+        let group = self.groups.entry(count).or_default();
+        group.bytes += shard_bytes as f64;
+        group.squares += (shard_bytes as f64).powi(2);
+        group.bytes_max = group.bytes_max.max(shard_bytes);
+    }
+}
+
+fn takes(view: &View, node: NodeId) -> bool {
+    view.members.get(&node).is_some_and(|member| member.state == NodeState::Active)
+}
+
+/// What a node holds and should.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Bytes of shards on it.
+    pub held_bytes: f64,
+    /// Its share of all.
+    pub share_bytes: f64,
+    /// How far it may be off.
+    pub band_bytes: f64,
+    /// Bytes it has room for.
+    room_bytes: u64,
+    /// Does it answer?
+    is_there: bool,
+}
+
+impl Load {
+    fn excess_bytes(&self) -> f64 {
+        self.held_bytes - self.share_bytes
+    }
+}
+
+/// Which segments are asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// Those that would rather lie on the new node.
+    Preferred,
+    /// All.
+    Any,
+}
+
+/// A shard to be brought elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relocation {
+    /// Its index.
+    pub shard: usize,
+    /// Where it is.
+    pub from: NodeId,
+    /// Where it should be.
+    pub to: NodeId,
+}
+
+/// What lies where, and what should.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    /// As if nothing of the volume were stored yet.
+    empty: View,
+    loads: BTreeMap<NodeId, Load>,
+    /// Of segments by their number of shards.
+    shares: BTreeMap<usize, BTreeMap<String, Share>>,
+}
+
+impl Balance {
+    /// Of what `holdings` counted in `view`. Nodes that do not answer now have their share, and neither give nor take.
+    pub fn new(view: &View, holdings: &Holdings, silent: &BTreeSet<NodeId>) -> Self {
+        let empty = emptied(view, holdings);
+        let of_count = |count: &usize| {
+            let shares = draw::shares(&empty, *count);
+            (*count, shares.into_iter().map(|(domain, share)| (domain.to_owned(), share)).collect::<BTreeMap<_, _>>())
+        };
+        let shares: BTreeMap<usize, _> = holdings.groups.keys().map(of_count).collect();
+        let bytes_max = holdings.groups.values().map(|group| group.bytes_max).max().unwrap_or(0) as f64;
+        let loads = empty.members.iter().filter(|(id, _)| takes(view, **id)).map(|(id, member)| {
+            let weight = draw::effective_weight(&empty, member);
+            let (mut share_bytes, mut variance) = (0.0, 0.0);
+            for (count, group) in &holdings.groups {
+                let share = shares[count][&member.domain];
+                let probability = share.probability() * weight / share.weight;
+                share_bytes += probability * group.bytes;
+                variance += probability * (1.0 - probability) * group.squares;
+            }
+            let load = Load {
+                held_bytes: holdings.bytes.get(id).copied().unwrap_or(0) as f64,
+                share_bytes,
+                band_bytes: (BAND_SHARE * share_bytes).max(BAND_SIGMAS * variance.sqrt()).max(bytes_max),
+                room_bytes: room_bytes(&view.members[id]),
+                is_there: !silent.contains(id),
+            };
+            (*id, load)
+        });
+        let loads = loads.collect();
+        Self { empty, loads, shares }
+    }
+
+    /// Is a node further from its share than its band?
+    pub fn is_out(&self) -> bool {
+        self.loads.values().any(|load| load.excess_bytes().abs() > load.band_bytes)
+    }
+
+    /// The bytes that must move at least, if all nodes are to hold their shares.
+    pub fn least_bytes(&self) -> u64 {
+        let excesses = || self.loads.values().map(Load::excess_bytes);
+        let above: f64 = excesses().filter(|bytes| *bytes > 0.0).sum();
+        let below: f64 = excesses().filter(|bytes| *bytes < 0.0).sum();
+        above.min(-below) as u64
+    }
+
+    /// What each node that takes shards holds and should.
+    pub fn loads(&self) -> impl Iterator<Item = (NodeId, &Load)> {
+        self.loads.iter().map(|(id, load)| (*id, load))
+    }
+
+    /// A shard of a segment that is to move, of those of `shard_bytes` on `nodes` (by index), which is then taken to have moved;
+    /// `None`: none is. What was `chosen` of the segment before goes together with it, in any order.
+    pub fn choose(
+        &mut self,
+        segment: SegmentId,
+        nodes: &[Option<NodeId>],
+        chosen: &[Relocation],
+        shard_bytes: u64,
+        pass: Pass,
+    ) -> Option<Relocation> {
+        let half = shard_bytes as f64 / 2.0;
+        let above =
+            |node: &NodeId| self.loads.get(node).is_some_and(|load| load.is_there && load.excess_bytes() >= half);
+        let there = || (0..nodes.len()).filter_map(|shard| Some((shard, nodes[shard]?)));
+        let stays = |shard: usize| chosen.iter().all(|relocation| relocation.shard != shard);
+        let sources = || there().filter(|(shard, node)| stays(*shard) && above(node));
+        sources().next()?;
+        let used: BTreeSet<NodeId> =
+            there().map(|(_, node)| node).chain(chosen.iter().map(|relocation| relocation.to)).collect();
+        let race = Race::new(self, segment, there().filter(|(_, node)| self.loads.contains_key(node)).count())?;
+        let mut sources: Vec<_> = sources().filter_map(|(shard, node)| Some((race.rank(node)?, shard, node))).collect();
+        // The one that the race would give up first, first.
+        sources.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal));
+        let takers = self.loads.iter().filter(|(id, load)| {
+            let is_below = load.excess_bytes() <= -half && load.room_bytes >= shard_bytes;
+            load.is_there && is_below && !used.contains(id)
+        });
+        let mut takers: Vec<_> = takers.filter_map(|(id, _)| Some((race.rank(*id)?, *id))).collect();
+        takers.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
+        let wanted = self.wanted(segment, race.count);
+        for (rank, shard, from) in sources {
+            let others: BTreeSet<&str> =
+                used.iter().filter(|node| **node != from).filter_map(|node| self.domain(*node)).collect();
+            for (taker_rank, to) in &takers {
+                let gain = self.loads[&from].excess_bytes() - self.loads[to].excess_bytes();
+                let is_preferred = match &wanted {
+                    // Only what is one of the volume's sets in the end.
+                    Some(wanted) => wanted.contains(to) && !wanted.contains(&from),
+                    None => pass == Pass::Any || *taker_rank < rank,
+                };
+                let is_free = !self.domain(*to).is_some_and(|domain| others.contains(domain));
+                if gain > shard_bytes as f64 && is_preferred && is_free && self.in_one_locality(from, *to) {
+                    let relocation = Relocation { shard, from, to: *to };
+                    self.moved(&relocation, shard_bytes);
+                    return Some(relocation);
+                }
+            }
+        }
+        None
+    }
+
+    fn moved(&mut self, relocation: &Relocation, shard_bytes: u64) {
+        if let Some(load) = self.loads.get_mut(&relocation.from) {
+            load.held_bytes -= shard_bytes as f64;
+        }
+        if let Some(load) = self.loads.get_mut(&relocation.to) {
+            load.held_bytes += shard_bytes as f64;
+            load.room_bytes -= shard_bytes;
+        }
+    }
+
+    fn domain(&self, node: NodeId) -> Option<&str> {
+        self.empty.members.get(&node).map(|member| member.domain.as_str())
+    }
+
+    /// Shards of a local group stay together.
+    fn in_one_locality(&self, one: NodeId, other: NodeId) -> bool {
+        let locality = |node| self.empty.members.get(&node).map(|member| &member.locality);
+        self.empty.rule.locality_depth == 0 || locality(one) == locality(other)
+    }
+
+    /// The nodes of the segment's set, where their number is bounded.
+    fn wanted(&self, segment: SegmentId, shard_count: usize) -> Option<BTreeSet<NodeId>> {
+        if self.empty.rule.set_count == 0 {
+            return None;
+        }
+        let request = PlacementRequest {
+            segment,
+            shard_count,
+            shard_bytes: 0,
+            excluded_nodes: &BTreeSet::new(),
+            excluded_domains: &BTreeSet::new(),
+            within: None,
+            allow_shared_domains: false,
+        };
+        Some(place(&self.empty, &request).map(|placement| placement.nodes.into_iter().collect()).unwrap_or_default())
+    }
+}
+
+/// The view as if what the volume holds were free.
+fn emptied(view: &View, holdings: &Holdings) -> View {
+    let mut of_disks: BTreeMap<u64, u64> = BTreeMap::new();
+    let held = |id: &NodeId| holdings.bytes.get(id).copied().unwrap_or(0);
+    for (id, member) in &view.members {
+        if let Some(disk) = member.disk {
+            *of_disks.entry(disk).or_default() += held(id);
+        }
+    }
+    let mut empty = view.clone();
+    for (id, member) in &mut empty.members {
+        let held_bytes = member.disk.map_or_else(|| held(id), |disk| of_disks[&disk]);
+        member.free_bytes = member.free_bytes.map(|free| free.saturating_add(held_bytes));
+    }
+    empty
+}
+
+/// How early nodes come in for one segment.
+struct Race<'b> {
+    balance: &'b Balance,
+    drawer: Words,
+    shares: &'b BTreeMap<String, Share>,
+    count: usize,
+}
+
+impl<'b> Race<'b> {
+    fn new(balance: &'b Balance, segment: SegmentId, count: usize) -> Option<Self> {
+        let drawer = Words::of_drawer(segment, balance.empty.rule.set_count);
+        Some(Self { balance, drawer, shares: balance.shares.get(&count)?, count })
+    }
+
+    /// As placement ranks nodes: smaller is better.
+    fn rank(&self, node: NodeId) -> Option<(f64, f64)> {
+        let member = self.balance.empty.members.get(&node)?;
+        let weight = draw::effective_weight(&self.balance.empty, member);
+        let arrival = draw::arrival(self.drawer.pair(Words::of_node(node)), weight);
+        Some((self.shares.get(&member.domain)?.rank(arrival), arrival))
+    }
+}
+
+#[cfg(test)]
+#[path = "balance_tests.rs"]
+mod tests;
