@@ -40,6 +40,10 @@ const SLOW_US: u64 = 5_000;
 /// done is asked, be it for data or not. Below, data is read plainly, and nobody notices.
 const NOTICED_US: u64 = 20_000;
 
+/// A set is planned anew no sooner after this time because loads are others: planning takes time itself, for some codes as long as
+/// what it plans, and shorter times are not compared anyway.
+const REPLAN_US: u64 = NOTICED_US / 4;
+
 /// Of nodes that cost the same the soonest done are chosen: a unit of price is worth more than any time (in units of 16 us).
 const MONEY: u64 = 1 << 26;
 
@@ -162,8 +166,10 @@ struct Set {
     plans: Vec<ReadPlan>,
     /// What the newest plan reads and was not asked for yet.
     unsent: Vec<Get>,
-    /// The load version when it was planned.
+    /// The load version when it was planned, ...
     planned_at: u64,
+    /// ... and the time.
+    planned_us: u64,
     /// Was it planned by who is soonest done?
     by_time: bool,
     /// How often work of it was given to others.
@@ -242,6 +248,7 @@ impl<P: Plans> Scheduler<P> {
                 plans: Vec::new(),
                 unsent: Vec::new(),
                 planned_at: 0,
+                planned_us: 0,
                 by_time: false,
                 attempt: 0,
                 is_ready: false,
@@ -442,7 +449,7 @@ impl<P: Plans> Scheduler<P> {
             let mut best: Option<(u64, usize, usize)> = None;
             for position in 0..self.open.len() {
                 let set = self.open[position];
-                if self.is_stale(set) {
+                if self.is_stale(set, now_us) {
                     let current = self.sets[set].plans.pop();
                     self.plan_anew(set, current, now_us);
                     self.complete(set);
@@ -466,13 +473,13 @@ impl<P: Plans> Scheduler<P> {
     }
 
     /// Was the set planned when loads were others, so that another choice may be better now?
-    fn is_stale(&self, set: usize) -> bool {
-        let Set { unsent, planned_at, by_time, .. } = &self.sets[set];
+    fn is_stale(&self, set: usize, now_us: u64) -> bool {
+        let Set { unsent, planned_at, planned_us, by_time, .. } = &self.sets[set];
         let is_by_load = match self.profile.selection {
             Selection::SoonestDone | Selection::Lightest => true,
             Selection::Fastest => false,
             // Only where times are compared at all.
-            Selection::Cheapest => *by_time,
+            Selection::Cheapest => *by_time && now_us - planned_us >= REPLAN_US,
         };
         is_by_load && !unsent.is_empty() && *planned_at < self.load_version()
     }
@@ -662,7 +669,8 @@ impl<P: Plans> Scheduler<P> {
         }
         let planned_at = self.load_version();
         let planned = &mut self.sets[set];
-        (planned.unsent, planned.planned_at, planned.by_time) = (unsent, planned_at, by_time);
+        (planned.unsent, planned.by_time) = (unsent, by_time);
+        (planned.planned_at, planned.planned_us) = (planned_at, now_us);
         planned.plans.push(plan);
         true
     }
