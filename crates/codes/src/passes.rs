@@ -15,7 +15,8 @@ pub use schedule::schedule;
 pub use share::share;
 pub use simplify::simplify;
 
-use crate::program::Program;
+use crate::exec::MOST_TARGETS;
+use crate::program::{Op, Program};
 
 /// All passes, in the order that lets each profit from the one before: first what multiplies, then what only adds.
 #[must_use]
@@ -27,3 +28,18 @@ pub fn optimise(program: Program) -> Program {
 #[cfg(test)]
 #[path = "passes_tests.rs"]
 mod tests;
+
+/// What to run the program takes of each vector, in half cycles of kernels for products in vector registers: one for a product,
+/// two for a load or store. Only good for comparing programs that compute the same.
+#[must_use]
+pub fn cost(program: &Program) -> usize {
+    let of_op = |op: &Op| {
+        let (source_count, target_count) = (op.sources().len(), op.targets().len());
+        let product_count = match op {
+            Op::Dot { .. } => source_count * target_count,
+            Op::Copy { .. } | Op::Xor { .. } => 0,
+        };
+        product_count + 2 * (source_count * target_count.div_ceil(MOST_TARGETS) + target_count)
+    };
+    program.ops.iter().map(of_op).sum()
+}

@@ -25,7 +25,8 @@
 //! U_ij = sum of b_t U_tj + sum of c_s (U_is + sum of b_t U_ts)
 //! ```
 //!
-//! since `psi_i` less the sum of the `b_t psi_t` is zero in its first `k` elements, and `M` is zero beyond those.
+//! since `psi_i` less the sum of the `b_t psi_t` is zero in its first `k` elements, and `M` is zero beyond those. Where a
+//! matrix takes no more than these steps, it is used instead.
 //!
 //! Costs: `2 n d / (k (2d - k + 1))` stored per native byte, more than any MDS code; repair reads `d` symbols, exactly
 //! one shard. Helpers beyond the first `d + 1` shards, and those of a lost one of these, have to combine.
@@ -177,7 +178,11 @@ fn encoding(shape: &Shape) -> Program {
     let temporary_count = encoding.parity_products(n, first_temporary, temporary_count);
     let Encoding { mut ops, .. } = encoding;
     ops.extend(copies);
-    passes::simplify(passes::drop_dead(Program { input_count: native_count, output_count, temporary_count, ops }))
+    let in_steps = Program { input_count: native_count, output_count, temporary_count, ops };
+    let in_steps = passes::simplify(passes::drop_dead(in_steps));
+    // Small codes multiply no more often by a matrix, and keep nothing on the way.
+    let at_once = Program::from_matrix(&in_steps.to_matrix().expect("products are computed in the order of need"));
+    if passes::cost(&at_once) < passes::cost(&in_steps) { at_once } else { in_steps }
 }
 
 impl Encoding {
@@ -257,6 +262,10 @@ impl ProductMatrix for Mbr {
     fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
         let inverse = basis(helpers, self.d()).inverse().expect("any d shards are independent");
         basis(&directions(self.d(), lost), self.d()).multiply(&inverse)
+    }
+
+    fn decoding(&self, _: &[usize], _: &[usize]) -> Option<Program> {
+        None
     }
 }
 

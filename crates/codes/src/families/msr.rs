@@ -27,6 +27,10 @@
 //! it stores, but for the last data shard and for parities, where helpers have to combine. Repair reads `d` symbols,
 //! `d / alpha` shards. Costs: encoding multiplies `2 alpha / k` times as often as `rs` does.
 //!
+//! Decoding from any `k` shards is the same formula with those as the data: first the products that they have with each other's
+//! directions, `alpha` times as many products as these are; then those of the lost with the directions of the known; then
+//! these with the directions that the lost are stored with. Where that costs less than a matrix, it is what plans compute.
+//!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
 //!
@@ -137,7 +141,9 @@ impl Msr {
             encode: Program { input_count: 0, output_count: 0, temporary_count: 0, ops: Vec::new() },
             generator: OnceLock::new(),
         };
-        msr.encode = msr.encoding();
+        let data: Vec<usize> = (0..k).collect();
+        let parities: Vec<usize> = (native_count..n * alpha).collect();
+        msr.encode = msr.computed(&data, &parities);
         msr
     }
 
@@ -160,42 +166,110 @@ impl Msr {
         Matrix::from_fn(indices.len(), self.shape.alpha, |row, column| self.phi(indices[row])[column])
     }
 
-    /// For each direction all parities at once, since they read the same symbols.
-    fn encoding(&self) -> Program {
-        let Shape { n, k, alpha, native_count, .. } = self.shape;
-        let (zeros, data) = (self.zero_count, self.data_count());
+    /// The stored symbols `wanted` of other shards from all of `k` shards `known`: for each direction all lost shards at once,
+    /// since they read the same symbols. Of a shard not stored with the direction of another, the product is computed first;
+    /// lost shards follow with the directions of those known, and from these with their own. From the data shards, which are
+    /// stored with each other's directions, parities are encoded in one step.
+    fn computed(&self, known: &[usize], wanted: &[usize]) -> Program {
+        let (zeros, alpha) = (self.zero_count, self.shape.alpha);
+        let mut lost: Vec<usize> = wanted.iter().map(|symbol| symbol / alpha + zeros).collect();
+        lost.dedup();
+        let known: Vec<usize> = (0..zeros).chain(known.iter().map(|shard| shard + zeros)).collect();
+        let mut products = Products::new(self.points.len(), (known.len() - zeros) * alpha, wanted.len());
+        for (position, &i) in known[zeros..].iter().enumerate() {
+            for (sub, j) in self.directions(i).into_iter().enumerate() {
+                products.symbol[i][j] = Some(position * alpha + sub);
+            }
+        }
+        for (output, &symbol) in wanted.iter().enumerate() {
+            let i = symbol / alpha + zeros;
+            products.symbol[i][self.directions(i)[symbol % alpha]] = Some(products.input_count + output);
+        }
+        // Any `alpha` directions do; the fewest of them of parities, with which no data shard is stored.
+        let through = &known[..alpha];
+        for &i in &known[zeros..] {
+            let others: Vec<usize> = known.iter().copied().filter(|&j| j != i).collect();
+            self.turned(&mut products, i, &self.directions(i), &others);
+        }
+        for &j in through {
+            self.crossed(&mut products, &known, &lost, j);
+        }
+        for &i in &lost {
+            self.turned(&mut products, i, through, &self.directions(i));
+        }
+        passes::simplify(passes::drop_dead(products.program()))
+    }
+
+    /// The products of shard `i` with the directions `to`, as far as they are not among those `from` which it has them.
+    fn turned(&self, products: &mut Products, i: usize, from: &[usize], to: &[usize]) {
+        let new: Vec<usize> = to.iter().copied().filter(|j| !from.contains(j)).collect();
+        if new.is_empty() {
+            return;
+        }
+        let inverse =
+            self.basis(from).inverse().expect("rows of a Vandermonde matrix with distinct points are independent");
+        let sources = from.iter().map(|&j| products.known(i, j)).collect();
+        let targets = new.iter().map(|&j| products.place(i, j)).collect();
+        products.ops.push(Op::Dot { from: sources, to: targets, coefficients: self.basis(&new).multiply(&inverse) });
+    }
+
+    /// The products of the shards `lost` with the direction `j` of a known one, from the others that are known.
+    fn crossed(&self, products: &mut Products, known: &[usize], lost: &[usize], j: usize) {
         let l = |index: usize| self.points[index].1;
-        // The native symbol U_ij; none where shard i holds zeros.
-        let native = |i: usize, j: usize| -> Option<SymbolId> {
-            let sub = if j < i { j } else { j - 1 };
-            Some(i.checked_sub(zeros)? * alpha + sub)
-        };
-        let parities: Vec<usize> = (data..n + zeros).collect();
-        let op = |(sub, j): (usize, usize)| {
-            let others: Vec<usize> = (0..data).filter(|&i| i != j).collect();
-            let basis = self.basis(&others);
-            let inverse = basis.inverse().expect("rows of a Vandermonde matrix with distinct points are independent");
-            let combinations = self.basis(&parities).multiply(&inverse);
-            let mut from = Vec::new();
-            let mut columns: Vec<Vec<u8>> = Vec::new();
-            for (column, &i) in others.iter().enumerate() {
-                let quotient = |row: usize, l_of_other: u8| {
-                    let factor = gf::divide(l_of_other ^ l(parities[row]), l(i) ^ l(j)).unwrap_or(0);
-                    gf::mul(combinations.at(row, column), factor)
-                };
-                for (symbol, l_of_other) in [(native(i, j), l(j)), (native(j, i), l(i))] {
-                    if let Some(symbol) = symbol {
-                        from.push(symbol);
-                        columns.push((0..parities.len()).map(|row| quotient(row, l_of_other)).collect());
-                    }
+        let others: Vec<usize> = known.iter().copied().filter(|&i| i != j).collect();
+        let inverse =
+            self.basis(&others).inverse().expect("rows of a Vandermonde matrix with distinct points are independent");
+        let combinations = self.basis(lost).multiply(&inverse);
+        let mut from = Vec::new();
+        let mut columns: Vec<Vec<u8>> = Vec::new();
+        for (column, &i) in others.iter().enumerate() {
+            let quotient = |row: usize, l_of_other: u8| {
+                let factor = gf::divide(l_of_other ^ l(lost[row]), l(i) ^ l(j)).unwrap_or(0);
+                gf::mul(combinations.at(row, column), factor)
+            };
+            for (of, with, l_of_other) in [(i, j, l(j)), (j, i, l(i))] {
+                // Shards that are not stored hold zeros.
+                if of >= self.zero_count {
+                    from.push(products.known(of, with));
+                    columns.push((0..lost.len()).map(|row| quotient(row, l_of_other)).collect());
                 }
             }
-            let to = (0..n - k).map(|parity| native_count + parity * alpha + sub).collect();
-            let coefficients = Matrix::from_fn(parities.len(), from.len(), |row, column| columns[column][row]);
-            Op::Dot { from, to, coefficients }
-        };
-        let ops = self.directions(data).into_iter().enumerate().map(op).collect();
-        passes::simplify(Program { input_count: native_count, output_count: (n - k) * alpha, temporary_count: 0, ops })
+        }
+        let to = lost.iter().map(|&i| products.place(i, j)).collect();
+        let coefficients = Matrix::from_fn(lost.len(), from.len(), |row, column| columns[column][row]);
+        products.ops.push(Op::Dot { from, to, coefficients });
+    }
+}
+
+/// Symbols that hold `U_ij`, inputs, outputs and temporaries, and how they come about.
+struct Products {
+    symbol: Vec<Vec<Option<SymbolId>>>,
+    input_count: usize,
+    output_count: usize,
+    temporary_count: usize,
+    ops: Vec<Op>,
+}
+
+impl Products {
+    fn new(shard_count: usize, input_count: usize, output_count: usize) -> Products {
+        let symbol = vec![vec![None; shard_count]; shard_count];
+        Products { symbol, input_count, output_count, temporary_count: 0, ops: Vec::new() }
+    }
+
+    fn known(&self, i: usize, j: usize) -> SymbolId {
+        self.symbol[i][j].expect("products are computed in the order of need")
+    }
+
+    /// The symbol that is to hold the product, a temporary where nobody wants it.
+    fn place(&mut self, i: usize, j: usize) -> SymbolId {
+        let next = self.input_count + self.output_count + self.temporary_count;
+        self.temporary_count += usize::from(self.symbol[i][j].is_none());
+        *self.symbol[i][j].get_or_insert(next)
+    }
+
+    fn program(self) -> Program {
+        let Products { input_count, output_count, temporary_count, ops, .. } = self;
+        Program { input_count, output_count, temporary_count, ops }
     }
 }
 
@@ -234,6 +308,10 @@ impl ProductMatrix for Msr {
         let stored: Vec<usize> = (zeros..all.len()).collect();
         wanted.multiply(&inverse).select_columns(&stored)
     }
+
+    fn decoding(&self, known: &[usize], wanted: &[usize]) -> Option<Program> {
+        Some(self.computed(known, wanted))
+    }
 }
 
 impl Code for Msr {
@@ -253,3 +331,7 @@ impl Code for Msr {
         product_matrix::plan(self, wanted, have)
     }
 }
+
+#[cfg(test)]
+#[path = "msr_tests.rs"]
+mod tests;

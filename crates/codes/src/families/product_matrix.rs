@@ -6,7 +6,7 @@
 //! elsewhere it is a combination of what `h` stores, sent as one symbol by a node that combines, or computed here from
 //! what one that does not has to send.
 
-use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Read, Wanted};
+use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::gf;
 use crate::linear;
 use crate::matrix::Matrix;
@@ -26,6 +26,8 @@ pub(super) trait ProductMatrix: Code + Sized {
     /// Sub-symbols of a lost shard from what these `helper_count` helpers contribute: a row per sub-symbol, a column
     /// per helper.
     fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix;
+    /// Stored symbols `wanted` of other shards from all symbols of `k` shards `known`, in steps; `None` if a matrix does.
+    fn decoding(&self, known: &[usize], wanted: &[usize]) -> Option<Program>;
 }
 
 /// The cheaper of regenerating what is lost, and of what the generic engine finds.
@@ -34,10 +36,30 @@ pub(super) trait ProductMatrix: Code + Sized {
 /// As [`Code::plan`].
 pub(super) fn plan<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
     linear::check(code, wanted, have)?;
-    let engine = || linear::plan(code, code.generator(), wanted, have);
+    let engine = || Ok(decoded(code, wanted, have, linear::plan(code, code.generator(), wanted, have)?));
     match regenerated(code, wanted, have) {
         Some(plan) => Ok(engine().ok().filter(|other| other.price < plan.price).unwrap_or(plan)),
         None => engine(),
+    }
+}
+
+/// The same plan in the family's own steps, where it reads `k` whole shards and the steps cost less.
+fn decoded<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers, plan: Plan) -> Plan {
+    let Shape { k, alpha, .. } = *code.shape();
+    let known: Vec<usize> = plan.reads.iter().step_by(alpha).map(|read| read.shard).collect();
+    let is_whole = |(index, read): (usize, &Read)| {
+        known.get(index / alpha) == Some(&read.shard) && read.terms[..] == [(index % alpha, 1)]
+    };
+    let places = places(code, wanted, have);
+    let are_lost = places.iter().all(|symbol| !known.contains(&(symbol / alpha)));
+    let are_in_order = places.windows(2).all(|two| two[0] < two[1]);
+    let are_whole = plan.reads.len() == k * alpha && plan.reads.iter().enumerate().all(is_whole);
+    if !are_lost || !are_in_order || !are_whole {
+        return plan;
+    }
+    match code.decoding(&known, &places) {
+        Some(program) if passes::cost(&program) < passes::cost(&plan.program) => Plan { program, ..plan },
+        _ => plan,
     }
 }
 
