@@ -21,6 +21,7 @@ mod repair;
 mod rm;
 mod scrub;
 mod status;
+mod trash;
 mod umount;
 
 pub use node::renew as renew_node;
@@ -60,6 +61,9 @@ pub enum Command {
     Ls(ls::Arguments),
     /// Remove files from a volume
     Rm(rm::Arguments),
+    /// See and bring back what was deleted
+    #[command(subcommand)]
+    Trash(trash::Arguments),
     /// Say or choose how what is written to a directory is protected
     #[command(subcommand)]
     Policy(policy::Arguments),
@@ -103,6 +107,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Get(arguments) => get::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Rm(arguments) => rm::run(&arguments),
+        Command::Trash(arguments) => trash::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Placement(arguments) => placement::run(&arguments),
         Command::Status(arguments) => return status::run(&arguments),

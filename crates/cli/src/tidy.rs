@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_care::Job;
 use weft_vfs::Volume;
 
@@ -15,6 +15,11 @@ use weft_vfs::Volume;
 const EVERY: Duration = Duration::from_secs(10);
 /// Longer than any read of the owner lasts, and nobody else reads: a node that is silent is given up sooner.
 const GRACE_MS: u64 = 30_000;
+
+/// Room is short when less than this part of it is free.
+const SHORT_SHARE: u64 = 20;
+/// What is let go is free this much later: when it is dead for [`GRACE_MS`], and looked for.
+const EARLY_EVERY: Duration = Duration::from_secs(60);
 
 /// A thread that empties the trash until this is dropped.
 pub struct Tidying {
@@ -27,8 +32,9 @@ impl Tidying {
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
         let (stop, stopped) = mpsc::channel();
         let body = move || {
+            let mut early = Early::default();
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                if let Err(error) = empty_once(&volume, &runtime) {
+                if let Err(error) = expire(&volume, &mut early).and_then(|()| empty_once(&volume, &runtime)) {
                     tracing::warn!("what deleted files left could not be removed: {error:#}");
                 }
             }
@@ -48,6 +54,25 @@ impl Drop for Tidying {
             tracing::error!("the thread that empties the trash panicked");
         }
     }
+}
+
+/// When deleted files were let go for their room last.
+#[derive(Default)]
+struct Early(Option<Instant>);
+
+/// Lets go of deleted files that are past their time, and of the oldest where room is short.
+fn expire(volume: &Weak<Volume>, early: &mut Early) -> Result<()> {
+    let Some(volume) = volume.upgrade() else { return Ok(()) };
+    let room = volume.statfs()?;
+    let short_blocks = (room.blocks / SHORT_SHARE).saturating_sub(room.blocks_available);
+    let may_go_early = early.0.is_none_or(|last| last.elapsed() >= EARLY_EVERY);
+    let short_bytes = if may_go_early { short_blocks * u64::from(room.block_bytes) } else { 0 };
+    let expired = volume.expire_deleted(now_ms()?, short_bytes)?;
+    if expired.early_count > 0 {
+        early.0 = Some(Instant::now());
+        tracing::warn!("the volume is nearly full: {} deleted files are kept no longer", expired.early_count);
+    }
+    Ok(())
 }
 
 fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle) -> Result<()> {

@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
+use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::owner::current_owner;
 use weft_transfer::Settings;
@@ -68,6 +69,8 @@ pub trait Tree {
     fn policy(&self, directory: &Path) -> Result<String>;
     /// Chooses it.
     fn set_policy(&self, directory: &Path, spec: &str) -> Result<()>;
+    /// Gives what was deleted, at so many milliseconds since the Unix epoch, its name back.
+    fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Ends the walk: everything changed is durable.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -12,6 +12,7 @@
 //! | extent | ino, end offset | length, segment, segment offset; holes are absent | owner |
 //! | journal | ino, page | byte ranges of the page that are not in a segment yet | owner |
 //! | orphan | ino | an inode without a name, waiting for reclaim | owner |
+//! | deleted | milliseconds of deletion, ino | the directory and name that it had: kept for a while | owner |
 //! | live | segment | bytes that extents refer to; gone when the segment is dead | owner |
 //! | used-by | segment, ino | a file with extents there; may name too many files, never too few | owner |
 //! | policy | policy id | policy record | owner |
@@ -27,13 +28,14 @@
 //! | job | name | opaque state of a resumable job | anybody |
 //! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
 //! | retired | segment, generation | shards of a former record that are kept for a while | care |
+//! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job, lease, placement, retired); all others are the owner's alone.
+//! roster, job, lease, placement, retired, keep); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -61,6 +63,7 @@ pub enum Table {
     Policy = 12,
     Counter = 13,
     Usage = 14,
+    Deleted = 15,
     Segment = 32,
     OnNode = 33,
     Damaged = 34,
@@ -72,11 +75,12 @@ pub enum Table {
     Lease = 40,
     Placement = 41,
     Retired = 42,
+    Keep = 43,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 25] = [
+    pub const ALL: [Table; 27] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -91,6 +95,7 @@ impl Table {
         Table::Policy,
         Table::Counter,
         Table::Usage,
+        Table::Deleted,
         Table::Segment,
         Table::OnNode,
         Table::Damaged,
@@ -102,6 +107,7 @@ impl Table {
         Table::Lease,
         Table::Placement,
         Table::Retired,
+        Table::Keep,
     ];
 
     /// All keys of the table.
@@ -127,6 +133,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Lease as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Retired as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Keep as u8], fresh_ids: false },
 ];
 
 /// What numbers are given out of.
@@ -168,6 +175,8 @@ pub enum Key<'a> {
     Lease(&'a [u8]),
     Placement,
     Retired(SegmentId, Generation),
+    Deleted(u64, Ino),
+    Keep,
 }
 
 impl<'a> Key<'a> {
@@ -188,6 +197,7 @@ impl<'a> Key<'a> {
             Key::Policy(_) => Table::Policy,
             Key::Counter(_) => Table::Counter,
             Key::Usage => Table::Usage,
+            Key::Deleted(..) => Table::Deleted,
             Key::Segment(_) => Table::Segment,
             Key::OnNode(..) => Table::OnNode,
             Key::Damaged(_) => Table::Damaged,
@@ -198,6 +208,7 @@ impl<'a> Key<'a> {
             Key::Dead(_) => Table::Dead,
             Key::Lease(_) => Table::Lease,
             Key::Placement => Table::Placement,
+            Key::Keep => Table::Keep,
             Key::Retired(..) => Table::Retired,
         }
     }
@@ -206,7 +217,7 @@ impl<'a> Key<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let table = self.table() as u8;
         match *self {
-            Key::Volume | Key::Usage | Key::Roster | Key::Placement => vec![table],
+            Key::Volume | Key::Usage | Key::Roster | Key::Placement | Key::Keep => vec![table],
             Key::Inode(ino) | Key::Symlink(ino) | Key::Orphan(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
             Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
@@ -215,6 +226,7 @@ impl<'a> Key<'a> {
             Key::Live(segment) | Key::Segment(segment) | Key::Damaged(segment) | Key::Dead(segment) => {
                 join(table, &[&segment.to_bytes()])
             }
+            Key::Deleted(deleted_ms, ino) => join(table, &[&deleted_ms.to_be_bytes(), &ino.0.to_be_bytes()]),
             Key::UsedBy(segment, ino) => join(table, &[&segment.to_bytes(), &ino.0.to_be_bytes()]),
             Key::Policy(policy) => join(table, &[&policy.0.to_be_bytes()]),
             Key::Counter(counter) => vec![table, counter as u8],
@@ -249,6 +261,7 @@ impl<'a> Key<'a> {
                 _ => return None,
             }),
             Table::Usage => Key::Usage,
+            Table::Deleted => Key::Deleted(take_u64(rest)?, take_ino(rest)?),
             Table::Segment => Key::Segment(take_segment(rest)?),
             Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
             Table::Damaged => Key::Damaged(take_segment(rest)?),
@@ -259,6 +272,7 @@ impl<'a> Key<'a> {
             Table::Dead => Key::Dead(take_segment(rest)?),
             Table::Lease => Key::Lease(std::mem::take(rest)),
             Table::Placement => Key::Placement,
+            Table::Keep => Key::Keep,
             Table::Retired => Key::Retired(take_segment(rest)?, Generation(u32::from_be_bytes(take(rest)?))),
         };
         rest.is_empty().then_some(key)
@@ -284,6 +298,7 @@ impl fmt::Display for Key<'_> {
             Key::Counter(Counter::Ino) => write!(f, "counter/ino"),
             Key::Counter(Counter::Cookie) => write!(f, "counter/cookie"),
             Key::Usage => write!(f, "usage"),
+            Key::Deleted(deleted_ms, ino) => write!(f, "deleted/{deleted_ms}/{ino}"),
             Key::Segment(segment) => write!(f, "segment/{segment}"),
             Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),
             Key::Damaged(segment) => write!(f, "damaged/{segment}"),
@@ -293,6 +308,7 @@ impl fmt::Display for Key<'_> {
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
             Key::Dead(segment) => write!(f, "dead/{segment}"),
             Key::Placement => write!(f, "placement"),
+            Key::Keep => write!(f, "keep"),
             Key::Retired(segment, generation) => write!(f, "retired/{segment}/{generation}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }

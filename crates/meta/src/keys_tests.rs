@@ -23,6 +23,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Counter(Counter::Ino), "0d01", "counter/ino"),
         (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
         (Key::Usage, "0e", "usage"),
+        (Key::Deleted(1000, Ino(5)), "0f00000000000003e80000000000000005", "deleted/1000/5"),
         (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
         (
             Key::OnNode(node, segment),
@@ -46,6 +47,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
             "2a0102030405060708090a0b0c0d0e0f1000000007",
             "retired/0102030405060708090a0b0c0d0e0f10/7",
         ),
+        (Key::Keep, "2b", "keep"),
     ]
 }
 
@@ -73,7 +75,7 @@ fn every_table_has_a_sample_and_its_side() {
         let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
         assert_eq!(is_shared, table as u8 >= 32, "{table:?}");
     }
-    assert_eq!(SHARED.len(), 11);
+    assert_eq!(SHARED.len(), 12);
 }
 
 #[test]

@@ -21,6 +21,6 @@ pub use error::MetaError;
 pub use store::Store;
 pub use store::leases::Fence;
 pub use types::{
-    Access, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, ReclaimStep, RenameFlags, RenameOutcome,
-    SetAttributes, Statistics, UnlinkOutcome, XattrMode,
+    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, ReclaimStep, RenameFlags,
+    RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };

@@ -18,6 +18,7 @@
 mod attributes;
 mod commit;
 mod data;
+mod deleted;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod leases;

@@ -103,8 +103,23 @@ pub struct RenameFlags {
 /// What an unlink left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlinkOutcome {
-    /// The inode, after the change (`nlink` may be 0: it is then an orphan until [`crate::store::Store::reclaim`]).
+    /// The inode, after the change (`nlink` may be 0: it is then an orphan until [`crate::store::Store::reclaim`], or kept).
     pub attributes: Attributes,
+    /// Has it no name any more, and is kept for a while to be brought back?
+    pub is_kept: bool,
+}
+
+/// What was deleted and can be brought back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deleted {
+    /// The inode, without a name.
+    pub attributes: Attributes,
+    /// When it was deleted, milliseconds since the Unix epoch.
+    pub deleted_ms: u64,
+    /// The directory that it was in, which may be deleted too.
+    pub parent: Ino,
+    /// Its name there.
+    pub name: Vec<u8>,
 }
 
 /// What a rename did.

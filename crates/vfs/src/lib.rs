@@ -12,6 +12,7 @@ mod background;
 mod buffer;
 mod compact;
 mod data;
+mod deleted;
 pub mod error;
 mod extents;
 mod files;
@@ -25,6 +26,7 @@ pub mod volume;
 mod write_back;
 
 pub use compact::{Compacted, Demand};
+pub use deleted::{Expired, RESTORE_XATTR, restore_value};
 pub use error::VfsError;
 pub use names::POLICY_XATTR;
 pub use policies::policy_for;

@@ -1,6 +1,7 @@
 //! Names and inodes: everything but the bytes of files. The store does the work; here are the rules of POSIX that need
 //! more than metadata: what the caller may not do though its permission bits allow it, and files that are newer here.
 
+use crate::deleted::{RESTORE_XATTR, parse_restore};
 use crate::error::VfsError;
 use crate::policies::{Policy, policy_for};
 use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
@@ -171,26 +172,26 @@ impl Volume {
     }
 
     /// A file with dirty bytes is committed with the times it has here, so they follow what the store was told.
-    fn note_ctime(&self, ino: Ino, time: Timestamp) {
+    pub(crate) fn note_ctime(&self, ino: Ino, time: Timestamp) {
         if let Some(file) = self.files.peek(ino) {
             file.lock().ctime = time;
         }
     }
 
-    /// Removes a name. The inode stays as long as it has another, is open, or is referenced.
+    /// Removes a name. The inode stays as long as it has another, is open, is referenced, or is kept to be brought back.
     ///
     /// # Errors
     /// No such name; it is a directory.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
         let time = now();
         let outcome = self.store.unlink(parent, name, time)?;
-        self.note_unlinked(&outcome.attributes, time);
+        self.note_unlinked(&outcome.attributes, outcome.is_kept, time);
         Ok(())
     }
 
-    fn note_unlinked(&self, attributes: &Attributes, time: Timestamp) {
+    fn note_unlinked(&self, attributes: &Attributes, is_kept: bool, time: Timestamp) {
         self.note_ctime(attributes.ino, time);
-        if attributes.nlink == 0 {
+        if attributes.nlink == 0 && !is_kept {
             self.reclaim_if(self.files.orphaned(attributes.ino));
         }
     }
@@ -201,7 +202,9 @@ impl Volume {
     /// No such name; not a directory; not empty.
     pub fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
         let outcome = self.store.rmdir(parent, name, now())?;
-        self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
+        if !outcome.is_kept {
+            self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
+        }
         Ok(())
     }
 
@@ -236,7 +239,7 @@ impl Volume {
             if replaced.kind == Kind::Directory {
                 self.reclaim_if(self.files.orphaned(replaced.ino));
             } else {
-                self.note_unlinked(replaced, time);
+                self.note_unlinked(replaced, false, time);
             }
         }
         Ok(())
@@ -293,7 +296,9 @@ impl Volume {
         Ok(self.store.get_xattr(ino, name)?)
     }
 
-    /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on.
+    /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on,
+    /// [`RESTORE_XATTR`] of the
+    /// root directory brings back what was deleted.
     ///
     /// # Errors
     /// As setxattr(2); a policy that is none.
@@ -301,6 +306,10 @@ impl Volume {
         if name == POLICY_XATTR {
             let code = std::str::from_utf8(value).map_err(|_| VfsError::Invalid("a policy is a text like rs:4+2"))?;
             return self.set_policy(ino, code);
+        }
+        if name == RESTORE_XATTR && ino == Ino::ROOT {
+            let (deleted_ms, deleted) = parse_restore(value)?;
+            return self.restore(deleted_ms, deleted);
         }
         refuse_acl(name)?;
         Ok(self.store.set_xattr(ino, name, value, mode, now())?)

@@ -195,6 +195,9 @@ impl Volume {
         for ino in self.store.orphans(usize::MAX)? {
             self.reclaim_if(self.files.orphaned(ino));
         }
+        let now = now();
+        let now_ms = u64::try_from(now.seconds).unwrap_or(0) * 1000;
+        self.expire_deleted(now_ms, 0)?;
         Ok(())
     }
 }

@@ -8,8 +8,9 @@ use std::fs::{self, File, Metadata, Permissions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
-use weft_vfs::POLICY_XATTR;
+use weft_vfs::{POLICY_XATTR, RESTORE_XATTR, restore_value};
 
 /// The longest spec of a code that is read back.
 const SPEC_BYTES_MAX: usize = 1024;
@@ -135,6 +136,12 @@ impl Tree for FolderTree {
         let full = self.full(directory);
         rustix::fs::setxattr(&full, Self::policy_name(), spec.as_bytes(), XattrFlags::empty())
             .with_context(|| full.display().to_string())
+    }
+
+    fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
+        let name = std::str::from_utf8(RESTORE_XATTR).unwrap_or_default();
+        let value = restore_value(deleted_ms, ino);
+        Ok(rustix::fs::setxattr(&self.root, name, value.as_bytes(), XattrFlags::empty())?)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -167,6 +167,10 @@ impl Tree for VolumeTree {
         set.with_context(|| directory.display().to_string())
     }
 
+    fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
+        Ok(self.volume().restore(deleted_ms, ino)?)
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.opened.close()
     }

@@ -44,6 +44,8 @@ struct Survey<'s> {
     unreadable_inodes: BTreeSet<Ino>,
     unreadable_segments: BTreeSet<SegmentId>,
     inodes: BTreeMap<Ino, Inode>,
+    /// Inodes without a name that are kept for a while.
+    kept: BTreeSet<Ino>,
     segments: BTreeMap<SegmentId, Segment>,
     policies: BTreeSet<PolicyId>,
     nodes: BTreeSet<NodeId>,
@@ -60,6 +62,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
         unreadable_inodes: BTreeSet::new(),
         unreadable_segments: BTreeSet::new(),
         inodes: BTreeMap::new(),
+        kept: BTreeSet::new(),
         segments: BTreeMap::new(),
         policies: BTreeSet::new(),
         nodes: BTreeSet::new(),
@@ -77,6 +80,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Xattr, Survey::xattr)?;
     survey.extents()?;
     survey.each(Table::Journal, Survey::journal)?;
+    survey.each(Table::Deleted, Survey::deleted)?;
     survey.each(Table::Orphan, Survey::orphan)?;
     survey.links()?;
     survey.reachability();
@@ -410,7 +414,18 @@ impl Survey<'_> {
         let Key::Orphan(ino) = key else { return Ok(()) };
         values::decode_mark(&key, value)?;
         let has_names = self.inodes.get(&ino).is_some_and(|inode| inode.names > 0 || inode.children > 0);
-        if has_names || !self.exists(ino) {
+        if has_names || !self.exists(ino) || self.kept.contains(&ino) {
+            self.stray(key);
+        }
+        Ok(())
+    }
+
+    /// What is kept has no name, and is kept once.
+    fn deleted(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        let Key::Deleted(_, ino) = key else { return Ok(()) };
+        values::decode_entry(&key, value)?;
+        let has_names = self.inodes.get(&ino).is_some_and(|inode| inode.names > 0 || inode.children > 0);
+        if has_names || !self.exists(ino) || !self.kept.insert(ino) {
             self.stray(key);
         }
         Ok(())
@@ -445,7 +460,7 @@ impl Survey<'_> {
             } else if counted != stored.nlink {
                 mended.nlink = counted;
                 of_inode.push(Finding::WrongLinkCount { ino, stored: stored.nlink, counted });
-            } else if counted == 0 {
+            } else if counted == 0 && !self.kept.contains(&ino) {
                 orphans.push(ino);
             }
             if inode.allocated_bytes != stored.allocated_bytes {

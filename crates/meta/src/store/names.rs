@@ -176,7 +176,8 @@ impl Store {
         })
     }
 
-    /// Takes a name from something that is no directory. Its data stays until [`Store::reclaim`].
+    /// Takes a name from something that is no directory. Its data stays until [`Store::reclaim`]; where deleted files are kept it
+    /// can be brought back for a while ([`Store::restore`]).
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory` (of `parent`), `IsDirectory`.
@@ -187,7 +188,7 @@ impl Store {
         })
     }
 
-    /// Removes an empty directory; it is an orphan until [`Store::reclaim`].
+    /// Removes an empty directory; it is an orphan until [`Store::reclaim`], or kept.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`, `NotEmpty`.
@@ -218,7 +219,8 @@ impl Store {
             txn.put_inode(&directory);
             txn.remove_name(parent, name, &dirent);
             txn.drop_link(&mut attributes, now)?;
-            Ok(UnlinkOutcome { attributes })
+            let is_kept = attributes.nlink == 0 && txn.keep(&attributes, parent, name, now)?;
+            Ok(UnlinkOutcome { attributes, is_kept })
         })
     }
 

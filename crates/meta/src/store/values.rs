@@ -84,7 +84,7 @@ impl Dirent {
     }
 }
 
-/// The value of a directory entry in listing order.
+/// The value of a directory entry in listing order, and of a deleted inode that is kept: with the directory's number.
 pub(crate) fn entry(ino: Ino, name: &[u8]) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend(ino.0.to_be_bytes());

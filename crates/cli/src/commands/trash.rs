@@ -1,0 +1,223 @@
+//! `weft trash keep|list|restore META`: what was deleted, for a while.
+
+use crate::care::{self, count};
+use crate::compose;
+use crate::render;
+use crate::tree;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use weft_format::Ino;
+use weft_format::records::Kind;
+use weft_meta::{Deleted, Store};
+
+/// Deleted inodes read at once.
+const PAGE: usize = 1024;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Arguments {
+    /// Say or choose for how long what is deleted is kept; new volumes keep nothing
+    Keep {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// As in 12h or 7d; 0 keeps nothing, and lets go of what is kept
+        #[arg(value_parser = care::parse_duration)]
+        time: Option<u64>,
+    },
+    /// List what was deleted and can be brought back, the last deleted first
+    #[command(visible_alias = "ls")]
+    List {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bring back what was deleted; of a directory with all that was deleted from it, of several of one name the last
+    Restore {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Its path in the volume, as `list` has it
+        #[arg(value_name = "/PATH")]
+        path: PathBuf,
+    },
+}
+
+#[derive(Serialize)]
+struct Line {
+    path: String,
+    kind: &'static str,
+    size: u64,
+    deleted_ms: u64,
+    /// Until then it can be brought back, unless its room is needed.
+    until_ms: u64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match arguments {
+        Arguments::Keep { meta, time } => keep(meta, *time),
+        Arguments::List { meta, json } => list(meta, *json),
+        Arguments::Restore { meta, path } => restore(meta, path),
+    }
+}
+
+fn keep(meta: &Path, time_ms: Option<u64>) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    if let Some(time_ms) = time_ms {
+        store.set_keep_ms(time_ms)?;
+        store.flush()?;
+    }
+    match store.keep_ms()? {
+        0 => println!("What is deleted is not kept"),
+        keep_ms => println!("What is deleted is kept for {}", care::duration(keep_ms)),
+    }
+    Ok(())
+}
+
+fn list(meta: &Path, json: bool) -> Result<()> {
+    let store = compose::open_shared(meta)?;
+    let (bin, keep_ms) = (Bin::read(&store)?, store.keep_ms()?);
+    let line = |deleted: &Deleted| -> Result<Line> {
+        Ok(Line {
+            path: String::from_utf8_lossy(&bin.path(&store, deleted)?).into_owned(),
+            kind: kind_name(deleted.attributes.kind),
+            size: deleted.attributes.size,
+            deleted_ms: deleted.deleted_ms,
+            until_ms: deleted.deleted_ms.saturating_add(keep_ms),
+        })
+    };
+    let lines: Vec<Line> = bin.deleted.iter().rev().map(line).collect::<Result<_>>()?;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&lines)?);
+        return Ok(());
+    }
+    let header = ["DELETED", "KEPT UNTIL", "KIND", "SIZE", "PATH"].map(str::to_owned).to_vec();
+    let row = |line: &Line| {
+        let times = (care::moment(line.deleted_ms), care::moment(line.until_ms));
+        vec![times.0, times.1, line.kind.to_owned(), render::bytes(line.size), render::line(&line.path)]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
+    print!("{}", render::table(&rows, &[3]));
+    Ok(())
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::File => "file",
+        Kind::Directory => "directory",
+        Kind::Symlink => "link",
+        Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => "special",
+    }
+}
+
+fn restore(meta: &Path, path: &Path) -> Result<()> {
+    let wanted = tree::volume_path(path)?;
+    let order = {
+        let store = compose::open_shared(meta)?;
+        let bin = Bin::read(&store)?;
+        let found = bin.find(&store, &wanted)?;
+        let Some(found) = found else {
+            bail!("{}: nothing of that name is kept: see `weft trash list {}`", wanted.display(), meta.display());
+        };
+        bin.order(found)
+            .into_iter()
+            .map(|deleted| Ok((deleted.clone(), bin.path(&store, deleted)?)))
+            .collect::<Result<Vec<_>>>()?
+    };
+    let volume = tree::open(meta)?;
+    for (deleted, path) in &order {
+        let path = Path::new(OsStr::from_bytes(path)).display();
+        let taken =
+            || format!("{path} cannot be brought back: see whether there is another of that name, and rename it");
+        volume.restore(deleted.deleted_ms, deleted.attributes.ino).with_context(taken)?;
+    }
+    volume.close()?;
+    println!("Brought back {} with {}", wanted.display(), count(order.len() as u64, "inode"));
+    Ok(())
+}
+
+/// What is kept, the oldest deletion first.
+struct Bin {
+    deleted: Vec<Deleted>,
+    /// By inode, where in that.
+    index: BTreeMap<Ino, usize>,
+}
+
+impl Bin {
+    fn read(store: &Store) -> Result<Self> {
+        let mut deleted: Vec<Deleted> = Vec::new();
+        loop {
+            let after = deleted.last().map(|last| (last.deleted_ms, last.attributes.ino));
+            let page = store.deleted(after, PAGE)?;
+            let is_last = page.len() < PAGE;
+            deleted.extend(page);
+            if is_last {
+                return Ok(Self::of(deleted));
+            }
+        }
+    }
+
+    fn of(deleted: Vec<Deleted>) -> Self {
+        let index = deleted.iter().enumerate().map(|(at, deleted)| (deleted.attributes.ino, at)).collect();
+        Self { deleted, index }
+    }
+
+    fn get(&self, ino: Ino) -> Option<&Deleted> {
+        self.index.get(&ino).map(|at| &self.deleted[*at])
+    }
+
+    /// The directories that it was in and that are deleted too, the outermost first.
+    fn above(&self, deleted: &Deleted) -> Vec<&Deleted> {
+        let mut above: Vec<&Deleted> =
+            std::iter::successors(self.get(deleted.parent), |up| self.get(up.parent)).collect();
+        above.reverse();
+        above
+    }
+
+    /// Where it was.
+    fn path(&self, store: &Store, deleted: &Deleted) -> Result<Vec<u8>> {
+        let above = self.above(deleted);
+        let top = above.first().map_or(deleted.parent, |top| top.parent);
+        // One whose directory is gone for good cannot be brought back, and says so.
+        let mut path = store.path_of(top)?.unwrap_or_else(|| b"(deleted)".to_vec());
+        for name in above.into_iter().chain([deleted]).map(|deleted| &deleted.name) {
+            if path.last() != Some(&b'/') {
+                path.push(b'/');
+            }
+            path.extend(name);
+        }
+        Ok(path)
+    }
+
+    /// The last deleted of a path.
+    fn find(&self, store: &Store, path: &Path) -> Result<Option<&Deleted>> {
+        let name = path.file_name().map(OsStr::as_bytes);
+        for deleted in self.deleted.iter().rev().filter(|deleted| Some(deleted.name.as_slice()) == name) {
+            if self.path(store, deleted)? == path.as_os_str().as_bytes() {
+                return Ok(Some(deleted));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What to bring back for one to be back with all that was deleted from it, each after the directory that it is in. Of several
+    /// of one name in one directory only the last.
+    fn order<'b>(&'b self, wanted: &'b Deleted) -> Vec<&'b Deleted> {
+        let mut order = self.above(wanted);
+        order.push(wanted);
+        let (mut next, mut names) = (order.len() - 1, BTreeSet::new());
+        while let Some(directory) = order.get(next).map(|deleted| deleted.attributes.ino) {
+            let below = self.deleted.iter().rev().filter(|deleted| deleted.parent == directory);
+            order.extend(below.filter(|deleted| names.insert((directory, &deleted.name))));
+            next += 1;
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+#[path = "trash_tests.rs"]
+mod tests;

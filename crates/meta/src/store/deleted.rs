@@ -1,0 +1,138 @@
+//! What was deleted and is kept for a while, to be brought back.
+//!
+//! A kept inode has no name and is no orphan: `deleted/<when>/<ino>` says where it was. From there it goes back to its name, or
+//! becomes an orphan like any other. Nothing is kept unless the volume says for how long.
+
+use weft_format::Ino;
+use weft_format::records::{Attributes, Kind, Timestamp};
+
+use super::names::add_subdirectory;
+use super::txn::Txn;
+use super::values::{self, Dirent, damaged};
+use super::{Store, milliseconds};
+use crate::MetaError;
+use crate::keys::{Counter, Key, Table, after};
+use crate::types::Deleted;
+
+impl Store {
+    /// For how many milliseconds deleted files are kept; 0: not at all, which is so until it is said.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn keep_ms(&self) -> Result<u64, MetaError> {
+        self.view(|txn| txn.keep_ms())
+    }
+
+    /// Says so, for what is deleted from now on and what is kept already.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn set_keep_ms(&self, keep_ms: u64) -> Result<(), MetaError> {
+        self.transact_shared(|txn| {
+            txn.put(Key::Keep, values::number(keep_ms));
+            Ok(())
+        })
+    }
+
+    /// Up to `limit` kept inodes after `after_entry` (when it was deleted, its number), the oldest deletion first.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn deleted(&self, after_entry: Option<(u64, Ino)>, limit: usize) -> Result<Vec<Deleted>, MetaError> {
+        self.view(|txn| {
+            let range =
+                after(Table::Deleted.range(), after_entry.map(|(deleted_ms, ino)| Key::Deleted(deleted_ms, ino)));
+            let mut deleted = Vec::new();
+            for (key, value) in txn.scan(&range, limit)? {
+                let Some(key @ Key::Deleted(deleted_ms, ino)) = Key::parse(&key) else {
+                    return Err(MetaError::Damaged {
+                        key: crate::keys::printable(&key),
+                        detail: "it is no deleted inode".into(),
+                    });
+                };
+                // The same form as a directory entry's: a number and a name.
+                let (parent, name) = values::decode_entry(&key, &value)?;
+                let attributes = txn.inode(ino)?;
+                deleted.push(Deleted { attributes, deleted_ms, parent, name: name.to_vec() });
+            }
+            Ok(deleted)
+        })
+    }
+
+    /// Gives a kept inode its name back.
+    ///
+    /// # Errors
+    /// `NotFound` (it is not kept any more, or its directory is deleted too: bring that back first), `Exists` (the name is another's
+    /// now), `TooManyLinks`.
+    pub fn restore(&self, deleted_ms: u64, ino: Ino, now: Timestamp) -> Result<Attributes, MetaError> {
+        let cookie = self.allocate(Counter::Cookie)?;
+        self.transact(|txn| {
+            let key = Key::Deleted(deleted_ms, ino);
+            let value = txn.get(key)?.ok_or(MetaError::NotFound)?;
+            let (parent, name) = values::decode_entry(&key, &value)?;
+            let mut directory = txn.live_directory(parent)?;
+            if txn.dirent(parent, name)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            let mut attributes = txn.inode(ino)?;
+            if attributes.nlink > 0 {
+                return Err(damaged(&key, "it has a name"));
+            }
+            attributes.nlink = if attributes.kind == Kind::Directory { 2 } else { 1 };
+            attributes.parent = parent;
+            attributes.ctime = now;
+            if attributes.kind == Kind::Directory {
+                add_subdirectory(&mut directory)?;
+            }
+            directory.mtime = now;
+            directory.ctime = now;
+            txn.put_inode(&directory);
+            txn.put_inode(&attributes);
+            txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
+            txn.remove(key);
+            Ok(attributes)
+        })
+    }
+
+    /// Keeps an inode no longer: it is an orphan until [`Store::reclaim`]. One that is not kept any more is left as it is: false.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn let_go(&self, deleted_ms: u64, ino: Ino) -> Result<bool, MetaError> {
+        self.transact(|txn| {
+            let key = Key::Deleted(deleted_ms, ino);
+            let is_kept = txn.get(key)?.is_some();
+            if is_kept {
+                txn.remove(key);
+                txn.put(Key::Orphan(ino), values::mark());
+            }
+            Ok(is_kept)
+        })
+    }
+}
+
+impl Txn<'_> {
+    fn keep_ms(&mut self) -> Result<u64, MetaError> {
+        Ok(self.get(Key::Keep)?.map(|bytes| values::decode_number(&Key::Keep, &bytes)).transpose()?.unwrap_or(0))
+    }
+
+    /// Keeps an inode that has just become an orphan, if the volume keeps any: true.
+    pub(super) fn keep(
+        &mut self,
+        attributes: &Attributes,
+        parent: Ino,
+        name: &[u8],
+        now: Timestamp,
+    ) -> Result<bool, MetaError> {
+        if self.keep_ms()? == 0 {
+            return Ok(false);
+        }
+        self.remove(Key::Orphan(attributes.ino));
+        self.put(Key::Deleted(milliseconds(now), attributes.ino), values::entry(parent, name));
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[path = "deleted_tests.rs"]
+mod tests;

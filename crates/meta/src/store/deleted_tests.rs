@@ -1,0 +1,70 @@
+use super::super::fixture::*;
+use super::*;
+
+fn kept(store: &Store) -> Vec<(u64, Ino)> {
+    let deleted = store.deleted(None, usize::MAX).unwrap();
+    deleted.iter().map(|deleted| (deleted.deleted_ms, deleted.attributes.ino)).collect()
+}
+
+#[test]
+fn nothing_is_kept_unless_it_is_said() {
+    let (store, _) = volume();
+    assert_eq!(store.keep_ms().unwrap(), 0);
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    assert!(!store.unlink(Ino::ROOT, b"file", at(2)).unwrap().is_kept);
+    assert_eq!((kept(&store), store.orphans(9).unwrap()), (vec![], vec![file]));
+}
+
+#[test]
+fn a_deleted_file_has_its_bytes_until_it_is_let_go() {
+    let (store, _) = volume();
+    store.set_keep_ms(1000).unwrap();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    let before = store.attributes(file).unwrap();
+    let outcome = store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
+    assert!(outcome.is_kept && outcome.attributes.nlink == 0);
+    assert_clean(&store);
+    assert_eq!(store.orphans(9).unwrap(), []);
+    let deleted = store.deleted(None, 9).unwrap().remove(0);
+    assert_eq!((deleted.deleted_ms, deleted.parent, deleted.name.as_slice()), (2000, Ino::ROOT, &b"file"[..]));
+    assert_eq!(store.deleted(Some((2000, file)), 9).unwrap(), []);
+
+    let back = store.restore(2000, file, at(3)).unwrap();
+    assert_eq!((back.nlink, back.size, back.allocated_bytes), (1, before.size, before.allocated_bytes));
+    assert_eq!(store.lookup(Ino::ROOT, b"file").unwrap(), back);
+    assert_eq!(kind_of(&store.restore(2000, file, at(3)).unwrap_err()), "NotFound");
+    assert_clean(&store);
+
+    store.unlink(Ino::ROOT, b"file", at(4)).unwrap();
+    make(&store, Ino::ROOT, "file", Kind::File);
+    assert_eq!(kind_of(&store.restore(4000, file, at(5)).unwrap_err()), "Exists");
+    assert!(store.let_go(4000, file).unwrap());
+    assert!(!store.let_go(4000, file).unwrap());
+    assert_eq!((kept(&store), store.orphans(9).unwrap()), (vec![], vec![file]));
+    assert_clean(&store);
+    assert!(store.reclaim(file, at(6)).unwrap().done);
+    assert_clean(&store);
+    assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 0);
+}
+
+#[test]
+fn a_tree_comes_back_from_the_top() {
+    let (store, _) = volume();
+    store.set_keep_ms(1000).unwrap();
+    let folder = make(&store, Ino::ROOT, "folder", Kind::Directory);
+    let file = make(&store, folder, "file", Kind::File);
+    store.link(file, Ino::ROOT, b"other name", at(1)).unwrap();
+    let link = make(&store, folder, "link", Kind::Symlink);
+    assert!(!store.unlink(folder, b"file", at(2)).unwrap().is_kept, "it has another name");
+    store.unlink(folder, b"link", at(2)).unwrap();
+    store.rmdir(Ino::ROOT, b"folder", at(3)).unwrap();
+    assert_eq!(kept(&store), [(2000, link), (3000, folder)]);
+    assert_clean(&store);
+    assert_eq!(kind_of(&store.restore(2000, link, at(4)).unwrap_err()), "NotFound");
+    assert_eq!(store.restore(3000, folder, at(4)).unwrap().nlink, 2);
+    store.restore(2000, link, at(4)).unwrap();
+    assert_eq!(store.lookup(folder, b"link").unwrap().ino, link);
+    assert_eq!((kept(&store), store.attributes(Ino::ROOT).unwrap().nlink), (vec![], 3));
+    assert_clean(&store);
+}

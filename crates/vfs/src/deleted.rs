@@ -1,0 +1,79 @@
+//! What was deleted and is kept for a while: brought back, or let go when its time is over or its room is needed.
+
+use crate::error::VfsError;
+use crate::request::now;
+use crate::volume::Volume;
+use weft_format::Ino;
+use weft_meta::Deleted;
+
+/// Brings back what was deleted: set on the root directory of a mount, to what [`restore_value`] makes.
+pub const RESTORE_XATTR: &[u8] = b"user.weft.restore";
+
+/// Deleted inodes read at once.
+const PAGE: usize = 256;
+
+/// What was let go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Because its time was over.
+    pub count: u64,
+    /// Before its time, for its room.
+    pub early_count: u64,
+}
+
+/// The value of [`RESTORE_XATTR`] that brings back an inode, deleted at so many milliseconds since the Unix epoch.
+pub fn restore_value(deleted_ms: u64, ino: Ino) -> String {
+    format!("{deleted_ms} {}", ino.0)
+}
+
+/// The inverse of [`restore_value`].
+pub(crate) fn parse_restore(value: &[u8]) -> Result<(u64, Ino), VfsError> {
+    let parse = || {
+        let (deleted_ms, ino) = std::str::from_utf8(value).ok()?.split_once(' ')?;
+        Some((deleted_ms.parse().ok()?, Ino(ino.parse().ok()?)))
+    };
+    parse().ok_or(VfsError::Invalid("what was deleted is named by a time in milliseconds, a blank and an inode number"))
+}
+
+impl Volume {
+    /// Gives what was deleted its name back. Durable soon, as any change of names.
+    ///
+    /// # Errors
+    /// It is not kept any more; its directory is deleted too, and is to be brought back first; the name is another's now.
+    pub fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<(), VfsError> {
+        let time = now();
+        self.store.restore(deleted_ms, ino, time)?;
+        self.note_ctime(ino, time);
+        Ok(())
+    }
+
+    /// Lets go of what was deleted and is past its time, and before it of the oldest, until files of `short_bytes` have gone.
+    ///
+    /// # Errors
+    /// Metadata cannot be read or written.
+    pub fn expire_deleted(&self, now_ms: u64, mut short_bytes: u64) -> Result<Expired, VfsError> {
+        let (keep_ms, mut expired) = (self.store.keep_ms()?, Expired::default());
+        loop {
+            let page = self.store.deleted(None, PAGE)?;
+            for Deleted { attributes, deleted_ms, .. } in &page {
+                let is_due = deleted_ms.saturating_add(keep_ms) <= now_ms;
+                if !is_due && short_bytes == 0 {
+                    return Ok(expired);
+                }
+                if !self.store.let_go(*deleted_ms, attributes.ino)? {
+                    continue;
+                }
+                self.reclaim_if(self.files.orphaned(attributes.ino));
+                if is_due {
+                    expired.count += 1;
+                } else {
+                    expired.early_count += 1;
+                    short_bytes = short_bytes.saturating_sub(attributes.allocated_bytes);
+                }
+            }
+            if page.len() < PAGE {
+                return Ok(expired);
+            }
+        }
+    }
+}
