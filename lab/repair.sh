@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What the repair of a lost node costs, code by code, on folders in memory and on daemons over loopback: seconds, and bytes a lost
-# byte beside the theory: lab/repair.sh [CODE...]
+# What the repair of a lost node costs, code by code, on folders in memory, on daemons over loopback, and on daemons with keys, which
+# ask each other: seconds, and bytes a lost byte beside the theory: lab/repair.sh [CODE...]
 #
 # MIB: about so much is lost (256). Each code gets a volume of as many nodes as it has shards; the last node is lost and replaced.
 # Nodes that combine send less than they read; what was sent is compared.
@@ -23,21 +23,23 @@ trap finish EXIT
 number() { sed -n "s/.*\"$1\": \([0-9.]*\).*/\1/p" | head -n 1; }
 section() { sed -n "/\"$1\": {/,/}/p"; }
 
-place() { # NAME: makes a node, sets $place
+place() { # NAME: makes a node, sets $place to its address and its key
     mkdir "$folder/$1"
     if [ "$kind" = folders ]; then
         rmdir "$folder/$1"
-        place="$folder/$1"
+        place=("$folder/$1")
         return
     fi
+    key=()
+    [ "$kind" = daemons ] || key=(--key "$folder/key.$1")
     : >"$folder/said.$1"
-    "$weft" node serve "$folder/$1" --listen 127.0.0.1:0 >>"$folder/said.$1" 2>/dev/null &
+    "$weft" node serve "$folder/$1" --listen 127.0.0.1:0 "${key[@]}" >>"$folder/said.$1" 2>/dev/null &
     processes+=("$!")
     until grep -q ' at weft' "$folder/said.$1"; do sleep 0.05; done
-    place="$(sed -n 's,.* at \(weft[^ ]*\) .*,\1,p' "$folder/said.$1")"
+    place=("$(sed -n 's,.* at \(weft[^ ]*\) .*,\1,p' "$folder/said.$1")" "${key[@]}")
 }
 
-echo "| code | nodes | lost MiB | seconds on $([ -n "${ONLY:-}" ] && echo "$ONLY" || echo "folders, daemons") | bytes a lost byte | theory |"
+echo "| code | nodes | lost MiB | seconds on $([ -n "${ONLY:-}" ] && echo "$ONLY" || echo "folders, daemons, with keys") | bytes a lost byte | theory |"
 echo "|---|---|---|---|---|---|"
 for code in "${codes[@]}"; do
     figures="$("$weft" codes show "$code" --json)"
@@ -46,23 +48,23 @@ for code in "${codes[@]}"; do
     plain="$(section repair <<<"$figures" | number received_bytes_per_byte)"
     combined="$(section repair_if_nodes_compute <<<"$figures" | number received_bytes_per_byte)"
     seconds="" read=""
-    for kind in ${ONLY:-folders daemons}; do
+    for kind in ${ONLY:-folders daemons keyed}; do
         meta="$folder/$kind.db"
         "$weft" format --policy "$code" "$meta" >/dev/null
         for node in $(seq "$nodes"); do
             place "$kind.$node"
-            "$weft" node add "$meta" "$node" "$place" >/dev/null
+            "$weft" node add "$meta" "$node" "${place[@]}" >/dev/null
         done
         head -c "$(awk "BEGIN { printf \"%d\", $mib * 1048576 * $nodes / $stored }")" /dev/urandom >"$folder/file"
         "$weft" put "$meta" "$folder/file" /file
         # The last node goes, and what is in its place is empty.
-        if [ "$kind" = daemons ]; then
+        if [ "$kind" != folders ]; then
             kill -9 "${processes[-1]}"
             wait "${processes[-1]}" 2>/dev/null || true
         fi
         rm -rf "$folder/$kind.$nodes"
         place "$kind.new"
-        "$weft" node replace "$meta" "$nodes" "$place" >/dev/null
+        "$weft" node replace "$meta" "$nodes" "${place[@]}" >/dev/null
         began="$(date +%s.%N)"
         report="$("$weft" repair --json "$meta")"
         seconds+="$(awk "BEGIN { printf \"%.2f \", $(date +%s.%N) - $began }")"

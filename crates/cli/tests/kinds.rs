@@ -172,52 +172,96 @@ fn metric(daemons: &[Served], series: &str) -> u64 {
     daemons.iter().map(value).sum()
 }
 
+/// What the repair of one lost node said, and the daemons that are left.
+struct Repaired {
+    report: serde_json::Value,
+    daemons: Vec<Served>,
+}
+
+impl Repaired {
+    fn number(&self, field: &str) -> u64 {
+        self.report["report"][field].as_u64().expect("a number")
+    }
+
+    /// Bytes that the daemons sent in answer to `request`.
+    fn sent(&self, request: &str) -> u64 {
+        metric(&self.daemons, &format!("weft_node_sent_bytes_total{{{request}}}"))
+    }
+
+    /// Bytes of payload of the shards that were rebuilt, of cells of `alpha` symbols.
+    fn payload_bytes(&self, alpha: u64) -> u64 {
+        (self.number("bytes_written") - 256) * 4096 / 4104 / alpha * alpha
+    }
+}
+
+/// Loses and replaces the daemon of that number out of `n`, with one file of `code` on them.
+fn lose_and_repair(code: &str, n: usize, lost: usize, is_keyed: bool) -> Repaired {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", code, "meta.db"]).ok();
+    let serve = |name: &str| {
+        let folder = sandbox.path(name);
+        fs::create_dir(&folder).expect("made");
+        let key = is_keyed.then(|| sandbox.path(&format!("{name}-key")));
+        let key: Vec<String> = key.into_iter().flat_map(|key| ["--key".into(), key]).collect();
+        // Without TLS their metrics can be asked for by a few lines.
+        let arguments = ["node", "serve", &folder, "--listen", "127.0.0.1:0"].into_iter();
+        let served = Served::of(sandbox.command(arguments.chain(key.iter().map(String::as_str))));
+        let added = [vec![served.url.clone()], key].concat();
+        (served, added)
+    };
+    let mut daemons = Vec::new();
+    for number in 1..=n {
+        let (served, added) = serve(&format!("served{number}"));
+        let name = number.to_string();
+        sandbox.weft(["node", "add", "meta.db", &name].into_iter().chain(added.iter().map(String::as_str))).ok();
+        daemons.push(served);
+    }
+    let data = content(1 << 13);
+    fs::write(sandbox.path("data"), &data).expect("written");
+    sandbox.weft(["put", "meta.db", &sandbox.path("data"), "/data"]).ok();
+    daemons[lost - 1].kill();
+    drop(daemons.remove(lost - 1));
+    let ((_fresh, added), name) = (serve("new"), lost.to_string());
+    sandbox.weft(["node", "replace", "meta.db", &name].into_iter().chain(added.iter().map(String::as_str))).ok();
+    let report = serde_json::from_str(&sandbox.weft(["repair", "--json", "meta.db"]).ok()).expect("JSON");
+    sandbox.weft(["get", "meta.db", "/data", &sandbox.path("back")]).ok();
+    assert!(fs::read(sandbox.path("back")).expect("read") == data);
+    Repaired { report, daemons }
+}
+
 /// Repair bandwidth of regenerating codes (Rashmi, Shah, Kumar 2011): `d` helpers send `1/alpha` of a shard each.
 #[test]
 fn helpers_that_combine_send_what_the_theory_says() {
     for (code, n, helpers, alpha, lost) in
         [("msr:4+4,d=7", 8, 7, 4, 8), ("mbr:4+4,d=5", 8, 5, 5, 1), ("basic:4+4,d=6", 8, 6, 3, 8)]
     {
-        let sandbox = Sandbox::empty();
-        sandbox.weft(["format", "--policy", code, "meta.db"]).ok();
-        let mut daemons: Vec<Served> = (1..=n)
-            .map(|number| {
-                let folder = sandbox.path(&format!("served{number}"));
-                fs::create_dir(&folder).expect("made");
-                let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
-                let url = format!("weft://{}", served.address);
-                sandbox.weft(["node", "add", "meta.db", &number.to_string(), &url]).ok();
-                served
-            })
-            .collect();
-        let data = content(1 << 13);
-        fs::write(sandbox.path("data"), &data).expect("written");
-        sandbox.weft(["put", "meta.db", &sandbox.path("data"), "/data"]).ok();
         // Which shard a node has is the placement's affair; a symbol of it is sent by each helper whichever it is.
-        daemons[lost - 1].kill();
-        let dead = daemons.remove(lost - 1);
-        let folder = sandbox.path("new");
-        fs::create_dir(&folder).expect("made");
-        let fresh = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
-        let (name, url) = (lost.to_string(), format!("weft://{}", fresh.address));
-        drop(dead);
-        sandbox.weft(["node", "replace", "meta.db", &name, &url]).ok();
-        let said = sandbox.weft(["repair", "--json", "meta.db"]).ok();
-        let report: serde_json::Value = serde_json::from_str(&said).expect("JSON");
-        let number = |field: &str| report["report"][field].as_u64().expect("a number");
-        let sent = metric(&daemons, "weft_node_sent_bytes_total{request=\"combine\",status=\"200\"}");
-        assert_eq!(number("bytes_read"), sent, "{said}");
-        let read = metric(&daemons, "weft_node_combined_bytes_total");
-        assert_eq!(number("bytes_read_by_nodes"), read, "{said}");
-        let stored = number("bytes_written");
-        let payload = (stored - 256) * 4096 / 4104 / alpha * alpha;
-        println!("{code}: {stored} bytes rebuilt, helpers read {read} and sent {sent}");
-        // The last frame's check is counted in `stored`: a few bytes of rounding.
+        let repaired = lose_and_repair(code, n, lost, false);
+        let sent = repaired.sent("request=\"combine\",status=\"200\"");
+        assert_eq!(repaired.number("bytes_read"), sent, "{code}");
+        let read = metric(&repaired.daemons, "weft_node_combined_bytes_total");
+        assert_eq!(repaired.number("bytes_read_by_nodes"), read, "{code}");
+        let payload = repaired.payload_bytes(alpha);
+        println!("{code}: {payload} bytes rebuilt, helpers read {read} and sent {sent}");
+        // The last frame's check is counted in what is stored: a few bytes of rounding.
         assert!(sent.abs_diff(payload * helpers / alpha) <= 8 * helpers, "{code}: {sent} for a payload of {payload}");
-        assert_eq!(metric(&daemons, "weft_node_sent_bytes_total{request=\"get\",status=\"206\"}"), 0, "no plain reads");
-        sandbox.weft(["get", "meta.db", "/data", &sandbox.path("back")]).ok();
-        assert!(fs::read(sandbox.path("back")).expect("read") == data);
     }
+}
+
+/// Repair pipelining (Li et al. 2017): each helper sends one shard, all but one of them to another helper.
+#[test]
+fn a_lost_shard_comes_through_a_chain_of_its_helpers() {
+    for (code, n, helpers) in [("rs:4+2", 6, 4), ("crs:4+2", 6, 4), ("raid5:4", 4, 3)] {
+        let repaired = lose_and_repair(code, n, 2, true);
+        let sent = repaired.sent("request=\"combine\",status=\"200\"");
+        println!("{code}: {} bytes rebuilt, helpers sent {sent}", repaired.payload_bytes(8));
+        assert!(sent.abs_diff(repaired.payload_bytes(8) * helpers) <= 64 * helpers, "{code}: {sent}");
+        assert_eq!(repaired.number("bytes_read"), sent);
+    }
+    // Daemons without keys ask nobody, and are read.
+    let repaired = lose_and_repair("rs:4+2", 6, 2, false);
+    assert_eq!(repaired.sent("request=\"combine\",status=\"200\""), 0);
+    assert!(repaired.sent("request=\"get\",status=\"206\"") >= repaired.payload_bytes(1) * 4);
 }
 
 #[test]

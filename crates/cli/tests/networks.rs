@@ -6,6 +6,7 @@ use sandbox::network::Network;
 use sandbox::served::{Served, read_with, write_with};
 use sandbox::{Said, Sandbox};
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A volume of six daemons with keys and TLS, used from machine 0 of a network.
@@ -134,5 +135,53 @@ fn profiles_over_shaped_lines() {
             format!("{:.1}, {:.1}", took[ROUNDS / 2], took[ROUNDS - 1])
         };
         println!("| {rates:?} | {} |", took.into_iter().map(cell).collect::<Vec<_>>().join(" | "));
+    }
+}
+
+/// Repair pipelining (Li et al. 2017): one block's repair in about the time of one block's read.
+#[test]
+#[ignore = "half a minute: three times to compare, with --nocapture"]
+fn a_chain_over_shaped_lines() {
+    const RATE: u64 = 4 * MEGABYTE;
+    let cluster = Cluster::of_six("rs:4+2");
+    let content = content(48 * MEGABYTE);
+    fs::write(cluster.sandbox.path("file"), &content).expect("written");
+    cluster.weft(&["put", "meta.db", "file", "/file"]).ok();
+    cluster.limit([RATE; 6]);
+    cluster.network.limit(0, RATE);
+    (0..=6).for_each(|machine| cluster.network.limit_towards(machine, RATE));
+    let took = cluster.get("adaptive", &content);
+    println!("a read of 12 MB over lines of 4 MB/s: {:?}", took / 4);
+    // A node with limits is asked by this client only.
+    for (how, requests) in [("all to one", "100"), ("in a chain", "none")] {
+        for machine in 1..=6 {
+            cluster.weft(&["node", "limit", "meta.db", &machine.to_string(), "--requests", requests]).ok();
+        }
+        let lost = cluster.lose_shards(6);
+        let began = Instant::now();
+        let said = cluster.weft(&["repair", "meta.db"]).ok();
+        println!("repair of {lost} bytes, {how}: {:?}; {said}", began.elapsed());
+    }
+}
+
+impl Cluster {
+    /// Deletes all shards of a machine's node; says how many bytes they had.
+    fn lose_shards(&self, machine: usize) -> u64 {
+        let mut folders = vec![PathBuf::from(self.sandbox.path(&format!("served{machine}")))];
+        let mut bytes = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("read").map(|entry| entry.expect("read")) {
+                match entry.metadata().expect("there") {
+                    facts if facts.is_dir() => folders.push(entry.path()),
+                    // The identity and the like are short.
+                    facts if facts.len() > 100_000 => {
+                        bytes += facts.len();
+                        fs::remove_file(entry.path()).expect("removed");
+                    }
+                    _ => {}
+                }
+            }
+        }
+        bytes
     }
 }

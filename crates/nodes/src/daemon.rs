@@ -9,6 +9,9 @@
 //! Bounds: bodies wait for room before they are read, connections are counted, and whoever sends too slowly is cut off. A
 //! daemon told to end finishes what is under way.
 //!
+//! Helpers of a repair pass sums on to each other, each asked by the one before it with a request that the user of them all
+//! has signed beforehand (`link.rs`).
+//!
 //! Daemons tell each other who is there (`gossip.rs`), and a volume's users find those that have moved (`follow.rs`).
 //!
 //! Start reading at `wire.rs`, then `server.rs`.
@@ -16,8 +19,10 @@
 mod address;
 mod auth;
 mod client;
+mod doors;
 mod follow;
 mod gossip;
+mod link;
 mod metrics;
 mod outgoing;
 mod patience;
@@ -30,6 +35,7 @@ pub use auth::{Key, ParseKeyError};
 pub use client::DaemonNode;
 pub use follow::AddressBook;
 pub use gossip::{GossipSettings, members};
+pub use link::Link;
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};
 

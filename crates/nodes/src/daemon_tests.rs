@@ -16,6 +16,9 @@ use tokio::sync::oneshot;
 use weft_cluster::gossip::{Heard, Liveness};
 use weft_format::{NodeId, VolumeId};
 
+#[path = "daemon/link_tests.rs"]
+mod link_tests;
+
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
 

@@ -27,7 +27,7 @@ pub mod wrappers;
 
 pub use block::BlockNode;
 pub use combine::{Combination, Part};
-pub use daemon::{Certificate, Daemon, DaemonNode, DaemonUrl, Key};
+pub use daemon::{Certificate, Daemon, DaemonNode, DaemonUrl, Key, Link};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::FolderNode;
 pub use kinds::{KINDS, Kind};

@@ -1,6 +1,7 @@
 //! The contract of a node.
 
 use crate::combine::Combination;
+use crate::daemon::Link;
 use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -103,6 +104,24 @@ pub trait Node: Send + Sync {
     /// the next. They carry no checks. Only where [`Capability::combines`] says so; elsewhere `Unsupported`.
     async fn combine(&self, key: ShardKey, _combination: &Combination) -> Result<Bytes, NodeError> {
         Err(NodeError::new(NodeErrorKind::Unsupported, "of this kind", format!("it combines nothing of shard {key}")))
+    }
+
+    /// A request for a combination of the shard, and for `onward` added to it, that others can make in this one's place: see
+    /// [`Link`]. `None`: only who opened the node can ask it.
+    fn link(
+        &self,
+        _key: ShardKey,
+        _combination: &Combination,
+        _onward: Option<&Link>,
+        _patience: Duration,
+    ) -> Option<Link> {
+        None
+    }
+
+    /// Makes the request of a [`Self::link`] of this node. `Unsupported` also where a node further on failed: this one is not at fault.
+    async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
+        let detail = format!("it passes nothing on, nor of shard {}", link.shard());
+        Err(NodeError::new(NodeErrorKind::Unsupported, "of this kind", detail))
     }
 
     /// Length and age of a shard.

@@ -16,6 +16,7 @@ pub mod error;
 pub mod fleet;
 mod hedging;
 mod in_flight;
+mod line;
 pub mod objects;
 pub mod read;
 pub mod readahead;

@@ -2,10 +2,14 @@
 //! record. A batch of stripes at a time, so that beside the rebuilt shards themselves little is held.
 //!
 //! A survivor whose frames fail their checks is an erasure like any other, and is reported; nothing is ever computed from
-//! unchecked bytes. But where nodes combine (`rebuild/combined.rs`), what is computed is checked instead.
+//! unchecked bytes. But where nodes combine, each for itself (`rebuild/combined.rs`) or in a chain (`rebuild/chained.rs`), what is
+//! computed is checked instead.
 
+mod chained;
 mod combined;
 mod copied;
+
+pub(crate) use chained::Chains;
 
 use crate::algebra::LoadedCode;
 use crate::error::{Failures, ReadError, RebuildError};
@@ -34,7 +38,7 @@ use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 pub struct Rebuilt {
     /// The record with the new locations; its generation, and that of every rebuilt shard, is one higher.
     pub record: SegmentRecord,
-    /// Bytes that nodes sent.
+    /// Bytes that nodes sent, to this engine or, in a chain, to each other.
     pub bytes_read: u64,
     /// Bytes that nodes read to send those; more where they combine.
     pub bytes_read_by_nodes: u64,
@@ -88,7 +92,10 @@ impl Transfer {
         let batch_bytes = window_bytes.min(job.geometry.data_bytes) * 2;
         let written_bytes = object_bytes(payload_bytes) * job.lost.len() as u64;
         let _admitted = self.inner.admit(record.nodes(), written_bytes + batch_bytes, written_bytes).await;
-        let mut effort = combined::attempt(&self.inner, &job).await?;
+        let mut effort = chained::attempt(&self.inner, &job).await?;
+        if effort.objects.is_none() {
+            effort = combined::attempt(&self.inner, &job, effort).await?;
+        }
         let objects = match effort.objects.take() {
             Some(objects) => objects,
             None => {
@@ -97,7 +104,7 @@ impl Transfer {
                 objects
             }
         };
-        self.inner.charge(effort.bytes_read);
+        self.inner.charge(effort.bytes_received);
         let stored = put_all(&self.inner, &job, &objects, avoided).await?;
         Ok(finish(&job, effort, &objects, stored))
     }
@@ -137,10 +144,10 @@ impl Job<'_> {
         SetShape { segment: 0, data_bytes, payload_bytes: self.geometry.payload_bytes(), block_bytes }
     }
 
-    /// Stripes to compute together.
-    fn batches(&self) -> impl Iterator<Item = Range<u32>> + use<> {
+    /// Stripes to compute together: of so many bytes of data at most, or one.
+    fn batches(&self, data_bytes: u64) -> impl Iterator<Item = Range<u32>> + use<> {
         let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
-        let step = (BATCH_DATA_BYTES / stripe_bytes).max(1) as usize;
+        let step = (data_bytes / stripe_bytes).max(1) as usize;
         let count = self.geometry.stripe_count();
         (0..count).step_by(step).map(move |first| first..first.saturating_add(step as u32).min(count))
     }
@@ -164,7 +171,7 @@ async fn recompute_plainly(
     effort: &mut combined::Attempt,
 ) -> Result<Vec<Object>, RebuildError> {
     let mut builders = new_shards(inner, job)?;
-    let batches: Vec<Range<u32>> = job.batches().collect();
+    let batches: Vec<Range<u32>> = job.batches(BATCH_DATA_BYTES).collect();
     let sets = batches.iter().map(|stripes| job.shape(stripes)).collect();
     let sources = vec![Sources::new(inner, job.segment, job.record, job.code.shape(), &job.lost)];
     // Nobody waits for it: it reads what the code's repair reads, and asks others only where a node is silent.
@@ -182,6 +189,7 @@ async fn recompute_plainly(
     compare(job, &objects)?;
     let report = download.finish().remove(0);
     effort.bytes_read += report.bytes_fetched;
+    effort.bytes_received += report.bytes_fetched;
     effort.bytes_read_by_nodes += report.bytes_fetched;
     let known: Vec<ShardIndex> = effort.suspects.iter().map(|suspect| suspect.index).collect();
     effort.suspects.extend(report.suspects.into_iter().filter(|suspect| !known.contains(&suspect.index)));

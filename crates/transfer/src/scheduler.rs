@@ -104,6 +104,12 @@ pub(crate) struct Deadline {
     pub(crate) bytes_per_ms: u64,
 }
 
+impl Deadline {
+    fn us(&self, bytes: u64) -> u64 {
+        self.base_us + bytes * 1000 / self.bytes_per_ms.max(1)
+    }
+}
+
 /// Tells requests of one download apart.
 pub(crate) type RequestId = u64;
 
@@ -297,6 +303,17 @@ impl<P: Plans> Scheduler<P> {
     /// Is everything delivered?
     pub(crate) fn is_done(&self) -> bool {
         self.open.is_empty() && self.next_set == self.sets.len()
+    }
+
+    /// Requests under way may take so much longer: this client's line has much else to do. A time-out of the profile stays.
+    pub(crate) fn wait_longer(&mut self, wait_us: u64) {
+        if self.profile.timeout_ms.is_some() {
+            return;
+        }
+        let deadline = self.deadline;
+        for request in &mut self.requests {
+            request.expires_us = request.expires_us.max(request.asked_us + deadline.us(request.bytes()) + wait_us);
+        }
     }
 
     /// More is known of a node.
@@ -555,7 +572,7 @@ impl<P: Plans> Scheduler<P> {
         };
         let expires_after_us = match self.profile.timeout_ms {
             Some(timeout_ms) => timeout_ms * 1000,
-            None => self.deadline.base_us + bytes * 1000 / self.deadline.bytes_per_ms.max(1),
+            None => self.deadline.us(bytes),
         };
         let id = self.next_request;
         self.next_request += 1;

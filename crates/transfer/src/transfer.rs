@@ -6,6 +6,8 @@ use crate::courtesy::{GivingWay, Seen};
 use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
 use crate::fleet::{Fleet, no_member, timed_out};
 use crate::hedging::Purse;
+use crate::line::Line;
+use crate::rebuild::Chains;
 use crate::scheduler::{Hedging, Profile};
 use crate::trace::{Event, Tracer};
 use std::future::Future;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use weft_format::{NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, Rate};
 
@@ -79,6 +81,8 @@ pub(crate) struct Inner {
     pub(crate) cache: Arc<Cache>,
     pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) hedging: Arc<Purse>,
+    pub(crate) chains: Arc<Chains>,
+    pub(crate) line: Arc<Line>,
     pub(crate) tracer: Arc<Tracer>,
     rate: Option<Arc<Rate>>,
     inflight: Arc<Semaphore>,
@@ -105,6 +109,8 @@ impl Transfer {
             cache: Arc::new(Cache::new(settings.cache_bytes)),
             disk: None,
             hedging: Arc::new(Purse::new(extra_percent)),
+            chains: Arc::default(),
+            line: Arc::default(),
             tracer: Arc::default(),
             rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
@@ -188,16 +194,41 @@ impl Inner {
     {
         let seat = self.fleet.seat(self.class, node).ok_or_else(|| no_member(node))?;
         let _seen = (self.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
+        let _passage = self.line.enter(bytes);
         let deadline = self.deadline(bytes) + seat.node.held_back(bytes);
-        let outcome = match timeout(deadline, call(seat.node.clone())).await {
+        let outcome = match self.within(deadline, bytes, call(seat.node.clone())).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(timed_out(&seat.name, deadline.as_millis() as u64)),
+            Err(waited) => Err(timed_out(&seat.name, waited.as_millis() as u64)),
         };
+        if outcome.is_ok() {
+            self.line.moved(bytes, self.fleet.now_ms());
+        }
         self.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
         outcome
     }
 
-    /// How long a call that moves `bytes` may take.
+    /// The call's outcome; or how long it was waited for, which is longer while much else is under way on this client's line.
+    async fn within<T>(
+        &self,
+        deadline: Duration,
+        bytes: u64,
+        call: impl Future<Output = T> + Send,
+    ) -> Result<T, Duration> {
+        let (began, mut patience) = (Instant::now(), deadline);
+        tokio::pin!(call);
+        loop {
+            if let Ok(outcome) = timeout_at(began + patience, &mut call).await {
+                return Ok(outcome);
+            }
+            let longer = deadline + self.line.wait(bytes, self.fleet.now_ms());
+            if longer <= patience {
+                return Err(patience);
+            }
+            patience = longer;
+        }
+    }
+
+    /// How long a call that moves `bytes` may take on a line of its own.
     pub(crate) fn deadline(&self, bytes: u64) -> Duration {
         Duration::from_millis(self.settings.node_deadline_ms + bytes / SLOWEST_BYTES_PER_MS)
     }

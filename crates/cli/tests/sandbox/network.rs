@@ -62,9 +62,18 @@ impl Network {
 
     /// From now on what the machine sends goes at so many bytes a second.
     pub fn limit(&self, machine: usize, bytes_per_second: u64) {
+        self.shape(&self.machines[machine], "eth0", bytes_per_second);
+    }
+
+    /// From now on what the machine receives comes at so many bytes a second.
+    pub fn limit_towards(&self, machine: usize, bytes_per_second: u64) {
+        self.shape(&self.name, &format!("port{machine}"), bytes_per_second);
+    }
+
+    fn shape(&self, namespace: &str, device: &str, bytes_per_second: u64) {
         let rate = format!("{}bit", bytes_per_second * 8);
-        let namespace = ["netns", "exec", &self.machines[machine], "tc", "qdisc", "replace", "dev", "eth0", "root"];
-        self.ip(&[&namespace[..], &["tbf", "rate", &rate, "burst", "32kb", "latency", "400ms"]].concat());
+        let queue = ["netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device, "root"];
+        self.ip(&[&queue[..], &["tbf", "rate", &rate, "burst", "32kb", "latency", "400ms"]].concat());
     }
 
     fn ip(&self, arguments: &[&str]) {

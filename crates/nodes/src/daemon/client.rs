@@ -2,11 +2,12 @@
 
 use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
+use super::link::Link;
 use super::server::{already_a_node, now_ms};
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, MembersBody, NODE_HEADER,
-    PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
+    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
+    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
@@ -73,6 +74,10 @@ struct Question<'a> {
     answer_bytes_max: u64,
     /// Whom to ask; none: whoever is there.
     of: Option<NodeIdentity>,
+    /// The proof, where another has signed the request.
+    proof: Option<Proof>,
+    /// How long the answer may take, where that is not to be guessed from its length.
+    patience: Option<Duration>,
 }
 
 /// What came back, and is what it should be.
@@ -83,7 +88,16 @@ struct Answer {
 
 impl<'a> Question<'a> {
     fn new(method: Method, target: impl Into<String>) -> Self {
-        Self { method, target: target.into(), range: None, body: &[], answer_bytes_max: TEXT_BYTES_MAX, of: None }
+        Self {
+            method,
+            target: target.into(),
+            range: None,
+            body: &[],
+            answer_bytes_max: TEXT_BYTES_MAX,
+            of: None,
+            proof: None,
+            patience: None,
+        }
     }
 }
 
@@ -172,7 +186,8 @@ impl DaemonNode {
     async fn ask(&self, question: Question<'_>) -> Result<Answer, NodeError> {
         let asked_bytes = question.body.iter().map(|part| part.len() as u64).sum::<u64>();
         let moved_bytes = asked_bytes + question.answer_bytes_max.min(SHARD_BYTES_MAX);
-        let deadline = Instant::now() + DEADLINE + Duration::from_secs(moved_bytes / BYTES_PER_SECOND_MIN);
+        let patience = question.patience.unwrap_or(DEADLINE + Duration::from_secs(moved_bytes / BYTES_PER_SECOND_MIN));
+        let deadline = Instant::now() + patience;
         match tokio::time::timeout_at(deadline.into(), self.ask_at_leisure(question, asked_bytes)).await {
             Ok(answered) => answered,
             Err(_) => {
@@ -214,39 +229,42 @@ impl DaemonNode {
         if let Some(range) = &question.range {
             request = request.header(RANGE, range);
         }
-        let class = match self.class {
-            Class::Foreground => "",
-            Class::Background => BACKGROUND,
-        };
+        let class = self.class_header();
         if !class.is_empty() {
             request = request.header(CLASS_HEADER, class);
         }
-        let mut nonce = 0;
-        if let Some(key) = &self.key {
-            let mut digest = blake3::Hasher::new();
-            question.body.iter().for_each(|part| {
-                digest.update(part);
-            });
-            let asked = Asked {
-                method: question.method.as_str(),
-                target: &question.target,
-                range: question.range.as_deref().unwrap_or_default(),
-                class,
-                body_bytes,
-                body: digest.finalize(),
-                node: question.of,
-            };
-            nonce = rand::random();
-            let proof = Proof::of(key, &asked, now_ms(), nonce);
+        let signed = question.proof.or_else(|| self.key.as_ref().map(|key| self.proof(key, question, body_bytes)));
+        if let Some(proof) = signed {
             request = request.header(AUTHORIZATION, proof.encode());
-            request = request.header(DIGEST_HEADER, asked.body.to_hex().as_str());
+            request = request.header(DIGEST_HEADER, digest(question.body).to_hex().as_str());
         }
         let body = Parts { parts: question.body.iter().cloned().collect(), left_bytes: body_bytes };
+        let nonce = signed.map_or(0, |proof| proof.nonce);
         let request = request.body(body).map_err(|error| {
             let detail = format!("`{}` is no address ({error}): give host and port", self.address());
             self.error(NodeErrorKind::Unavailable, detail)
         })?;
         Ok((request, nonce))
+    }
+
+    fn class_header(&self) -> &'static str {
+        match self.class {
+            Class::Foreground => "",
+            Class::Background => BACKGROUND,
+        }
+    }
+
+    fn proof(&self, key: &Key, question: &Question<'_>, body_bytes: u64) -> Proof {
+        let asked = Asked {
+            method: question.method.as_str(),
+            target: &question.target,
+            range: question.range.as_deref().unwrap_or_default(),
+            class: self.class_header(),
+            body_bytes,
+            body: digest(question.body),
+            node: question.of,
+        };
+        Proof::of(key, &asked, now_ms(), rand::random())
     }
 
     async fn receive(&self, mut body: Incoming, bytes_max: u64) -> Result<Bytes, NodeError> {
@@ -344,6 +362,19 @@ impl DaemonNode {
         self.ask(Question { of: self.identity, ..question }).await
     }
 
+    fn combine_question(key: ShardKey) -> Question<'static> {
+        Question::new(Method::POST, format!("/shards/{key}?combine"))
+    }
+
+    async fn combined(&self, question: Question<'_>) -> Result<Bytes, NodeError> {
+        let bytes = question.answer_bytes_max;
+        let answer = self.ask_node(question).await?;
+        if answer.status != StatusCode::OK || answer.body.len() as u64 != bytes {
+            return Err(self.not_a_node("its answer is no combination"));
+        }
+        Ok(answer.body)
+    }
+
     /// Gives the daemon a packet of gossip.
     pub(super) async fn tell(&self, packet: Bytes) -> Result<(), NodeError> {
         let body = [packet];
@@ -403,18 +434,37 @@ impl Node for DaemonNode {
         let cost = combination
             .cost()
             .map_err(|error| self.error(NodeErrorKind::Unsupported, format!("shard {key} is not combined: {error}")))?;
-        let body = serde_json::to_vec(&CombinationBody::of(combination)).expect("numbers and strings are JSON");
-        let body = [Bytes::from(body)];
+        let body = [CombinationBody::encode(combination, None)];
+        self.combined(Question { body: &body, answer_bytes_max: cost.sent_bytes, ..Self::combine_question(key) }).await
+    }
+
+    fn link(
+        &self,
+        key: ShardKey,
+        combination: &Combination,
+        onward: Option<&Link>,
+        patience: Duration,
+    ) -> Option<Link> {
+        let (node, answer_bytes) = (self.identity?, combination.cost().ok()?.sent_bytes);
+        let body = [CombinationBody::encode(combination, onward)];
+        let question = Question { body: &body, of: self.identity, ..Self::combine_question(key) };
+        let proof = self.key.as_ref().map(|key| self.proof(key, &question, body[0].len() as u64));
+        let [body] = body;
+        let link =
+            Link { url: self.url.clone(), node, shard: key, class: self.class, proof, body, answer_bytes, patience };
+        (Link::leads(&self.url) && link.body.len() as u64 <= COMBINATION_BYTES_MAX).then_some(link)
+    }
+
+    async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
+        let asker = Self { class: link.class, identity: Some(link.node), ..self.clone() };
         let question = Question {
-            body: &body,
-            answer_bytes_max: cost.sent_bytes,
-            ..Question::new(Method::POST, format!("/shards/{key}?combine"))
+            body: &[link.body],
+            answer_bytes_max: link.answer_bytes,
+            proof: link.proof,
+            patience: Some(link.patience),
+            ..Self::combine_question(link.shard)
         };
-        let answer = self.ask_node(question).await?;
-        if answer.status != StatusCode::OK || answer.body.len() as u64 != cost.sent_bytes {
-            return Err(self.not_a_node("its answer is no combination"));
-        }
-        Ok(answer.body)
+        asker.combined(question).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
@@ -448,6 +498,14 @@ impl Node for DaemonNode {
         let answer = self.ask_node(Question::new(Method::GET, "/identity")).await?;
         NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it says not which node it is"))
     }
+}
+
+fn digest(body: &[Bytes]) -> blake3::Hash {
+    let mut digest = blake3::Hasher::new();
+    body.iter().for_each(|part| {
+        digest.update(part);
+    });
+    digest.finalize()
 }
 
 /// Innermost cause, which says most in fewest words.

@@ -8,6 +8,7 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
+use super::link::Link;
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::kinds;
@@ -249,6 +250,23 @@ impl Node for Follow {
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
         self.call(|node| async move { node.combine(key, combination).await }).await
+    }
+
+    fn link(
+        &self,
+        key: ShardKey,
+        combination: &Combination,
+        onward: Option<&Link>,
+        patience: Duration,
+    ) -> Option<Link> {
+        let node = self.node.read().1.clone();
+        self.of_class(node).link(key, combination, onward, patience)
+    }
+
+    async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
+        // It was made for where the node was then.
+        let node = self.node.read().1.clone();
+        node.pull(link).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

@@ -6,12 +6,11 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
+use super::doors::Doors;
 use super::server::{Daemon, now_ms};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::NodeIdentity;
-use crate::url::NodeUrl;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
@@ -49,8 +48,7 @@ pub(super) struct Gossiper {
     state: Mutex<Gossip>,
     /// Something is to be sent.
     wake: Notify,
-    /// Daemons that were spoken to, with their connections.
-    doors: Mutex<HashMap<String, Arc<DaemonNode>>>,
+    doors: Doors,
     under_way: Arc<Semaphore>,
     began: Instant,
 }
@@ -65,10 +63,10 @@ impl Gossiper {
             ..Facts::default()
         };
         Self {
+            doors: Doors::new(settings.key.clone()),
             settings,
             state: Mutex::new(Gossip::new(facts, rand::random(), 0)),
             wake: Notify::new(),
-            doors: Mutex::default(),
             under_way: Arc::new(Semaphore::new(PACKETS_MAX)),
             began: Instant::now(),
         }
@@ -183,7 +181,7 @@ impl Gossiper {
     /// Sends what is to be sent, each packet on its own.
     fn send(&self) {
         for (address, packet) in self.state.lock().take_outgoing() {
-            let (Some(door), Ok(permit)) = (self.door(&address), Arc::clone(&self.under_way).try_acquire_owned())
+            let (Some(door), Ok(permit)) = (self.doors.to(&address), Arc::clone(&self.under_way).try_acquire_owned())
             else {
                 continue;
             };
@@ -197,22 +195,10 @@ impl Gossiper {
         }
     }
 
-    fn door(&self, address: &str) -> Option<Arc<DaemonNode>> {
-        let mut doors = self.doors.lock();
-        if let Some(door) = doors.get(address) {
-            return Some(Arc::clone(door));
-        }
-        // Who has the key might still tell of an address that is none.
-        let Ok(NodeUrl::Daemon(url)) = address.parse() else { return None };
-        let door = Arc::new(DaemonNode::open_door(&url, address, None, self.settings.key.clone()).ok()?);
-        doors.insert(address.to_owned(), Arc::clone(&door));
-        Some(door)
-    }
-
     /// Forgets connections to who is no member any more.
     fn close_doors(&self) {
         let members = self.members();
-        self.doors.lock().retain(|address, _| members.iter().any(|heard| heard.facts.address == *address));
+        self.doors.keep(|address| members.iter().any(|heard| heard.facts.address == address));
     }
 }
 

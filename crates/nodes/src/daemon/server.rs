@@ -1,7 +1,9 @@
 //! Serving one place of this machine to users elsewhere.
 
 use super::auth::{Answered, Asked, Doubt, Key, Nonces, Proof, sign_answer};
+use super::doors::Doors;
 use super::gossip::{GossipSettings, Gossiper};
+use super::link::Link;
 use super::metrics::Metrics;
 use super::outgoing::{Outgoing, READ_BYTES, Unread};
 use super::patience::Patient;
@@ -75,6 +77,9 @@ const PERMIT_BYTES: u64 = 4 << 10;
 /// How long requests under way may take to end when the daemon is to end.
 const GRACE: Duration = Duration::from_secs(30);
 
+/// Other nodes that it has connections to, for chains; with more it begins anew.
+const DOORS_MAX: usize = 1024;
+
 /// An identity has some hundred bytes.
 const CLAIM_BYTES_MAX: u64 = 4096;
 
@@ -94,6 +99,8 @@ pub struct Daemon {
     combining: Semaphore,
     metrics: Metrics,
     gossip: Option<Arc<Gossiper>>,
+    /// To other nodes of chains; who asks has signed for all.
+    doors: Doors,
     /// No second daemon serves the folder.
     _lock: Option<OwnedFd>,
 }
@@ -187,6 +194,7 @@ impl Daemon {
             combining: Semaphore::new(1),
             metrics: Metrics::default(),
             gossip: None,
+            doors: Doors::default(),
             _lock: lock,
         })
     }
@@ -398,7 +406,7 @@ impl Daemon {
             Call::Combine(key) => {
                 let node = self.node()?;
                 let (parts, _held) = self.receive(class, announced, body, COMBINATION_BYTES_MAX).await?;
-                self.combine(&*node, class, key, &parts.concat()).await
+                self.combine(&*node, class, key, &parts.concat().into()).await
             }
             Call::Stat(key) => {
                 let stat = self.node()?.stat(key).await?;
@@ -481,18 +489,53 @@ impl Daemon {
         Ok(Reply { status: StatusCode::PARTIAL_CONTENT, unread, held: Some(held), ..Reply::ok(body) })
     }
 
-    async fn combine(&self, node: &dyn Node, class: Class, key: ShardKey, body: &[u8]) -> Result<Reply, Reply> {
-        let body: CombinationBody =
-            serde_json::from_slice(body).map_err(|error| Reply::invalid(format!("no combination: {error}")))?;
-        let combination = body.combination().ok_or_else(|| Reply::invalid("a matrix has rows of several lengths"))?;
+    async fn combine(&self, node: &dyn Node, class: Class, key: ShardKey, body: &Bytes) -> Result<Reply, Reply> {
+        let (combination, onward, onward_body) = CombinationBody::decode(body).map_err(Reply::invalid)?;
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
+        let link = onward.map(|onward| {
+            let link = Link::of(onward, onward_body, cost.sent_bytes);
+            link.ok_or_else(|| Reply::invalid("what is to be added cannot be asked for"))
+        });
+        let link = link.transpose()?;
         let volume = node.identity().await?.volume;
-        // As they are read, without their checks, and what is computed.
-        let held = self.hold(class, cost.sent_bytes, 2 * cost.read_bytes + cost.sent_bytes).await?;
-        let _turn = self.combining.acquire().await;
-        let body = combine_gets(node, &self.name, volume, key, &combination).await?;
+        // As they are read, without their checks, and what is computed and added.
+        let held = self.hold(class, cost.sent_bytes, 2 * cost.read_bytes + 2 * cost.sent_bytes).await?;
+        let computed = async {
+            let _turn = self.combining.acquire().await;
+            combine_gets(node, &self.name, volume, key, &combination).await.map_err(Reply::from)
+        };
+        let added = async {
+            match link {
+                Some(link) => self.pull(class, link).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        let body = match tokio::try_join!(computed, added)? {
+            (own, None) => own,
+            (own, Some(added)) => own.iter().zip(&added).map(|(own, added)| own ^ added).collect(),
+        };
         self.metrics.combined(cost.read_bytes);
         Ok(Reply { held: Some(held), ..Reply::ok(body) })
+    }
+
+    /// Asks another node for what is to be added to a combination.
+    async fn pull(&self, class: Class, link: Link) -> Result<Bytes, Reply> {
+        let unsupported = |detail: String| Reply::from(NodeError::new(NodeErrorKind::Unsupported, &self.name, detail));
+        if self.key.is_none() {
+            // Anybody could have it ask whomever they like.
+            return Err(unsupported("it has no key, and asks nobody for others: start it with --key".to_owned()));
+        }
+        if self.doors.count() >= DOORS_MAX {
+            self.doors.keep(|_| false);
+        }
+        let address = link.url.to_string();
+        let bytes = link.answer_bytes;
+        let door = self.doors.to(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
+        let added = door.pull(link).await.map_err(|error| unsupported(error.to_string()))?;
+        if let Some(rate) = &self.rate {
+            rate.pay(class, bytes).await;
+        }
+        Ok(added)
     }
 
     /// Waits until so many of the bytes that are to be moved may be held; not for long.

@@ -4,7 +4,7 @@
 //! PUT    /shards/<key>                   a shard object; stored durably when answered
 //! GET    /shards/<key>   Range: bytes=   bytes of it
 //! GET    /shards/<key>?stat              its length and age
-//! POST   /shards/<key>?combine           linear combinations of parts of it
+//! POST   /shards/<key>?combine           linear combinations of parts of it, with what another node is to add to them
 //! DELETE /shards/<key>                   removes it durably
 //! GET    /shards?after=<key>&limit=<n>   keys, ascending
 //! GET    /space, GET /identity           room; who the node is
@@ -14,8 +14,10 @@
 //! GET    /members                        which daemons it knows; signed with the cluster's key, or the node's for its volume
 //! ```
 
+use super::link::Link;
 use crate::combine::{Combination, Part};
 use crate::error::NodeErrorKind;
+use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -191,6 +193,24 @@ pub(super) struct CombinationBody {
     temporary_count: usize,
     ops: Vec<OpBody>,
     parts: Vec<PartBody>,
+    /// What is to be added; the body for that follows this text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    onward: Option<OnwardBody>,
+}
+
+/// The request that brings what is to be added, without its body.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnwardBody {
+    pub(super) url: String,
+    pub(super) volume: String,
+    pub(super) node: String,
+    pub(super) shard: String,
+    pub(super) in_background: bool,
+    /// Its authorization, signed by whoever asks for all.
+    pub(super) proof: Option<String>,
+    pub(super) patience_ms: u64,
+    pub(super) body_bytes: u64,
 }
 
 /// One operation, on symbols by number: inputs, outputs and temporaries in turn.
@@ -210,7 +230,7 @@ struct PartBody {
 }
 
 impl CombinationBody {
-    pub(super) fn of(combination: &Combination) -> Self {
+    fn of(combination: &Combination, onward: Option<OnwardBody>) -> Self {
         let op = |op: &Op| match op {
             Op::Copy { from, to } => OpBody::Copy { from: *from, to: *to },
             Op::Xor { from, to } => OpBody::Xor { from: from.clone(), to: *to },
@@ -228,11 +248,32 @@ impl CombinationBody {
             temporary_count,
             ops: ops.iter().map(op).collect(),
             parts: parts.collect(),
+            onward,
         }
     }
 
+    /// The body of a request for `combination`, and for `onward` added to it.
+    pub(super) fn encode(combination: &Combination, onward: Option<&Link>) -> Bytes {
+        let head = Self::of(combination, onward.map(Link::head));
+        let mut body = serde_json::to_vec(&head).expect("numbers and strings are JSON");
+        body.extend_from_slice(onward.map_or(&[], |link| &link.body));
+        body.into()
+    }
+
+    /// The inverse of [`Self::encode`]: what is asked for, unchecked, the head of what is to be added, and its body. `Err` says what is wrong.
+    pub(super) fn decode(body: &Bytes) -> Result<(Combination, Option<OnwardBody>, Bytes), String> {
+        let mut texts = serde_json::Deserializer::from_slice(body).into_iter::<Self>();
+        let head = texts.next().ok_or("no combination: the body is empty")?;
+        let mut head = head.map_err(|error| format!("no combination: {error}"))?;
+        let (onward, rest) = (head.onward.take(), body.slice(texts.byte_offset()..));
+        if rest.len() as u64 != onward.as_ref().map_or(0, |onward| onward.body_bytes) {
+            return Err("the body goes on behind the combination".to_owned());
+        }
+        Ok((head.combination().ok_or("a matrix has rows of several lengths")?, onward, rest))
+    }
+
     /// What it asks for, unchecked; none where the rows of a matrix differ in length.
-    pub(super) fn combination(self) -> Option<Combination> {
+    fn combination(self) -> Option<Combination> {
         let op = |op| match op {
             OpBody::Copy { from, to } => Some(Op::Copy { from, to }),
             OpBody::Xor { from, to } => Some(Op::Xor { from, to }),

@@ -8,6 +8,7 @@ use crate::courtesy::Seen;
 use crate::error::{Failures, ReadError, ShardFailure, SuspectKind};
 use crate::fleet::{Seat, no_member, timed_out};
 use crate::in_flight::{Call, InFlight, until};
+use crate::line::Passage;
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};
 use crate::trace::{Event, What};
 use crate::transfer::{Inner, SLOWEST_BYTES_PER_MS};
@@ -203,7 +204,11 @@ impl<'a, P: Plans> Download<'a, P> {
             };
             match ended {
                 Some((asked, outcome)) => self.take_in(asked, outcome),
-                None => self.scheduler.wake(self.now_us()),
+                None => {
+                    let wait = self.inner.line.wait(0, self.inner.fleet.now_ms());
+                    self.scheduler.wait_longer(wait.as_micros() as u64);
+                    self.scheduler.wake(self.now_us());
+                }
             }
         }
     }
@@ -253,7 +258,7 @@ impl<'a, P: Plans> Download<'a, P> {
         let (seat, key) = (self.seat(&ask), self.source(&ask).key);
         let bytes = range.end - range.start;
         self.trace(&ask, What::Asked { bytes, instead: ask.instead });
-        let (counted, ahead_bytes) = Counted::new(seat.clone(), self.inner.class, bytes);
+        let (counted, ahead_bytes) = Counted::new(self.inner, seat.clone(), bytes);
         let get = async move { counted.seat.node.get(key, range).await };
         let call: Call<'a, _> = match self.in_background {
             true => Box::pin(Background(self.inner.runtime.spawn(get)).join()),
@@ -268,6 +273,9 @@ impl<'a, P: Plans> Download<'a, P> {
         let (volume, payload_bytes) = (self.inner.volume, self.of(set).payload_bytes);
         let seat = asked.seat.clone();
         self.inner.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
+        if let Ok(bytes) = &outcome {
+            self.inner.line.moved(bytes.len() as u64, self.inner.fleet.now_ms());
+        }
         let identity = ShardIdentity { volume, key: self.source(&asked.ask).key };
         if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
             self.trace(&asked.ask, What::Busy);
@@ -374,15 +382,16 @@ struct Counted {
     seat: Arc<Seat>,
     bytes: u64,
     _seen: Option<Seen>,
+    _passage: Passage,
 }
 
 impl Counted {
     /// And how many bytes were under way before.
-    fn new(seat: Arc<Seat>, class: Class, bytes: u64) -> (Self, u64) {
+    fn new(inner: &Inner, seat: Arc<Seat>, bytes: u64) -> (Self, u64) {
         seat.under_way.fetch_add(1, Ordering::Relaxed);
         let ahead_bytes = seat.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let seen = (class == Class::Foreground).then(|| Seen::new(&seat.traffic));
-        (Self { seat, bytes, _seen: seen }, ahead_bytes)
+        let seen = (inner.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
+        (Self { seat, bytes, _seen: seen, _passage: inner.line.enter(bytes) }, ahead_bytes)
     }
 }
 

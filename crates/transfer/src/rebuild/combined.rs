@@ -12,6 +12,7 @@ use crate::error::{RebuildError, SuspectKind};
 use crate::fleet::Seat;
 use crate::in_flight::InFlight;
 use crate::read::Suspect;
+use crate::read::locate::BATCH_DATA_BYTES;
 use crate::transfer::Inner;
 use crate::write::encode::Object;
 use bytes::Bytes;
@@ -29,8 +30,10 @@ use weft_nodes::{Combination, NodeError, NodeErrorKind, Part};
 pub(super) struct Attempt {
     /// The lost shards, as the record's digests say; none where combining brings nothing, or did not lead to them.
     pub(super) objects: Option<Vec<Object>>,
-    /// Bytes that nodes sent.
+    /// Bytes that nodes sent, here or to each other.
     pub(super) bytes_read: u64,
+    /// Bytes of these that came here.
+    pub(super) bytes_received: u64,
     /// Bytes that nodes read to send those.
     pub(super) bytes_read_by_nodes: u64,
     /// Helpers that failed.
@@ -47,20 +50,19 @@ pub(super) struct Answer {
 }
 
 /// A survivor that can be asked.
-struct Helper {
-    seat: Arc<Seat>,
-    key: ShardKey,
-    combines: bool,
+pub(super) struct Helper {
+    pub(super) seat: Arc<Seat>,
+    pub(super) key: ShardKey,
+    pub(super) combines: bool,
 }
 
-/// Tries helpers until those of some plan have answered.
-pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, RebuildError> {
-    let mut attempt = Attempt::default();
+/// Tries helpers until those of some plan have answered. `attempt` is how others ended.
+pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) -> Result<Attempt, RebuildError> {
     let mut helpers = helpers(inner, job);
     if job.lost.iter().any(|shard| job.record.shards[*shard].is_none()) {
         return Ok(attempt);
     }
-    while let Some(recipe) = recipe(job, &helpers) {
+    while let Some(recipe) = recipe(job, &helpers).filter(|recipe| sends_less(job, recipe, &helpers)) {
         let mut answers = Vec::new();
         match recompute(inner, job, &recipe, &helpers, &mut attempt, &mut answers).await? {
             Ok(objects) if compare(job, &objects).is_ok() => attempt.objects = Some(objects),
@@ -86,7 +88,7 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, Reb
 }
 
 /// Survivors on nodes that are well, by shard.
-fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
+pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
     let (view, seats, now_ms) = (inner.fleet.view(), inner.fleet.seats(inner.class), inner.fleet.now_ms());
     let helper = |shard: usize| {
         let location = job.record.shards[shard].as_ref().filter(|_| !job.lost.contains(&shard))?;
@@ -98,8 +100,8 @@ fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
     (0..job.record.shards.len()).map(helper).collect()
 }
 
-/// The cheapest plan, if in it some node that combines sends less than its whole cells.
-fn recipe(job: &Job<'_>, helpers: &[Option<Helper>]) -> Option<Arc<CombinedRecipe>> {
+/// The cheapest plan.
+pub(super) fn recipe(job: &Job<'_>, helpers: &[Option<Helper>]) -> Option<Arc<CombinedRecipe>> {
     let symbol_kib = u64::from(job.geometry.symbol_bytes).div_ceil(1024);
     let offer = |helper: &Option<Helper>| {
         let helper = helper.as_ref()?;
@@ -108,11 +110,15 @@ fn recipe(job: &Job<'_>, helpers: &[Option<Helper>]) -> Option<Arc<CombinedRecip
         Some(Offer { combines: helper.combines, request_price: capability.request_price, symbol_price })
     };
     let offers = Offers(helpers.iter().map(offer).collect());
-    let recipe = job.code.combined_recipe(&Wanted::Shards(job.lost.clone()), &offers)?;
-    let saves = |shard: usize, sent_count: usize| {
-        sent_count < job.geometry.alpha as usize && helpers[shard].as_ref().is_some_and(|helper| helper.combines)
-    };
-    recipe.helpers.iter().any(|helper| saves(helper.shard, helper.program.output_count)).then_some(recipe)
+    job.code.combined_recipe(&Wanted::Shards(job.lost.clone()), &offers)
+}
+
+/// Does in this plan some node that combines send less than its whole cells?
+pub(super) fn sends_less(job: &Job<'_>, recipe: &CombinedRecipe, helpers: &[Option<Helper>]) -> bool {
+    recipe.helpers.iter().any(|helper| {
+        let combines = helpers[helper.shard].as_ref().is_some_and(|helper| helper.combines);
+        combines && helper.program.output_count < job.geometry.alpha as usize
+    })
 }
 
 /// Computes the lost shards; or says which shard's node failed, and how.
@@ -125,7 +131,7 @@ async fn recompute(
     answers: &mut Vec<Answer>,
 ) -> Result<Result<Vec<Object>, (usize, NodeError)>, RebuildError> {
     let mut builders = new_shards(inner, job)?;
-    for stripes in job.batches() {
+    for stripes in job.batches(BATCH_DATA_BYTES) {
         let mut asked = InFlight::new();
         for (position, part) in recipe.helpers.iter().enumerate() {
             let helper = helpers[part.shard].as_ref().expect("plans read what is offered");
@@ -139,7 +145,8 @@ async fn recompute(
                 Ok(sent) => sent,
                 Err(error) => return Ok(Err((shard, error))),
             };
-            attempt.bytes_read += if is_combined { cost.sent_bytes } else { cost.read_bytes };
+            let bytes = if is_combined { cost.sent_bytes } else { cost.read_bytes };
+            (attempt.bytes_read, attempt.bytes_received) = (attempt.bytes_read + bytes, attempt.bytes_received + bytes);
             attempt.bytes_read_by_nodes += cost.read_bytes;
             if is_combined {
                 answers.push(Answer { shard, combination, digest: blake3::hash(&sent) });
@@ -154,7 +161,12 @@ async fn recompute(
 }
 
 /// What a helper of the plan is asked for, of these stripes.
-fn combination(job: &Job<'_>, subs: &[usize], program: &weft_codes::Program, stripes: Range<u32>) -> Combination {
+pub(super) fn combination(
+    job: &Job<'_>,
+    subs: &[usize],
+    program: &weft_codes::Program,
+    stripes: Range<u32>,
+) -> Combination {
     let part = |index: u32| {
         let stripe = job.geometry.stripe(index);
         let starts = subs.iter().map(|sub| job.geometry.symbol_range(&stripe, *sub as u32).start).collect();

@@ -34,8 +34,13 @@ impl Transfer {
             drop(admitted);
             return self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await;
         };
-        let effort = Attempt { bytes_read: stored_bytes, bytes_read_by_nodes: stored_bytes, ..Attempt::default() };
-        self.inner.charge(stored_bytes);
+        let effort = Attempt {
+            bytes_read: stored_bytes,
+            bytes_read_by_nodes: stored_bytes,
+            bytes_received: stored_bytes,
+            ..Attempt::default()
+        };
+        self.inner.charge(effort.bytes_received);
         let objects = [object];
         let avoided = match to {
             None => [location.node].into(),

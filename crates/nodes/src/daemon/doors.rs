@@ -1,0 +1,49 @@
+//! Connections of a daemon to others.
+
+use super::address::DaemonUrl;
+use super::auth::Key;
+use super::client::DaemonNode;
+use crate::url::NodeUrl;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Daemons that were spoken to, by address, with their connections.
+#[derive(Default)]
+pub(super) struct Doors {
+    key: Option<Key>,
+    open: Mutex<HashMap<String, Arc<DaemonNode>>>,
+}
+
+impl Doors {
+    /// What is asked of them is signed with `key`.
+    pub(super) fn new(key: Option<Key>) -> Self {
+        Self { key, open: Mutex::default() }
+    }
+
+    /// Whatever daemon is there; `None`: it is no address of one.
+    pub(super) fn to(&self, address: &str) -> Option<Arc<DaemonNode>> {
+        let mut open = self.open.lock();
+        if let Some(door) = open.get(address) {
+            return Some(Arc::clone(door));
+        }
+        let Ok(NodeUrl::Daemon(url)) = address.parse() else { return None };
+        let door = Arc::new(self.made(&url, address)?);
+        open.insert(address.to_owned(), Arc::clone(&door));
+        Some(door)
+    }
+
+    fn made(&self, url: &DaemonUrl, address: &str) -> Option<DaemonNode> {
+        DaemonNode::open_door(url, address, None, self.key.clone()).ok()
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Forgets those to other addresses than these.
+    pub(super) fn keep(&self, is_kept: impl Fn(&str) -> bool) {
+        self.open.lock().retain(|address, _| is_kept(address));
+    }
+}
