@@ -67,6 +67,8 @@ pub struct Tally {
     /// The smallest number of further losses of nodes that every segment survives which can be read now, a silent node
     /// counted as lost; `None` where there is no such segment.
     pub margin: Option<usize>,
+    /// How many of the segments that can be read now survive so many further losses of nodes, and no more.
+    pub margins: BTreeMap<usize, u64>,
     /// Bytes read and checked against the metadata.
     pub bytes_verified: u64,
     /// By code.
@@ -116,6 +118,7 @@ impl Tally {
             Some(shards) => {
                 let nodes = nodes_survived(record, &there, shards);
                 self.margin = Some(self.margin.map_or(nodes, |margin| margin.min(nodes)));
+                *self.margins.entry(nodes).or_default() += 1;
                 if whole {
                     self.whole_count += 1;
                 } else {

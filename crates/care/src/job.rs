@@ -1,9 +1,15 @@
 //! A running job as its starter sees it: progress to read, and pause, resume and cancel to say.
 
+use crate::catalogue::{Catalogue, CatalogueError};
 use parking_lot::Mutex;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use weft_format::SegmentId;
+
+/// Files named of the segments in hand: finding one reads directories.
+const PATHS_SHOWN: usize = 3;
 
 /// What the starter wants of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +43,12 @@ pub struct Progress {
     pub bytes_written: u64,
     /// Segments that could not be dealt with in this run.
     pub failures: u64,
+    /// Bytes of shards read and checked against the metadata.
+    #[serde(default)]
+    pub bytes_verified: u64,
+    /// Some files of the segments in hand.
+    #[serde(default)]
+    pub paths: Vec<String>,
     /// Is it paused?
     pub paused: bool,
     /// Time spent working in this phase, pauses left out, in milliseconds.
@@ -73,6 +85,8 @@ pub struct Job {
 
 struct State {
     progress: Progress,
+    /// Segments that are being dealt with.
+    in_hand: BTreeSet<SegmentId>,
     /// Work done before `since`.
     worked: Duration,
     /// Since when it works; `None` while paused.
@@ -81,7 +95,12 @@ struct State {
 
 impl Default for Job {
     fn default() -> Self {
-        let state = State { progress: Progress::default(), worked: Duration::ZERO, since: Some(Instant::now()) };
+        let state = State {
+            progress: Progress::default(),
+            in_hand: BTreeSet::new(),
+            worked: Duration::ZERO,
+            since: Some(Instant::now()),
+        };
         Self { state: Mutex::new(state), wish: watch::Sender::new(Wish::Run) }
     }
 }
@@ -117,6 +136,29 @@ impl Job {
             worked_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
             ..state.progress.clone()
         }
+    }
+
+    /// As [`Self::progress`], with some files of the segments in hand.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read.
+    pub fn progress_with_paths(&self, catalogue: &dyn Catalogue) -> Result<Progress, CatalogueError> {
+        let in_hand: Vec<SegmentId> = self.state.lock().in_hand.iter().copied().take(PATHS_SHOWN).collect();
+        let mut paths = BTreeSet::new();
+        for segment in in_hand {
+            paths.extend(catalogue.paths(segment, 1)?);
+        }
+        Ok(Progress { paths: paths.into_iter().collect(), ..self.progress() })
+    }
+
+    /// A segment is taken in hand ...
+    pub(crate) fn take(&self, segment: SegmentId) {
+        self.state.lock().in_hand.insert(segment);
+    }
+
+    /// ... and is dealt with.
+    pub(crate) fn leave(&self, segment: SegmentId) {
+        self.state.lock().in_hand.remove(&segment);
     }
 
     /// Begins another phase of the job, with so much to do as far as is known.

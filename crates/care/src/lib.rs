@@ -9,6 +9,7 @@
 //! `repair.rs`, `balance.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
 pub mod balance;
+pub mod board;
 pub mod catalogue;
 pub mod census;
 mod clock;
@@ -28,6 +29,7 @@ pub mod standing;
 pub mod watch;
 pub mod worker;
 
+pub use board::Board;
 pub use catalogue::{Catalogue, CatalogueError, Trashed};
 pub use census::{CareError, CodeTally, Tally, glance};
 pub use job::{Job, Progress};

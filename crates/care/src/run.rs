@@ -79,6 +79,7 @@ impl Run<'_> {
                 let Some(segment) = work.queue.next() else { break };
                 let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
                 let relocations = work.relocations.remove(&segment).unwrap_or_default();
+                self.job.take(segment);
                 in_hand.spawn(async move { (segment, mender.mend(segment, look, true, &relocations).await) });
             }
             let Some(ended) = in_hand.join_next().await else { break };
@@ -86,6 +87,7 @@ impl Run<'_> {
                 Ok(ended) => ended,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             };
+            self.job.leave(segment);
             work.queue.apply(Event::Ended(segment));
             match mended {
                 Ok(mended) => self.count(segment, mended, work),
@@ -118,6 +120,7 @@ impl Run<'_> {
             progress.segments_done += 1;
             progress.bytes_done += mended.bytes_written;
             progress.bytes_read += mended.bytes_read;
+            progress.bytes_verified += mended.bytes_verified;
             progress.bytes_written += mended.bytes_written;
             progress.failures += u64::from(mended.failure.is_some());
         });

@@ -118,16 +118,19 @@ pub async fn scrub(
         for (segment, _) in group {
             let mender = mender.clone();
             let heal = options.repair;
+            job.take(segment);
             in_hand.spawn(async move { (segment, mender.mend(segment, Look::Everything, heal, &[]).await) });
         }
         for (segment, mended) in in_hand.join_all().await {
             let mended = mended?;
+            job.leave(segment);
             record.segment_count += 1;
             record.bytes += mended.bytes_verified;
             job.update(|progress| {
                 progress.segments_done += 1;
                 progress.bytes_done += mended.bytes_verified;
                 progress.bytes_read += mended.bytes_read;
+                progress.bytes_verified += mended.bytes_verified;
                 progress.bytes_written += mended.bytes_written;
                 progress.failures += u64::from(mended.failure.is_some());
             });

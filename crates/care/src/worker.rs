@@ -5,10 +5,11 @@
 //! It ends when it is told to; whatever it did until then stands.
 
 use crate::balance;
+use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::collect;
-use crate::job::Job;
+use crate::job::{Job, Progress};
 use crate::lease::alone;
 use crate::record::{CareRecord, CareWish, JobRecord, Past, SCRUB};
 use crate::repair;
@@ -49,6 +50,8 @@ pub struct Worker {
     pub transfer: Transfer,
     /// How.
     pub options: Options,
+    /// Shows what it is at.
+    pub board: Arc<Board>,
     /// Has the transfer's nodes follow those of the catalogue.
     pub follow_nodes: Box<dyn Fn() -> Result<(), CatalogueError> + Send + Sync>,
 }
@@ -98,6 +101,7 @@ impl Worker {
                 () = tokio::time::sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
             }
             if let Some(ended) = take_ended(&mut under_way).await {
+                self.board.ended(&ended.0.job.progress());
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 is_news = true;
             }
@@ -138,11 +142,14 @@ impl Worker {
                 }
                 None => {}
             }
+            let at_work = under_way.as_ref().map(|now| (name(now.deed), now.job.progress()));
+            let opinions = watch.opinions().map(|(_, opinion)| opinion);
+            self.board.show(at_work, wish.is_paused, opinions, &look.roster);
             let every = if under_way.is_some() { NOTE_BUSY } else { NOTE_IDLE };
             if is_news || noted.elapsed() >= every {
                 (noted, is_news) = (Instant::now(), false);
                 record.is_paused = wish.is_paused;
-                record.now = under_way.as_ref().map(|now| (name(now.deed).into(), now.job.progress()));
+                record.now = under_way.as_ref().map(|now| (name(now.deed).into(), self.progress(&now.job)));
                 record.doubted = doubted(&watch, &look.roster);
                 self.note(&mut record, wall_ms());
             }
@@ -179,6 +186,11 @@ impl Worker {
             );
         tracing::debug!(deed = name(deed), "begins");
         UnderWay { deed, job, task, started_ms: now_ms, is_interrupted: false }
+    }
+
+    fn progress(&self, job: &Job) -> Progress {
+        // Without the names of files rather than not at all.
+        job.progress_with_paths(&*self.catalogue).unwrap_or_else(|_| job.progress())
     }
 
     fn note(&self, record: &mut CareRecord, now_ms: u64) {

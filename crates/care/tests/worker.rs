@@ -31,6 +31,7 @@ fn worker(world: &World, transfer: Transfer, holder: &str) -> Worker {
     Worker {
         catalogue: world.catalogue.clone(),
         transfer,
+        board: Arc::default(),
         options: Options { patience: PATIENCE, holder: holder.into() },
         follow_nodes: Box::new(|| Ok(())),
     }

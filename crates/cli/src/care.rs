@@ -145,6 +145,10 @@ pub fn progress_line(progress: &Progress) -> String {
     if progress.failures > 0 {
         parts.push(format!("{} failed", progress.failures));
     }
+    if !progress.paths.is_empty() {
+        let paths: Vec<String> = progress.paths.iter().map(|path| render::line(path)).collect();
+        parts.push(format!("now at {}", paths.join(", ")));
+    }
     format!("{}: {}", progress.phase, parts.join(", "))
 }
 

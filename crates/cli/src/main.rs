@@ -24,6 +24,7 @@ mod catalogue;
 mod commands;
 mod compose;
 mod daemon;
+mod metrics;
 mod render;
 mod shard_files;
 mod tidy;

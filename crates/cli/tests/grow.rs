@@ -5,6 +5,8 @@ mod sandbox;
 use sandbox::Sandbox;
 use sandbox::served::Served;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -123,6 +125,9 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     // Slow enough to be met on the way; what was begun before a kill is not begun again.
     let caring = Caring::start(&sandbox, &["--bwlimit", "600K"]);
     until("it begins", || held() >= 3);
+    until("it says at which files it is", || care_status(&sandbox)["record"]["now"][1]["paths"][0].is_string());
+    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
+    assert!(said.contains("balance under way") && said.contains("are to be moved"), "{said}");
     sandbox.weft(["care", "pause", "meta.db"]).ok();
     until("it is held", || care_status(&sandbox)["record"]["now"][1]["paused"] == true);
     let now = care_status(&sandbox)["record"]["now"].clone();
@@ -146,4 +151,36 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     assert!((30..=40).contains(&count), "{count}");
     sandbox.weft(["get", "meta.db", "/7", &sandbox.path("back")]).ok();
     assert!(fs::read(sandbox.path("back")).expect("read") == content(7));
+}
+
+fn metrics(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    put(&sandbox, 0..5);
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let address = format!("127.0.0.1:{port}");
+    let refused = sandbox.weft(["care", "meta.db", "--metrics", "0.0.0.0:0"]).sentence();
+    assert!(refused.contains("can be reached from other machines"), "{refused}");
+    let mut command = sandbox.command(["care", "meta.db", "--scrub-every", "1s", "--metrics", &address]);
+    let _caring = Caring(command.stderr(Stdio::null()).spawn().expect("weft runs"));
+    let value = |name: &str| -> Option<u64> {
+        let answer = metrics(&address, "/metrics")?;
+        answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+    };
+    until("something is verified", || value("weft_care_verified_bytes_total").is_some_and(|bytes| bytes > 0));
+    let before = value("weft_care_verified_bytes_total").expect("a counter");
+    until("more is", || value("weft_care_verified_bytes_total").is_some_and(|bytes| bytes > before));
+    until("all segments are counted", || value("weft_segments{margin=\"2\"}") == Some(5));
+    assert_eq!(value("weft_segments{margin=\"lost\"}"), Some(0));
+    assert!(metrics(&address, "/other").expect("answered").starts_with("HTTP/1.1 404"));
+    fs::rename(sandbox.path("node1"), sandbox.path("away")).expect("moved");
+    until("one is in doubt", || value("weft_nodes_doubted{opinion=\"suspected\"}") == Some(1));
 }

@@ -4,13 +4,16 @@
 use crate::care::{self, Keeper};
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
+use crate::metrics::Endpoint;
 use crate::render;
 use anyhow::{Context, Result};
 use serde::Serialize;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use weft_care::Catalogue;
@@ -47,6 +50,9 @@ pub struct Arguments {
     /// Look this often whether each node holds its share, beside whenever nodes come, go or change; `0`: move nothing for it
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "1d")]
     balance_every: u64,
+    /// Show progress, nodes in doubt and segments at risk to Prometheus, at this address of this machine
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<SocketAddr>,
     /// Read and write at most this many bytes per second, as in 10M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
@@ -121,9 +127,11 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let worker = Worker {
         catalogue: keeper.catalogue.clone(),
         transfer: keeper.transfer.clone(),
+        board: Arc::default(),
         options: arguments.options(),
         follow_nodes: Box::new(follow_nodes),
     };
+    let _endpoint = endpoint(arguments.metrics, &worker, keeper.runtime.handle())?;
     tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
     let now_ms = care::now_ms()?;
     keeper.runtime.block_on(async {
@@ -140,27 +148,35 @@ fn serve(arguments: &Arguments) -> Result<()> {
     })
 }
 
+fn endpoint(address: Option<SocketAddr>, worker: &Worker, runtime: &Handle) -> Result<Option<Endpoint>> {
+    let start = |address| Endpoint::start(address, worker.board.clone(), worker.catalogue.clone(), runtime);
+    address.map(start).transpose()
+}
+
 /// A worker inside another program, which opens nodes anew by itself.
 pub struct Caring {
     stop: watch::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
+    _endpoint: Option<Endpoint>,
 }
 
 impl Caring {
-    /// Of a volume that this process has mounted.
-    pub fn of_volume(volume: &weft_vfs::Volume, runtime: &tokio::runtime::Handle) -> Result<Self> {
+    /// Of a volume that this process has mounted, shown to Prometheus at `metrics`.
+    pub fn of_volume(volume: &weft_vfs::Volume, metrics: Option<SocketAddr>, runtime: &Handle) -> Result<Self> {
         let worker = Worker {
             catalogue: Arc::new(StoreCatalogue::new(volume.store().clone())),
             transfer: volume.transfer().in_background(),
+            board: Arc::default(),
             options: Options { patience: Patience::default(), holder: care::holder() },
             follow_nodes: Box::new(|| Ok(())),
         };
         let (stop, stopped) = watch::channel(false);
-        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)) })
+        let _endpoint = endpoint(metrics, &worker, runtime)?;
+        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)), _endpoint })
     }
 
     /// Ends it, after the segments in hand.
-    pub fn end(self, runtime: &tokio::runtime::Handle) {
+    pub fn end(self, runtime: &Handle) {
         self.stop.send_replace(true);
         if let Err(panic) = runtime.block_on(self.task) {
             tracing::error!("the worker that cares for the volume panicked: {panic}");

@@ -8,6 +8,7 @@ use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub struct How {
     /// Leave it to others (`weft care`) to keep the volume whole while it is mounted
     #[arg(long)]
     no_care: bool,
+    /// Show what the worker is at, nodes in doubt and segments at risk to Prometheus, at this address of this machine
+    #[arg(long, value_name = "HOST:PORT", conflicts_with = "no_care")]
+    metrics: Option<SocketAddr>,
 }
 
 impl How {
@@ -79,6 +83,9 @@ impl How {
         }
         if self.no_care {
             flags.push("--no-care".into());
+        }
+        if let Some(metrics) = self.metrics {
+            flags.push(format!("--metrics={metrics}").into());
         }
         flags
     }
@@ -111,14 +118,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             arguments.meta.display(),
             directory.display()
         );
-        return serve(opened, mounted, &mountpoint, signals, !arguments.how.no_care);
+        return serve(opened, mounted, &mountpoint, signals, &arguments.how);
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
     match mount(&meta, directory, &arguments.how) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
-            serve(opened, mounted, &mountpoint, signals, !arguments.how.no_care)
+            serve(opened, mounted, &mountpoint, signals, &arguments.how)
         }
         Err(error) => {
             let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
@@ -176,9 +183,10 @@ impl Signals {
 }
 
 /// Until it is unmounted or a signal says so; then everything is written.
-fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, cares: bool) -> Result<()> {
+fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, how: &How) -> Result<()> {
     let tidying = Tidying::start(&opened.volume, opened.runtime.handle())?;
-    let caring = cares.then(|| Caring::of_volume(&opened.volume, opened.runtime.handle())).transpose()?;
+    let care = || Caring::of_volume(&opened.volume, how.metrics, opened.runtime.handle());
+    let caring = (!how.no_care).then(care).transpose()?;
     let Signals { runtime, mut terminate, mut interrupt } = signals;
     runtime.block_on(async {
         let mut ended = tokio::task::spawn_blocking(|| mounted.wait());

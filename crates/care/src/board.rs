@@ -1,0 +1,128 @@
+//! What a worker shows of itself and of the volume, as Prometheus reads it.
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::{Tally, glance};
+use crate::job::Progress;
+use crate::roster::Roster;
+use crate::watch::Opinion;
+use parking_lot::Mutex;
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+/// Counting all segments reads all records, so it is done no more often.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+
+/// What one worker shows.
+#[derive(Default)]
+pub struct Board {
+    shown: Mutex<Shown>,
+    /// The last count, and when that was.
+    tally: Mutex<Option<(Instant, Tally)>>,
+}
+
+#[derive(Clone, Default)]
+struct Shown {
+    now: Option<(&'static str, Progress)>,
+    is_paused: bool,
+    doubted: Vec<Opinion>,
+    roster: Roster,
+    /// Of deeds that have ended.
+    read_bytes: u64,
+    written_bytes: u64,
+    verified_bytes: u64,
+}
+
+impl Board {
+    /// Takes in what was found at a look, and what is under way.
+    pub(crate) fn show(
+        &self,
+        now: Option<(&'static str, Progress)>,
+        is_paused: bool,
+        doubted: impl Iterator<Item = Opinion>,
+        roster: &Roster,
+    ) {
+        let mut shown = self.shown.lock();
+        (shown.now, shown.is_paused, shown.doubted) = (now, is_paused, doubted.collect());
+        shown.roster.clone_from(roster);
+    }
+
+    /// Takes in how far a deed had come when it ended.
+    pub(crate) fn ended(&self, progress: &Progress) {
+        let mut shown = self.shown.lock();
+        shown.read_bytes += progress.bytes_read;
+        shown.written_bytes += progress.bytes_written;
+        shown.verified_bytes += progress.bytes_verified;
+        shown.now = None;
+    }
+
+    /// In the text format of Prometheus. May take as long as reading all segments' records.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read.
+    pub fn text(&self, catalogue: &dyn Catalogue) -> Result<String, CatalogueError> {
+        let shown = self.shown.lock().clone();
+        let mut last = self.tally.lock();
+        let tally = match &*last {
+            Some((counted, tally)) if counted.elapsed() < COUNT_EVERY => tally.clone(),
+            // Before the first look nothing is known of the nodes, which is not to say that they are lost.
+            _ if shown.roster.nodes.is_empty() => Tally::default(),
+            _ => {
+                let tally = glance(catalogue, &shown.roster)?;
+                *last = Some((Instant::now(), tally.clone()));
+                tally
+            }
+        };
+        Ok(text(&shown, &tally))
+    }
+}
+
+fn text(shown: &Shown, tally: &Tally) -> String {
+    let mut text = String::new();
+    let mut series = |name: &str, kind: &str, help: &str, values: &[(String, u64)]| {
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for (labels, value) in values {
+            let _ = writeln!(text, "{name}{labels} {value}");
+        }
+    };
+    let one = |value: u64| vec![(String::new(), value)];
+    let nothing = Progress::default();
+    let (deed, progress) = shown.now.as_ref().map_or(("", &nothing), |(deed, progress)| (*deed, progress));
+    let of_deed = |value: u64| match deed {
+        "" => Vec::new(),
+        deed => vec![(format!("{{deed=\"{deed}\",phase=\"{}\"}}", progress.phase), value)],
+    };
+    series("weft_care_paused", "gauge", "Is the worker held?", &one(shown.is_paused.into()));
+    series("weft_care_segments_done", "gauge", "Segments dealt with in this phase.", &of_deed(progress.segments_done));
+    series("weft_care_segments", "gauge", "Segments of this phase.", &of_deed(progress.segments_total));
+    series("weft_care_bytes_done", "gauge", "Bytes dealt with in this phase.", &of_deed(progress.bytes_done));
+    series("weft_care_bytes", "gauge", "Bytes of this phase.", &of_deed(progress.bytes_total));
+    series(
+        "weft_care_bytes_per_second",
+        "gauge",
+        "Bytes a second in this phase.",
+        &of_deed(progress.bytes_per_second()),
+    );
+    let left = progress.left_ms().map(|left_ms| of_deed(left_ms / 1000)).unwrap_or_default();
+    series("weft_care_left_seconds", "gauge", "Seconds left of this phase at this rate.", &left);
+    let read_bytes = shown.read_bytes + progress.bytes_read;
+    series("weft_care_read_bytes_total", "counter", "Bytes that nodes sent.", &one(read_bytes));
+    let written_bytes = shown.written_bytes + progress.bytes_written;
+    series("weft_care_written_bytes_total", "counter", "Bytes stored on nodes.", &one(written_bytes));
+    let verified_bytes = shown.verified_bytes + progress.bytes_verified;
+    let help = "Bytes of shards read and checked against the metadata.";
+    series("weft_care_verified_bytes_total", "counter", help, &one(verified_bytes));
+    let doubted = |opinion| shown.doubted.iter().filter(|found| **found == opinion).count() as u64;
+    let opinions = [("suspected", Opinion::Suspected), ("given-up", Opinion::GivenUp)];
+    let nodes = opinions.map(|(name, opinion)| (format!("{{opinion=\"{name}\"}}"), doubted(opinion)));
+    series("weft_nodes_doubted", "gauge", "Nodes that do not answer, by what is thought of them.", &nodes);
+    let mut margins: Vec<(String, u64)> =
+        tally.margins.iter().map(|(margin, count)| (format!("{{margin=\"{margin}\"}}"), *count)).collect();
+    margins.push(("{margin=\"out-of-reach\"}".into(), tally.out_of_reach_count));
+    margins.push(("{margin=\"lost\"}".into(), tally.lost_count));
+    series("weft_segments", "gauge", "Segments by the further losses of nodes that they survive.", &margins);
+    text
+}
+
+#[cfg(test)]
+#[path = "board_tests.rs"]
+mod tests;
