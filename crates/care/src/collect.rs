@@ -19,7 +19,7 @@ use weft_format::SegmentId;
 use weft_transfer::Transfer;
 
 pub use orphans::Orphans;
-pub use retired::Retired;
+pub use retired::{Kept, Retired, kept};
 pub use trash::Trash;
 
 /// How long what seems dead is left alone, in milliseconds: longer than any write, repair or read takes from its first
@@ -116,6 +116,21 @@ pub async fn empty_trash(
     let roster = Roster::probe(&*catalogue, transfer).await?;
     let options = Options { grace_ms, in_use: true, dry_run: false };
     trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await
+}
+
+/// Removes former generations only.
+///
+/// # Errors
+/// As [`collect`].
+pub async fn discard(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    job: &Job,
+    now_ms: u64,
+) -> Result<Retired, CareError> {
+    let roster = Roster::probe(catalogue, transfer).await?;
+    let options = Options { grace_ms: GRACE_MS, in_use: true, dry_run: false };
+    retired::remove(catalogue, transfer, &roster, job, options, now_ms).await
 }
 
 /// Does another process repair, scrub or balance? Its shards are stored before they are committed.

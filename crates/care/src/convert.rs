@@ -14,10 +14,11 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
 use crate::clock::Clock;
 use crate::job::Job;
-use crate::record::ConvertRecord;
+use crate::record::{CareWish, ConvertRecord};
 use crate::run::{Failure, by_reason};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -32,8 +33,15 @@ pub const KEEP_MS: u64 = 3_600_000;
 /// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
 const ATTEMPTS: usize = 4;
 
+/// Both generations take room for a while: of the volume's room this part is left to writers.
+const LEFT_SHARE: u64 = 10;
+
 /// Segments looked at between two moments at which others may run.
 const LOOKED_AT_ONCE: usize = 64;
+
+/// Why it ends before all is converted.
+const NO_ROOM: &str =
+    "there is too little room for both generations of more segments; it goes on when former shards are gone";
 
 /// How often a running job notes how far it is.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
@@ -79,6 +87,36 @@ pub struct Report {
     pub failures: Vec<Failure>,
 }
 
+/// For people; empty where there was nothing to do.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { segment_count, revived_count, bytes_read, bytes_written, bytes_saved, divided_count, .. } = self;
+        let mut parts = Vec::new();
+        if *segment_count > 0 {
+            parts.push(format!(
+                "{segment_count} segments converted, {revived_count} of them with their former shards; {bytes_read} bytes read \
+                 and {bytes_written} written, {bytes_saved} saved"
+            ));
+        }
+        if *divided_count > 0 {
+            parts.push(format!("{divided_count} segments of files that want unlike codes are left to be divided"));
+        }
+        parts.extend(self.failures.iter().map(|failure| format!("{} left: {}", failure.segment_count, failure.reason)));
+        write!(f, "{}", parts.join("; "))
+    }
+}
+
+/// Is a conversion asked for, or was one cut off, or could not do all of it?
+///
+/// # Errors
+/// The catalogue cannot be read.
+pub fn is_asked(catalogue: &dyn Catalogue, wish: &CareWish) -> Result<bool, CatalogueError> {
+    let last = ConvertRecord::load(catalogue)?;
+    let answered_count = last.as_ref().map_or(0, |last| last.wish_count);
+    let is_left = |last: ConvertRecord| last.ended_ms.is_none() || last.failure_count > 0;
+    Ok(wish.convert_count > answered_count || last.is_some_and(is_left))
+}
+
 /// Converts all that is to be converted.
 ///
 /// # Errors
@@ -95,10 +133,13 @@ pub async fn convert(
     let record = ConvertRecord::resume(&*catalogue, options.wish_count, now_ms)?;
     let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
     let clock = Clock::new(now_ms);
-    let mut run = Run { converter, job, clock, record, report: Report::default(), failed: BTreeMap::new() };
+    let (report, failed) = (Report::default(), BTreeMap::new());
+    let mut run = Run { converter, job, clock, record, report, failed, room_bytes: 0 };
     let (waiting, bytes) = run.look().await?;
     if !waiting.is_empty() {
         transfer.fleet().refresh_space().await;
+        let (total_bytes, free_bytes) = transfer.fleet().view().room_bytes();
+        run.room_bytes = free_bytes.saturating_sub(total_bytes / LEFT_SHARE);
         job.begin("converting", waiting.len() as u64, bytes);
         run.drain(waiting, options.workers).await?;
     }
@@ -113,6 +154,8 @@ struct Run<'r> {
     record: ConvertRecord,
     report: Report,
     failed: BTreeMap<SegmentId, String>,
+    /// What it may write.
+    room_bytes: u64,
 }
 
 impl Run<'_> {
@@ -152,6 +195,10 @@ impl Run<'_> {
                     stop = Some(cancelled.into());
                     break;
                 }
+                // What writes nothing, as an undoing does, goes on where there is no room at all.
+                if self.report.bytes_written > self.room_bytes {
+                    waiting.by_ref().for_each(|segment| self.fail(segment, NO_ROOM.into()));
+                }
                 let Some(segment) = waiting.next() else { break };
                 let (converter, clock) = (self.converter.clone(), self.clock);
                 in_hand.spawn(async move { (segment, converter.convert(segment, clock).await) });
@@ -181,8 +228,7 @@ impl Run<'_> {
             Outcome::Left => return,
             Outcome::Failed(why) => {
                 tracing::warn!(%segment, %why, "a segment could not be converted");
-                self.job.update(|progress| progress.failures += 1);
-                self.failed.insert(segment, why);
+                self.fail(segment, why);
                 return;
             }
         };
@@ -205,6 +251,11 @@ impl Run<'_> {
             progress.bytes_read += recoded.bytes_read + recoded.bytes_verified;
             progress.bytes_written += recoded.bytes_written;
         });
+    }
+
+    fn fail(&mut self, segment: SegmentId, why: String) {
+        self.job.update(|progress| progress.failures += 1);
+        self.failed.insert(segment, why);
     }
 
     fn note(&mut self) -> Result<(), CatalogueError> {

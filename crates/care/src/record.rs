@@ -113,6 +113,16 @@ impl ConvertRecord {
         load(catalogue, CONVERT)
     }
 
+    /// Ends a run that was interrupted for good.
+    pub(crate) fn give_up(catalogue: &dyn Catalogue, now_ms: u64) -> Result<(), CatalogueError> {
+        match Self::load(catalogue)? {
+            Some(record) if record.ended_ms.is_none() => {
+                Self { ended_ms: Some(now_ms), failure_count: 0, ..record }.store(catalogue)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The run that was interrupted, or a new one.
     pub(crate) fn resume(catalogue: &dyn Catalogue, wish_count: u64, now_ms: u64) -> Result<Self, CatalogueError> {
         let before = Self::load(catalogue)?.filter(|record| record.ended_ms.is_none());

@@ -7,9 +7,10 @@
 //! answers:  welcome again; what was not rebuilt meanwhile is as good as ever
 //! ```
 //!
-//! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked. One that could
-//! not make all whole is tried again, later each time. Balance is wanted when nodes have other shares than at the last one's beginning,
-//! and once a day since writing and deleting shift it too; after repair, and not while a node is in doubt.
+//! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked; a conversion when
+//! people ask for one, or from time to time where files are to have another code as they age. What could not do all of it is tried
+//! again, later each time. Balance is wanted when nodes have other shares than at the last one's beginning, and once a day since
+//! writing and deleting shift it too; after repair, and not while a node is in doubt.
 
 use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
@@ -32,10 +33,15 @@ pub struct Patience {
     pub collect_every_ms: u64,
     /// From one look at the balance to the next, where no node has come, gone or changed; `None`: never.
     pub balance_every_ms: Option<u64>,
+    /// From the end of a conversion to the next, where there are age rules.
+    pub convert_every_ms: u64,
+    /// How often former generations are looked at, while there are any.
+    pub discard_every_ms: u64,
 }
 
 impl Default for Patience {
-    /// A quarter of an hour is longer than a machine takes to restart. Orphans are few, and finding them lists all shards.
+    /// A quarter of an hour is longer than a machine takes to restart. Orphans are few, and finding them lists all shards. Age rules
+    /// speak of days.
     fn default() -> Self {
         Self {
             look_every_ms: 1_000,
@@ -44,6 +50,8 @@ impl Default for Patience {
             scrub_every_ms: Some(30 * 86_400 * 1000),
             collect_every_ms: 86_400 * 1000,
             balance_every_ms: Some(86_400 * 1000),
+            convert_every_ms: 3_600_000,
+            discard_every_ms: 600_000,
         }
     }
 }
@@ -51,7 +59,7 @@ impl Default for Patience {
 /// What a balance leaves behind is removed so long after it: when nobody reads it any more.
 const LEFT_BEHIND_MS: u64 = GRACE_MS + 60_000;
 
-/// A repair that could not make all whole is tried again after this, then after twice as long, ...
+/// What could not do all of it is tried again after this, then after twice as long, ...
 const RETRY_MS: u64 = 30_000;
 /// ... up to this.
 const RETRY_MS_MAX: u64 = 3_600_000;
@@ -99,10 +107,57 @@ pub enum Deed {
     Repair,
     /// Bring shards to nodes that hold less than their share.
     Balance,
+    /// Remove former generations whose time is over.
+    Discard,
+    /// Give segments the code that their files' policies want.
+    Convert,
     /// Read everything.
     Scrub,
     /// Remove what nobody needs.
     Collect,
+}
+
+/// What one look brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen<'s> {
+    /// How all nodes were found.
+    pub nodes: &'s [(NodeId, NodeState, Found)],
+    /// Is a segment marked?
+    pub is_marked: bool,
+    /// Was a conversion asked for that has not ended yet?
+    pub is_conversion_asked: bool,
+    /// Are files to have another code as they age?
+    pub has_age_rules: bool,
+    /// Are former generations kept?
+    pub has_retired: bool,
+}
+
+/// When a deed that could not do all of it is tried again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Retry {
+    failures: u32,
+    at_ms: Option<u64>,
+}
+
+impl Retry {
+    fn ended(&mut self, is_well: bool, now_ms: u64) {
+        if is_well {
+            *self = Self::default();
+            return;
+        }
+        let wait_ms = RETRY_MS.saturating_mul(1 << self.failures.min(20)).min(RETRY_MS_MAX);
+        *self = Self { failures: self.failures + 1, at_ms: Some(now_ms + wait_ms) };
+    }
+
+    /// Is something left to be done of it?
+    fn is_wanted(&self) -> bool {
+        self.at_ms.is_some()
+    }
+
+    /// Has it rested long enough?
+    fn may_begin(&self, now_ms: u64) -> bool {
+        self.at_ms.is_none_or(|at_ms| now_ms >= at_ms)
+    }
 }
 
 /// One node's history.
@@ -129,10 +184,15 @@ pub struct Watch {
     patience: Patience,
     nodes: BTreeMap<NodeId, Watched>,
     is_marked: bool,
+    is_conversion_asked: bool,
+    has_age_rules: bool,
+    has_retired: bool,
     /// The losses at the last repair's beginning; `None`: there was none yet.
     repaired: Option<Losses>,
-    failures: u32,
-    retry_ms: Option<u64>,
+    repair_retry: Retry,
+    convert_retry: Retry,
+    convert_ms: u64,
+    discard_ms: u64,
     scrub_ms: Option<u64>,
     collect_ms: u64,
     shares: Shares,
@@ -152,9 +212,14 @@ impl Watch {
             patience,
             nodes: BTreeMap::new(),
             is_marked: false,
+            is_conversion_asked: false,
+            has_age_rules: false,
+            has_retired: false,
             repaired: None,
-            failures: 0,
-            retry_ms: None,
+            repair_retry: Retry::default(),
+            convert_retry: Retry::default(),
+            convert_ms: now_ms,
+            discard_ms: now_ms,
             scrub_ms,
             collect_ms: now_ms + patience.collect_every_ms,
             shares: Shares::new(),
@@ -164,10 +229,12 @@ impl Watch {
         }
     }
 
-    /// Takes in how all nodes were found, and whether segments are marked.
-    pub fn see(&mut self, nodes: &[(NodeId, NodeState, Found)], is_marked: bool, now_ms: u64) -> Vec<News> {
+    /// Takes in what a look brought.
+    pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<News> {
         let mut news = Vec::new();
-        self.is_marked = is_marked;
+        let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired } = seen;
+        (self.is_marked, self.is_conversion_asked) = (is_marked, is_conversion_asked);
+        (self.has_age_rules, self.has_retired) = (has_age_rules, has_retired);
         let present: BTreeSet<NodeId> = nodes.iter().map(|(id, ..)| *id).collect();
         self.nodes.retain(|id, _| present.contains(id));
         for (id, state, found) in nodes {
@@ -231,10 +298,18 @@ impl Watch {
             return Some(Deed::Renew(*id));
         }
         let has_changed = self.repaired.as_ref() != Some(&self.losses());
-        let may_retry = self.retry_ms.is_none_or(|retry_ms| now_ms >= retry_ms);
-        let is_wanted = has_changed || (self.is_marked || self.retry_ms.is_some()) && may_retry;
+        let is_wanted =
+            has_changed || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
         if is_wanted && !self.nodes.is_empty() {
             return Some(Deed::Repair);
+        }
+        if self.has_retired && now_ms >= self.discard_ms {
+            return Some(Deed::Discard);
+        }
+        let is_due = self.has_age_rules && now_ms >= self.convert_ms;
+        let is_wanted = is_due || self.is_conversion_asked || self.convert_retry.is_wanted();
+        if is_wanted && self.convert_retry.may_begin(now_ms) {
+            return Some(Deed::Convert);
         }
         if now_ms >= self.collect_ms {
             return Some(Deed::Collect);
@@ -258,13 +333,20 @@ impl Watch {
             // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
             Deed::Repair => self.repaired.as_ref() != Some(&self.losses()),
             // What is dead takes the room that is moved to.
-            Deed::Balance if matches!(self.next(now_ms), Some(Deed::Renew(_) | Deed::Repair | Deed::Collect)) => true,
+            Deed::Balance if self.is_before(now_ms, |deed| deed != Deed::Balance && deed != Deed::Scrub) => true,
             Deed::Balance => self.balancing != self.shares,
-            // New nodes are not to wait for days.
-            Deed::Scrub if matches!(self.next(now_ms), Some(Deed::Balance)) => true,
-            Deed::Scrub | Deed::Collect => matches!(self.next(now_ms), Some(Deed::Renew(_) | Deed::Repair)),
-            Deed::Renew(_) => false,
+            // It goes on where it was: new nodes, and what people ask for, are not to wait for days.
+            Deed::Scrub => self.is_before(now_ms, |deed| deed != Deed::Scrub && deed != Deed::Collect),
+            Deed::Collect | Deed::Convert => {
+                self.is_before(now_ms, |deed| matches!(deed, Deed::Renew(_) | Deed::Repair))
+            }
+            Deed::Renew(_) | Deed::Discard => false,
         }
+    }
+
+    /// Is something of this kind to be done before what is under way?
+    fn is_before(&self, now_ms: u64, is_more_urgent: impl Fn(Deed) -> bool) -> bool {
+        self.next(now_ms).is_some_and(is_more_urgent)
     }
 
     /// A deed begins.
@@ -272,7 +354,7 @@ impl Watch {
         match deed {
             Deed::Repair => self.repaired = Some(self.losses()),
             Deed::Balance => self.balancing = self.shares.clone(),
-            Deed::Renew(_) | Deed::Scrub | Deed::Collect => {}
+            Deed::Renew(_) | Deed::Discard | Deed::Convert | Deed::Scrub | Deed::Collect => {}
         }
     }
 
@@ -289,11 +371,11 @@ impl Watch {
                     watched.is_renewed = true;
                 }
             }
-            Deed::Repair if is_well => (self.failures, self.retry_ms) = (0, None),
-            Deed::Repair => {
-                let wait_ms = RETRY_MS.saturating_mul(1 << self.failures.min(20)).min(RETRY_MS_MAX);
-                self.failures += 1;
-                self.retry_ms = Some(now_ms + wait_ms);
+            Deed::Repair => self.repair_retry.ended(is_well, now_ms),
+            Deed::Discard => self.discard_ms = now_ms + self.patience.discard_every_ms,
+            Deed::Convert => {
+                self.convert_retry.ended(is_well, now_ms);
+                self.convert_ms = now_ms + self.patience.convert_every_ms;
             }
             Deed::Scrub => self.scrub_ms = self.patience.scrub_every_ms.map(|every_ms| now_ms + every_ms),
             Deed::Balance => {

@@ -8,6 +8,8 @@ const PATIENCE: Patience = Patience {
     scrub_every_ms: Some(100_000),
     collect_every_ms: 50_000,
     balance_every_ms: Some(70_000),
+    convert_every_ms: 20_000,
+    discard_every_ms: 10_000,
 };
 
 fn id(number: u128) -> NodeId {
@@ -17,7 +19,7 @@ fn id(number: u128) -> NodeId {
 /// All active, found so.
 fn see(watch: &mut Watch, found: &[Found], now_ms: u64) -> Vec<News> {
     let nodes: Vec<_> = (1..).zip(found).map(|(number, found)| (id(number), Active, *found)).collect();
-    watch.see(&nodes, false, now_ms)
+    watch.see(Seen { nodes: &nodes, ..Seen::default() }, now_ms)
 }
 
 /// A watch whose first look and repair are behind it.
@@ -70,7 +72,7 @@ fn a_wiped_node_is_renewed_and_then_rebuilt() {
     assert_eq!(watch.next(3_000), Some(Deed::Repair));
     watch.begun(Deed::Repair);
     let nodes = [(id(1), Lost, Found::Silent), (id(2), Active, Found::Answering), (id(4), Active, Found::Answering)];
-    assert_eq!(watch.see(&nodes, false, 4_000), []);
+    assert_eq!(watch.see(Seen { nodes: &nodes, ..Seen::default() }, 4_000), []);
     assert!(watch.interrupts(Deed::Repair, 4_000), "a new node has come, another has gone");
 }
 
@@ -78,7 +80,7 @@ fn a_wiped_node_is_renewed_and_then_rebuilt() {
 fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
     let mut watch = watch();
     let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
-    watch.see(&nodes, true, 1_000);
+    watch.see(Seen { nodes: &nodes, is_marked: true, ..Seen::default() }, 1_000);
     let mut now_ms = 1_000;
     let mut waits = Vec::new();
     for _ in 0..9 {
@@ -95,7 +97,7 @@ fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
     assert_eq!(waits, [30, 60, 120, 240, 480, 960, 1_920, 3_600, 3_600]);
     watch.begun(Deed::Repair);
     watch.ended(Deed::Repair, true, now_ms);
-    watch.see(&nodes, false, now_ms);
+    watch.see(Seen { nodes: &nodes, ..Seen::default() }, now_ms);
     assert!(!matches!(watch.next(now_ms), Some(Deed::Repair)));
 }
 
@@ -108,9 +110,54 @@ fn a_node_to_be_emptied_wants_a_repair_and_a_scrub_waits_for_it() {
     assert_eq!(watch.next(100_000), Some(Deed::Scrub));
     watch.begun(Deed::Scrub);
     assert!(!watch.interrupts(Deed::Scrub, 100_000));
-    watch.see(&[(id(1), Draining, Found::Answering), (id(2), Active, Found::Answering)], false, 100_000);
+    let nodes = [(id(1), Draining, Found::Answering), (id(2), Active, Found::Answering)];
+    watch.see(Seen { nodes: &nodes, ..Seen::default() }, 100_000);
     assert!(watch.interrupts(Deed::Scrub, 100_000));
     assert_eq!(watch.next(100_000), Some(Deed::Repair));
+}
+
+#[test]
+fn a_conversion_comes_when_it_is_asked_for_and_from_time_to_time_where_files_age() {
+    let mut watch = watch();
+    let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
+    let quiet = Seen { nodes: &nodes, ..Seen::default() };
+    let asked = Seen { is_conversion_asked: true, ..quiet };
+    let see = |watch: &mut Watch, seen, now_ms| {
+        watch.see(seen, now_ms);
+        watch.next(now_ms)
+    };
+    assert_eq!(see(&mut watch, quiet, 1_000), None);
+    assert_eq!(see(&mut watch, asked, 2_000), Some(Deed::Convert));
+    watch.begun(Deed::Convert);
+    assert!(!watch.interrupts(Deed::Convert, 2_000));
+    watch.see(Seen { is_marked: true, ..asked }, 3_000);
+    assert!(watch.interrupts(Deed::Convert, 3_000), "what is lost goes first");
+    // It could not do all of it.
+    watch.ended(Deed::Convert, false, 3_000);
+    assert_eq!(see(&mut watch, asked, 32_999), None);
+    assert_eq!(see(&mut watch, quiet, 33_000), Some(Deed::Convert));
+    watch.ended(Deed::Convert, true, 33_000);
+    assert_eq!(see(&mut watch, quiet, 49_000), None);
+    let aging = Seen { has_age_rules: true, ..quiet };
+    assert_eq!(see(&mut watch, aging, 49_000), None);
+    assert_eq!(see(&mut watch, aging, 53_000), Some(Deed::Convert));
+}
+
+#[test]
+fn former_generations_are_looked_at_while_there_are_any() {
+    let mut watch = watch();
+    let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
+    let quiet = Seen { nodes: &nodes, ..Seen::default() };
+    watch.see(Seen { has_retired: true, is_conversion_asked: true, ..quiet }, 1_000);
+    assert_eq!(watch.next(1_000), Some(Deed::Discard), "it makes room for what comes next");
+    watch.ended(Deed::Discard, true, 1_000);
+    assert_eq!(watch.next(1_000), Some(Deed::Convert));
+    watch.ended(Deed::Convert, true, 1_000);
+    watch.see(Seen { has_retired: true, ..quiet }, 11_000);
+    assert_eq!(watch.next(10_999), None);
+    assert_eq!(watch.next(11_000), Some(Deed::Discard));
+    watch.see(quiet, 11_000);
+    assert_eq!(watch.next(11_000), None);
 }
 
 #[test]
@@ -152,11 +199,11 @@ fn a_new_node_or_another_weight_wants_a_balance_after_repair_and_once_all_is_sou
     watch.begun(Deed::Balance);
     // Marked meanwhile: left for the repair, and gone on with after it.
     let nodes = [1, 2, 3, 4].map(|number| (id(number), Active, Found::Answering));
-    watch.see(&nodes, true, 6_000);
+    watch.see(Seen { nodes: &nodes, is_marked: true, ..Seen::default() }, 6_000);
     assert!(watch.interrupts(Deed::Balance, 6_000));
     watch.begun(Deed::Repair);
     watch.ended(Deed::Repair, true, 7_000);
-    watch.see(&nodes, false, 7_000);
+    watch.see(Seen { nodes: &nodes, ..Seen::default() }, 7_000);
     assert_eq!(watch.next(7_000), Some(Deed::Balance));
     watch.begun(Deed::Balance);
     watch.ended(Deed::Balance, false, 8_000);

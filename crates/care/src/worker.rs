@@ -9,13 +9,14 @@ use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::collect;
+use crate::convert;
 use crate::job::{Job, Progress};
 use crate::lease::alone;
-use crate::record::{CareRecord, CareWish, JobRecord, Past, SCRUB};
+use crate::record::{CareRecord, CareWish, ConvertRecord, JobRecord, Past, SCRUB};
 use crate::repair;
 use crate::roster::{Reach, Roster, Rounds};
 use crate::scrub;
-use crate::watch::{Deed, Found, News, Opinion, Patience, Shares, Watch};
+use crate::watch::{Deed, Found, News, Opinion, Patience, Seen, Shares, Watch};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,6 +65,17 @@ struct Done {
     what: String,
 }
 
+/// What is to be done.
+struct Order {
+    deed: Deed,
+    /// Nodes to be taken for lost.
+    given_up: BTreeSet<NodeId>,
+    /// The latest wish of people for a conversion.
+    wish_count: u64,
+    /// Now, milliseconds since the Unix epoch.
+    now_ms: u64,
+}
+
 /// A deed under way.
 struct UnderWay {
     deed: Deed,
@@ -72,12 +84,17 @@ struct UnderWay {
     started_ms: u64,
     /// Something more urgent has come; how it ends says nothing.
     is_interrupted: bool,
+    /// People do not want it any more.
+    is_given_up: bool,
 }
 
 /// What one look brought.
 struct Look {
     roster: Roster,
     is_marked: bool,
+    is_conversion_asked: bool,
+    has_age_rules: bool,
+    has_retired: bool,
     wish: CareWish,
 }
 
@@ -102,6 +119,7 @@ impl Worker {
             }
             if let Some(ended) = take_ended(&mut under_way).await {
                 self.board.ended(&ended.0.job.progress());
+                self.give_up(&ended.0, wall_ms());
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 is_news = true;
             }
@@ -117,7 +135,10 @@ impl Worker {
                 }
             };
             complaint.clear();
-            let news = watch.see(&sights(&look.roster), look.is_marked, at_ms());
+            let Look { is_marked, is_conversion_asked, has_age_rules, has_retired, .. } = look;
+            let nodes = &sights(&look.roster)[..];
+            let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired };
+            let news = watch.see(seen, at_ms());
             watch.see_shares(shares(&look.roster, &watch.given_up()));
             news.iter().for_each(|news| tell(*news, &look.roster));
             is_news |= !news.is_empty() || look.wish != wish;
@@ -129,6 +150,7 @@ impl Worker {
                         now.is_interrupted = true;
                         now.job.cancel();
                     } else if is_cancelled {
+                        now.is_given_up = true;
                         now.job.cancel();
                     }
                     if wish.is_paused { now.job.pause() } else { now.job.resume() }
@@ -136,7 +158,8 @@ impl Worker {
                 None if !wish.is_paused => {
                     if let Some(deed) = watch.next(at_ms()) {
                         watch.begun(deed);
-                        under_way = Some(self.begin(deed, watch.given_up(), wall_ms()));
+                        let (given_up, wish_count) = (watch.given_up(), wish.convert_count);
+                        under_way = Some(self.begin(Order { deed, given_up, wish_count, now_ms: wall_ms() }));
                         is_news = true;
                     }
                 }
@@ -173,19 +196,31 @@ impl Worker {
         (self.follow_nodes)()?;
         let roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
         let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
-        Ok(Look { roster, is_marked, wish: CareWish::load(&*self.catalogue)? })
+        let wish = CareWish::load(&*self.catalogue)?;
+        let is_conversion_asked = convert::is_asked(&*self.catalogue, &wish)?;
+        let has_age_rules = self.catalogue.has_age_rules()?;
+        let has_retired = !self.catalogue.retired(None, 1)?.is_empty();
+        Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retired, wish })
     }
 
-    fn begin(&self, deed: Deed, given_up: BTreeSet<NodeId>, now_ms: u64) -> UnderWay {
+    /// A conversion that people do not want any more is not begun again until they want one.
+    fn give_up(&self, ended: &UnderWay, now_ms: u64) {
+        if ended.is_given_up
+            && ended.deed == Deed::Convert
+            && let Err(error) = ConvertRecord::give_up(&*self.catalogue, now_ms)
+        {
+            tracing::warn!("the conversion could not be given up: {error}");
+        }
+    }
+
+    fn begin(&self, order: Order) -> UnderWay {
+        let (deed, started_ms) = (order.deed, order.now_ms);
         let job = Arc::new(Job::default());
         let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
         let of_task = job.clone();
-        let task =
-            tokio::spawn(
-                async move { perform(catalogue, &transfer, deed, given_up, &options, &of_task, now_ms).await },
-            );
+        let task = tokio::spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_task).await });
         tracing::debug!(deed = name(deed), "begins");
-        UnderWay { deed, job, task, started_ms: now_ms, is_interrupted: false }
+        UnderWay { deed, job, task, started_ms, is_interrupted: false, is_given_up: false }
     }
 
     fn progress(&self, job: &Job) -> Progress {
@@ -225,6 +260,9 @@ fn take_in(
     }
     let (is_well, what) = match outcome {
         Ok(Done { is_well, what }) => (is_well, what),
+        Err(CareError::Cancelled(_)) if now.is_given_up && now.deed == Deed::Convert => {
+            (true, "given up, as was wished".into())
+        }
         // One that lost its lease among them: whoever has it now may have done the rest, or have died of it too.
         Err(error) => (false, error.to_string()),
     };
@@ -286,21 +324,22 @@ fn name(deed: Deed) -> &'static str {
         Deed::Renew(_) => "renewal",
         Deed::Repair => "repair",
         Deed::Balance => "balance",
+        Deed::Discard => "removal of former shards",
+        Deed::Convert => "conversion",
         Deed::Scrub => "scrub",
         Deed::Collect => "collection",
     }
 }
 
-/// Does `deed` when nobody else is at work.
+/// Does what is to be done when nobody else is at work.
 async fn perform(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
-    deed: Deed,
-    given_up: BTreeSet<NodeId>,
-    options: &Options,
+    order: Order,
+    holder: &str,
     job: &Job,
-    now_ms: u64,
 ) -> Result<Done, CareError> {
+    let Order { deed, given_up, wish_count, now_ms } = order;
     let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
     if deed == Deed::Repair
         && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
@@ -316,11 +355,13 @@ async fn perform(
             Deed::Renew(node) => renew(catalogue.clone(), node).await,
             Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
             Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
+            Deed::Discard => discard(&*catalogue, transfer, job, now_ms).await,
+            Deed::Convert => convert_all(catalogue.clone(), transfer, job, wish_count, now_ms).await,
             Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
             Deed::Collect => collect_all(catalogue.clone(), transfer, job, now_ms).await,
         }
     };
-    alone(&*catalogue, &options.holder, job, waits, work).await
+    alone(&*catalogue, holder, job, waits, work).await
 }
 
 async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {
@@ -384,6 +425,27 @@ async fn balance_all(
         ),
     };
     Ok(Done { is_well: report.failures.is_empty(), what })
+}
+
+async fn discard(catalogue: &dyn Catalogue, transfer: &Transfer, job: &Job, now_ms: u64) -> Result<Done, CareError> {
+    let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, now_ms).await?;
+    let what = match generation_count {
+        0 => String::new(),
+        count => format!("{count} former generations removed, {bytes} bytes"),
+    };
+    Ok(Done { is_well: true, what })
+}
+
+async fn convert_all(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    wish_count: u64,
+    now_ms: u64,
+) -> Result<Done, CareError> {
+    let options = convert::Options { wish_count, ..convert::Options::default() };
+    let report = convert::convert(catalogue, transfer, job, options, now_ms).await?;
+    Ok(Done { is_well: report.failures.is_empty(), what: report.to_string() })
 }
 
 async fn scrub_all(

@@ -3,10 +3,11 @@ use super::*;
 /// A repair that has ended so, and what the watch makes of it.
 async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) -> (Watch, CareRecord) {
     let mut watch = Watch::new(Patience::default(), Some(0), 0);
-    watch.see(&[(NodeId(1), NodeState::Active, Found::Answering)], false, 0);
+    let nodes = [(NodeId(1), NodeState::Active, Found::Answering)];
+    watch.see(Seen { nodes: &nodes, ..Seen::default() }, 0);
     watch.begun(Deed::Repair);
     let (job, task) = (Arc::default(), tokio::spawn(async { Err(CatalogueError::Fenced.into()) }));
-    let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted };
+    let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted, is_given_up: false };
     let mut record = CareRecord::new("test");
     take_in((now, outcome), &mut watch, &mut record, 0, 0);
     (watch, record)

@@ -332,3 +332,34 @@ async fn a_cancelled_conversion_goes_on_later_and_counts_all_of_it() {
     assert_eq!((noted.segment_count, noted.ended_ms.is_some()), (6, true));
     assert_whole(&world).await;
 }
+
+#[tokio::test]
+async fn it_leaves_room_to_writers_and_an_undoing_needs_none() {
+    let mut world = World::new(0);
+    (1..=12).for_each(|id| world.add_node_of(id, 600_000));
+    for number in 0..32 {
+        world.write(number, "replica:3").await;
+    }
+    want(&world, "rs:2+4");
+    let report = run(&world).await;
+    assert!((1..32).contains(&report.segment_count), "{report:?}");
+    let left: u64 = report.failures.iter().map(|failure| failure.segment_count).sum();
+    assert_eq!(left, 32 - report.segment_count);
+    assert!(report.failures.iter().any(|failure| failure.reason.contains("too little room")), "{report:?}");
+    let more = run(&world).await;
+    assert!(more.segment_count <= 2, "those that are begun before anything is written: {more:?}");
+    // Undone without room.
+    want(&world, "replica:3");
+    let back = run(&world).await;
+    assert_eq!((back.revived_count, back.failures.len()), (report.segment_count + more.segment_count, 0));
+    collect_at(&world, NOW_MS + 2 * KEEP_MS).await;
+    // When former shards go it goes on.
+    want(&world, "rs:2+4");
+    for hour in 1..9 {
+        let now_ms = NOW_MS + 2 * hour * KEEP_MS;
+        run_over(&world, &world.transfer(), now_ms).await.expect("ended");
+        collect_at(&world, now_ms + KEEP_MS).await;
+    }
+    assert_eq!(codes(&world), ["rs:2+4"; 32]);
+    assert_whole(&world).await;
+}

@@ -13,8 +13,9 @@ use weft_care::roster::Rounds;
 use weft_care::watch::{Opinion, Patience};
 use weft_care::worker::{Options, Worker};
 use weft_format::NodeId;
+use weft_format::records::PolicyRecord;
 use weft_nodes::memory::MemoryNode;
-use weft_nodes::wrappers::{Fault, FaultNode};
+use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
 
@@ -25,6 +26,8 @@ const PATIENCE: Patience = Patience {
     scrub_every_ms: None,
     collect_every_ms: u64::MAX / 2,
     balance_every_ms: Some(u64::MAX / 2),
+    convert_every_ms: 200,
+    discard_every_ms: 100,
 };
 
 fn worker(world: &World, transfer: Transfer, holder: &str) -> Worker {
@@ -196,6 +199,61 @@ async fn a_node_that_came_is_filled_unasked_and_then_nothing_moves() {
     assert!((50..=60).contains(&held), "{held}");
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!((world.named(), record().past.len()), (before, 1));
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    world.assert_contents().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_when_that_is_wished() {
+    let mut world = World::new(8);
+    for number in 0..6 {
+        world.write(number, "replica:3").await;
+    }
+    let codes = || {
+        let records = world.files.keys().map(|segment| world.record(*segment).code);
+        records.collect::<std::collections::BTreeSet<_>>()
+    };
+    let want = |code: &str| {
+        for segment in world.files.keys() {
+            world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, 0)]);
+        }
+        let mut wish = CareWish::load(&*world.catalogue).expect("read");
+        wish.convert_count += 1;
+        wish.store(&*world.catalogue).expect("wished");
+    };
+    let start = |transfer| {
+        let (stop, stopped) = watch::channel(false);
+        (stop, tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS)))
+    };
+    let (stop, caring) = start(world.transfer());
+    want("rs:4+2");
+    until("converted", || codes() == ["rs:4+2".to_owned()].into()).await;
+    let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
+    until("noted", || record().past.first().is_some_and(|past| past.deed == "conversion" && past.is_well)).await;
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    // The next one is killed at its first put, and another goes on.
+    let is_off = Arc::new(AtomicBool::new(true));
+    let silent = world.transfer_through(|_, inner| {
+        let is_off = is_off.clone();
+        let script = move |call: &weft_nodes::wrappers::fault::Call| match call.operation {
+            Operation::Put if is_off.load(Ordering::SeqCst) => Fault::Silence,
+            _ => Fault::None,
+        };
+        Arc::new(FaultNode::new(inner, "stuck", Box::new(script))) as Arc<dyn Node>
+    });
+    let (_stop, stuck) = start(silent);
+    want("raid6:6");
+    until("begun", || record().now.is_some_and(|(deed, _)| deed == "conversion")).await;
+    stuck.abort();
+    assert!(stuck.await.is_err(), "killed");
+    // The lease of the killed one is another's as soon as it is silent for long enough; here it is given back for it.
+    let lease = world.catalogue.lease().expect("read").expect("taken");
+    let free = weft_format::records::LeaseRecord { holder: String::new(), term: lease.term + 1, ..lease.clone() };
+    assert!(world.catalogue.replace_lease(Some(&lease), &free).expect("written"));
+    let (stop, caring) = start(world.transfer());
+    until("gone on with", || codes() == ["raid6:6".to_owned()].into()).await;
     stop.send(true).expect("heard");
     caring.await.expect("ended");
     world.assert_contents().await;

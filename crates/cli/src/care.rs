@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::runtime::Runtime;
 use weft_care::balance::{self, Estimate};
+use weft_care::collect::Kept;
 use weft_care::lease::alone;
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
-use weft_care::{CareError, Job, Progress, Tally};
+use weft_care::{CareError, ConvertRecord, Job, Progress, Tally};
 use weft_format::records::NodeState;
 use weft_meta::Store;
 use weft_meta::owner::{Holder, current_owner};
@@ -152,6 +153,34 @@ pub fn progress_line(progress: &Progress) -> String {
     format!("{}: {}", progress.phase, parts.join(", "))
 }
 
+/// The conversion under way, or the last one.
+pub fn conversion_line(record: &ConvertRecord) -> String {
+    let ConvertRecord { segment_count, bytes_read, bytes_written, bytes_saved, .. } = *record;
+    let [read, written, saved] = [bytes_read, bytes_written, bytes_saved].map(render::bytes);
+    let done = format!("{}, {read} read, {written} written, {saved} saved", count(segment_count, "segment"));
+    let mut line = match record.ended_ms {
+        Some(ended_ms) => format!("last conversion: ended {}, {done}", moment(ended_ms)),
+        None => format!("conversion under way or interrupted: {done} by {}", moment(record.updated_ms)),
+    };
+    if record.failure_count > 0 {
+        line += &format!("; {} not converted yet", count(record.failure_count, "segment"));
+    }
+    if record.divided_count > 0 {
+        let shared = count(record.divided_count, "segment");
+        line += &format!("; {shared} shared by files of unlike policies: the mount, or weft gc, divides them");
+    }
+    line
+}
+
+/// What former generations take; `None`: nothing.
+pub fn kept_line(kept: Kept) -> Option<String> {
+    let line = || {
+        let segments = count(kept.generation_count, "segment");
+        format!("former shards of {segments} are kept for a while: {}", render::bytes(kept.bytes))
+    };
+    (kept.generation_count > 0).then(line)
+}
+
 /// A bar on standard error; hidden, so that lines are written instead, where that is no terminal.
 pub fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{wide_bar} {percent:>3}%\n{msg}");
@@ -279,11 +308,7 @@ pub fn duration(ms: u64) -> String {
 
 /// A length of time as users write it: `30s`, `10m`, `2h`, `1d`; a bare number is seconds. In milliseconds.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
-    let (number, unit_ms) =
-        split_unit(text, &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)])
-            .unwrap_or((text, 1000));
-    let value: Option<u64> = number.parse().ok();
-    let ms = value.and_then(|value| value.checked_mul(unit_ms));
+    let ms = weft_format::span::parse_ms(text);
     ms.ok_or_else(|| format!("`{text}` is no length of time: write it as in 30s, 10m, 2h or 1d"))
 }
 

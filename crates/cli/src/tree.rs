@@ -65,10 +65,10 @@ pub trait Tree {
     fn set(&self, path: &Path, entry: &Entry) -> Result<()>;
     /// Removes a file or an empty directory.
     fn remove(&self, path: &Path, kind: Kind) -> Result<()>;
-    /// The code by which what is made in a directory is kept.
-    fn policy(&self, directory: &Path) -> Result<String>;
+    /// The policy by which what is made in a directory, or written to a file, is kept; as `weft_vfs::policy_for` reads it.
+    fn policy(&self, path: &Path) -> Result<String>;
     /// Chooses it.
-    fn set_policy(&self, directory: &Path, spec: &str) -> Result<()>;
+    fn set_policy(&self, path: &Path, policy: &str) -> Result<()>;
     /// Gives what was deleted, at so many milliseconds since the Unix epoch, its name back.
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Ends the walk: everything changed is durable.

@@ -14,6 +14,7 @@ pub mod ids;
 pub mod records;
 pub mod shard;
 pub mod shard_file;
+pub mod span;
 
 pub use identity::NodeIdentity;
 pub use ids::{Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};

@@ -5,6 +5,7 @@ use quick_cache::sync::Cache;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_codes::{Code, Compiled, Content, Matrix, Offers, Plan, Program, Shape, Wanted};
+use weft_format::ShardIndex;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
 
@@ -140,10 +141,34 @@ fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
     key.into()
 }
 
+/// Two codes have a shard in common if both give it the same rows of their generators.
+fn alike(old: &dyn Code, new: &dyn Code) -> Vec<bool> {
+    let none = || vec![false; new.shape().n];
+    let layout = |code: &dyn Code| {
+        let shape = code.shape();
+        (shape.native_count, shape.alpha, shape.symbol_alignment_bytes)
+    };
+    if layout(old) != layout(new) {
+        return none();
+    }
+    let (Ok(of_old), Ok(of_new)) = (weft_codes::linear::generator(old), weft_codes::linear::generator(new)) else {
+        return none();
+    };
+    let (n, alpha) = (old.shape().n, old.shape().alpha);
+    let same =
+        |index: usize| index < n && (index * alpha..(index + 1) * alpha).all(|row| of_old.row(row) == of_new.row(row));
+    (0..new.shape().n).map(same).collect()
+}
+
+/// Those of two codes.
+type Specs = (String, String);
+
 /// Codes by spec.
 #[derive(Default)]
 pub(crate) struct Algebra {
     codes: RwLock<HashMap<String, Arc<LoadedCode>>>,
+    /// What [`Algebra::alike`] found.
+    alike: RwLock<HashMap<Specs, Arc<[bool]>>>,
 }
 
 impl Algebra {
@@ -166,6 +191,26 @@ impl Algebra {
     pub(crate) fn add(&self, code: impl Code + 'static) {
         let loaded = LoadedCode::new(Arc::new(code)).expect("a code of a test is sound");
         self.codes.write().insert(loaded.code.spec().into(), Arc::new(loaded));
+    }
+
+    /// By shard of `new`: does the same shard of `old` hold the same, where both lay a segment out alike?
+    pub(crate) fn alike(&self, old: &LoadedCode, new: &LoadedCode) -> Arc<[bool]> {
+        let key = (old.code.spec().to_owned(), new.code.spec().to_owned());
+        if let Some(known) = self.alike.read().get(&key) {
+            return known.clone();
+        }
+        let found: Arc<[bool]> = alike(&*old.code, &*new.code).into();
+        self.alike.write().insert(key, found.clone());
+        found
+    }
+
+    /// Is shard `index` of a segment of `code` what `record`'s code has in its place?
+    pub(crate) fn is_shard_of(&self, code: &str, record: &SegmentRecord, index: ShardIndex) -> bool {
+        if code == record.code {
+            return true;
+        }
+        let (Ok(old), Ok(new)) = (self.load(code), self.load(&record.code)) else { return false };
+        self.alike(&old, &new).get(index.as_usize()).copied().unwrap_or(false)
     }
 
     /// The code of a record, once the record is found to fit it.

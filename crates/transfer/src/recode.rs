@@ -10,9 +10,9 @@
 //! systematic codes with as many of them, some parities, and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter:
 //! between these nothing can be kept. Nor is anything kept when segments merge, since a shard's checks cover its segment's name.
 
-use crate::algebra::{Algebra, LoadedCode};
+use crate::algebra::Algebra;
 use crate::error::RecodeError;
-use crate::transfer::{Inner, Transfer};
+use crate::transfer::Transfer;
 use crate::verify::ShardHealth;
 use crate::write::encode::encode;
 use crate::write::place::place;
@@ -196,7 +196,7 @@ impl Target {
         let old = algebra.load_for(record).map_err(refused)?;
         let new = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
         let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
-        let alike = alike(&old, &new);
+        let alike = algebra.alike(&old, &new);
         let fits = |former: &&SegmentRecord| former.code == code && algebra.load_for(former).is_ok();
         let former = former.filter(fits);
         let geometry = match former {
@@ -212,38 +212,6 @@ impl Target {
         let shards = (0..new.shape().n).map(shard).collect();
         let begun = SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards };
         Ok(Self { begun, generation: Generation(next) })
-    }
-}
-
-/// By shard of `new`: does the same shard of `old` hold the same?
-pub(crate) fn alike(old: &LoadedCode, new: &LoadedCode) -> Vec<bool> {
-    let (a, b) = (old.shape(), new.shape());
-    let layout = |code: &LoadedCode| {
-        let shape = code.shape();
-        (shape.native_count, shape.alpha, shape.symbol_alignment_bytes)
-    };
-    if layout(old) != layout(new) {
-        return vec![false; b.n];
-    }
-    let generators = weft_codes::linear::generator(&*old.code).ok().zip(weft_codes::linear::generator(&*new.code).ok());
-    let Some((of_old, of_new)) = generators else { return vec![false; b.n] };
-    let same = |index: usize| {
-        let rows = index * a.alpha..(index + 1) * a.alpha;
-        index < a.n && rows.into_iter().all(|row| of_old.row(row) == of_new.row(row))
-    };
-    (0..b.n).map(same).collect()
-}
-
-impl Inner {
-    /// Is a shard that was written under `header_code` what the record's code would hold in its place?
-    pub(crate) fn is_shard_of(&self, header_code: &str, record: &SegmentRecord, index: ShardIndex) -> bool {
-        if header_code == record.code {
-            return true;
-        }
-        let (Ok(old), Ok(new)) = (self.algebra.load(header_code), self.algebra.load(&record.code)) else {
-            return false;
-        };
-        alike(&old, &new).get(index.as_usize()).copied().unwrap_or(false)
     }
 }
 

@@ -3,7 +3,7 @@ use super::*;
 fn same(old: &str, new: &str) -> Vec<usize> {
     let algebra = Algebra::default();
     let (old, new) = (algebra.load(old).expect("a code"), algebra.load(new).expect("a code"));
-    let alike = alike(&old, &new);
+    let alike = algebra.alike(&old, &new);
     assert_eq!(alike.len(), new.shape().n);
     (0..alike.len()).filter(|index| alike[*index]).collect()
 }

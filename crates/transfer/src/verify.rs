@@ -107,7 +107,7 @@ pub(crate) fn check_object(
         Err(error) => ShardHealth::Damaged(error.to_string()),
         Ok(found)
             if found.header.geometry != record.geometry
-                || !inner.is_shard_of(&found.header.code, record, key.index) =>
+                || !inner.algebra.is_shard_of(&found.header.code, record, key.index) =>
         {
             ShardHealth::Damaged("its header names another code or geometry than the record".into())
         }

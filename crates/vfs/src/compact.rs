@@ -1,4 +1,5 @@
-//! Compaction: what still lives of segments that are mostly dead is written together into new segments.
+//! Compaction: what still lives of segments that are mostly dead is written together into new segments; and segments whose files
+//! want unlike codes, since the policy of some was changed, are divided the same way.
 //!
 //! Overwriting and deleting leave dead bytes in segments, which never change. A segment without a living byte goes to the
 //! trash by itself; a thin one would hold its room for ever. One round:
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_format::records::SegmentRecord;
+use weft_format::records::{SegmentRecord, Wanted};
 use weft_format::shard::object_bytes;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
@@ -53,7 +54,7 @@ const SEGMENTS_PAGE: usize = 1024;
 pub enum Demand {
     /// If so much is dead that it is worth the work: what a volume does by itself.
     Worthwhile,
-    /// Whenever there is a thin segment: somebody asked for it.
+    /// Whenever there is a thin segment: somebody asked for it. Divided are what needs to be either way.
     Any,
 }
 
@@ -78,13 +79,15 @@ struct Candidate {
     data_bytes: u64,
     /// Bytes of its shards on nodes.
     stored_bytes: u64,
+    /// Its files want unlike codes.
+    is_divided: bool,
 }
 
 impl Candidate {
-    fn new(segment: SegmentId, live_bytes: u64, record: &SegmentRecord) -> Self {
+    fn new(segment: SegmentId, live_bytes: u64, record: &SegmentRecord, is_divided: bool) -> Self {
         let shard_count = record.shards.iter().flatten().count() as u64;
         let stored_bytes = shard_count * object_bytes(record.geometry.payload_bytes());
-        Self { segment, live_bytes, data_bytes: record.geometry.data_bytes, stored_bytes }
+        Self { segment, live_bytes, data_bytes: record.geometry.data_bytes, stored_bytes, is_divided }
     }
 
     fn is_thin(&self) -> bool {
@@ -96,16 +99,15 @@ fn is_below(part: u64, whole: u64, (numerator, denominator): (u64, u64)) -> bool
     u128::from(part) * u128::from(denominator) < u128::from(whole) * u128::from(numerator)
 }
 
-/// The segments to compact, thinnest first.
+/// The segments to compact or divide, thinnest first.
 fn choose(mut candidates: Vec<Candidate>, demand: Demand, tried: &HashSet<SegmentId>) -> Vec<Candidate> {
     let data_bytes: u64 = candidates.iter().map(|candidate| candidate.data_bytes).sum();
     let live_bytes: u64 = candidates.iter().map(|candidate| candidate.live_bytes).sum();
     let dead_bytes = data_bytes.saturating_sub(live_bytes);
     let is_worthwhile = dead_bytes >= DEAD_BYTES_MIN && !is_below(dead_bytes, data_bytes, DEAD_SHARE);
-    if demand == Demand::Worthwhile && !is_worthwhile {
-        return Vec::new();
-    }
-    candidates.retain(|candidate| candidate.is_thin() && !tried.contains(&candidate.segment));
+    let takes_thin = demand == Demand::Any || is_worthwhile;
+    let is_chosen = |candidate: &Candidate| candidate.is_divided || takes_thin && candidate.is_thin();
+    candidates.retain(|candidate| is_chosen(candidate) && !tried.contains(&candidate.segment));
     let share = |a: &Candidate, b: &Candidate| u128::from(a.live_bytes) * u128::from(b.data_bytes);
     candidates.sort_by(|a, b| share(a, b).cmp(&share(b, a)).then(a.segment.cmp(&b.segment)));
     candidates
@@ -205,8 +207,8 @@ impl Volume {
         tried.extend(chosen.iter().map(|candidate| candidate.segment));
         let mut compacted = Compacted { chosen_count: chosen.len() as u64, ..Compacted::default() };
         let mut unreadable = HashSet::new();
-        for (policy, runs) in self.live_runs(&chosen)? {
-            let policy = self.policies.get(&self.store, policy)?;
+        for ((policy, code), runs) in self.live_runs(&chosen)? {
+            let policy = self.policies.get(&self.store, policy)?.with_code(&code)?;
             for runs in pack(&runs, policy.segment_bytes) {
                 if self.compaction.is_stopping() {
                     return Ok(compacted);
@@ -224,6 +226,7 @@ impl Volume {
     }
 
     fn living_segments(&self) -> Result<Vec<Candidate>, VfsError> {
+        let has_unlike_policies = self.store.policies()?.len() > 1;
         let mut candidates = Vec::new();
         let mut after = None;
         loop {
@@ -232,32 +235,38 @@ impl Volume {
             after = Some(*last);
             for (segment, live_bytes) in page {
                 if let Some(record) = self.store.segment(segment)? {
-                    candidates.push(Candidate::new(segment, live_bytes, &record));
+                    let is_divided = has_unlike_policies && self.store.wanted_code(segment, now())? == Wanted::Divided;
+                    candidates.push(Candidate::new(segment, live_bytes, &record, is_divided));
                 }
             }
         }
     }
 
-    /// What lives in the chosen segments, by the policy of its files, each file's bytes together.
-    fn live_runs(&self, chosen: &[Candidate]) -> Result<BTreeMap<PolicyId, Vec<Run>>, VfsError> {
+    /// What lives in the chosen segments, by the policy of its files and the code that suits its age, each file's bytes together.
+    fn live_runs(&self, chosen: &[Candidate]) -> Result<BTreeMap<(PolicyId, String), Vec<Run>>, VfsError> {
         let mut files = BTreeSet::new();
         for candidate in chosen {
             files.extend(self.store.files_of_segment(candidate.segment)?);
         }
         let chosen: HashSet<SegmentId> = chosen.iter().map(|candidate| candidate.segment).collect();
-        let mut runs: BTreeMap<PolicyId, Vec<Run>> = BTreeMap::new();
+        let now_ms = milliseconds(now());
+        let mut runs: BTreeMap<(PolicyId, String), Vec<Run>> = BTreeMap::new();
         for ino in files {
             let attributes = match self.store.attributes(ino) {
                 Ok(attributes) => attributes,
                 Err(MetaError::NotFound) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let runs = runs.entry(attributes.policy).or_default();
+            let policy = self.policies.get(&self.store, attributes.policy)?;
             let mut from = 0;
             loop {
                 let page = self.store.extents_from(ino, from, EXTENTS_PAGE)?;
                 let live = page.iter().filter(|extent| chosen.contains(&extent.segment));
-                runs.extend(live.map(|extent| Run { ino, extent: *extent }));
+                for extent in live {
+                    let changed_ms = milliseconds(attributes.mtime).max(extent.segment.created_ms());
+                    let code = policy.record.code_at(now_ms.saturating_sub(changed_ms)).to_owned();
+                    runs.entry((attributes.policy, code)).or_default().push(Run { ino, extent: *extent });
+                }
                 match page.last().filter(|_| page.len() == EXTENTS_PAGE) {
                     Some(last) => from = last.end(),
                     None => break,

@@ -4,7 +4,7 @@ const MIB: u64 = 1 << 20;
 
 fn candidate(number: u128, live_mib: u64, data_mib: u64) -> Candidate {
     let (live_bytes, data_bytes) = (live_mib * MIB, data_mib * MIB);
-    Candidate { segment: SegmentId(number), live_bytes, data_bytes, stored_bytes: data_bytes }
+    Candidate { segment: SegmentId(number), live_bytes, data_bytes, stored_bytes: data_bytes, is_divided: false }
 }
 
 fn numbers(candidates: &[Candidate]) -> Vec<u128> {
@@ -22,6 +22,15 @@ fn the_thinnest_come_first_and_those_half_alive_never() {
     assert_eq!(chosen(all.clone(), Demand::Any, &[]), [4, 3, 2]);
     assert_eq!(chosen(all.clone(), Demand::Any, &[4]), [3, 2]);
     assert_eq!(chosen(all, Demand::Any, &[2, 3, 4]), [0u128; 0]);
+}
+
+#[test]
+fn what_files_divide_is_chosen_whatever_it_is_worth() {
+    let divided = Candidate { is_divided: true, ..candidate(2, 8, 8) };
+    let all = vec![candidate(1, 1, 8), divided, candidate(3, 8, 8)];
+    assert_eq!(chosen(all.clone(), Demand::Worthwhile, &[]), [2]);
+    assert_eq!(chosen(all.clone(), Demand::Any, &[]), [1, 2]);
+    assert_eq!(chosen(all, Demand::Worthwhile, &[2]), [0u128; 0]);
 }
 
 #[test]

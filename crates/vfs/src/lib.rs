@@ -29,6 +29,6 @@ pub use compact::{Compacted, Demand};
 pub use deleted::{Expired, RESTORE_XATTR, restore_value};
 pub use error::VfsError;
 pub use names::POLICY_XATTR;
-pub use policies::policy_for;
+pub use policies::{policy_for, policy_text};
 pub use request::{AttributeChange, Caller, DirectoryEntry, Handle, SetTime, Statfs};
 pub use volume::{Settings, Volume};

@@ -3,7 +3,7 @@
 
 use crate::deleted::{RESTORE_XATTR, parse_restore};
 use crate::error::VfsError;
-use crate::policies::{Policy, policy_for};
+use crate::policies::{Policy, policy_for, policy_text};
 use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
 use crate::volume::Volume;
 use weft_format::Ino;
@@ -16,7 +16,7 @@ const SET_USER_ID: u16 = 0o4000;
 const SET_GROUP_ID: u16 = 0o2000;
 const GROUP_EXECUTE: u16 = 0o010;
 
-/// A directory's policy, as an extended attribute: `getfattr -n user.weft.policy DIR`, `setfattr -n user.weft.policy -v rs:4+2 DIR`.
+/// The policy of a directory or file, as an extended attribute: `getfattr -n user.weft.policy DIR`, `setfattr -n user.weft.policy -v rs:4+2 DIR`.
 pub const POLICY_XATTR: &[u8] = b"user.weft.policy";
 
 /// Cookies of `.` and `..`; the store's begin after them.
@@ -290,15 +290,14 @@ impl Volume {
     pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, VfsError> {
         if name == POLICY_XATTR {
             let policy = self.store.attributes(ino)?.policy;
-            return Ok(self.store.policy(policy)?.code.into_bytes());
+            return Ok(policy_text(&self.store.policy(policy)?).into_bytes());
         }
         refuse_acl(name)?;
         Ok(self.store.get_xattr(ino, name)?)
     }
 
-    /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on,
-    /// [`RESTORE_XATTR`] of the
-    /// root directory brings back what was deleted.
+    /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on, or of a
+    /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted.
     ///
     /// # Errors
     /// As setxattr(2); a policy that is none.
@@ -329,26 +328,39 @@ impl Volume {
     /// No such attribute.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
         if name == POLICY_XATTR {
-            return Err(VfsError::NotPermitted("a directory always has a policy; set another"));
+            return Err(VfsError::NotPermitted("there always is a policy; set another"));
         }
         refuse_acl(name)?;
         Ok(self.store.remove_xattr(ino, name, now())?)
     }
 
-    /// What is made in this directory from now on is kept by this policy.
+    /// What is made in this directory from now on, or written to this file, is kept by this policy. What the file has already is
+    /// given its code by the next conversion.
     ///
     /// # Errors
-    /// Not a directory; a code that is none of ours, or needs more nodes than there are: what is made under such a policy
-    /// could never be written.
-    pub fn set_policy(&self, directory: Ino, code: &str) -> Result<(), VfsError> {
-        let policy = Policy::new(policy_for(code)?)?;
+    /// Neither directory nor file; a code that is none of ours, or needs more nodes than there are: what is made under such a
+    /// policy could never be written.
+    pub fn set_policy(&self, ino: Ino, text: &str) -> Result<(), VfsError> {
+        let policy = Policy::new(policy_for(text)?)?;
         let nodes = self.store.nodes()?.iter().filter(|(_, node)| node.state == NodeState::Active).count();
         if nodes < policy.nodes {
             let detail = format!("it needs {} nodes and the volume has {nodes}: add nodes first", policy.nodes);
             return Err(VfsError::BadPolicy { code: policy.record.code, detail });
         }
-        self.store.set_policy(directory, &policy.record, now())?;
-        Ok(())
+        if self.store.attributes(ino)?.kind != Kind::File {
+            self.store.set_policy(ino, &policy.record, now())?;
+            return Ok(());
+        }
+        // Held meanwhile, so that nobody else opens it and writes by the former policy for as long as it is open.
+        let file = self.files.open(&self.store, ino)?;
+        let set = {
+            let mut state = file.lock();
+            self.store
+                .set_policy(ino, &policy.record, now())
+                .map(|policy| (state.policy, state.ctime) = (policy, now()))
+        };
+        self.reclaim_if(self.files.close(ino));
+        Ok(set?)
     }
 
     /// Room: what the nodes have, times the data share of the default policy.

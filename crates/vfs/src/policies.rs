@@ -1,11 +1,12 @@
-//! Policies in use: the record, and how large a segment of its code is.
+//! Policies in use: the record, its text, and how large a segment of its code is.
 
 use crate::error::VfsError;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_format::PolicyId;
-use weft_format::records::PolicyRecord;
+use weft_format::records::{Later, PolicyRecord};
+use weft_format::span::{parse_ms, show_ms};
 use weft_meta::Store;
 
 /// Large enough that a shard's fixed costs (a file, an fsync, a request) vanish, small enough that a segment on its way
@@ -19,14 +20,35 @@ const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 /// lose. The missing shards are in repair's queue, and status says what is left to lose.
 const WRITE_MARGIN: u16 = 0;
 
-/// The policy that a spec string such as `rs:4+2` stands for.
+/// The policy that a text stands for: a code such as `rs:4+2`, or `replica:3 then rs:8+3 after 30d` where files that have not changed
+/// for so long are to have another.
 ///
 /// # Errors
-/// The code is none of ours.
-pub fn policy_for(code: &str) -> Result<PolicyRecord, VfsError> {
-    let parsed = weft_codes::parse(code)
-        .map_err(|error| VfsError::BadPolicy { code: code.to_owned(), detail: error.to_string() })?;
-    Ok(PolicyRecord::of(parsed.spec(), WRITE_MARGIN))
+/// A code is none of ours; the rest is no such rule.
+pub fn policy_for(text: &str) -> Result<PolicyRecord, VfsError> {
+    let refused = |detail: String| VfsError::BadPolicy { code: text.to_owned(), detail };
+    let canonical = |code: &str| match weft_codes::parse(code) {
+        Ok(parsed) => Ok(parsed.spec().to_owned()),
+        Err(error) => Err(refused(error.to_string())),
+    };
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let later = match words[..] {
+        [_, "then", later, "after", span] => {
+            let after_ms = parse_ms(span).ok_or_else(|| refused(format!("`{span}` is no length of time like 30d")))?;
+            Some(Later { code: canonical(later)?, after_ms })
+        }
+        [_] => None,
+        _ => return Err(refused("write a code like rs:4+2, or as in `replica:3 then rs:8+3 after 30d`".into())),
+    };
+    Ok(PolicyRecord { later, ..PolicyRecord::of(canonical(words[0])?, WRITE_MARGIN) })
+}
+
+/// The inverse of [`policy_for`].
+pub fn policy_text(policy: &PolicyRecord) -> String {
+    match &policy.later {
+        Some(later) => format!("{} then {} after {}", policy.code, later.code, show_ms(later.after_ms)),
+        None => policy.code.clone(),
+    }
 }
 
 /// A policy, ready to write under.
@@ -36,7 +58,7 @@ pub(crate) struct Policy {
     pub segment_bytes: u64,
     /// Data bytes per stored byte.
     pub efficiency: f64,
-    /// Nodes that a segment's shards go to.
+    /// Nodes that a segment's shards go to, now or later.
     pub nodes: usize,
 }
 
@@ -61,11 +83,48 @@ impl Policy {
     /// # Errors
     /// The code is none of ours.
     pub fn new(record: PolicyRecord) -> Result<Self, VfsError> {
-        let code = weft_codes::parse(&record.code)
-            .map_err(|error| VfsError::BadPolicy { code: record.code.clone(), detail: error.to_string() })?;
+        let parse = |code: &str| {
+            weft_codes::parse(code)
+                .map_err(|error| VfsError::BadPolicy { code: code.to_owned(), detail: error.to_string() })
+        };
+        let code = parse(&record.code)?;
         let shape = code.shape();
+        let later_nodes = record.later.as_ref().map(|later| parse(&later.code)).transpose()?.map(|code| code.shape().n);
         let segment_bytes = (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
-        Ok(Self { record, segment_bytes, efficiency, nodes: shape.n })
+        let nodes = shape.n.max(later_nodes.unwrap_or(0));
+        Ok(Self { record, segment_bytes, efficiency, nodes })
+    }
+
+    /// The same for good, with another code.
+    ///
+    /// # Errors
+    /// The code is none of ours.
+    pub fn with_code(&self, code: &str) -> Result<Self, VfsError> {
+        Self::new(PolicyRecord::of(code, self.record.write_margin))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_policies() {
+        for text in ["rs:4+2", "replica:3 then rs:8+3 after 30d", "embr:n=4,k=3 then rs:4+2 after 90s"] {
+            let policy = policy_for(text).expect("a policy");
+            assert_eq!(policy_text(&policy), text);
+        }
+        assert_eq!(
+            policy_text(&policy_for(" rs:4+2  then raid6:6 after 24h ").expect("a policy")),
+            "rs:4+2 then raid6:6 after 1d"
+        );
+        for text in
+            ["", "rs", "rs:4+2 then rs:8+3", "rs:4+2 then rs:8+3 after x", "rs:4+2 after 3d", "x then rs:4+2 after 1d"]
+        {
+            assert!(matches!(policy_for(text), Err(VfsError::BadPolicy { .. })), "{text}");
+        }
+        let wide = Policy::new(policy_for("replica:3 then rs:8+3 after 30d").expect("a policy")).expect("known");
+        assert_eq!(wide.nodes, 11, "what cannot be written later is not promised");
     }
 }

@@ -68,6 +68,31 @@ pub(crate) async fn remove(
     }
 }
 
+/// Former generations that are kept at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    /// How many.
+    pub generation_count: u64,
+    /// Bytes of their shards.
+    pub bytes: u64,
+}
+
+/// What former generations take.
+///
+/// # Errors
+/// The catalogue cannot be read.
+pub fn kept(catalogue: &dyn Catalogue) -> Result<Kept, CatalogueError> {
+    let mut kept = Kept::default();
+    let mut after = None;
+    loop {
+        let page = catalogue.retired(after, PAGE)?;
+        let Some((segment, last)) = page.last() else { return Ok(kept) };
+        after = Some((*segment, last.record.generation));
+        kept.generation_count += page.len() as u64;
+        kept.bytes += page.iter().map(|(_, retired)| stored_bytes(&retired.record)).sum::<u64>();
+    }
+}
+
 /// Is its time over? A time in the future is no age at all.
 fn is_due(retired: &RetiredRecord, grace_ms: u64, now_ms: u64) -> bool {
     let kept_ms = retired.keep_ms.max(grace_ms);
@@ -75,7 +100,7 @@ fn is_due(retired: &RetiredRecord, grace_ms: u64, now_ms: u64) -> bool {
 }
 
 /// Bytes of the shards that a record names.
-pub(crate) fn stored_bytes(record: &SegmentRecord) -> u64 {
+fn stored_bytes(record: &SegmentRecord) -> u64 {
     record.shards.iter().flatten().count() as u64 * object_bytes(record.geometry.payload_bytes())
 }
 

@@ -42,11 +42,16 @@ impl World {
     }
 
     pub fn add_node(&mut self, id: u128) {
+        self.add_node_of(id, 1 << 40);
+    }
+
+    /// A node with so much room.
+    pub fn add_node_of(&mut self, id: u128, bytes: u64) {
         let id = NodeId(id);
         let name = format!("n{}", id.0);
         self.add_node_again(id);
         let identity = NodeIdentity { volume: VOLUME, node: id };
-        self.nodes.insert(id, Arc::new(MemoryNode::new(name, identity, 1 << 40).with_clock(|| NOW_MS)));
+        self.nodes.insert(id, Arc::new(MemoryNode::new(name, identity, bytes).with_clock(|| NOW_MS)));
     }
 
     /// Takes a node that was forgotten, with what it holds, into the volume again.

@@ -16,12 +16,13 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
-use weft_care::Catalogue;
 use weft_care::balance::{Estimate, Load};
+use weft_care::collect::{Kept, kept};
 use weft_care::lease::TTL_MS;
 use weft_care::record::{CareRecord, CareWish};
 use weft_care::watch::{Opinion, Patience};
 use weft_care::worker::{Options, Worker};
+use weft_care::{Catalogue, ConvertRecord};
 use weft_vfs::open::open_members;
 use weft_vfs::roll::Roll;
 use weft_vfs::volume::OpenNodes;
@@ -184,7 +185,8 @@ impl Caring {
     }
 }
 
-fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
+/// Tells all workers what people want of them.
+pub fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
     let catalogue = StoreCatalogue::new(Arc::new(compose::open_shared(meta)?));
     let mut wish = CareWish::load(&catalogue)?;
     change(&mut wish);
@@ -200,6 +202,10 @@ struct Status {
     record: Option<CareRecord>,
     /// What is to move for every node to hold its share.
     balance: Estimate,
+    /// The conversion under way, or the last one.
+    conversion: Option<ConvertRecord>,
+    /// Former shards of what was converted or moved.
+    kept: Kept,
 }
 
 fn status(meta: &Path, json: bool) -> Result<ExitCode> {
@@ -211,7 +217,8 @@ fn status(meta: &Path, json: bool) -> Result<ExitCode> {
         record.as_ref().is_some_and(|record| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS);
     let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());
     let balance = keeper.estimate_balance()?;
-    let status = Status { is_cared_for, lease_holder, record, balance };
+    let (conversion, kept) = (ConvertRecord::load(catalogue)?, kept(catalogue)?);
+    let status = Status { is_cared_for, lease_holder, record, balance, conversion, kept };
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
@@ -267,6 +274,8 @@ fn lines(meta: &Path, status: &Status) -> Vec<String> {
             _ => format!("node {node} does not answer; nothing of it is taken for lost yet"),
         });
     }
+    lines.extend(status.conversion.as_ref().map(care::conversion_line));
+    lines.extend(care::kept_line(status.kept));
     for past in &record.past {
         let took = care::duration(past.ended_ms.saturating_sub(past.started_ms));
         let mark = if past.is_well { "" } else { " NOT WELL" };

@@ -13,14 +13,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
 use weft_care::collect::{GRACE_MS, Options, Report, Retired};
-use weft_care::{Catalogue, Job};
+use weft_care::{Catalogue, ConvertRecord, Job};
 use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
 ///
 /// What seems to be left behind is only noted when it is seen first, and removed by a later run. Segments that hold more
-/// dead bytes than living ones are compacted, unless the volume is mounted: a mount compacts by itself. Status: 0, or 2
+/// dead bytes than living ones are compacted, and those whose files want unlike codes divided, unless the volume is mounted: a
+/// mount does so by itself. Status: 0, or 2
 /// when something stays because a node did not answer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -50,9 +51,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let report = keeper.watch(&job, &bar, work)?;
     let mut compaction = Compaction::default();
     // After the collection, which makes room for it.
-    if report.thin_count > 0
+    let divided_count = ConvertRecord::load(&*keeper.catalogue)?.map_or(0, |last| last.divided_count);
+    let work_count = report.thin_count + divided_count;
+    if work_count > 0
         && !arguments.dry_run
-        && let Err(error) = compaction.run(arguments, report.thin_count, &keeper.runtime)
+        && let Err(error) = compaction.run(arguments, work_count, &keeper.runtime)
     {
         compaction.failure = Some(format!("{error:#}"));
     }
@@ -94,7 +97,7 @@ struct Compaction {
 
 impl Compaction {
     /// As the volume's owner for the time it takes; what was done before a failure counts.
-    fn run(&mut self, arguments: &Arguments, thin_count: u64, runtime: &Runtime) -> Result<()> {
+    fn run(&mut self, arguments: &Arguments, work_count: u64, runtime: &Runtime) -> Result<()> {
         match care::owner(&arguments.meta) {
             Owner::Nobody => {}
             Owner::Somebody(holder) => {
@@ -109,13 +112,13 @@ impl Compaction {
         }
         let settings = Settings { bytes_per_second: arguments.bwlimit, ..Settings::default() };
         let opened = Opened::open(&arguments.meta, None, settings, None)?;
-        let outcome = self.rounds(&opened.volume, thin_count, runtime);
+        let outcome = self.rounds(&opened.volume, work_count, runtime);
         opened.close()?;
         outcome
     }
 
     /// Until nothing is left to compact. Ctrl-C ends it after the round at hand, a second one at once.
-    fn rounds(&mut self, volume: &Volume, thin_count: u64, runtime: &Runtime) -> Result<()> {
+    fn rounds(&mut self, volume: &Volume, work_count: u64, runtime: &Runtime) -> Result<()> {
         let interrupted = Arc::new(AtomicBool::new(false));
         let flag = interrupted.clone();
         let watch = runtime.spawn(async move {
@@ -127,7 +130,7 @@ impl Compaction {
             }
         });
         let bar = care::progress_bar();
-        bar.set_length(thin_count);
+        bar.set_length(work_count);
         let mut tried = HashSet::new();
         let mut outcome = Ok(());
         while !interrupted.load(Ordering::Relaxed) {

@@ -19,6 +19,7 @@ use weft_format::{Ino, SegmentId, ShardIndex};
 use weft_gateways::fuse::mounts;
 use weft_meta::{Extent, MetaError, Store};
 use weft_nodes::NodeUrl;
+use weft_vfs::policy_text;
 
 /// A mount that syncs longer than this is not waited for.
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
@@ -110,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         nlink: attributes.nlink,
         size: attributes.size,
         allocated_bytes: attributes.allocated_bytes,
-        policy: store.policy(attributes.policy)?.code,
+        policy: policy_text(&store.policy(attributes.policy)?),
         survives_losses: survives.and_then(|margins| margins.into_iter().min()),
         extents: extents.iter().map(run_of).collect(),
         segments,

@@ -1,11 +1,13 @@
-//! `weft policy get|set META [/DIR]`: how what is made in a directory is protected.
+//! `weft policy get|set META [/DIR]`: how what is in a directory is protected, and changing one's mind about it.
 
+use crate::care::{self, count};
 use crate::compose;
-use crate::tree;
+use crate::tree::{self, Tree};
 use anyhow::{Result, bail};
 use serde::Serialize;
-use std::path::PathBuf;
-use weft_format::records::Kind;
+use std::path::{Path, PathBuf};
+use weft_format::records::{Kind, Later, PolicyRecord};
+use weft_vfs::{policy_for, policy_text};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Arguments {
@@ -13,14 +15,18 @@ pub enum Arguments {
     Get {
         /// Metadata file of the volume
         meta: PathBuf,
-        /// Directory in the volume
+        /// Directory or file in the volume
         #[arg(value_name = "/DIR", default_value = "/")]
         directory: PathBuf,
         /// For programs
         #[arg(long)]
         json: bool,
     },
-    /// Protect what is made in a directory from now on by this code; what is in it stays as it is
+    /// Protect what is made in a directory from now on by this code; what is in it stays as it is, unless it is said
+    ///
+    /// Converting is the work of whoever cares for the volume, a mount or `weft care META`: `weft care status META` shows how far
+    /// it is, `weft care pause` holds it. The former shards are kept for an hour: set the former code with `--convert` within it,
+    /// and they are taken again.
     Set {
         /// Metadata file of the volume
         meta: PathBuf,
@@ -30,6 +36,12 @@ pub enum Arguments {
         /// As `weft codes list` has them: rs:4+2, raid6:6, replica:3
         #[arg(value_name = "CODE")]
         code: String,
+        /// Give all that is below it this code too
+        #[arg(long)]
+        convert: bool,
+        /// Write by the codes that there are, and give a file this one when it has not changed for so long, as in 30d
+        #[arg(long, value_name = "TIME", value_parser = care::parse_duration, conflicts_with = "convert")]
+        after: Option<u64>,
     },
 }
 
@@ -39,35 +51,109 @@ struct Answer {
     policy: String,
     nodes: usize,
     tolerance: usize,
+    /// The code of what has not changed for so long.
+    later: Option<String>,
+    later_after_ms: Option<u64>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
-        Arguments::Get { meta, directory, json } => {
+        Arguments::Get { meta, directory, json } => get(meta, directory, *json),
+        Arguments::Set { meta, directory, code, convert, after } => {
+            let code = compose::code(code)?.spec().to_owned();
             let path = tree::volume_path(directory)?;
-            let volume = tree::open(meta)?;
-            tree::require(&*volume, &path)?;
-            let policy = volume.policy(&path)?;
-            volume.close()?;
-            if *json {
-                let code = compose::code(&policy)?;
-                let answer = Answer { path, policy, nodes: code.shape().n, tolerance: code.shape().tolerance };
-                println!("{}", serde_json::to_string_pretty(&answer)?);
-            } else {
-                println!("{policy}");
-            }
-        }
-        Arguments::Set { meta, directory, code } => {
-            let code = compose::code(code)?;
-            let path = tree::volume_path(directory)?;
-            compose::require_nodes(meta, &compose::open_shared(meta)?, code.spec())?;
+            compose::require_nodes(meta, &compose::open_shared(meta)?, &code)?;
             let volume = tree::open(meta)?;
             if tree::require(&*volume, &path)?.kind != Kind::Directory {
                 bail!("{} is no directory: policies are set on directories", path.display());
             }
-            volume.set_policy(&path, code.spec())?;
+            let change = match after {
+                Some(after_ms) => Change::Later(Later { code, after_ms: *after_ms }),
+                None => Change::Now(code),
+            };
+            if let Change::Later(later) = &change
+                && policy_for(&volume.policy(&path)?)?.code == later.code
+            {
+                bail!("{} is written by {} already: choose another code for later", path.display(), later.code);
+            }
+            if !convert && after.is_none() {
+                change.apply(&*volume, &path)?;
+                return volume.close();
+            }
+            let mut changed = Changed::default();
+            changed.below(&*volume, &path, &change)?;
+            // Durable before anybody goes by it.
             volume.close()?;
+            super::care::wish(meta, |wish| wish.convert_count += 1)?;
+            let when = if after.is_some() { "as they come to rest" } else { "by whoever cares for the volume" };
+            println!("{} converted {when}: weft care status {}", count(changed.files, "file"), meta.display());
+            Ok(())
         }
     }
+}
+
+fn get(meta: &Path, directory: &Path, json: bool) -> Result<()> {
+    let path = tree::volume_path(directory)?;
+    let volume = tree::open(meta)?;
+    tree::require(&*volume, &path)?;
+    let text = volume.policy(&path)?;
+    volume.close()?;
+    if json {
+        let PolicyRecord { code, later, .. } = policy_for(&text)?;
+        let parsed = compose::code(&code)?;
+        let (nodes, tolerance) = (parsed.shape().n, parsed.shape().tolerance);
+        let (later, later_after_ms) = later.map(|later| (later.code, later.after_ms)).unzip();
+        let answer = Answer { path, policy: code, nodes, tolerance, later, later_after_ms };
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+    } else {
+        println!("{text}");
+    }
     Ok(())
+}
+
+/// What becomes of a policy.
+enum Change {
+    /// This code, for good.
+    Now(String),
+    /// The code that there is, and this one later.
+    Later(Later),
+}
+
+impl Change {
+    fn apply(&self, volume: &dyn Tree, path: &Path) -> Result<()> {
+        let text = match self {
+            Change::Now(code) => code.clone(),
+            Change::Later(later) => {
+                let policy = policy_for(&volume.policy(path)?)?;
+                let later = Some(later.clone()).filter(|later| later.code != policy.code);
+                policy_text(&PolicyRecord { later, ..policy })
+            }
+        };
+        volume.set_policy(path, &text)
+    }
+}
+
+/// What was given another policy.
+#[derive(Default)]
+struct Changed {
+    files: u64,
+}
+
+impl Changed {
+    /// A directory first, so that what is made in it meanwhile has the new policy too.
+    fn below(&mut self, volume: &dyn Tree, directory: &Path, change: &Change) -> Result<()> {
+        change.apply(volume, directory)?;
+        for (name, entry) in volume.list(directory)? {
+            let path = directory.join(name);
+            match entry.kind {
+                Kind::Directory => self.below(volume, &path, change)?,
+                Kind::File => {
+                    change.apply(volume, &path)?;
+                    self.files += 1;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
 }

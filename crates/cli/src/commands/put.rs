@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use weft_format::records::Kind;
+use weft_vfs::policy_for;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -27,7 +28,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let destination = tree::volume_path(&arguments.destination)?;
     let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
-    let spec = volume.policy(Path::new("/"))?;
+    let spec = policy_for(&volume.policy(Path::new("/"))?)?.code;
     compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
     let progress = progress_bar();
     let copied = put(&*volume, &arguments.sources, &destination, &progress);

@@ -6,8 +6,9 @@ use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_care::collect::{Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{Catalogue, JobRecord, NodeFacts, Reach, Roster, Tally};
+use weft_care::{Catalogue, ConvertRecord, JobRecord, NodeFacts, Reach, Roster, Tally};
 
 /// Trash entries counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -40,6 +41,9 @@ struct Status {
     trash_count: usize,
     last_repair: Option<JobRecord>,
     last_scrub: Option<JobRecord>,
+    last_conversion: Option<ConvertRecord>,
+    /// Former shards of what was converted or moved.
+    kept: Kept,
 }
 
 #[derive(Serialize)]
@@ -76,6 +80,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
         last_scrub: JobRecord::load(&*keeper.catalogue, SCRUB)?,
+        last_conversion: ConvertRecord::load(&*keeper.catalogue)?,
+        kept: kept(&*keeper.catalogue)?,
         tally,
     };
     if arguments.json {
@@ -142,6 +148,8 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     for (name, record) in [("repair", &status.last_repair), ("scrub", &status.last_scrub)] {
         notes.extend(record.as_ref().map(|record| job_line(name, record)));
     }
+    notes.extend(status.last_conversion.as_ref().map(care::conversion_line));
+    notes.extend(care::kept_line(status.kept));
     if !notes.is_empty() {
         text += "\n";
     }

@@ -12,8 +12,8 @@ use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_vfs::{POLICY_XATTR, RESTORE_XATTR, restore_value};
 
-/// The longest spec of a code that is read back.
-const SPEC_BYTES_MAX: usize = 1024;
+/// The longest text of a policy that is read back.
+const POLICY_BYTES_MAX: usize = 1024;
 
 /// The files below a folder.
 pub struct FolderTree {
@@ -123,18 +123,18 @@ impl Tree for FolderTree {
         removed.with_context(|| full.display().to_string())
     }
 
-    fn policy(&self, directory: &Path) -> Result<String> {
-        let full = self.full(directory);
-        let mut spec = vec![0; SPEC_BYTES_MAX];
-        let length = rustix::fs::getxattr(&full, Self::policy_name(), &mut spec[..])
+    fn policy(&self, path: &Path) -> Result<String> {
+        let full = self.full(path);
+        let mut policy = vec![0; POLICY_BYTES_MAX];
+        let length = rustix::fs::getxattr(&full, Self::policy_name(), &mut policy[..])
             .with_context(|| full.display().to_string())?;
-        spec.truncate(length);
-        Ok(String::from_utf8(spec)?)
+        policy.truncate(length);
+        Ok(String::from_utf8(policy)?)
     }
 
-    fn set_policy(&self, directory: &Path, spec: &str) -> Result<()> {
-        let full = self.full(directory);
-        rustix::fs::setxattr(&full, Self::policy_name(), spec.as_bytes(), XattrFlags::empty())
+    fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {
+        let full = self.full(path);
+        rustix::fs::setxattr(&full, Self::policy_name(), policy.as_bytes(), XattrFlags::empty())
             .with_context(|| full.display().to_string())
     }
 

@@ -156,15 +156,15 @@ impl Tree for VolumeTree {
         removed.with_context(|| path.display().to_string())
     }
 
-    fn policy(&self, directory: &Path) -> Result<String> {
-        let spec = self.volume().get_xattr(self.require(directory)?.ino, POLICY_XATTR);
-        Ok(String::from_utf8(spec.with_context(|| directory.display().to_string())?)?)
+    fn policy(&self, path: &Path) -> Result<String> {
+        let policy = self.volume().get_xattr(self.require(path)?.ino, POLICY_XATTR);
+        Ok(String::from_utf8(policy.with_context(|| path.display().to_string())?)?)
     }
 
-    fn set_policy(&self, directory: &Path, spec: &str) -> Result<()> {
-        let ino = self.require(directory)?.ino;
-        let set = self.volume().set_xattr(ino, POLICY_XATTR, spec.as_bytes(), XattrMode::Any);
-        set.with_context(|| directory.display().to_string())
+    fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {
+        let ino = self.require(path)?.ino;
+        let set = self.volume().set_xattr(ino, POLICY_XATTR, policy.as_bytes(), XattrMode::Any);
+        set.with_context(|| path.display().to_string())
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {

@@ -1,0 +1,162 @@
+//! `weft policy set --convert` and `--after`: directories change their code under a mount that is in use.
+
+mod sandbox;
+
+use rustix::process::{Pid, Signal};
+use sandbox::Sandbox;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const FILES: usize = 12;
+
+fn content(number: usize) -> Vec<u8> {
+    (0..1_500_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+}
+
+fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON")
+}
+
+/// Waits until it is so; generous, for busy machines.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Segments by code.
+fn codes(sandbox: &Sandbox) -> BTreeMap<String, u64> {
+    let status = json(sandbox, &["status", "--json", "meta.db"]);
+    let codes = status["tally"]["codes"].as_object().expect("codes").clone();
+    codes.into_iter().map(|(code, of_code)| (code, of_code["segment_count"].as_u64().expect("a count"))).collect()
+}
+
+fn is_only(sandbox: &Sandbox, code: &str) -> bool {
+    codes(sandbox).keys().eq([code])
+}
+
+fn conversion(sandbox: &Sandbox) -> serde_json::Value {
+    json(sandbox, &["care", "status", "--json", "meta.db"])["conversion"].clone()
+}
+
+/// A mounted volume of eight nodes with files in `/d`, in copies.
+fn filled() -> Sandbox {
+    let sandbox = Sandbox::with_volume("replica:3");
+    for name in ["7", "8"] {
+        sandbox.weft(["node", "add", "meta.db", name, &sandbox.path(&format!("node{name}"))]).ok();
+    }
+    sandbox.mount();
+    fs::create_dir_all(sandbox.file("d/e")).expect("made");
+    for number in 0..FILES {
+        fs::write(sandbox.file(&name(number)), content(number)).expect("written");
+    }
+    // Everything is on the nodes when a mount has ended.
+    sandbox.umount();
+    sandbox.mount();
+    sandbox
+}
+
+fn name(number: usize) -> String {
+    if number.is_multiple_of(2) { format!("d/{number}") } else { format!("d/e/{number}") }
+}
+
+fn check(sandbox: &Sandbox) {
+    for number in 0..FILES {
+        assert!(fs::read(sandbox.file(&name(number))).expect("read") == content(number), "{number} differs");
+    }
+}
+
+#[test]
+fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
+    let sandbox = filled();
+    assert!(is_only(&sandbox, "replica:3"), "{:?}", codes(&sandbox));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Files that are open all the while, read by the kernel's leave from the mount each time.
+        let reading = scope.spawn(|| {
+            let files: Vec<_> =
+                (0..FILES).map(|number| fs::File::open(sandbox.file(&name(number))).expect("opens")).collect();
+            let mut rounds = 0;
+            while !done.load(Ordering::Acquire) || rounds < 2 {
+                for (number, file) in files.iter().enumerate() {
+                    let mut bytes = vec![0; 70_000];
+                    let at = (rounds * 7919 + number * 104_729) % 1_400_000;
+                    file.read_exact_at(&mut bytes, at as u64).expect("reads");
+                    assert!(bytes[..] == content(number)[at..at + 70_000], "{number} at {at}");
+                }
+                rounds += 1;
+            }
+        });
+        // One node is away: what it holds is read from others, and converted from these.
+        fs::rename(sandbox.path("node3"), sandbox.path("elsewhere")).expect("moved");
+        let said = sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
+        assert!(said.contains("12 files converted by whoever cares"), "{said}");
+        until("converted", || is_only(&sandbox, "rs:4+2"));
+        until("told", || !conversion(&sandbox)["ended_ms"].is_null());
+        let first = conversion(&sandbox);
+        assert_eq!(first["bytes_saved"], 0, "a copy is no quarter: {first}");
+        fs::rename(sandbox.path("elsewhere"), sandbox.path("node3")).expect("moved back");
+        until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
+        // More parities: the data stays where it is.
+        sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+3", "--convert"]).ok();
+        until("more parities", || is_only(&sandbox, "rs:4+3") && !conversion(&sandbox)["ended_ms"].is_null());
+        let second = conversion(&sandbox);
+        assert!(second["bytes_saved"].as_u64() > second["bytes_written"].as_u64(), "{second}");
+        // One's mind is changed again: the copies are still there.
+        sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
+        until("back", || is_only(&sandbox, "replica:3") && !conversion(&sandbox)["ended_ms"].is_null());
+        let third = conversion(&sandbox);
+        assert_eq!((&third["bytes_read"], &third["bytes_written"]), (&0.into(), &0.into()), "{third}");
+        done.store(true, Ordering::Release);
+        reading.join().expect("no read failed");
+    });
+    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
+    assert!(said.contains("conversion, in") && said.contains("former shards of"), "{said}");
+    assert!(sandbox.weft(["status", "meta.db"]).ok().contains("last conversion: ended"));
+    // What is made now is written as before: the directory's policy is back too.
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/d/e"]).ok(), "replica:3\n");
+    check(&sandbox);
+    sandbox.umount();
+    // Any two nodes may go.
+    for number in [2, 5] {
+        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+    }
+    sandbox.mount();
+    check(&sandbox);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn a_rule_converts_what_rests_and_a_killed_mount_goes_on_where_it_was() {
+    let sandbox = filled();
+    let set = ["policy", "set", "meta.db", "/d", "rs:4+2", "--after"];
+    let both = sandbox.weft(set.iter().chain(&["1h", "--convert"]));
+    assert!(!both.success && both.stderr.contains("--convert"), "{}", both.stderr);
+    sandbox.weft(set.iter().chain(&["1h"])).ok();
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/d"]).ok(), "replica:3 then rs:4+2 after 1h\n");
+    until("looked at", || conversion(&sandbox)["wish_count"] == 1 && !conversion(&sandbox)["ended_ms"].is_null());
+    assert!(is_only(&sandbox, "replica:3"), "nothing rests that long");
+    // Paused, so that nothing is begun before the mount dies; the next one finds what was asked for.
+    sandbox.weft(["care", "pause", "meta.db"]).ok();
+    sandbox.weft(set.iter().chain(&["1s"])).ok();
+    std::thread::sleep(Duration::from_millis(1_500));
+    let process = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
+    rustix::process::kill_process(process, Signal::KILL).expect("killed");
+    sandbox.weft(["umount", "--force", &sandbox.mnt()]).ok();
+    sandbox.mount();
+    assert!(is_only(&sandbox, "replica:3"));
+    sandbox.weft(["care", "resume", "meta.db"]).ok();
+    until("converted", || is_only(&sandbox, "rs:4+2"));
+    check(&sandbox);
+    // What changes is written by the first code again, beside what rests.
+    fs::write(sandbox.file("d/new"), content(99)).expect("written");
+    sandbox.umount();
+    assert!(codes(&sandbox).contains_key("replica:3"), "{:?}", codes(&sandbox));
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
