@@ -200,6 +200,7 @@ impl Run<'_> {
                     waiting.by_ref().for_each(|segment| self.fail(segment, NO_ROOM.into()));
                 }
                 let Some(segment) = waiting.next() else { break };
+                self.job.take(segment);
                 let (converter, clock) = (self.converter.clone(), self.clock);
                 in_hand.spawn(async move { (segment, converter.convert(segment, clock).await) });
             }
@@ -208,6 +209,7 @@ impl Run<'_> {
                 Ok(ended) => ended,
                 Err(panic) => std::panic::resume_unwind(panic.into_panic()),
             };
+            self.job.leave(segment);
             match outcome {
                 Ok(outcome) => self.count(segment, outcome),
                 Err(error) => stop = stop.or(Some(error.into())),
