@@ -162,7 +162,7 @@ pub async fn repair(
         bytes_read_by_nodes: sums.bytes_read_by_nodes,
         bytes_written: sums.bytes_written,
         failures,
-        forgotten_nodes: forget_left_nodes(&*catalogue, &roster)?,
+        forgotten_nodes: forget_left_nodes(&*catalogue)?,
         out_of_reach: roster.out_of_reach(),
         census,
     })
@@ -229,12 +229,13 @@ fn marked(catalogue: &dyn Catalogue) -> Result<BTreeSet<SegmentId>, CatalogueErr
 }
 
 /// Drops lost and emptied nodes that nothing refers to any more; the names of those dropped.
-fn forget_left_nodes(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Vec<String>, CatalogueError> {
-    let left = roster.nodes.iter().filter(|(_, facts)| facts.record.state.is_leaving());
-    let retired: Vec<NodeId> = left.map(|(id, _)| *id).collect();
-    for node in &retired {
+pub(crate) fn forget_left_nodes(catalogue: &dyn Catalogue) -> Result<Vec<String>, CatalogueError> {
+    let mut leaving = catalogue.nodes()?;
+    leaving.retain(|(_, record)| record.state.is_leaving());
+    for (node, _) in &leaving {
         catalogue.forget_node(*node)?;
     }
     let left: BTreeSet<NodeId> = catalogue.nodes()?.into_iter().map(|(id, _)| id).collect();
-    Ok(retired.iter().filter(|id| !left.contains(id)).map(|id| roster.name(*id)).collect())
+    leaving.retain(|(id, _)| !left.contains(id));
+    Ok(leaving.into_iter().map(|(_, record)| record.name).collect())
 }

@@ -135,6 +135,8 @@ impl Rounds {
         for (id, asked, facts) in &found {
             if let Reach::Answers(space) = facts.reach {
                 self.answered.insert(*id, (*asked, space));
+                // One that was silent until now may be given work again.
+                transfer.fleet().report(*id, Ok(()));
             }
         }
         let nodes = found.into_iter().map(|(id, _, facts)| (id, facts)).collect();

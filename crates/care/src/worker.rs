@@ -395,8 +395,9 @@ async fn repair_all(
 ) -> Result<Done, CareError> {
     let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
     let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
-    let is_well = is_whole && catalogue.damaged(None, 1)?.is_empty();
     let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
+    // What was marked meanwhile is the next one's; what this one could do nothing for waits longer each time.
+    let is_well = is_whole && (rebuilt_count + moved_count > 0 || catalogue.damaged(None, 1)?.is_empty());
     let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
     let what = match segment_count {
         0 if is_well => String::new(),
@@ -429,11 +430,13 @@ async fn balance_all(
 
 async fn discard(catalogue: &dyn Catalogue, transfer: &Transfer, job: &Job, now_ms: u64) -> Result<Done, CareError> {
     let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, now_ms).await?;
-    let what = match generation_count {
-        0 => String::new(),
-        count => format!("{count} former generations removed, {bytes} bytes"),
-    };
-    Ok(Done { is_well: true, what })
+    let mut done = Vec::new();
+    if generation_count > 0 {
+        done.push(format!("{generation_count} former generations removed, {bytes} bytes"));
+    }
+    // What they held last was dead, or former.
+    done.extend(repair::forget_left_nodes(catalogue)?.into_iter().map(|name| format!("node {name} forgotten")));
+    Ok(Done { is_well: true, what: done.join("; ") })
 }
 
 async fn convert_all(
