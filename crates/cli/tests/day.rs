@@ -291,10 +291,10 @@ fn twelve_machines_have_a_bad_day_and_their_users_do_not_notice() {
         day.kill(machine);
         dead.push(machine);
         day.both(&format!("machine {machine} is given up"), |volume| {
-            let doubted = day.care(volume)["record"]["doubted"].clone();
-            doubted.as_array().is_some_and(|doubted| {
-                doubted.iter().any(|doubt| doubt[0] == machine.to_string() && doubt[1] == "given-up")
-            })
+            let (doubted, name) = (day.care(volume)["record"]["doubted"].clone(), machine.to_string());
+            doubted
+                .as_array()
+                .is_some_and(|doubted| doubted.iter().any(|doubt| doubt[0] == name.as_str() && doubt[1] == "given-up"))
         });
         day.both("all is whole without it", |volume| day.is_whole(volume));
     }
