@@ -27,6 +27,8 @@ pub struct Patience {
     pub give_up_after_ms: u64,
     /// A node that was found wiped for so long is: time to move a folder away and back.
     pub wiped_after_ms: u64,
+    /// What could not do all of it is tried again after this, then after twice as long, ...
+    pub retry_after_ms: u64,
     /// From the end of a scrub to the next; `None`: never.
     pub scrub_every_ms: Option<u64>,
     /// From the end of a collection to the next.
@@ -47,6 +49,7 @@ impl Default for Patience {
             look_every_ms: 1_000,
             give_up_after_ms: 15 * 60 * 1000,
             wiped_after_ms: 4_000,
+            retry_after_ms: 30_000,
             scrub_every_ms: Some(30 * 86_400 * 1000),
             collect_every_ms: 86_400 * 1000,
             balance_every_ms: Some(86_400 * 1000),
@@ -59,9 +62,7 @@ impl Default for Patience {
 /// What a balance leaves behind is removed so long after it: when nobody reads it any more.
 const LEFT_BEHIND_MS: u64 = GRACE_MS + 60_000;
 
-/// What could not do all of it is tried again after this, then after twice as long, ...
-const RETRY_MS: u64 = 30_000;
-/// ... up to this.
+/// What could not do all of it is tried again later each time, up to this.
 const RETRY_MS_MAX: u64 = 3_600_000;
 
 /// How a node was found.
@@ -140,12 +141,13 @@ struct Retry {
 }
 
 impl Retry {
-    fn ended(&mut self, is_well: bool, now_ms: u64) {
+    /// `after_ms`: after the first failure; twice as long after each other.
+    fn ended(&mut self, is_well: bool, after_ms: u64, now_ms: u64) {
         if is_well {
             *self = Self::default();
             return;
         }
-        let wait_ms = RETRY_MS.saturating_mul(1 << self.failures.min(20)).min(RETRY_MS_MAX);
+        let wait_ms = after_ms.saturating_mul(1 << self.failures.min(20)).min(RETRY_MS_MAX);
         *self = Self { failures: self.failures + 1, at_ms: Some(now_ms + wait_ms) };
     }
 
@@ -371,10 +373,10 @@ impl Watch {
                     watched.is_renewed = true;
                 }
             }
-            Deed::Repair => self.repair_retry.ended(is_well, now_ms),
+            Deed::Repair => self.repair_retry.ended(is_well, self.patience.retry_after_ms, now_ms),
             Deed::Discard => self.discard_ms = now_ms + self.patience.discard_every_ms,
             Deed::Convert => {
-                self.convert_retry.ended(is_well, now_ms);
+                self.convert_retry.ended(is_well, self.patience.retry_after_ms, now_ms);
                 self.convert_ms = now_ms + self.patience.convert_every_ms;
             }
             Deed::Scrub => self.scrub_ms = self.patience.scrub_every_ms.map(|every_ms| now_ms + every_ms),

@@ -5,6 +5,7 @@ const PATIENCE: Patience = Patience {
     look_every_ms: 1_000,
     give_up_after_ms: 10_000,
     wiped_after_ms: 2_000,
+    retry_after_ms: 30_000,
     scrub_every_ms: Some(100_000),
     collect_every_ms: 50_000,
     balance_every_ms: Some(70_000),

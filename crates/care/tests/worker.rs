@@ -15,7 +15,8 @@ use weft_care::worker::{Options, Worker};
 use weft_format::NodeId;
 use weft_format::records::PolicyRecord;
 use weft_nodes::memory::MemoryNode;
-use weft_nodes::wrappers::{Fault, FaultNode, Operation};
+use weft_nodes::wrappers::Operation;
+use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
 
@@ -23,6 +24,7 @@ const PATIENCE: Patience = Patience {
     look_every_ms: 10,
     give_up_after_ms: 300,
     wiped_after_ms: 50,
+    retry_after_ms: 50,
     scrub_every_ms: None,
     collect_every_ms: u64::MAX / 2,
     balance_every_ms: Some(u64::MAX / 2),
@@ -257,4 +259,47 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     stop.send(true).expect("heard");
     caring.await.expect("ended");
     world.assert_contents().await;
+}
+
+/// Metadata that cannot be reached, at each of many moments of a repair: the worker waits, and does the rest when it is back.
+/// Each waits for its own lease to run out, so they do it together.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_metadata_is_away_nothing_is_lost_and_afterwards_the_rest_is_done() {
+    let outages: tokio::task::JoinSet<()> = [0, 1, 3, 7, 20, 45].into_iter().map(outage).collect();
+    outages.join_all().await;
+}
+
+async fn outage(moment: usize) {
+    let mut world = World::new(8);
+    for number in 0..12 {
+        world.write(number, "rs:4+2").await;
+    }
+    let (node, calls) = (NodeId(3), Arc::new(AtomicUsize::new(0)));
+    // From the first call after the node is gone the calls of nodes are counted: so many, and metadata goes.
+    let (is_off, catalogue) = (Arc::new(AtomicBool::new(false)), world.catalogue.clone());
+    let transfer = world.transfer_through(|id, inner| {
+        let (is_off, calls, catalogue) = (is_off.clone(), calls.clone(), catalogue.clone());
+        let script = move |call: &Call| {
+            let is_off = is_off.load(Ordering::SeqCst);
+            let is_work = is_off && call.operation != Operation::Space;
+            if is_work && calls.fetch_add(1, Ordering::SeqCst) == moment {
+                catalogue.set_away(true);
+            }
+            if is_off && id == node { Fault::Fail(NodeErrorKind::Wiped) } else { Fault::None }
+        };
+        Arc::new(FaultNode::new(inner, "counted", Box::new(script))) as Arc<dyn Node>
+    });
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    is_off.store(true, Ordering::SeqCst);
+    until("work begins", || calls.load(Ordering::SeqCst) > moment).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    world.catalogue.set_away(false);
+    until("what it held is rebuilt", || !is_on(&world, node)).await;
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    world.assert_contents().await;
+    for segment in world.files.keys() {
+        assert_eq!(world.sound_count(*segment).await, 6, "moment {moment}");
+    }
 }

@@ -1,7 +1,7 @@
 //! A catalogue in memory: the slow, obvious reference for the real one, and what care's own tests run on.
 
 use super::{Catalogue, CatalogueError, Trashed};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use weft_format::records::{
@@ -25,6 +25,7 @@ struct State {
     lease: Option<LeaseRecord>,
     fence: Option<u64>,
     renewed: Vec<NodeId>,
+    is_away: bool,
 }
 
 impl State {
@@ -48,6 +49,16 @@ struct Entry {
 }
 
 impl MemoryCatalogue {
+    /// From now on every call fails, or works again.
+    pub fn set_away(&self, is_away: bool) {
+        self.state.lock().is_away = is_away;
+    }
+
+    fn reach(&self) -> Result<MutexGuard<'_, State>, CatalogueError> {
+        let state = self.state.lock();
+        if state.is_away { Err(CatalogueError::Failed("it is away".into())) } else { Ok(state) }
+    }
+
     /// Adds a node, or changes it.
     pub fn set_node(&self, node: NodeId, record: NodeRecord) {
         self.state.lock().nodes.insert(node, record);
@@ -100,11 +111,11 @@ fn page<K: Ord + Clone, V, T>(
 
 impl Catalogue for MemoryCatalogue {
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
-        Ok(page(&self.state.lock().nodes, None, usize::MAX, |id, record| (*id, record.clone())))
+        Ok(page(&self.reach()?.nodes, None, usize::MAX, |id, record| (*id, record.clone())))
     }
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         let used = state.segments.values().any(|e| e.record.shards.iter().flatten().any(|shard| shard.node == node));
         if !used {
             state.nodes.remove(&node);
@@ -113,7 +124,7 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
-        Ok(self.state.lock().segments.get(&segment).map(|entry| entry.record.clone()))
+        Ok(self.reach()?.segments.get(&segment).map(|entry| entry.record.clone()))
     }
 
     fn segments(
@@ -121,11 +132,11 @@ impl Catalogue for MemoryCatalogue {
         after: Option<SegmentId>,
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        Ok(page(&self.state.lock().segments, after, limit, |id, entry| (*id, entry.record.clone())))
+        Ok(page(&self.reach()?.segments, after, limit, |id, entry| (*id, entry.record.clone())))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         let live = state.segments.get(&segment).filter(|entry| entry.dead_since_ms.is_none());
         Ok(live.map_or(0, |entry| entry.live_bytes))
     }
@@ -137,7 +148,7 @@ impl Catalogue for MemoryCatalogue {
         new: &SegmentRecord,
         succession: &Succession,
     ) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         state.check_fence()?;
         let is_kept = |revived: &RetiredRecord| {
             state.retired.get(&(segment, revived.record.generation)).is_some_and(|found| found == revived)
@@ -161,11 +172,11 @@ impl Catalogue for MemoryCatalogue {
         after: Option<(SegmentId, Generation)>,
         limit: usize,
     ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
-        Ok(page(&self.state.lock().retired, after, limit, |(segment, _), retired| (*segment, retired.clone())))
+        Ok(page(&self.reach()?.retired, after, limit, |(segment, _), retired| (*segment, retired.clone())))
     }
 
     fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         let of_segment = state.retired.range((segment, Generation(0))..=(segment, Generation(u32::MAX)));
         Ok(of_segment.map(|(_, retired)| retired.clone()).collect())
     }
@@ -176,7 +187,7 @@ impl Catalogue for MemoryCatalogue {
         expected: &RetiredRecord,
         new: Option<&RetiredRecord>,
     ) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         state.check_fence()?;
         let key = (segment, expected.record.generation);
         if state.retired.get(&key) != Some(expected) {
@@ -191,21 +202,21 @@ impl Catalogue for MemoryCatalogue {
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self.state.lock().damaged.range((start, Bound::Unbounded)).take(limit).copied().collect())
+        Ok(self.reach()?.damaged.range((start, Bound::Unbounded)).take(limit).copied().collect())
     }
 
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.state.lock().damaged.insert(segment);
+        self.reach()?.damaged.insert(segment);
         Ok(())
     }
 
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.state.lock().damaged.remove(&segment);
+        self.reach()?.damaged.remove(&segment);
         Ok(())
     }
 
     fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         let dead = state.segments.iter().filter_map(|(id, entry)| Some((entry.dead_since_ms?, *id)));
         let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
         let mut due: Vec<_> = dead.filter(|entry| entry.0 < before_ms && Some(*entry) > after).collect();
@@ -214,7 +225,7 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         state.check_fence()?;
         match state.segments.get(&segment) {
             Some(entry) if entry.record == *expected && entry.dead_since_ms.is_some() => {
@@ -227,12 +238,12 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         Ok(state.segments.get(&segment).map_or(Vec::new(), |e| e.paths.iter().take(limit).cloned().collect()))
     }
 
     fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         let living = state.segments.get(&segment).filter(|entry| entry.dead_since_ms.is_none());
         let Some(entry) = living else { return Ok(Wanted::AsIs) };
         let age_ms = now_ms.saturating_sub(segment.created_ms());
@@ -241,16 +252,16 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
-        let state = self.state.lock();
+        let state = self.reach()?;
         Ok(state.segments.values().flat_map(|entry| &entry.policies).any(|policy| policy.later.is_some()))
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
-        Ok(self.state.lock().jobs.get(name).cloned())
+        Ok(self.reach()?.jobs.get(name).cloned())
     }
 
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         match record {
             Some(bytes) => state.jobs.insert(name.into(), bytes.to_vec()),
             None => state.jobs.remove(name),
@@ -259,11 +270,11 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
-        Ok(self.state.lock().lease.clone())
+        Ok(self.reach()?.lease.clone())
     }
 
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         let is_expected = state.lease.as_ref() == expected;
         if is_expected {
             state.lease = Some(new.clone());
@@ -276,7 +287,7 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        let mut state = self.state.lock();
+        let mut state = self.reach()?;
         if let Some(record) = state.nodes.get_mut(&node) {
             record.state = NodeState::Lost;
         }
