@@ -104,10 +104,12 @@ impl Keeper {
     }
 }
 
-/// `1.2 GiB of shards are to be moved for every node to hold its share; 1.1 GiB is the least`
+/// `1.2 GiB of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes 1.1 GiB at least`
 pub fn balance_sentence(estimate: &Estimate) -> String {
     let (bytes, least) = (render::bytes(estimate.bytes_to_move), render::bytes(estimate.least_bytes));
-    format!("{bytes} of shards are to be moved for every node to hold its share; {least} is the least")
+    format!(
+        "{bytes} of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes {least} at least"
+    )
 }
 
 fn draw(bar: &ProgressBar, progress: &Progress) {
