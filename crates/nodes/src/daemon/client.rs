@@ -233,13 +233,17 @@ impl DaemonNode {
         if !class.is_empty() {
             request = request.header(CLASS_HEADER, class);
         }
-        let signed = question.proof.or_else(|| self.key.as_ref().map(|key| self.proof(key, question, body_bytes)));
-        if let Some(proof) = signed {
-            request = request.header(AUTHORIZATION, proof.encode());
-            request = request.header(DIGEST_HEADER, digest(question.body).to_hex().as_str());
+        let mut nonce = 0;
+        if self.key.is_some() || question.proof.is_some() {
+            let body = digest(question.body);
+            let made = || self.key.as_ref().map(|key| self.proof(key, question, body_bytes, body));
+            if let Some(proof) = question.proof.or_else(made) {
+                nonce = proof.nonce;
+                request = request.header(AUTHORIZATION, proof.encode());
+            }
+            request = request.header(DIGEST_HEADER, body.to_hex().as_str());
         }
         let body = Parts { parts: question.body.iter().cloned().collect(), left_bytes: body_bytes };
-        let nonce = signed.map_or(0, |proof| proof.nonce);
         let request = request.body(body).map_err(|error| {
             let detail = format!("`{}` is no address ({error}): give host and port", self.address());
             self.error(NodeErrorKind::Unavailable, detail)
@@ -254,14 +258,14 @@ impl DaemonNode {
         }
     }
 
-    fn proof(&self, key: &Key, question: &Question<'_>, body_bytes: u64) -> Proof {
+    fn proof(&self, key: &Key, question: &Question<'_>, body_bytes: u64, body: blake3::Hash) -> Proof {
         let asked = Asked {
             method: question.method.as_str(),
             target: &question.target,
             range: question.range.as_deref().unwrap_or_default(),
             class: self.class_header(),
             body_bytes,
-            body: digest(question.body),
+            body,
             node: question.of,
         };
         Proof::of(key, &asked, now_ms(), rand::random())
@@ -448,7 +452,7 @@ impl Node for DaemonNode {
         let (node, answer_bytes) = (self.identity?, combination.cost().ok()?.sent_bytes);
         let body = [CombinationBody::encode(combination, onward)];
         let question = Question { body: &body, of: self.identity, ..Self::combine_question(key) };
-        let proof = self.key.as_ref().map(|key| self.proof(key, &question, body[0].len() as u64));
+        let proof = self.key.as_ref().map(|key| self.proof(key, &question, body[0].len() as u64, digest(&body)));
         let [body] = body;
         let link =
             Link { url: self.url.clone(), node, shard: key, class: self.class, proof, body, answer_bytes, patience };
