@@ -16,7 +16,7 @@ use crate::run::{Failure, Run, Sums, Work};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weft_format::records::{NodeState, SegmentRecord};
+use weft_format::records::NodeState;
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::{Balance, Holdings, Pass, Transfer};
@@ -134,7 +134,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     }
     let silent: BTreeSet<NodeId> = view.members.keys().copied().filter(|id| !roster.answers(*id)).collect();
     let mut holdings = Holdings::default();
-    for entry in living(catalogue) {
+    for entry in Walk::living(catalogue) {
         let (_, record) = entry?;
         holdings.add(&view, record.nodes(), object_bytes(record.geometry.payload_bytes()));
     }
@@ -150,7 +150,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     let mut estimate = Estimate { is_out, least_bytes, loads, ..Estimate::default() };
     let mut work = Work::default();
     for pass in [Pass::Preferred, Pass::Any].into_iter().filter(|_| is_out) {
-        for entry in living(catalogue) {
+        for entry in Walk::living(catalogue) {
             let (segment, record) = entry?;
             let shard_bytes = object_bytes(record.geometry.payload_bytes());
             let nodes: Vec<Option<NodeId>> =
@@ -171,16 +171,4 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
         work.queue.apply(Event::Found { segment: *segment, margin: 0 });
     }
     Ok((work, estimate))
-}
-
-/// Segments that files refer to.
-fn living(catalogue: &dyn Catalogue) -> impl Iterator<Item = Result<(SegmentId, SegmentRecord), CatalogueError>> {
-    Walk::new(catalogue, None).filter_map(|entry| match entry {
-        Ok((segment, record)) => match catalogue.live_bytes(segment) {
-            Ok(0) => None,
-            Ok(_) => Some(Ok((segment, record))),
-            Err(error) => Some(Err(error)),
-        },
-        Err(error) => Some(Err(error)),
-    })
 }

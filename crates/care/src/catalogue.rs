@@ -153,6 +153,22 @@ impl<'c> Walk<'c> {
     }
 }
 
+impl Walk<'_> {
+    /// Those that files refer to.
+    pub(crate) fn living(
+        catalogue: &dyn Catalogue,
+    ) -> impl Iterator<Item = Result<(SegmentId, SegmentRecord), CatalogueError>> {
+        Walk::new(catalogue, None).filter_map(|entry| match entry {
+            Ok((segment, record)) => match catalogue.live_bytes(segment) {
+                Ok(0) => None,
+                Ok(_) => Some(Ok((segment, record))),
+                Err(error) => Some(Err(error)),
+            },
+            Err(error) => Some(Err(error)),
+        })
+    }
+}
+
 impl Iterator for Walk<'_> {
     type Item = Result<(SegmentId, SegmentRecord), CatalogueError>;
 

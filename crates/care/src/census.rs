@@ -165,11 +165,9 @@ fn nodes_survived(record: &SegmentRecord, there: &[bool], mut shards: usize) -> 
 /// The catalogue cannot be read.
 pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, CatalogueError> {
     let (mut tally, mut margins) = (Tally::default(), Margins::default());
-    for entry in Walk::new(catalogue, None) {
+    for entry in Walk::living(catalogue) {
         let (segment, record) = entry?;
-        if catalogue.live_bytes(segment)? > 0 {
-            tally.add(segment, &record, &standings(&record, roster, &[]), &mut margins, catalogue)?;
-        }
+        tally.add(segment, &record, &standings(&record, roster, &[]), &mut margins, catalogue)?;
     }
     Ok(tally)
 }
@@ -194,7 +192,7 @@ pub(crate) async fn census(
     job: &Job,
 ) -> Result<Counted, CareError> {
     let (mut counted, mut margins) = (Counted::default(), Margins::default());
-    let mut walk = Walk::new(catalogue, None);
+    let mut walk = Walk::living(catalogue);
     loop {
         job.checkpoint().await?;
         let group = walk.by_ref().take(TOGETHER).collect::<Result<Vec<_>, _>>()?;
@@ -203,9 +201,6 @@ pub(crate) async fn census(
         }
         let mut looks = tokio::task::JoinSet::new();
         for (segment, record) in group {
-            if catalogue.live_bytes(segment)? == 0 {
-                continue;
-            }
             let transfer = transfer.clone();
             looks.spawn(async move {
                 let health = match look {

@@ -173,7 +173,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
     let (mut work, mut living_count, mut margins) = (Work::default(), 0, Margins::default());
     let mut estimate = Estimate { out_of_reach: roster.out_of_reach(), ..Estimate::default() };
     let marked = marked(catalogue)?;
-    for entry in Walk::new(catalogue, None) {
+    for entry in Walk::living(catalogue) {
         let (segment, record) = entry?;
         let verdicts = standings(&record, roster, &[]);
         let chosen = |wanted: fn(&Standing) -> bool| -> Vec<usize> {
@@ -182,9 +182,6 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         let lost = chosen(|verdict| matches!(verdict, Standing::Lost(_)));
         let misplaced = chosen(|verdict| matches!(verdict, Standing::Misplaced(_)));
         let is_marked = marked.contains(&segment);
-        if catalogue.live_bytes(segment)? == 0 {
-            continue;
-        }
         living_count += 1;
         estimate.silent_shard_count += chosen(|verdict| *verdict == Standing::OutOfReach).len() as u64;
         if lost.is_empty() && misplaced.is_empty() && !is_marked {
