@@ -15,13 +15,11 @@ use crate::census::CareError;
 use crate::clock::Clock;
 use crate::job::Job;
 use crate::record::{CareWish, ConvertRecord};
-use crate::run::{Failure, by_reason};
+use crate::run::{Batch, Failure, InHand, by_reason, drain};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
 use weft_format::SegmentId;
 use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Wanted};
 use weft_transfer::{Recoded, Transfer};
@@ -42,9 +40,6 @@ const LOOKED_AT_ONCE: usize = 64;
 /// Why it ends before all is converted.
 const NO_ROOM: &str =
     "there is too little room for both generations of more segments; it goes on when former shards are gone";
-
-/// How often a running job notes how far it is.
-const NOTE_EVERY: Duration = Duration::from_secs(1);
 
 /// How to convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,14 +129,15 @@ pub async fn convert(
     let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
     let clock = Clock::new(now_ms);
     let (report, failed) = (Report::default(), BTreeMap::new());
-    let mut run = Run { converter, job, clock, record, report, failed, room_bytes: 0 };
-    let (waiting, bytes) = run.look().await?;
-    if !waiting.is_empty() {
+    let waiting = Vec::new().into_iter();
+    let mut run = Run { converter, job, clock, record, report, failed, waiting, room_bytes: 0 };
+    let bytes = run.look().await?;
+    if run.is_waiting() {
         transfer.fleet().refresh_space().await;
         let (total_bytes, free_bytes) = transfer.fleet().view().room_bytes();
         run.room_bytes = free_bytes.saturating_sub(total_bytes / LEFT_SHARE);
-        job.begin("converting", waiting.len() as u64, bytes);
-        run.drain(waiting, options.workers).await?;
+        job.begin("converting", run.waiting.len() as u64, bytes);
+        drain(&mut run, job, options.workers).await?;
     }
     Ok(run.end()?)
 }
@@ -154,13 +150,14 @@ struct Run<'r> {
     record: ConvertRecord,
     report: Report,
     failed: BTreeMap<SegmentId, String>,
+    waiting: std::vec::IntoIter<SegmentId>,
     /// What it may write.
     room_bytes: u64,
 }
 
 impl Run<'_> {
-    /// The segments to convert, and the data bytes in them.
-    async fn look(&mut self) -> Result<(Vec<SegmentId>, u64), CareError> {
+    /// Finds the segments to convert; the data bytes in them.
+    async fn look(&mut self) -> Result<u64, CareError> {
         let (mut waiting, mut bytes) = (Vec::new(), 0);
         for (count, entry) in Walk::new(&*self.converter.catalogue, None).enumerate() {
             let (segment, record) = entry?;
@@ -178,49 +175,8 @@ impl Run<'_> {
             }
             self.job.update(|progress| progress.segments_done += 1);
         }
-        Ok((waiting, bytes))
-    }
-
-    /// Converts until none waits. What is in hand is finished also when the job is cancelled or the catalogue fails.
-    async fn drain(&mut self, waiting: Vec<SegmentId>, workers: usize) -> Result<(), CareError> {
-        let mut noted = Instant::now();
-        let mut waiting = waiting.into_iter();
-        let mut in_hand: JoinSet<(SegmentId, Result<Outcome, CatalogueError>)> = JoinSet::new();
-        let mut stop: Option<CareError> = None;
-        // Before the first shard is stored: who collects knows of it.
-        self.note()?;
-        loop {
-            while stop.is_none() && in_hand.len() < workers.max(1) {
-                if let Err(cancelled) = self.job.checkpoint().await {
-                    stop = Some(cancelled.into());
-                    break;
-                }
-                // What writes nothing, as an undoing does, goes on where there is no room at all.
-                if self.report.bytes_written > self.room_bytes {
-                    waiting.by_ref().for_each(|segment| self.fail(segment, NO_ROOM.into()));
-                }
-                let Some(segment) = waiting.next() else { break };
-                self.job.take(segment);
-                let (converter, clock) = (self.converter.clone(), self.clock);
-                in_hand.spawn(async move { (segment, converter.convert(segment, clock).await) });
-            }
-            let Some(ended) = in_hand.join_next().await else { break };
-            let (segment, outcome) = match ended {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-            };
-            self.job.leave(segment);
-            match outcome {
-                Ok(outcome) => self.count(segment, outcome),
-                Err(error) => stop = stop.or(Some(error.into())),
-            }
-            if noted.elapsed() >= NOTE_EVERY {
-                noted = Instant::now();
-                self.note()?;
-            }
-        }
-        self.note()?;
-        stop.map_or(Ok(()), Err)
+        self.waiting = waiting.into_iter();
+        Ok(bytes)
     }
 
     fn count(&mut self, segment: SegmentId, outcome: Outcome) {
@@ -260,11 +216,6 @@ impl Run<'_> {
         self.failed.insert(segment, why);
     }
 
-    fn note(&mut self) -> Result<(), CatalogueError> {
-        self.record.updated_ms = self.clock.now_ms();
-        self.record.store(&*self.converter.catalogue)
-    }
-
     fn end(mut self) -> Result<Report, CatalogueError> {
         self.record.failure_count = self.failed.len() as u64;
         self.record.divided_count = self.report.divided_count;
@@ -272,6 +223,34 @@ impl Run<'_> {
         self.note()?;
         self.report.failures = by_reason(&self.failed);
         Ok(self.report)
+    }
+}
+
+impl Batch for Run<'_> {
+    type Outcome = Outcome;
+
+    fn is_waiting(&self) -> bool {
+        self.waiting.len() > 0
+    }
+
+    fn next(&mut self) -> Option<InHand<Outcome>> {
+        // What writes nothing, as an undoing does, goes on where there is no room at all.
+        if self.report.bytes_written > self.room_bytes {
+            std::mem::take(&mut self.waiting).for_each(|segment| self.fail(segment, NO_ROOM.into()));
+        }
+        let segment = self.waiting.next()?;
+        let (converter, clock) = (self.converter.clone(), self.clock);
+        Some((segment, Box::pin(async move { converter.convert(segment, clock).await })))
+    }
+
+    fn ended(&mut self, segment: SegmentId, outcome: Result<Outcome, CatalogueError>) -> Result<(), CatalogueError> {
+        self.count(segment, outcome?);
+        Ok(())
+    }
+
+    fn note(&mut self) -> Result<(), CatalogueError> {
+        self.record.updated_ms = self.clock.now_ms();
+        self.record.store(&*self.converter.catalogue)
     }
 }
 

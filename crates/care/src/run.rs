@@ -1,6 +1,6 @@
 //! One run over segments that are queued: several in hand at once, the most urgent first, and how far it is noted as it goes.
 //!
-//! What repair and balance have in common; they differ in what they queue.
+//! What repair and balance have in common; they differ in what they queue. A conversion has its own work, and [`drain`] in common.
 
 use crate::catalogue::CatalogueError;
 use crate::census::CareError;
@@ -10,6 +10,8 @@ use crate::queue::{Event, Queue};
 use crate::record::JobRecord;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use weft_format::SegmentId;
@@ -65,41 +67,8 @@ pub(crate) struct Run<'r> {
 impl Run<'_> {
     /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
     pub async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
-        let mut noted = Instant::now();
-        let mut in_hand: JoinSet<(SegmentId, Result<Mended, CatalogueError>)> = JoinSet::new();
-        let mut stop: Option<CareError> = None;
-        // Before the first shard is stored: the collector leaves a running job's shards alone.
-        self.note()?;
-        loop {
-            while stop.is_none() && in_hand.len() < self.workers.max(1) && work.queue.waiting_count() > 0 {
-                if let Err(cancelled) = self.job.checkpoint().await {
-                    stop = Some(cancelled.into());
-                    break;
-                }
-                let Some(segment) = work.queue.next() else { break };
-                let (mender, look) = (self.mender.clone(), work.looks.get(&segment).copied().unwrap_or(Look::Record));
-                let relocations = work.relocations.remove(&segment).unwrap_or_default();
-                self.job.take(segment);
-                in_hand.spawn(async move { (segment, mender.mend(segment, look, true, &relocations).await) });
-            }
-            let Some(ended) = in_hand.join_next().await else { break };
-            let (segment, mended) = match ended {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-            };
-            self.job.leave(segment);
-            work.queue.apply(Event::Ended(segment));
-            match mended {
-                Ok(mended) => self.count(segment, mended, work),
-                Err(error) => stop = stop.or(Some(error.into())),
-            }
-            if noted.elapsed() >= NOTE_EVERY {
-                noted = Instant::now();
-                self.note()?;
-            }
-        }
-        self.note()?;
-        stop.map_or(Ok(()), Err)
+        let (job, workers) = (self.job, self.workers);
+        drain(&mut Mending { run: self, work }, job, workers).await
     }
 
     fn count(&mut self, segment: SegmentId, mended: Mended, work: &mut Work) {
@@ -142,6 +111,98 @@ impl Run<'_> {
         self.record.store(&*self.mender.catalogue, self.name)?;
         Ok((self.sums, by_reason(&work.failed)))
     }
+}
+
+/// A run at its work.
+struct Mending<'m, 'r> {
+    run: &'m mut Run<'r>,
+    work: &'m mut Work,
+}
+
+impl Batch for Mending<'_, '_> {
+    type Outcome = Mended;
+
+    fn is_waiting(&self) -> bool {
+        self.work.queue.waiting_count() > 0
+    }
+
+    fn next(&mut self) -> Option<InHand<Mended>> {
+        let segment = self.work.queue.next()?;
+        let mender = self.run.mender.clone();
+        let look = self.work.looks.get(&segment).copied().unwrap_or(Look::Record);
+        let relocations = self.work.relocations.remove(&segment).unwrap_or_default();
+        Some((segment, Box::pin(async move { mender.mend(segment, look, true, &relocations).await })))
+    }
+
+    fn ended(&mut self, segment: SegmentId, outcome: Result<Mended, CatalogueError>) -> Result<(), CatalogueError> {
+        self.work.queue.apply(Event::Ended(segment));
+        self.run.count(segment, outcome?, self.work);
+        Ok(())
+    }
+
+    fn note(&mut self) -> Result<(), CatalogueError> {
+        self.run.note()
+    }
+}
+
+/// A segment, and what is to be done with it.
+pub(crate) type InHand<T> = (SegmentId, Pin<Box<dyn Future<Output = Result<T, CatalogueError>> + Send>>);
+
+/// Segments to be dealt with, several at once.
+pub(crate) trait Batch: Send {
+    /// What becomes of one.
+    type Outcome: Send + 'static;
+
+    /// Does one wait?
+    fn is_waiting(&self) -> bool;
+
+    /// The next one; `None`: none waits any more.
+    fn next(&mut self) -> Option<InHand<Self::Outcome>>;
+
+    /// Takes in what became of one.
+    fn ended(
+        &mut self,
+        segment: SegmentId,
+        outcome: Result<Self::Outcome, CatalogueError>,
+    ) -> Result<(), CatalogueError>;
+
+    /// Notes in the catalogue how far it is.
+    fn note(&mut self) -> Result<(), CatalogueError>;
+}
+
+/// Deals with all of them. What is in hand is finished also when the job is cancelled or the catalogue fails.
+pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, workers: usize) -> Result<(), CareError> {
+    let mut noted = Instant::now();
+    let mut in_hand = JoinSet::new();
+    let mut stop: Option<CareError> = None;
+    // Before the first shard is stored: the collector leaves a running job's shards alone.
+    batch.note()?;
+    loop {
+        while stop.is_none() && in_hand.len() < workers.max(1) && batch.is_waiting() {
+            if let Err(cancelled) = job.checkpoint().await {
+                stop = Some(cancelled.into());
+                break;
+            }
+            let Some((segment, work)) = batch.next() else { break };
+            job.take(segment);
+            in_hand.spawn(async move { (segment, work.await) });
+        }
+        let Some(ended) = in_hand.join_next().await else { break };
+        let (segment, outcome) = match ended {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        job.leave(segment);
+        if let Err(error) = batch.ended(segment, outcome) {
+            stop = stop.or(Some(error.into()));
+        }
+        if noted.elapsed() >= NOTE_EVERY {
+            noted = Instant::now();
+            batch.note()?;
+        }
+    }
+    batch.note()?;
+    stop.map_or(Ok(()), Err)
 }
 
 /// Reasons that differ in nothing but the segment and in numbers are one.
