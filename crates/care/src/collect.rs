@@ -11,7 +11,7 @@ mod trash;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::Job;
-use crate::record::{BALANCE, JobRecord, REPAIR, SCRUB};
+use crate::record::{BALANCE, ConvertRecord, JobRecord, REPAIR, SCRUB};
 use crate::roster::Roster;
 use serde::Serialize;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub use trash::Trash;
 /// shard to its last word.
 pub const GRACE_MS: u64 = 10 * 60 * 1000;
 
-/// A repair, scrub or balance that noted something this short a time ago is taken to be running.
+/// A repair, scrub, balance or conversion that noted something this short a time ago is taken to be running.
 const RUNNING_MS: u64 = 60 * 1000;
 
 /// How to collect.
@@ -133,16 +133,17 @@ pub async fn discard(
     retired::remove(catalogue, transfer, &roster, job, options, now_ms).await
 }
 
-/// Does another process repair, scrub or balance? Its shards are stored before they are committed.
+/// Does another process repair, scrub, balance or convert? Its shards are stored before they are committed.
 fn job_runs(catalogue: &dyn Catalogue, now_ms: u64) -> Result<bool, CatalogueError> {
+    let is_recent =
+        |ended_ms: Option<u64>, updated_ms: u64| ended_ms.is_none() && now_ms.saturating_sub(updated_ms) < RUNNING_MS;
     for name in [REPAIR, SCRUB, BALANCE] {
-        let recent =
-            |record: &JobRecord| record.ended_ms.is_none() && now_ms.saturating_sub(record.updated_ms) < RUNNING_MS;
-        if JobRecord::load(catalogue, name)?.as_ref().is_some_and(recent) {
+        if JobRecord::load(catalogue, name)?.is_some_and(|record| is_recent(record.ended_ms, record.updated_ms)) {
             return Ok(true);
         }
     }
-    Ok(false)
+    let conversion = ConvertRecord::load(catalogue)?;
+    Ok(conversion.is_some_and(|record| is_recent(record.ended_ms, record.updated_ms)))
 }
 
 fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), CatalogueError> {
