@@ -12,7 +12,6 @@
 //! again, later each time. Balance is wanted when nodes have other shares than at the last one's beginning, and once a day since
 //! writing and deleting shift it too; after repair, and not while a node is in doubt.
 
-use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
@@ -58,9 +57,6 @@ impl Default for Patience {
         }
     }
 }
-
-/// What a balance leaves behind is removed so long after it: when nobody reads it any more.
-const LEFT_BEHIND_MS: u64 = GRACE_MS + 60_000;
 
 /// What could not do all of it is tried again later each time, up to this.
 const RETRY_MS_MAX: u64 = 3_600_000;
@@ -188,7 +184,8 @@ pub struct Watch {
     is_marked: bool,
     is_conversion_asked: bool,
     has_age_rules: bool,
-    has_retired: bool,
+    /// Since when there are former generations.
+    retired_since_ms: Option<u64>,
     /// The losses at the last repair's beginning; `None`: there was none yet.
     repaired: Option<Losses>,
     repair_retry: Retry,
@@ -216,7 +213,7 @@ impl Watch {
             is_marked: false,
             is_conversion_asked: false,
             has_age_rules: false,
-            has_retired: false,
+            retired_since_ms: None,
             repaired: None,
             repair_retry: Retry::default(),
             convert_retry: Retry::default(),
@@ -236,7 +233,8 @@ impl Watch {
         let mut news = Vec::new();
         let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired } = seen;
         (self.is_marked, self.is_conversion_asked) = (is_marked, is_conversion_asked);
-        (self.has_age_rules, self.has_retired) = (has_age_rules, has_retired);
+        self.has_age_rules = has_age_rules;
+        self.retired_since_ms = has_retired.then(|| self.retired_since_ms.unwrap_or(now_ms));
         let present: BTreeSet<NodeId> = nodes.iter().map(|(id, ..)| *id).collect();
         self.nodes.retain(|id, _| present.contains(id));
         for (id, state, found) in nodes {
@@ -305,7 +303,7 @@ impl Watch {
         if is_wanted && !self.nodes.is_empty() {
             return Some(Deed::Repair);
         }
-        if self.has_retired && now_ms >= self.discard_ms {
+        if self.retired_since_ms.is_some() && now_ms >= self.discard_ms {
             return Some(Deed::Discard);
         }
         let is_due = self.has_age_rules && now_ms >= self.convert_ms;
@@ -334,6 +332,11 @@ impl Watch {
         match deed {
             // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
             Deed::Repair => self.repaired.as_ref() != Some(&self.losses()),
+            // What was moved just now is kept for a while.
+            Deed::Balance if self.is_before(now_ms, |deed| deed == Deed::Discard) => {
+                let is_due = |since_ms| now_ms >= since_ms + self.patience.discard_every_ms;
+                self.retired_since_ms.is_some_and(is_due) || self.balancing != self.shares
+            }
             // What is dead takes the room that is moved to.
             Deed::Balance if self.is_before(now_ms, |deed| deed != Deed::Balance && deed != Deed::Scrub) => true,
             Deed::Balance => self.balancing != self.shares,
@@ -358,11 +361,6 @@ impl Watch {
             Deed::Balance => self.balancing = self.shares.clone(),
             Deed::Renew(_) | Deed::Discard | Deed::Convert | Deed::Scrub | Deed::Collect => {}
         }
-    }
-
-    /// Shards were moved: where they were they are to be removed.
-    pub fn moved(&mut self, now_ms: u64) {
-        self.collect_ms = self.collect_ms.min(now_ms + LEFT_BEHIND_MS);
     }
 
     /// A deed has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.

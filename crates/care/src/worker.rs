@@ -273,9 +273,6 @@ fn take_in(
     }
     watch.ended(now.deed, is_well, at_ms);
     if !what.is_empty() {
-        if now.deed == Deed::Balance {
-            watch.moved(at_ms);
-        }
         let past = Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
         record.past.push(past);
     }
