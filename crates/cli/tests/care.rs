@@ -2,12 +2,11 @@
 
 mod sandbox;
 
-use rustix::process::{Pid, Signal};
-use sandbox::Sandbox;
+use sandbox::caring::Caring;
 use sandbox::served::Served;
+use sandbox::{Sandbox, until};
 use std::fs;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn content(number: usize) -> Vec<u8> {
     (0..400_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
@@ -30,16 +29,6 @@ fn check(sandbox: &Sandbox, files: std::ops::Range<usize>) {
 
 fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON")
-}
-
-/// Waits until it is so; generous, for busy machines.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    began.elapsed()
 }
 
 fn is_whole(sandbox: &Sandbox) -> bool {
@@ -107,23 +96,6 @@ fn a_node_is_emptied_and_forgotten_unasked() {
     sandbox.umount();
 }
 
-/// A worker of its own process, ended when dropped.
-struct Caring(Child);
-
-impl Caring {
-    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        let mut command = sandbox.command(["care", "meta.db"].iter().chain(arguments));
-        Self(command.stderr(Stdio::null()).spawn().expect("weft runs"))
-    }
-}
-
-impl Drop for Caring {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Three workers over daemons; one daemon is killed and given up, workers are killed, and what is rebuilt is rebuilt once.
 #[test]
 fn workers_share_the_work_and_take_over_from_one_another() {
@@ -141,8 +113,8 @@ fn workers_share_the_work_and_take_over_from_one_another() {
         fs::write(sandbox.path("file"), content(number)).expect("written");
         sandbox.weft(["put", "meta.db", &sandbox.path("file"), &format!("/{number}")]).ok();
     }
-    let mut workers: Vec<Caring> =
-        (0..3).map(|_| Caring::start(&sandbox, &["--give-up-after", "3s", "--scrub-every", "0"])).collect();
+    let care = || sandbox.command(["care", "meta.db", "--give-up-after", "3s", "--scrub-every", "0"]);
+    let mut workers: Vec<Caring> = (0..3).map(|_| Caring::of(care())).collect();
     until("somebody cares", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("cares for it"));
     daemons[0].kill();
     let took = until("whole without it", || is_whole(&sandbox));
@@ -159,9 +131,7 @@ fn workers_share_the_work_and_take_over_from_one_another() {
     let folder = sandbox.path("served1");
     daemons[0] = Served::start(&sandbox, &folder, &daemons[0].address, None);
     until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 1"));
-    let id = Pid::from_child(&workers[0].0);
-    rustix::process::kill_process(id, Signal::TERM).expect("sent");
-    assert!(workers[0].0.wait().expect("ended").success());
+    workers.remove(0).end();
     for number in 0..20 {
         sandbox.weft(["get", "meta.db", &format!("/{number}"), &sandbox.path("back")]).ok();
         assert!(fs::read(sandbox.path("back")).expect("read") == content(number));

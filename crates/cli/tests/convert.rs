@@ -2,13 +2,12 @@
 
 mod sandbox;
 
-use rustix::process::{Pid, Signal};
-use sandbox::Sandbox;
+use sandbox::{Sandbox, until};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const FILES: usize = 12;
 
@@ -18,15 +17,6 @@ fn content(number: usize) -> Vec<u8> {
 
 fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON")
-}
-
-/// Waits until it is so; generous, for busy machines.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Segments by code.
@@ -146,9 +136,7 @@ fn a_rule_converts_what_rests_and_a_killed_mount_goes_on_where_it_was() {
     sandbox.weft(["care", "pause", "meta.db"]).ok();
     sandbox.weft(set.iter().chain(&["1s"])).ok();
     std::thread::sleep(Duration::from_millis(1_500));
-    let process = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
-    rustix::process::kill_process(process, Signal::KILL).expect("killed");
-    sandbox.weft(["umount", "--force", &sandbox.mnt()]).ok();
+    sandbox.kill_mount();
     sandbox.mount();
     assert!(is_only(&sandbox, "replica:3"));
     sandbox.weft(["care", "resume", "meta.db"]).ok();

@@ -6,6 +6,7 @@
 mod sandbox;
 
 use sandbox::Sandbox;
+use sandbox::caring::Caring;
 use sandbox::network::Network;
 use sandbox::served::Served;
 use serde_json::Value;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -136,7 +137,7 @@ struct Volume {
     number: usize,
     code: &'static str,
     daemons: BTreeMap<usize, Served>,
-    worker: Option<Child>,
+    worker: Option<Caring>,
 }
 
 struct Day {
@@ -182,8 +183,7 @@ impl Day {
             day.sandbox.mount_by(day.network.weft(&day.sandbox, 0, &mount));
             let patience = ["--give-up-after", GIVE_UP_AFTER, "--scrub-every", "0", "--balance-every", "2s"];
             let worker = [&["care", &meta][..], &patience].concat();
-            let mut worker = day.network.weft(&day.sandbox, 0, &worker);
-            day.volumes[volume].worker = Some(worker.stderr(Stdio::null()).spawn().expect("weft runs"));
+            day.volumes[volume].worker = Some(Caring::of(day.network.weft(&day.sandbox, 0, &worker)));
         }
         day
     }
@@ -250,10 +250,7 @@ impl Day {
 impl Drop for Day {
     fn drop(&mut self) {
         for volume in 0..2 {
-            if let Some(mut worker) = self.volumes[volume].worker.take() {
-                let _ = worker.kill();
-                let _ = worker.wait();
-            }
+            self.volumes[volume].worker = None;
             let _ = self.sandbox.command(["umount", "--force", &mountpoint(volume)]).output();
         }
     }
@@ -372,9 +369,7 @@ fn twelve_machines_have_a_bad_day_and_their_users_do_not_notice() {
         }
     }
     for volume in 0..2 {
-        let mut worker = day.volumes[volume].worker.take().expect("it runs");
-        worker.kill().expect("killed");
-        worker.wait().expect("ended");
+        day.volumes[volume].worker = None;
         day.weft(&["umount", &mountpoint(volume)]);
         let report = day.json(&["scrub", "--json", &meta(volume)]);
         assert!(report["report"]["finding_count"] == 0, "{report}");

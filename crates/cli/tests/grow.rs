@@ -2,14 +2,13 @@
 
 mod sandbox;
 
-use sandbox::Sandbox;
+use sandbox::caring::Caring;
 use sandbox::served::Served;
+use sandbox::{Sandbox, until};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 fn content(number: usize) -> Vec<u8> {
     (0..300_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
@@ -60,34 +59,8 @@ fn a_read_only_node_is_read_and_gets_nothing_new() {
     assert!(!wrong.success && wrong.stderr.contains("neither `on` nor `off`"), "{}", wrong.stderr);
 }
 
-/// Waits until it is so; generous, for busy machines.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(90), "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 fn care_status(sandbox: &Sandbox) -> serde_json::Value {
     serde_json::from_str(&sandbox.weft(["care", "status", "--json", "meta.db"]).ok()).expect("JSON")
-}
-
-/// A worker of its own process, killed when dropped.
-struct Caring(Child);
-
-impl Caring {
-    fn start(sandbox: &Sandbox, arguments: &[&str]) -> Self {
-        let mut command = sandbox.command(["care", "meta.db", "--scrub-every", "0"].iter().chain(arguments));
-        Self(command.stderr(Stdio::null()).spawn().expect("weft runs"))
-    }
-}
-
-impl Drop for Caring {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Daemons, of which a bigger one comes: it is filled by workers that are held, killed and cancelled on the way, and nothing
@@ -120,7 +93,8 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     let held = || shard_count(&sandbox.path("served8"));
 
     // Slow enough to be met on the way; what was begun before a kill is not begun again.
-    let caring = Caring::start(&sandbox, &["--bwlimit", "600K"]);
+    let care = ["care", "meta.db", "--scrub-every", "0"];
+    let caring = Caring::of(sandbox.command(care.iter().chain(&["--bwlimit", "600K"])));
     until("it begins", || held() >= 3);
     until("it says at which files it is", || care_status(&sandbox)["record"]["now"][1]["paths"][0].is_string());
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
@@ -134,7 +108,7 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     sandbox.weft(["care", "resume", "meta.db"]).ok();
     let left = bytes(&care_status(&sandbox)["balance"]["bytes_to_move"]);
     assert!(left < to_move, "{left} of {to_move}");
-    let _caring = Caring::start(&sandbox, &[]);
+    let _caring = Caring::of(sandbox.command(care));
     until("balanced", || {
         let status = care_status(&sandbox);
         status["record"]["past"][0]["deed"] == "balance" && status["balance"]["is_out"] == false
@@ -166,8 +140,7 @@ fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
     let address = format!("127.0.0.1:{port}");
     let refused = sandbox.weft(["care", "meta.db", "--metrics", "0.0.0.0:0"]).sentence();
     assert!(refused.contains("can be reached from other machines"), "{refused}");
-    let mut command = sandbox.command(["care", "meta.db", "--scrub-every", "1s", "--metrics", &address]);
-    let _caring = Caring(command.stderr(Stdio::null()).spawn().expect("weft runs"));
+    let _caring = Caring::of(sandbox.command(["care", "meta.db", "--scrub-every", "1s", "--metrics", &address]));
     let value = |name: &str| -> Option<u64> {
         let answer = metrics(&address, "/metrics")?;
         answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())

@@ -6,8 +6,8 @@ use rustix::fs::{
     AtFlags, CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal};
-use sandbox::Sandbox;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use sandbox::{Sandbox, until};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
@@ -288,8 +288,8 @@ fn a_dead_mount_is_told_and_mended() {
     file.sync_all().expect("durable");
     drop(file);
     let kill = |sandbox: &Sandbox| {
-        let pid = rustix::process::Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+        let pid = Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
+        rustix::process::kill_process(pid, Signal::KILL).expect("killed");
         // The kernel answers at once, or after the process's last request.
         while fs::metadata(sandbox.file("synced")).is_ok() {}
     };
@@ -313,8 +313,8 @@ fn a_hung_mount_is_taken_away_by_force() {
     let sandbox = Sandbox::mounted("rs:4+2");
     fs::write(sandbox.file("file"), "x").expect("written");
     let number = sandbox.mount_process();
-    let pid = rustix::process::Pid::from_raw(number as i32).expect("a process");
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("stopped");
+    let pid = Pid::from_raw(number as i32).expect("a process");
+    rustix::process::kill_process(pid, Signal::STOP).expect("stopped");
     let mut stuck = Command::new("ls").arg(sandbox.file("other")).spawn().expect("ls runs");
     // Told in time, though nobody answers there.
     let sentence = sandbox.weft(["mount", "-d", "meta.db", &sandbox.mnt()]).sentence();
@@ -322,7 +322,7 @@ fn a_hung_mount_is_taken_away_by_force() {
     let sentence = sandbox.weft(["umount", "--force", &sandbox.mnt()]).sentence();
     assert!(sentence.contains(&format!("kill -9 {number}")), "{sentence}");
     assert!(!stuck.wait().expect("it is let go").success());
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("killed");
+    rustix::process::kill_process(pid, Signal::KILL).expect("killed");
     sandbox.mount();
     sandbox.umount();
 }
@@ -331,9 +331,9 @@ fn a_hung_mount_is_taken_away_by_force() {
 fn a_signal_ends_a_mount_cleanly() {
     let sandbox = Sandbox::mounted("rs:4+2");
     fs::write(sandbox.file("file"), "not synced").expect("written");
-    let pid = rustix::process::Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
-    let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).expect("there");
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    let pid = Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty()).expect("there");
+    rustix::process::kill_process(pid, Signal::TERM).expect("told");
     let mut poll = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
     rustix::event::poll(&mut poll, None).expect("it ends");
     sandbox.mount();
@@ -354,6 +354,14 @@ fn nodes_may_be_lost_while_the_mount_goes_on() {
     sandbox.umount();
 }
 
+/// Entries of the table in the cache's file that are in use: 64 bytes each, after a page.
+fn pieces_kept(sandbox: &Sandbox) -> usize {
+    let file = fs::read(sandbox.path("cache/pieces.weft")).expect("the cache");
+    let slots = u64::from_le_bytes(file[30..38].try_into().expect("eight bytes"));
+    let entries = file[4096..].chunks_exact(64).take(slots as usize);
+    entries.filter(|entry| entry.iter().any(|byte| *byte != 0)).count()
+}
+
 #[test]
 fn what_was_read_is_read_again_from_the_local_disk_without_any_node() {
     let sandbox = Sandbox::with_volume("rs:4+2");
@@ -368,10 +376,8 @@ fn what_was_read_is_read_again_from_the_local_disk_without_any_node() {
     };
     mount();
     assert!(fs::read(sandbox.file("file")).expect("read") == content);
-    // Whatever the mount was about to do with its cache it does not do any more.
-    let process = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
-    rustix::process::kill_process(process, Signal::KILL).expect("killed");
-    sandbox.weft(["umount", "--force", &mnt]).ok();
+    until("all of it is kept", || pieces_kept(&sandbox) == content.len().div_ceil(64 << 10));
+    sandbox.kill_mount();
     fs::create_dir(sandbox.path("away")).expect("made");
     for number in 1..=6 {
         let node = format!("node{number}");

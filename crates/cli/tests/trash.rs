@@ -2,10 +2,8 @@
 
 mod sandbox;
 
-use rustix::process::{Pid, Signal};
-use sandbox::Sandbox;
+use sandbox::{Sandbox, until};
 use std::fs;
-use std::time::{Duration, Instant};
 
 fn content(number: usize) -> Vec<u8> {
     (0..200_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
@@ -18,15 +16,6 @@ fn paths(sandbox: &Sandbox) -> Vec<String> {
     let mut paths: Vec<String> = listed.as_array().expect("a list").iter().map(text).collect();
     paths.sort();
     paths
-}
-
-/// Waits until it is so; generous, for busy machines.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(90), "never: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 #[test]
@@ -61,10 +50,7 @@ fn a_tree_that_was_deleted_comes_back_mounted_or_not_and_after_a_crash() {
     // A crash right after a deletion: it is deleted and kept, or still there.
     fs::remove_file(sandbox.file("photos/summer/1")).expect("removed");
     fs::File::open(sandbox.path("mnt")).and_then(|root| root.sync_all()).expect("synced");
-    let process = Pid::from_raw(sandbox.mount_process() as i32).expect("a process");
-    rustix::process::kill_process(process, Signal::KILL).expect("killed");
-    until("it is gone", || rustix::process::test_kill_process(process).is_err());
-    let _ = sandbox.weft(["umount", "--force", &sandbox.mnt()]);
+    sandbox.kill_mount();
     sandbox.weft(["fsck", "meta.db"]).ok();
 
     // Without a mount.

@@ -3,13 +3,16 @@
 // Each test program uses its part of this.
 #![allow(dead_code)]
 
+pub mod caring;
 pub mod network;
 pub mod served;
 
+use rustix::process::{Pid, Signal};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// One test of a program at a time: what one starts holds, until it has become `weft`, copies of descriptors that another
@@ -110,6 +113,14 @@ impl Sandbox {
         let line = text.lines().find_map(|line| line.strip_prefix("process ")).expect("its process");
         line.parse().expect("a number")
     }
+
+    /// As a crash does, and takes away what it leaves.
+    pub fn kill_mount(&self) {
+        let process = Pid::from_raw(self.mount_process().cast_signed()).expect("a process");
+        rustix::process::kill_process(process, Signal::KILL).expect("killed");
+        until("it is gone", || rustix::process::test_kill_process(process).is_err());
+        let _ = self.weft(["umount", "--force", &self.mnt()]);
+    }
 }
 
 impl Drop for Sandbox {
@@ -150,4 +161,15 @@ impl Said {
         assert!(!sentence.contains('\n'), "more than one line: {sentence}");
         sentence.to_owned()
     }
+}
+
+/// Waits until it is so, and says how long; generous, for busy machines.
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(90), "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    began.elapsed()
 }
