@@ -19,6 +19,7 @@
 mod address;
 mod auth;
 mod client;
+mod connections;
 mod doors;
 mod follow;
 mod gossip;

@@ -2,6 +2,7 @@
 
 use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
+use super::connections::{ConnectionError, Connections, Parts};
 use super::link::Link;
 use super::server::{already_a_node, now_ms};
 use super::tls;
@@ -15,36 +16,20 @@ use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::rate::Class;
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, RANGE};
+use bytes::Bytes;
+use hyper::header::{AUTHORIZATION, HOST, RANGE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
-use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::ops::Range;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use weft_cluster::gossip::Heard;
 use weft_format::ShardKey;
-
-/// No connection in so long: nobody is there.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A request may take so long, ...
 const DEADLINE: Duration = Duration::from_secs(10);
 /// ... and longer by its bytes at this rate: whoever is slower is as good as silent.
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
-
-/// Idle connections are kept so long: less than daemons keep them.
-const IDLE: Duration = Duration::from_secs(20);
 
 /// A page, an error, an identity.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
@@ -57,7 +42,7 @@ pub struct DaemonNode {
     /// Who is to answer; none: whoever is there.
     identity: Option<NodeIdentity>,
     key: Option<Key>,
-    client: Client<HttpsConnector<HttpConnector>, Parts>,
+    connections: Arc<Connections>,
     capability: Capability,
     class: Class,
     /// One line in the log is enough.
@@ -117,39 +102,15 @@ impl DaemonNode {
         identity: Option<NodeIdentity>,
         key: Option<Key>,
     ) -> Result<Self, NodeError> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_DEADLINE));
-        // TLS is a layer above it, which only passes on what is to be had without.
-        connector.enforce_http(false);
-        let connector = match &url.tls {
-            Some(trust) => {
-                let config = tls::client(trust)
-                    .map_err(|error| NodeError::new(NodeErrorKind::Denied, name, error.to_string()))?;
-                HttpsConnectorBuilder::new()
-                    .with_tls_config(config)
-                    .https_only()
-                    .enable_http1()
-                    .wrap_connector(connector)
-            }
-            None => {
-                let config = tls::nobody();
-                HttpsConnectorBuilder::new()
-                    .with_tls_config(config)
-                    .https_or_http()
-                    .enable_http1()
-                    .wrap_connector(connector)
-            }
-        };
-        let mut client = Client::builder(TokioExecutor::new());
-        client.pool_idle_timeout(IDLE).pool_timer(TokioTimer::new());
+        let tls = url.tls.as_ref().map(tls::client).transpose();
+        let tls = tls.map_err(|error| NodeError::new(NodeErrorKind::Denied, name, error.to_string()))?;
         Ok(Self {
             url: url.clone(),
             name: name.to_owned(),
             has_warned: Arc::default(),
             identity,
             key,
-            client: client.build(connector),
+            connections: Arc::new(Connections::new(&url.authority, tls)),
             capability: kinds::DAEMON,
             class: Class::Foreground,
         })
@@ -200,32 +161,35 @@ impl DaemonNode {
 
     async fn ask_at_leisure(&self, question: Question<'_>, body_bytes: u64) -> Result<Answer, NodeError> {
         let (request, nonce) = self.request(&question, body_bytes)?;
-        // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
-        let response = self.client.request(request).await.map_err(|error| {
-            if let Some(why) = tls::refusal(&error) {
-                if !self.has_warned.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(node = self.name, "{} is not believed: {why}", self.address());
-                }
-                return self.not_a_node(&why);
-            }
-            let kind = if error.is_connect() { NodeErrorKind::Unavailable } else { NodeErrorKind::Io };
-            self.error(kind, format!("{} cannot be asked ({}): start its daemon", self.address(), reason(&error)))
-        })?;
-        let (head, body) = response.into_parts();
-        let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         // An error has an answer of its own, which may be longer than a short range.
-        let most = question.answer_bytes_max.max(TEXT_BYTES_MAX);
-        if length.is_none_or(|length| length > most) && head.status != StatusCode::NO_CONTENT {
-            return Err(self.not_a_node("its answer is longer than what was asked"));
-        }
-        let body = self.receive(body, most).await?;
+        let bytes_max = question.answer_bytes_max.max(TEXT_BYTES_MAX);
+        // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
+        let (head, body) = self.connections.ask(request, bytes_max).await.map_err(|error| self.unanswered(&error))?;
         self.check(&question, &head.headers, head.status, nonce, body)
     }
 
+    fn unanswered(&self, error: &ConnectionError) -> NodeError {
+        if let Some(why) = tls::refusal(error) {
+            if !self.has_warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(node = self.name, "{} is not believed: {why}", self.address());
+            }
+            return self.not_a_node(&why);
+        }
+        let (kind, why) = match error {
+            ConnectionError::TooLong => return self.not_a_node("its answer is longer than what was asked"),
+            ConnectionError::Connect(_) => (NodeErrorKind::Unavailable, reason(error)),
+            ConnectionError::Request(_) => (NodeErrorKind::Io, reason(error)),
+            ConnectionError::Answer(error) => {
+                let detail = format!("the answer of {} was cut off ({error}): ask again", self.address());
+                return self.error(NodeErrorKind::Io, detail);
+            }
+        };
+        self.error(kind, format!("{} cannot be asked ({why}): start its daemon", self.address()))
+    }
+
     fn request(&self, question: &Question<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {
-        let scheme = if self.url.tls.is_some() { "https" } else { "http" };
-        let uri = format!("{scheme}://{}{}", self.address(), question.target);
-        let mut request = Request::builder().method(question.method.clone()).uri(uri);
+        let mut request = Request::builder().method(question.method.clone()).uri(&question.target);
+        request = request.header(HOST, self.address());
         if let Some(range) = &question.range {
             request = request.header(RANGE, range);
         }
@@ -243,8 +207,7 @@ impl DaemonNode {
             }
             request = request.header(DIGEST_HEADER, body.to_hex().as_str());
         }
-        let body = Parts { parts: question.body.iter().cloned().collect(), left_bytes: body_bytes };
-        let request = request.body(body).map_err(|error| {
+        let request = request.body(Parts::of(question.body)).map_err(|error| {
             let detail = format!("`{}` is no address ({error}): give host and port", self.address());
             self.error(NodeErrorKind::Unavailable, detail)
         })?;
@@ -269,31 +232,6 @@ impl DaemonNode {
             node: question.of,
         };
         Proof::of(key, &asked, now_ms(), rand::random())
-    }
-
-    async fn receive(&self, mut body: Incoming, bytes_max: u64) -> Result<Bytes, NodeError> {
-        let (mut first, mut all) = (Bytes::new(), BytesMut::new());
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                self.error(
-                    NodeErrorKind::Io,
-                    format!("the answer of {} was cut off ({error}): ask again", self.address()),
-                )
-            })?;
-            let Ok(part) = frame.into_data() else { continue };
-            if (first.len() + all.len() + part.len()) as u64 > bytes_max {
-                return Err(self.not_a_node("its answer is longer than what was asked"));
-            }
-            if first.is_empty() && all.is_empty() {
-                first = part;
-                continue;
-            }
-            if all.is_empty() {
-                all.extend_from_slice(&std::mem::take(&mut first));
-            }
-            all.extend_from_slice(&part);
-        }
-        Ok(if all.is_empty() { first } else { all.freeze() })
     }
 
     /// Is it an answer, of the right node, to this question?
@@ -519,39 +457,4 @@ fn reason(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     innermost.to_string()
-}
-
-/// A body of parts, sent without joining them.
-struct Parts {
-    parts: VecDeque<Bytes>,
-    left_bytes: u64,
-}
-
-impl Body for Parts {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(loop {
-            match self.parts.pop_front() {
-                Some(part) if part.is_empty() => {}
-                Some(part) => {
-                    self.left_bytes -= part.len() as u64;
-                    break Some(Ok(Frame::data(part)));
-                }
-                None => break None,
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left_bytes == 0
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left_bytes)
-    }
 }

@@ -214,11 +214,6 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// What asks without TLS: if it were made to ask with TLS, it would trust nobody.
-pub(super) fn nobody() -> ClientConfig {
-    client_builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
-}
-
 fn client_builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
     let builder = ClientConfig::builder_with_provider(provider());
     builder.with_protocol_versions(&[&rustls::version::TLS13]).expect("the provider has TLS 1.3")

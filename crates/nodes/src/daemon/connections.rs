@@ -1,0 +1,245 @@
+//! Connections to one daemon, kept for the next request.
+//!
+//! A request is driven by who asks, wherever that is polled: no task of its own stands between a thread and its socket. One
+//! would cost a small read two changes of threads, which is more than all else it costs.
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::CONTENT_LENGTH;
+use hyper::http::response;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// No connection in so long: nobody is there.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// Idle connections are kept so long: less than daemons keep them.
+const IDLE: Duration = Duration::from_secs(20);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    /// There is no connection.
+    #[error("no connection: {0}")]
+    Connect(#[source] io::Error),
+    /// It broke.
+    #[error("the connection broke: {0}")]
+    Request(#[source] hyper::Error),
+    /// The answer broke off in the middle.
+    #[error("the answer was cut off: {0}")]
+    Answer(#[source] hyper::Error),
+    /// It is longer than any right answer, or of no length.
+    #[error("the answer is longer than what was asked")]
+    TooLong,
+}
+
+/// The connections to one daemon. Those that no request uses are kept for a while.
+pub(super) struct Connections {
+    /// Host and port.
+    authority: String,
+    tls: Option<TlsConnector>,
+    /// The one that was used last is last.
+    idle: Mutex<Vec<(Connection, Instant)>>,
+}
+
+impl Connections {
+    pub(super) fn new(authority: &str, tls: Option<ClientConfig>) -> Self {
+        let tls = tls.map(|config| TlsConnector::from(Arc::new(config)));
+        Self { authority: authority.to_owned(), tls, idle: Mutex::default() }
+    }
+
+    /// Sends a request, whose URI is a path, and receives the answer, of at most `bytes_max` bytes. Dropped in the middle, it
+    /// closes its connection.
+    pub(super) async fn ask(
+        &self,
+        mut request: Request<Parts>,
+        bytes_max: u64,
+    ) -> Result<(response::Parts, Bytes), ConnectionError> {
+        while let Some(mut connection) = self.take() {
+            match connection.send(request).await {
+                Ok(answer) => return self.receive(connection, answer, bytes_max).await,
+                // The daemon had closed it.
+                Err(NoAnswer::Unsent(unsent, _)) => request = *unsent,
+                Err(NoAnswer::Broken(error)) => return Err(ConnectionError::Request(error)),
+            }
+        }
+        let mut connection = self.connect().await?;
+        match connection.send(request).await {
+            Ok(answer) => self.receive(connection, answer, bytes_max).await,
+            Err(NoAnswer::Unsent(_, error) | NoAnswer::Broken(error)) => Err(ConnectionError::Request(error)),
+        }
+    }
+
+    fn take(&self) -> Option<Connection> {
+        let mut idle = self.idle.lock();
+        let oldest = Instant::now() - IDLE;
+        let expired_count = idle.iter().take_while(|(_, since)| *since < oldest).count();
+        let _expired: Vec<_> = idle.drain(..expired_count).collect();
+        idle.pop().map(|(connection, _)| connection)
+    }
+
+    async fn connect(&self) -> Result<Connection, ConnectionError> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, format!("none within {} s", CONNECT_DEADLINE.as_secs()));
+        let plain = tokio::time::timeout(CONNECT_DEADLINE, TcpStream::connect(&self.authority)).await;
+        let plain = plain.unwrap_or_else(|_| Err(late())).map_err(ConnectionError::Connect)?;
+        // An answer's last packet must not wait for an acknowledgement.
+        plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(plain),
+            Some(tls) => {
+                let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let name = ServerName::try_from(host).map_err(|error| io::Error::other(error.to_string()));
+                let name = name.map_err(ConnectionError::Connect)?;
+                Box::new(tls.connect(name, plain).await.map_err(ConnectionError::Connect)?)
+            }
+        };
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(ConnectionError::Request)?;
+        Ok(Connection { sender, driver: Some(driver) })
+    }
+
+    async fn receive(
+        &self,
+        mut connection: Connection,
+        answer: Response<Incoming>,
+        bytes_max: u64,
+    ) -> Result<(response::Parts, Bytes), ConnectionError> {
+        let (head, body) = answer.into_parts();
+        let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let length = length.or((head.status == StatusCode::NO_CONTENT).then_some(0));
+        let length = length.filter(|length| *length <= bytes_max).ok_or(ConnectionError::TooLong)?;
+        let body = connection.drive(collect(body, length as usize)).await.map_err(ConnectionError::Answer)?;
+        self.idle.lock().push((connection, Instant::now()));
+        Ok((head, body))
+    }
+}
+
+/// The bytes of an answer: as they came if they came at once.
+async fn collect(mut body: Incoming, bytes: usize) -> Result<Bytes, hyper::Error> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(part) = frame?.into_data() else { continue };
+        if part.len() == bytes {
+            return Ok(part);
+        }
+        all.reserve(bytes - all.len());
+        all.extend_from_slice(&part);
+    }
+    Ok(all.freeze())
+}
+
+/// What is spoken through, with TLS or without.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+struct Connection {
+    sender: SendRequest<Parts>,
+    /// Moves the bytes. None: the connection has ended.
+    driver: Option<http1::Connection<TokioIo<Box<dyn Stream>>, Parts>>,
+}
+
+enum NoAnswer {
+    /// Not a byte of it was sent.
+    Unsent(Box<Request<Parts>>, hyper::Error),
+    Broken(hyper::Error),
+}
+
+impl Connection {
+    async fn send(&mut self, request: Request<Parts>) -> Result<Response<Incoming>, NoAnswer> {
+        let Self { sender, driver } = self;
+        drive(driver, async {
+            if let Err(error) = sender.ready().await {
+                return Err(NoAnswer::Unsent(Box::new(request), error));
+            }
+            let sent = sender.try_send_request(request).await;
+            sent.map_err(|mut refused| match refused.take_message() {
+                Some(unsent) => NoAnswer::Unsent(Box::new(unsent), refused.into_error()),
+                None => NoAnswer::Broken(refused.into_error()),
+            })
+        })
+        .await
+    }
+
+    async fn drive<T>(&mut self, work: impl Future<Output = T>) -> T {
+        drive(&mut self.driver, work).await
+    }
+}
+
+/// Does `work` with a connection, and moves its bytes meanwhile.
+async fn drive<T>(driver: &mut Option<impl Future + Unpin>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        // What is asked goes to the driver, ...
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(done);
+        }
+        // ... which ends when the other side closes; whoever waits for it then learns that.
+        if driver.as_mut().is_some_and(|driver| Pin::new(driver).poll(context).is_ready()) {
+            *driver = None;
+        }
+        work.as_mut().poll(context)
+    })
+    .await
+}
+
+/// A body of parts, sent without joining them.
+pub(super) struct Parts {
+    parts: VecDeque<Bytes>,
+    left_bytes: u64,
+}
+
+impl Parts {
+    pub(super) fn of(parts: &[Bytes]) -> Self {
+        Self { parts: parts.iter().cloned().collect(), left_bytes: parts.iter().map(|part| part.len() as u64).sum() }
+    }
+}
+
+impl Body for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(loop {
+            match self.parts.pop_front() {
+                Some(part) if part.is_empty() => {}
+                Some(part) => {
+                    self.left_bytes -= part.len() as u64;
+                    break Some(Ok(Frame::data(part)));
+                }
+                None => break None,
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left_bytes)
+    }
+}
+
+#[cfg(test)]
+#[path = "connections_tests.rs"]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+/// One answer for each question; after the last of a connection that is closed.
+type Script = Vec<Vec<&'static str>>;
+
+async fn server(connections: Script) -> (Connections, tokio::task::JoinHandle<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let authority = listener.local_addr().unwrap().to_string();
+    let serving = tokio::spawn(async move {
+        let mut asked_count = 0;
+        for answers in connections {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            for answer in answers {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                asked_count += 1;
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+        asked_count
+    });
+    (Connections::new(&authority, None), serving)
+}
+
+fn question() -> Request<Parts> {
+    Request::get("/x").body(Parts::of(&[])).unwrap()
+}
+
+const HELLO: &str = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
+
+#[tokio::test]
+async fn a_connection_is_used_again_and_one_that_was_closed_meanwhile_is_not() {
+    let (connections, serving) = server(vec![vec![HELLO; 3], vec![HELLO; 2]]).await;
+    for _ in 0..5 {
+        let (_, body) = connections.ask(question(), 5).await.unwrap();
+        assert_eq!(body, "hello");
+        // Where the server has closed it, it did so by now; the runtime sees that when it looks at the network again.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(serving.await.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn what_was_kept_too_long_is_not_used_again() {
+    let (connections, serving) = server(vec![vec![HELLO], vec![HELLO]]).await;
+    connections.ask(question(), 5).await.unwrap();
+    for (_, since) in connections.idle.lock().iter_mut() {
+        *since -= IDLE + Duration::from_secs(1);
+    }
+    connections.ask(question(), 5).await.unwrap();
+    assert_eq!(connections.idle.lock().len(), 1);
+    assert_eq!(serving.await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn answers_that_are_cut_off_too_long_or_none_are_errors_and_their_connections_are_closed() {
+    let cut_off = "HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello";
+    let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    for (answer, expected) in [(cut_off, "cut off"), (HELLO, "longer"), (endless, "longer"), ("what?", "broke")] {
+        let bytes_max = if answer == HELLO { 4 } else { 50 };
+        let (connections, serving) = server(vec![vec![answer]]).await;
+        let error = connections.ask(question(), bytes_max).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(connections.idle.lock().is_empty());
+        serving.await.unwrap();
+    }
+    let (connections, serving) = server(vec![]).await;
+    serving.await.unwrap();
+    assert!(matches!(connections.ask(question(), 5).await, Err(ConnectionError::Connect(_))));
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_any_more_closes_its_connection() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None);
+    let (mut stream, _) = {
+        let mut asking = pin!(connections.ask(question(), 5));
+        tokio::select! {
+            _ = &mut asking => panic!("nobody answers"),
+            accepted = listener.accept() => accepted.unwrap(),
+        }
+    };
+    // To the end of what was sent, which there is.
+    stream.read_to_end(&mut Vec::new()).await.unwrap();
+    assert!(connections.idle.lock().is_empty());
+}
