@@ -129,7 +129,7 @@ pub trait Catalogue: Send + Sync {
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given
-    /// up. What is known of the volume's nodes is to be read anew.
+    /// up. What is known of the volume's nodes is to be read anew. Where somebody else has done it nothing is left to do.
     ///
     /// # Errors
     /// Something is there after all; the place cannot be written.

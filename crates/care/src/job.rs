@@ -96,7 +96,7 @@ struct State {
 impl Default for Job {
     fn default() -> Self {
         let state = State {
-            progress: Progress::default(),
+            progress: Progress { phase: "beginning".into(), ..Progress::default() },
             in_hand: BTreeSet::new(),
             worked: Duration::ZERO,
             since: Some(Instant::now()),

@@ -300,7 +300,11 @@ impl Watch {
         let has_changed = self.repaired.as_ref() != Some(&self.losses());
         let is_wanted =
             has_changed || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
-        if is_wanted && !self.nodes.is_empty() {
+        // Made anew in a moment, it takes what it held; until then there may be nowhere to rebuild that.
+        let is_awaited = self.nodes.values().any(|watched| {
+            !watched.state.is_leaving() && watched.found == Found::Wiped && watched.opinion == Opinion::Suspected
+        });
+        if is_wanted && !is_awaited && !self.nodes.is_empty() {
             return Some(Deed::Repair);
         }
         if self.retired_since_ms.is_some() && now_ms >= self.discard_ms {

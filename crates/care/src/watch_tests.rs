@@ -78,6 +78,23 @@ fn a_wiped_node_is_renewed_and_then_rebuilt() {
 }
 
 #[test]
+fn what_is_marked_waits_for_a_wiped_node_to_be_made_anew() {
+    let mut watch = watch();
+    let mut see = |found, now_ms| {
+        let nodes = [(id(1), Active, found), (id(2), Active, Found::Wiped), (id(3), Active, Found::Answering)];
+        watch.see(Seen { nodes: &nodes, is_marked: true, ..Seen::default() }, now_ms);
+        watch.next(now_ms)
+    };
+    assert_eq!(see(Found::Wiped, 1_000), None, "a read came upon it");
+    // Both at once, one after the other.
+    assert_eq!(see(Found::Wiped, 3_000), Some(Deed::Renew(id(1))));
+    watch.ended(Deed::Renew(id(1)), true, 3_000);
+    assert_eq!(watch.next(3_000), Some(Deed::Renew(id(2))));
+    watch.ended(Deed::Renew(id(2)), false, 3_000);
+    assert_eq!(watch.next(3_000), Some(Deed::Repair), "also where that failed");
+}
+
+#[test]
 fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
     let mut watch = watch();
     let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));

@@ -140,7 +140,7 @@ impl Worker {
             let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired };
             let news = watch.see(seen, at_ms());
             watch.see_shares(shares(&look.roster, &watch.given_up()));
-            news.iter().for_each(|news| tell(*news, &look.roster));
+            news.iter().for_each(|news| tell(*news, &look.roster, &self.options.patience));
             is_news |= !news.is_empty() || look.wish != wish;
             let is_cancelled = look.wish.cancel_count > wish.cancel_count;
             wish = look.wish;
@@ -293,21 +293,34 @@ fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {
     takes.map(|(id, facts)| (*id, (facts.record.weight, roster.rule.unit(&facts.record.domain).to_owned()))).collect()
 }
 
+/// Of what was replaced for good there is no doubt any more.
 fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Opinion)> {
-    let doubted = watch.opinions().filter(|(_, opinion)| *opinion != Opinion::Sound);
+    let is_replaced = |id: &NodeId| roster.nodes.get(id).is_some_and(|facts| facts.record.state == NodeState::Lost);
+    let doubted = watch.opinions().filter(|(id, opinion)| *opinion != Opinion::Sound && !is_replaced(id));
     doubted.map(|(id, opinion)| (roster.name(id), opinion)).collect()
 }
 
-fn tell(news: News, roster: &Roster) {
+fn tell(news: News, roster: &Roster, patience: &Patience) {
     let (News::Suspected(id) | News::GivenUp(id) | News::Back(id)) = news;
-    let why = match roster.nodes.get(&id).map(|facts| &facts.reach) {
-        Some(Reach::OutOfReach(why) | Reach::Wiped(why)) => why.clone(),
-        _ => format!("node {}", roster.name(id)),
-    };
-    match news {
-        News::Suspected(_) => tracing::warn!("{why}; nothing of it is taken for lost yet"),
-        News::GivenUp(_) => tracing::warn!("{why}; what it held is rebuilt elsewhere now"),
-        News::Back(_) => tracing::info!("{why} answers again"),
+    let name = roster.name(id);
+    let reach = roster.nodes.get(&id).map(|facts| &facts.reach);
+    match (news, reach) {
+        (News::Suspected(_), Some(Reach::Wiped(_))) => {
+            let seconds = patience.wiped_after_ms / 1000;
+            tracing::warn!(
+                "node {name} was deleted or emptied: unless it is back within {seconds} s, it is made anew and filled"
+            );
+        }
+        (News::GivenUp(_), Some(Reach::Wiped(_))) => {
+            tracing::warn!("node {name} was deleted or emptied: it is made anew, and what it held is rebuilt");
+        }
+        (News::Suspected(_), Some(Reach::OutOfReach(why))) => {
+            tracing::warn!("{why}; nothing of it is taken for lost yet");
+        }
+        (News::GivenUp(_), Some(Reach::OutOfReach(why))) => {
+            tracing::warn!("{why}; for so long that what it held is rebuilt on other nodes now");
+        }
+        _ => tracing::info!("node {name} answers again"),
     }
 }
 
@@ -362,9 +375,11 @@ async fn perform(
 }
 
 async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {
+    let found = catalogue.nodes()?.into_iter().find(|(id, _)| *id == node);
+    let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
     let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
     blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    Ok(Done { is_well: true, what: "a new node was made in the place of a wiped one".into() })
+    Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
 }
 
 /// How a repair ends that need not begin: it would only wait for others.

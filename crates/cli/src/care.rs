@@ -20,10 +20,12 @@ use weft_care::lease::alone;
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
 use weft_care::{CareError, ConvertRecord, Job, Progress, Tally};
+use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_meta::Store;
 use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::Transfer;
+use weft_vfs::open::{Opener, open_transfer};
 
 /// Status when some file survives fewer losses than it should.
 pub const DEGRADED: u8 = 2;
@@ -40,6 +42,7 @@ pub struct Keeper {
     pub catalogue: Arc<StoreCatalogue>,
     pub transfer: Transfer,
     pub runtime: Runtime,
+    pub opener: Arc<Opener>,
 }
 
 impl Keeper {
@@ -52,18 +55,24 @@ impl Keeper {
         let runtime = compose::runtime()?;
         let store = Arc::new(compose::open_shared(meta)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
-        let transfer = weft_vfs::open::open_transfer(&store, settings, runtime.handle())?.in_background();
+        let opener = Arc::new(Opener::default());
+        let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();
         let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
-        Ok(Self { store, catalogue, transfer, runtime })
+        Ok(Self { store, catalogue, transfer, runtime, opener })
     }
 
-    /// What is to move for every node to hold its share, but for those that a worker has given up.
-    pub fn estimate_balance(&self) -> Result<Estimate> {
+    /// Nodes that a worker has given up.
+    pub fn given_up(&self) -> Result<BTreeSet<NodeId>> {
         let doubted = CareRecord::load(&*self.catalogue)?.map_or(Vec::new(), |record| record.doubted);
         let is_given_up =
             |name: &str| doubted.iter().any(|(node, opinion)| node == name && *opinion == Opinion::GivenUp);
         let nodes = self.store.nodes()?.into_iter();
-        let given_up = nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect();
+        Ok(nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect())
+    }
+
+    /// What is to move for every node to hold its share, but for those that a worker has given up.
+    pub fn estimate_balance(&self) -> Result<Estimate> {
+        let given_up = self.given_up()?;
         let work = balance::estimate(&*self.catalogue, &self.transfer, &given_up);
         Ok(self.runtime.block_on(work)?)
     }
@@ -130,6 +139,7 @@ fn draw(bar: &ProgressBar, progress: &Progress) {
 /// `rebuilding: 12 of 40 segments, 1.2 GiB of 4.0 GiB, 85.0 MiB/s, 33 s left, read 4.8 GiB, written 1.2 GiB`
 pub fn progress_line(progress: &Progress) -> String {
     let mut parts = match progress.segments_total {
+        0 if progress.segments_done == 0 => Vec::new(),
         0 => vec![count(progress.segments_done, "segment")],
         total => vec![format!("{} of {}", progress.segments_done, count(total, "segment"))],
     };
@@ -152,7 +162,8 @@ pub fn progress_line(progress: &Progress) -> String {
         let paths: Vec<String> = progress.paths.iter().map(|path| render::line(path)).collect();
         parts.push(format!("now at {}", paths.join(", ")));
     }
-    format!("{}: {}", progress.phase, parts.join(", "))
+    let parts = parts.join(", ");
+    if parts.is_empty() { progress.phase.to_string() } else { format!("{}: {parts}", progress.phase) }
 }
 
 /// The conversion under way, or the last one.
@@ -260,6 +271,18 @@ pub fn silent_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
     let line = |(name, why): &(String, String)| {
         format!(
             "{why}; its shards are not taken for lost. If it is gone for good: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
+        )
+    };
+    nodes.iter().map(line).collect()
+}
+
+/// Nodes that are silent and given up; a line each.
+pub fn given_up_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
+    let meta = meta.display();
+    let line = |(name, why): &(String, String)| {
+        format!(
+            "{why}; it has been given up, and what it held is rebuilt on other nodes as far as they can take it. If it answers again it is \
+             welcome, if it is gone for good: weft node replace {meta} {name} FOLDER"
         )
     };
     nodes.iter().map(line).collect()

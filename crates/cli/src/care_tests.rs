@@ -68,3 +68,8 @@ fn progress_reads_as_one_line() {
         "rebuilding: 12 of 40 segments, 1.0 MiB of 4.0 MiB, 1.0 MiB/s, 3 s left, read 4.0 MiB, written 1.0 MiB"
     );
 }
+
+#[test]
+fn progress_before_anything_is_known_is_a_word() {
+    assert_eq!(progress_line(&Job::default().progress()), "beginning");
+}

@@ -6,6 +6,7 @@ use sandbox::caring::Caring;
 use sandbox::served::Served;
 use sandbox::{Sandbox, until};
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn content(number: usize) -> Vec<u8> {
@@ -52,8 +53,9 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     println!("wiped, and whole again {took:?} later");
     let after = nodes(&sandbox);
     assert_eq!(after.len(), 6, "the old one is forgotten: {after:?}");
-    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
-    assert!(said.contains("cares for it") && said.contains("repair, in"), "{said}");
+    let said = || sandbox.weft(["care", "status", "meta.db"]).ok();
+    // The worker says so at its next look.
+    until("it says so", || said().contains("cares for it") && said().contains("repair, in"));
     check(&sandbox, 0..30);
     sandbox.umount();
     // The folder is a node as any other: two others may go.
@@ -65,6 +67,57 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     sandbox.umount();
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
     assert!(said.contains("nobody cares for it since"), "{said}");
+}
+
+/// Two folders of six go at once while somebody writes and reads; there is nowhere to rebuild to but in their place.
+fn two_folders_go_at_once(sandbox: &Sandbox) {
+    fill(sandbox, 0..10);
+    let before = nodes(sandbox);
+    let is_over = AtomicBool::new(false);
+    let written = std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            (10..).take_while(|number| *number < 20 || !is_over.load(Ordering::Relaxed)).fold(0, |_, number| {
+                fs::write(sandbox.file(&number.to_string()), content(number % 50)).expect("written");
+                check(sandbox, 0..10);
+                number
+            })
+        });
+        for number in [2, 4] {
+            fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        }
+        let is_new = || nodes(sandbox).iter().filter(|node| !before.contains(node)).count() == 2;
+        let took = until("two new nodes are whole", || is_new() && is_whole(sandbox));
+        println!("two wiped, and whole again {took:?} later");
+        is_over.store(true, Ordering::Relaxed);
+        busy.join().expect("no error")
+    });
+    sandbox.umount();
+    until("all is whole", || is_whole(sandbox));
+    let names: Vec<String> = nodes(sandbox).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["1", "2", "3", "4", "5", "6"]);
+    sandbox.weft(["scrub", "meta.db"]).ok();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+    for number in [1, 6] {
+        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+    }
+    sandbox.mount();
+    check(sandbox, 0..10);
+    for number in 10..=written {
+        assert!(fs::read(sandbox.file(&number.to_string())).expect("read") == content(number % 50), "{number} differs");
+    }
+    sandbox.umount();
+}
+
+#[test]
+fn two_wiped_folders_of_six_are_rebuilt_in_their_place() {
+    two_folders_go_at_once(&Sandbox::mounted("rs:4+2"));
+}
+
+#[test]
+fn two_workers_that_see_the_same_folders_wiped_make_one_new_node_of_each() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let _beside = Caring::of(sandbox.command(["care", "meta.db"]));
+    two_folders_go_at_once(&sandbox);
 }
 
 #[test]

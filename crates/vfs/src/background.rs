@@ -4,8 +4,7 @@
 
 use crate::compact::{Demand, Pace};
 use crate::files::Reclaimable;
-use crate::roll::Roll;
-use crate::volume::{OpenNodes, Volume};
+use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -22,19 +21,18 @@ const SPACE_WATCH: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Returns the thread that ends when the write-back stops; the others end with the volume.
-pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>, open_nodes: OpenNodes) -> JoinHandle<()> {
+pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> JoinHandle<()> {
     let (ticking, reclaiming, compacting) = (Arc::downgrade(volume), Arc::downgrade(volume), Arc::downgrade(volume));
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
     };
     spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims)));
     spawn("weft-compact", Box::new(move || compact(&compacting)));
-    spawn("weft-tick", Box::new(move || tick(&ticking, &open_nodes)))
+    spawn("weft-tick", Box::new(move || tick(&ticking)))
 }
 
-fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
+fn tick(volume: &Weak<Volume>) {
     let (mut nodes_seen, mut space_seen) = (Instant::now(), Instant::now());
-    let mut roll = Roll::default();
     loop {
         // The write-back outlives the wait, the volume need not: whoever drops the volume ends this thread.
         let Some(write_back) = volume.upgrade().map(|volume| volume.write_back.clone()) else { return };
@@ -48,7 +46,7 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
         volume.segments.note_suspects();
         if nodes_seen.elapsed() >= NODE_WATCH {
             nodes_seen = Instant::now();
-            if let Err(error) = watch_nodes(&volume, open_nodes, &mut roll) {
+            if let Err(error) = watch_nodes(&volume) {
                 tracing::warn!("the node list could not be read: {error}");
             }
         }
@@ -59,8 +57,8 @@ fn tick(volume: &Weak<Volume>, open_nodes: &OpenNodes) {
     }
 }
 
-fn watch_nodes(volume: &Volume, open_nodes: &OpenNodes, roll: &mut Roll) -> Result<(), weft_meta::MetaError> {
-    if roll.follow(&volume.store, volume.fleet(), open_nodes)? {
+fn watch_nodes(volume: &Volume) -> Result<(), weft_meta::MetaError> {
+    if volume.follow_nodes()? {
         volume.segments.runtime().block_on(volume.fleet().refresh_space());
     }
     Ok(())

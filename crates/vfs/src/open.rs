@@ -3,9 +3,11 @@
 
 use crate::error::VfsError;
 use crate::volume::{Settings, Volume};
+use parking_lot::Mutex;
+use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::SqliteKv;
@@ -28,30 +30,59 @@ pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Res
     Ok(Store::open(Arc::new(kv))?.in_file(path))
 }
 
-/// Opens every node that metadata names. A node that is away now is opened all the same: it answers when it is back. Daemons are
-/// followed where they go; what is known of that is kept beside the metadata.
-///
-/// # Errors
-/// Metadata cannot be read, or names a node that this program cannot open.
-pub fn open_members(store: &Store) -> Result<Members, MetaError> {
-    let volume = store.volume().volume;
-    let file = store.file().map(|file| {
-        let mut file = file.as_os_str().to_owned();
-        file.push("-addresses");
-        file.into()
-    });
-    let book = AddressBook::new(file);
-    let open = |(id, record): (NodeId, NodeRecord)| {
+/// A node, and the record that it was opened by.
+type Opened = (NodeRecord, Arc<dyn Node>);
+
+/// Opens the nodes that metadata names, anew whenever these change. One that is reached as before stays open: it knows what it has
+/// seen, such as that its folder was deleted under it, and has its connections. Daemons are followed where they go; what is known
+/// of that is kept beside the metadata.
+#[derive(Default)]
+pub struct Opener {
+    book: OnceLock<Arc<AddressBook>>,
+    opened: Mutex<HashMap<NodeId, Opened>>,
+}
+
+impl Opener {
+    /// The nodes of `store` at this moment. A node that is away now is opened all the same: it answers when it is back.
+    ///
+    /// # Errors
+    /// Metadata cannot be read, or names a node that this program cannot open.
+    pub fn members(&self, store: &Store) -> Result<Members, MetaError> {
+        let mut opened = self.opened.lock();
+        let mut members = Members::new();
+        for (id, record) in store.nodes()? {
+            let node = match opened.get(&id) {
+                Some((before, node)) if is_reached_alike(before, &record) => node.clone(),
+                _ => self.open(store, id, &record)?,
+            };
+            members.push((id, record, node));
+        }
+        *opened = members.iter().map(|(id, record, node)| (*id, (record.clone(), node.clone()))).collect();
+        Ok(members)
+    }
+
+    fn open(&self, store: &Store, id: NodeId, record: &NodeRecord) -> Result<Arc<dyn Node>, MetaError> {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
         let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
-        let identity = NodeIdentity { volume, node: id };
+        let identity = NodeIdentity { volume: store.volume().volume, node: id };
+        let book = self.book.get_or_init(|| AddressBook::new(beside(store)));
         let node = book
             .open(&url, &record.name, identity, &record.secret)
             .map_err(|error| MetaError::Refused(error.to_string()))?;
-        let node = limited(node, record.limits);
-        Ok((id, record, node))
-    };
-    store.nodes()?.into_iter().map(open).collect()
+        Ok(limited(node, record.limits))
+    }
+}
+
+/// Where a volume's daemons are now is kept here.
+fn beside(store: &Store) -> Option<PathBuf> {
+    let mut file = store.file()?.as_os_str().to_owned();
+    file.push("-addresses");
+    Some(file.into())
+}
+
+/// Is a node opened by either record the same?
+fn is_reached_alike(one: &NodeRecord, other: &NodeRecord) -> bool {
+    (&one.name, &one.url, &one.secret, one.limits) == (&other.name, &other.url, &other.secret, other.limits)
 }
 
 /// The node within its limits; itself where it has none.
@@ -66,13 +97,14 @@ fn limited(node: Arc<dyn Node>, limits: NodeLimits) -> Arc<dyn Node> {
 /// The engine that moves segments between this process and the nodes.
 ///
 /// # Errors
-/// As [`open_members`].
+/// As [`Opener::members`].
 pub fn open_transfer(
     store: &Store,
+    opener: &Opener,
     settings: weft_transfer::Settings,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Transfer, MetaError> {
-    let fleet = Arc::new(Fleet::new(open_members(store)?, store.placement_rule()?));
+    let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?));
     runtime.block_on(fleet.refresh_space());
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
 }
@@ -80,7 +112,7 @@ pub fn open_transfer(
 /// Opens a volume as its only owner.
 ///
 /// # Errors
-/// As [`open_store`] and [`open_members`]; the disk cache cannot be used.
+/// As [`open_store`] and [`Opener::members`]; the disk cache cannot be used.
 pub fn open_volume(
     path: &Path,
     mountpoint: Option<&Path>,
@@ -90,9 +122,15 @@ pub fn open_volume(
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
     let store = open_store(path, Access::Owner, mountpoint)?;
-    let mut transfer = open_transfer(&store, transfer_settings, runtime)?;
+    let opener = Opener::default();
+    let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     if let Some(room) = disk_cache {
         transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
     }
-    Volume::start(store, transfer, Box::new(open_members), runtime.clone(), settings)
+    let open_nodes = Box::new(move |store: &Store| opener.members(store));
+    Volume::start(store, transfer, open_nodes, runtime.clone(), settings)
 }
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod tests;

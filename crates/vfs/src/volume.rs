@@ -11,6 +11,7 @@ use crate::files::{Files, Reclaimable};
 use crate::open::Members;
 use crate::policies::Policies;
 use crate::request::{Handle, now};
+use crate::roll::Roll;
 use crate::segments::Segments;
 use crate::write_back::WriteBack;
 use parking_lot::Mutex;
@@ -51,6 +52,7 @@ pub struct Volume {
     pub(crate) compaction: Compaction,
     /// How often an open file was asked for: tells whether anybody is at work.
     pub(crate) calls: AtomicU64,
+    roll: Mutex<Roll>,
     next_handle: AtomicU64,
     reclaim: Sender<Reclaimable>,
     /// Ends before the runtime may, which it blocks on.
@@ -91,12 +93,13 @@ impl Volume {
             open_files: Mutex::default(),
             compaction: Compaction::default(),
             calls: AtomicU64::new(0),
+            roll: Mutex::new(Roll::new(open_nodes)),
             next_handle: AtomicU64::new(1),
             reclaim,
             ticker: Mutex::default(),
         });
         volume.recover()?;
-        *volume.ticker.lock() = Some(crate::background::start(&volume, reclaims, open_nodes));
+        *volume.ticker.lock() = Some(crate::background::start(&volume, reclaims));
         Ok(volume)
     }
 
@@ -129,6 +132,15 @@ impl Volume {
     /// The live nodes.
     pub fn fleet(&self) -> &Arc<Fleet> {
         self.segments.transfer().fleet()
+    }
+
+    /// Has the live nodes follow what metadata says now, as the volume does by itself about once a second; says whether that was
+    /// news.
+    ///
+    /// # Errors
+    /// Metadata cannot be read, or names a node that cannot be opened.
+    pub fn follow_nodes(&self) -> Result<bool, weft_meta::MetaError> {
+        self.roll.lock().follow(&self.store, self.fleet())
     }
 
     /// The typed metadata below, for those who look, and for care in the owner's own process.

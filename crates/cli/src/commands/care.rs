@@ -7,6 +7,7 @@ use crate::compose;
 use crate::metrics::Endpoint;
 use crate::render;
 use anyhow::{Context, Result};
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -23,9 +24,9 @@ use weft_care::record::{CareRecord, CareWish};
 use weft_care::watch::{Opinion, Patience};
 use weft_care::worker::{Options, Worker};
 use weft_care::{Catalogue, ConvertRecord};
-use weft_vfs::open::open_members;
+use weft_format::records::NodeState;
+use weft_vfs::Volume;
 use weft_vfs::roll::Roll;
-use weft_vfs::volume::OpenNodes;
 
 /// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
 const SILENT_MS: u64 = 120_000;
@@ -119,12 +120,9 @@ impl Arguments {
 fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_deref().context("no metadata file is given")?;
     let keeper = Keeper::limited(meta, arguments.bwlimit)?;
-    let (store, transfer) = (keeper.store.clone(), keeper.transfer.clone());
-    let (roll, open_nodes) = (parking_lot::Mutex::new(Roll::default()), Box::new(open_members) as OpenNodes);
-    let follow_nodes = move || {
-        let followed = roll.lock().follow(&store, transfer.fleet(), &open_nodes);
-        followed.map(drop).map_err(crate::catalogue::failed)
-    };
+    let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
+    let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
+    let follow_nodes = move || roll.lock().follow(&store, transfer.fleet()).map(drop).map_err(crate::catalogue::failed);
     let worker = Worker {
         catalogue: keeper.catalogue.clone(),
         transfer: keeper.transfer.clone(),
@@ -154,7 +152,7 @@ fn endpoint(address: Option<SocketAddr>, worker: &Worker, runtime: &Handle) -> R
     address.map(start).transpose()
 }
 
-/// A worker inside another program, which opens nodes anew by itself.
+/// A worker inside another program.
 pub struct Caring {
     stop: watch::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
@@ -163,13 +161,18 @@ pub struct Caring {
 
 impl Caring {
     /// Of a volume that this process has mounted, shown to Prometheus at `metrics`.
-    pub fn of_volume(volume: &weft_vfs::Volume, metrics: Option<SocketAddr>, runtime: &Handle) -> Result<Self> {
+    pub fn of_volume(volume: &Arc<Volume>, metrics: Option<SocketAddr>, runtime: &Handle) -> Result<Self> {
+        let followed = Arc::downgrade(volume);
+        let follow_nodes = move || match followed.upgrade() {
+            Some(volume) => volume.follow_nodes().map(drop).map_err(crate::catalogue::failed),
+            None => Ok(()),
+        };
         let worker = Worker {
             catalogue: Arc::new(StoreCatalogue::new(volume.store().clone())),
             transfer: volume.transfer().in_background(),
             board: Arc::default(),
             options: Options { patience: Patience::default(), holder: care::holder() },
-            follow_nodes: Box::new(|| Ok(())),
+            follow_nodes: Box::new(follow_nodes),
         };
         let (stop, stopped) = watch::channel(false);
         let _endpoint = endpoint(metrics, &worker, runtime)?;
@@ -200,6 +203,8 @@ struct Status {
     /// Who changes segments at this moment.
     lease_holder: Option<String>,
     record: Option<CareRecord>,
+    /// Former nodes whose shards are not all rebuilt yet.
+    replaced: Vec<String>,
     /// What is to move for every node to hold its share.
     balance: Estimate,
     /// The conversion under way, or the last one.
@@ -218,7 +223,9 @@ fn status(meta: &Path, json: bool) -> Result<ExitCode> {
     let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());
     let balance = keeper.estimate_balance()?;
     let (conversion, kept) = (ConvertRecord::load(catalogue)?, kept(catalogue)?);
-    let status = Status { is_cared_for, lease_holder, record, balance, conversion, kept };
+    let nodes = catalogue.nodes()?.into_iter().map(|(_, node)| node);
+    let replaced = nodes.filter(|node| node.state == NodeState::Lost).map(|node| node.name).collect();
+    let status = Status { is_cared_for, lease_holder, record, replaced, balance, conversion, kept };
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
@@ -270,10 +277,17 @@ fn lines(meta: &Path, status: &Status) -> Vec<String> {
     lines.extend(balance_lines(&status.balance));
     for (node, opinion) in &record.doubted {
         lines.push(match opinion {
-            Opinion::GivenUp => format!("node {node} is given up: what it held is rebuilt elsewhere"),
+            Opinion::GivenUp => {
+                format!("node {node} is given up: what it held is rebuilt on other nodes, as far as they can take it")
+            }
             _ => format!("node {node} does not answer; nothing of it is taken for lost yet"),
         });
     }
+    lines.extend(
+        status.replaced.iter().map(|node| {
+            format!("{node} was replaced by a new node, and is forgotten once all that it held is rebuilt")
+        }),
+    );
     lines.extend(status.conversion.as_ref().map(care::conversion_line));
     lines.extend(care::kept_line(status.kept));
     for past in &record.past {

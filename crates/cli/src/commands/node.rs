@@ -22,6 +22,7 @@ use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
 use weft_nodes::NodeUrl;
+use weft_vfs::open::Opener;
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -245,7 +246,7 @@ fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> 
 
 fn list(meta: &Path, json: bool) -> Result<()> {
     let store = compose::open_shared(meta)?;
-    let members = weft_vfs::open::open_members(&store)?;
+    let members = Opener::default().members(&store)?;
     let mut lines = compose::runtime()?.block_on(async {
         let mut lines = Vec::new();
         for (id, record, node) in members {
@@ -363,8 +364,9 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
 
 /// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost.
 pub fn renew(store: &Store, old_id: NodeId) -> Result<()> {
-    let found = store.nodes()?.into_iter().find(|(id, _)| *id == old_id);
-    let (_, old) = found.with_context(|| format!("node {old_id} is no node of the volume any more"))?;
+    let found = store.nodes()?.into_iter().find(|(id, old)| *id == old_id && !old.state.is_leaving());
+    // Somebody else has done it.
+    let Some((_, old)) = found else { return Ok(()) };
     let url: NodeUrl = old.url.parse()?;
     let (id, _) = making::create(store, &old.name, &url, &old.secret)?;
     succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
@@ -399,7 +401,7 @@ fn succeed(
 
 /// Is its place there, and its own?
 fn answers(store: &Store, id: NodeId) -> Result<bool> {
-    let Some((_, _, node)) = weft_vfs::open::open_members(store)?.into_iter().find(|(member, ..)| *member == id) else {
+    let Some((_, _, node)) = Opener::default().members(store)?.into_iter().find(|(member, ..)| *member == id) else {
         return Ok(false);
     };
     compose::runtime()?.block_on(async {

@@ -4,11 +4,13 @@ use crate::care::{self, Keeper, Owner, count};
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_care::collect::{Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
 use weft_care::{Catalogue, ConvertRecord, JobRecord, NodeFacts, Reach, Roster, Tally};
+use weft_format::NodeId;
 
 /// Trash entries counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -53,6 +55,8 @@ struct Node {
     state: &'static str,
     domain: String,
     answers: bool,
+    /// Silent for so long that what it held is rebuilt on others.
+    is_given_up: bool,
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
     trouble: Option<String>,
@@ -75,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         },
         inode_count: statistics.inodes,
         live_bytes: statistics.live_bytes,
-        nodes: nodes(&roster),
+        nodes: nodes(&roster, &keeper.given_up()?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
         trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
@@ -92,8 +96,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(care::exit_code(&status.tally))
 }
 
-fn nodes(roster: &Roster) -> Vec<Node> {
-    let node = |facts: &NodeFacts| {
+fn is_given_up(nodes: &[Node], name: &str) -> bool {
+    nodes.iter().any(|node| node.name == name && node.is_given_up)
+}
+
+fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Vec<Node> {
+    let node = |(id, facts): (&NodeId, &NodeFacts)| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
             Reach::OutOfReach(why) | Reach::Wiped(why) => (None, Some(why.clone())),
@@ -104,12 +112,14 @@ fn nodes(roster: &Roster) -> Vec<Node> {
             state: care::state_name(facts.record.state),
             domain: facts.record.domain.clone(),
             answers: facts.answers(),
+            // What a worker said some seconds ago.
+            is_given_up: given_up.contains(id) && !facts.answers(),
             total_bytes: space.map(|space| space.total_bytes),
             free_bytes: space.map(|space| space.free_bytes),
             trouble,
         }
     };
-    let mut nodes: Vec<Node> = roster.nodes.values().map(node).collect();
+    let mut nodes: Vec<Node> = roster.nodes.iter().map(node).collect();
     nodes.sort_by(|a, b| a.name.cmp(&b.name));
     nodes
 }
@@ -141,7 +151,10 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     if tally.silent_shard_count > 0 {
         notes.push(format!("{} on nodes that do not answer:", count(tally.silent_shard_count, "shard")));
     }
-    notes.extend(care::silent_nodes(&arguments.meta, &roster.out_of_reach()));
+    let (given_up, silent) =
+        roster.out_of_reach().into_iter().partition::<Vec<_>, _>(|(name, _)| is_given_up(&status.nodes, name));
+    notes.extend(care::silent_nodes(&arguments.meta, &silent));
+    notes.extend(care::given_up_nodes(&arguments.meta, &given_up));
     if status.trash_count > 0 {
         notes.push(format!("{} dead: weft gc {meta}", count(status.trash_count as u64, "segment")));
     }
@@ -164,9 +177,12 @@ fn node_table(nodes: &[Node]) -> String {
     let bytes = |bytes: Option<u64>| bytes.map_or("-".into(), render::bytes);
     let header = ["NODE", "STATE", "FREE", "OF", "WHERE"].map(str::to_owned).to_vec();
     let row = |node: &Node| {
-        // Nothing is expected of one that was given up.
-        let is_away = !node.answers && node.state != "lost";
-        let state = if is_away { format!("{}, AWAY", node.state) } else { node.state.to_owned() };
+        let state = match node.answers {
+            _ if node.is_given_up => "GIVEN UP".into(),
+            // Nothing is expected of one that was replaced.
+            false if node.state != "lost" => format!("{}, AWAY", node.state),
+            _ => node.state.to_owned(),
+        };
         vec![node.name.clone(), state, bytes(node.free_bytes), bytes(node.total_bytes), node.url.clone()]
     };
     let rows: Vec<_> = std::iter::once(header).chain(nodes.iter().map(row)).collect();
