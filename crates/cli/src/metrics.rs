@@ -1,17 +1,22 @@
 //! An endpoint for Prometheus, of a worker that cares for a volume.
 
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_TYPE;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use weft_care::{Board, Catalogue};
 
-/// A question is a line and a few headers.
-const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Who asks has so long for the question, and for taking the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -43,13 +48,18 @@ impl Drop for Endpoint {
 }
 
 async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Catalogue>) {
+    let answered = service_fn(|request| answer(request, &board, &catalogue));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(DEADLINE).keep_alive(false);
     loop {
         match listener.accept().await {
             // One at a time: a scraper comes every few seconds.
             Ok((stream, _)) => {
-                let answered = tokio::time::timeout(DEADLINE, answer(stream, &board, &catalogue)).await;
-                if let Ok(Err(error)) = answered {
-                    tracing::debug!("metrics were not answered: {error:#}");
+                let served = http.serve_connection(TokioIo::new(stream), &answered);
+                match tokio::time::timeout(DEADLINE, served).await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => tracing::debug!("metrics were not answered: {error}"),
+                    Err(_) => tracing::debug!("who asked for metrics was too slow"),
                 }
             }
             Err(error) => {
@@ -60,31 +70,21 @@ async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Cata
     }
 }
 
-async fn answer(mut stream: TcpStream, board: &Arc<Board>, catalogue: &Arc<dyn Catalogue>) -> Result<()> {
-    let mut head = Vec::new();
-    let mut part = [0; 1024];
-    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        let count = stream.read(&mut part).await?;
-        head.extend(&part[..count]);
-        if head.len() > HEAD_BYTES_MAX || count == 0 {
-            bail!("the question is too long, or ends in the middle");
-        }
-    }
-    let (status, body) = match head.starts_with(b"GET /metrics ") {
-        false => ("404 Not Found", "ask for /metrics\n".to_owned()),
-        true => {
+async fn answer(
+    request: Request<Incoming>,
+    board: &Arc<Board>,
+    catalogue: &Arc<dyn Catalogue>,
+) -> Result<Response<Full<Bytes>>> {
+    let (status, text) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => {
             let (board, catalogue) = (board.clone(), catalogue.clone());
             match tokio::task::spawn_blocking(move || board.text(&*catalogue)).await? {
-                Ok(text) => ("200 OK", text),
-                Err(error) => ("503 Service Unavailable", format!("{error}\n")),
+                Ok(text) => (StatusCode::OK, text),
+                Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
             }
         }
+        _ => (StatusCode::NOT_FOUND, "ask for /metrics\n".to_owned()),
     };
-    let kind = "text/plain; version=0.0.4";
-    let length = body.len();
-    let head =
-        format!("HTTP/1.1 {status}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    Ok(stream.shutdown().await?)
+    let response = Response::builder().status(status).header(CONTENT_TYPE, "text/plain; version=0.0.4");
+    Ok(response.body(Full::from(text))?)
 }
