@@ -2,8 +2,9 @@
 # A mount over six daemons on loopback beside one over six folders and beside the ceiling of plain FUSE, in one run:
 # lab/mount_daemons.sh [FOLDER]
 #
-# rs:4+2, all in memory (a new folder in /dev/shm; needs 6 GiB). KEYED=1 gives the daemons keys, TLS=1 certificates. Best of three
-# writes, median of three reads, in turn. Read the ratios. Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev.
+# rs:4+2, all in memory (a new folder in /dev/shm; needs 8 GiB). KEYED=1 gives the daemons keys, TLS=1 certificates; GLUSTER=1 sets
+# GlusterFS 4+2 beside them, on six bricks in the same memory. Best of three writes, median of three reads, in turn. Read the ratios.
+# Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev; for GlusterFS glusterfs-server, and an address that is not loopback's.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 for program in fio gcc pkg-config fusermount3; do
@@ -15,11 +16,17 @@ weft="${WEFT:-}"
 [ -n "$weft" ] || { cargo build --release --locked; weft="$(realpath "${CARGO_TARGET_DIR:-target}/release/weft")"; }
 folder="${1:-$(mktemp -d /dev/shm/weft-mounts.XXXXXX)}"
 size="${SIZE:-512m}" seconds="${SECONDS_EACH:-2}"
+places=(folders daemons peer ${GLUSTER:+gluster})
 mkdir -p "$folder/peer" "$folder/source" "$folder/folders" "$folder/daemons" "$folder/served"
 processes=()
 finish() {
     for mounted in folders daemons; do "$weft" umount "$folder/$mounted" >/dev/null 2>&1 || umount -l "$folder/$mounted" 2>/dev/null || true; done
     umount -l "$folder/peer" 2>/dev/null || true
+    if [ -n "${GLUSTER:-}" ]; then
+        umount -l "$folder/gluster" 2>/dev/null || true
+        gluster --mode=script volume stop weft-peer force >/dev/null 2>&1 || true
+        gluster --mode=script volume delete weft-peer >/dev/null 2>&1 || true
+    fi
     kill "${processes[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
     rm -rf "$folder"
@@ -42,6 +49,20 @@ for number in 1 2 3 4 5 6; do
     "$weft" node add "$folder/daemons.db" "n$number" "$url" ${KEYED:+--key "$folder/$number.key"} >/dev/null
 done
 for kind in folders daemons; do "$weft" mount "$folder/$kind.db" "$folder/$kind" -d >/dev/null; done
+if [ -n "${GLUSTER:-}" ]; then
+    command -v gluster >/dev/null || { echo "GLUSTER=1 needs gluster: apt-get install glusterfs-server glusterfs-client" >&2; exit 1; }
+    if ! pgrep -x glusterd >/dev/null; then
+        glusterd -N >/dev/null 2>&1 &
+        processes+=($!)
+    fi
+    until gluster pool list >/dev/null 2>&1; do sleep 0.2; done
+    address="$(hostname -I | awk '{ print $1 }')" bricks=()
+    for number in 1 2 3 4 5 6; do bricks+=("$address:$folder/brick$number"); done
+    mkdir "$folder/gluster" "$folder"/brick{1..6}
+    gluster --mode=script volume create weft-peer disperse 6 redundancy 2 "${bricks[@]}" force >/dev/null
+    gluster --mode=script volume start weft-peer >/dev/null
+    mount -t glusterfs "$address:/weft-peer" "$folder/gluster"
+fi
 
 # fio's terse line: field 7 is read KiB/s, 8 read IOPS, 48 write KiB/s.
 run() { # PLACE FIELD ARGUMENTS...
@@ -55,15 +76,17 @@ row() { # NAME UNIT FIELD WHICH ARGUMENTS...
     local name="$1" unit="$2" field="$3" which="$4"
     shift 4
     for _ in 1 2 3; do
-        for place in folders daemons peer; do echo "$place $(run "$folder/$place" "$field" "$@")"; done
+        for place in "${places[@]}"; do echo "$place $(run "$folder/$place" "$field" "$@")"; done
     done | sort -k1,1 -k2,2n | awk -v name="$name" -v unit="$unit" -v which="$which" '
         { count[$1]++; if (count[$1] == which) figure[$1] = $2 }
         END {
-            printf "%-40s %9.0f %9.0f %9.0f %-5s %5.2f %5.2f\n", name, figure["daemons"], figure["folders"], figure["peer"], unit,
+            printf "%-40s %9.0f %9.0f %9.0f %-5s %5.2f %5.2f", name, figure["daemons"], figure["folders"], figure["peer"], unit,
                 figure["daemons"] / figure["folders"], figure["daemons"] / figure["peer"]
+            if ("gluster" in figure) printf " %9.0f %5.2f", figure["gluster"], figure["daemons"] / figure["gluster"]
+            print ""
         }'
 }
-printf '%-40s %9s %9s %9s %-5s %5s %5s\n' "daemons${KEYED:+ with keys}${TLS:+ with TLS}, folders, plain FUSE" daemons folders peer "" "/fold" "/peer"
+printf '%-40s %9s %9s %9s %-5s %5s %5s\n' "daemons${KEYED:+ with keys}${TLS:+ with TLS}, folders, plain FUSE" daemons folders peer "" "/fold" "/peer${GLUSTER:+   gluster /gluster}"
 sequential="--filename=large --bs=1m --size=$size"
 row "sequential write + fsync" KiB/s 48 3 $sequential --rw=write --end_fsync=1
 row "sequential read" KiB/s 7 2 $sequential --rw=read
