@@ -127,8 +127,8 @@ pub struct Deleted {
 pub struct RenameOutcome {
     /// The inode that moved.
     pub moved: Ino,
-    /// The inode that the target name had before, if it was replaced; `nlink` may be 0, as after an unlink.
-    pub replaced: Option<Attributes>,
+    /// What became of the inode that the target name had before, if it was replaced.
+    pub replaced: Option<UnlinkOutcome>,
 }
 
 /// How far a reclaim has come.

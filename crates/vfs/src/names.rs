@@ -236,11 +236,7 @@ impl Volume {
         if let Some(replaced) = &outcome.replaced
             && !flags.exchange
         {
-            if replaced.kind == Kind::Directory {
-                self.reclaim_if(self.files.orphaned(replaced.ino));
-            } else {
-                self.note_unlinked(replaced, false, time);
-            }
+            self.note_unlinked(&replaced.attributes, replaced.is_kept, time);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ mod support;
 
 use support::{CALLER, World};
 use weft_format::Ino;
-use weft_meta::XattrMode;
+use weft_meta::{RenameFlags, XattrMode};
 use weft_vfs::{Expired, RESTORE_XATTR, Volume, restore_value};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -85,6 +85,26 @@ fn what_was_written_just_before_comes_back_too() {
     volume.restore(deleted_ms, ino).expect("brought back");
     let bytes = content(volume, Ino::ROOT, b"file");
     assert!(bytes[..50_000] == [9; 50_000] && &bytes[50_000..] == b"and more");
+    volume.shut_down().expect("shuts down");
+    world.fsck();
+}
+
+#[test]
+fn what_was_replaced_by_a_rename_comes_back_beside_its_successor() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    volume.store().set_keep_ms(HOUR_MS).expect("wished");
+    let old = put(volume, Ino::ROOT, b"file", &[1; 100_000]);
+    put(volume, Ino::ROOT, b"fresh", &[2; 100_000]);
+    volume.rename(Ino::ROOT, b"fresh", Ino::ROOT, b"file", RenameFlags::default()).expect("replaced");
+    let all = kept(volume);
+    assert_eq!(all.iter().map(|(_, ino)| *ino).collect::<Vec<_>>(), [old]);
+    volume.restore(all[0].0, old).expect_err("the name is another's");
+    volume.rename(Ino::ROOT, b"file", Ino::ROOT, b"newer", RenameFlags::default()).expect("renamed");
+    volume.restore(all[0].0, old).expect("brought back");
+    assert!(
+        content(volume, Ino::ROOT, b"file") == [1; 100_000] && content(volume, Ino::ROOT, b"newer") == [2; 100_000]
+    );
     volume.shut_down().expect("shuts down");
     world.fsck();
 }

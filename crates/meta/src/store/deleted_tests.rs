@@ -1,5 +1,6 @@
 use super::super::fixture::*;
 use super::*;
+use crate::types::RenameFlags;
 
 fn kept(store: &Store) -> Vec<(u64, Ino)> {
     let deleted = store.deleted(None, usize::MAX).unwrap();
@@ -46,6 +47,33 @@ fn a_deleted_file_has_its_bytes_until_it_is_let_go() {
     assert!(store.reclaim(file, at(6)).unwrap().done);
     assert_clean(&store);
     assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 0);
+}
+
+#[test]
+fn what_a_rename_replaces_is_kept_unless_it_has_another_name() {
+    let (store, _) = volume();
+    store.set_keep_ms(1000).unwrap();
+    let [file, other, third] = ["file", "other", "third"].map(|name| make(&store, Ino::ROOT, name, Kind::File));
+    let over = |name: &[u8], at_s| {
+        store.rename(Ino::ROOT, name, Ino::ROOT, b"file", RenameFlags::default(), at(at_s)).unwrap().replaced.unwrap()
+    };
+    store.link(file, Ino::ROOT, b"link", at(1)).unwrap();
+    assert!(!over(b"other", 2).is_kept, "it has another name");
+    let replaced = over(b"third", 3);
+    assert_eq!((replaced.attributes.ino, replaced.attributes.nlink, replaced.is_kept), (other, 0, true));
+    assert_eq!((kept(&store), store.orphans(9).unwrap()), (vec![(3000, other)], vec![]));
+    assert_clean(&store);
+    assert_eq!(kind_of(&store.restore(3000, other, at(4)).unwrap_err()), "Exists");
+    store.rename(Ino::ROOT, b"file", Ino::ROOT, b"new", RenameFlags::default(), at(4)).unwrap();
+    store.restore(3000, other, at(5)).unwrap();
+    assert_eq!(store.lookup(Ino::ROOT, b"file").unwrap().ino, other);
+    assert_eq!(store.lookup(Ino::ROOT, b"new").unwrap().ino, third);
+    assert_clean(&store);
+    // A directory, too, as by rmdir.
+    let [empty, full] = ["empty", "full"].map(|name| make(&store, Ino::ROOT, name, Kind::Directory));
+    store.rename(Ino::ROOT, b"full", Ino::ROOT, b"empty", RenameFlags::default(), at(6)).unwrap();
+    assert_eq!((kept(&store), store.lookup(Ino::ROOT, b"empty").unwrap().ino), (vec![(6000, empty)], full));
+    assert_clean(&store);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::txn::Txn;
 use super::values::{Dirent, damaged};
 use crate::MetaError;
 use crate::keys::{Counter, Key};
-use crate::types::{NewInode, RenameFlags, RenameOutcome};
+use crate::types::{NewInode, RenameFlags, RenameOutcome, UnlinkOutcome};
 
 /// A chain of parents longer than this is a loop: no path that long could have been made through system calls, which
 /// take 4,096 bytes at a time but allow deeper trees step by step; this bounds the walk on damaged metadata.
@@ -139,7 +139,8 @@ impl Store {
                     txn.remove_name(parent, name, &from);
                     txn.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
                     txn.drop_link(&mut other, now)?;
-                    replaced = Some(other);
+                    let is_kept = other.nlink == 0 && txn.keep(&other, new_parent, new_name, now)?;
+                    replaced = Some(UnlinkOutcome { attributes: other, is_kept });
                 }
                 None => {
                     if is_directory {

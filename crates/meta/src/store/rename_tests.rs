@@ -106,7 +106,8 @@ fn try_case(source: Thing, target: Thing, flags: RenameFlags, across: bool) {
                 let other = store.attributes(to.unwrap()).unwrap();
                 assert_eq!((other.parent, other.ctime), (left, at(9)), "{context}");
             } else {
-                let replaced = outcome.replaced.map(|attributes| (attributes.ino, attributes.nlink, attributes.ctime));
+                let replaced = outcome.replaced.map(|replaced| replaced.attributes);
+                let replaced = replaced.map(|attributes| (attributes.ino, attributes.nlink, attributes.ctime));
                 assert_eq!(replaced, to.map(|to| (to, 0, at(9))), "{context}");
                 assert_eq!(store.orphans(10).unwrap(), to.into_iter().collect::<Vec<_>>(), "{context}");
             }
@@ -179,7 +180,7 @@ fn a_replaced_hard_link_keeps_its_inode() {
     store.link(kept, Ino::ROOT, b"target", at(2)).unwrap();
     make(&store, Ino::ROOT, "new", Kind::File);
     let outcome = store.rename(Ino::ROOT, b"new", Ino::ROOT, b"target", RenameFlags::default(), at(3)).unwrap();
-    assert_eq!(outcome.replaced.map(|attributes| (attributes.ino, attributes.nlink)), Some((kept, 1)));
+    assert_eq!(outcome.replaced.map(|replaced| (replaced.attributes.ino, replaced.attributes.nlink)), Some((kept, 1)));
     assert_eq!(store.orphans(10).unwrap(), []);
     assert_clean(&store);
 }
