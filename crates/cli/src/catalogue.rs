@@ -125,7 +125,7 @@ impl Catalogue for StoreCatalogue {
         let files = self.store.files_of_segment(segment).map_err(failed)?;
         let path = |ino| match self.store.path_of(ino)? {
             Some(path) => Ok(String::from_utf8_lossy(&path).into_owned()),
-            None => Ok(format!("(inode {ino}, deleted and still open)")),
+            None => Ok(format!("(inode {ino}, deleted, and open or kept)")),
         };
         files.into_iter().take(limit).map(path).collect::<Result<_, _>>().map_err(failed)
     }

@@ -164,6 +164,7 @@ async fn a_folder_that_is_deleted_is_wiped_for_who_had_it_open() {
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("a file"), "of somebody").unwrap();
         expect_everywhere(&node, NodeErrorKind::Unavailable).await;
+        assert!(node.space().await.unwrap_err().detail.contains("deleted in part"));
         fs::remove_dir_all(&path).unwrap();
         FolderNode::create(&path, "node", SIBLING).unwrap();
         expect_everywhere(&node, NodeErrorKind::WrongNode).await;

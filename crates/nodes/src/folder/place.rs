@@ -152,25 +152,35 @@ impl Place {
             return self.failure(errno, "opening it");
         }
         let path = self.path.display();
-        if self.is_wiped() {
-            let detail = format!("{path} was deleted or emptied: make a new node of it (weft node replace)");
-            return self.error(NodeErrorKind::Wiped, detail);
-        }
-        let detail = if self.path.is_dir() {
-            format!("{path} is there, but without {IDENTITY_FILE}: mount the disk that belongs there")
-        } else {
-            format!("{path} is not there: attach or mount its disk")
+        let detail = match self.remains() {
+            Some(false) => {
+                let detail = format!("{path} was deleted or emptied: make a new node of it (weft node replace)");
+                return self.error(NodeErrorKind::Wiped, detail);
+            }
+            Some(true) => {
+                format!(
+                    "{path} was deleted in part: put {IDENTITY_FILE} back, or delete the rest for a new node in its place"
+                )
+            }
+            None if self.path.is_dir() => {
+                format!("{path} is there, but without {IDENTITY_FILE}: mount the disk that belongs there")
+            }
+            None => format!("{path} is not there: attach or mount its disk"),
         };
         self.error(NodeErrorKind::Unavailable, detail)
     }
 
-    /// Is the device there that the folder was on, and nothing where the folder was? A disk that is unmounted shows another.
-    fn is_wiped(&self) -> bool {
-        let Some(device) = *self.emptied_on.lock() else { return false };
-        let there = self.path.ancestors().find_map(|path| Some((path, rustix::fs::stat(path).ok()?)));
-        let Some((there, _)) = there.filter(|(_, stat)| stat.st_dev == device) else { return false };
-        there != self.path
-            || open_folder(there).and_then(|dir| scan::names(&dir)).is_ok_and(|names| foreign(&names).is_none())
+    /// Is something left where the folder was, when its identity file was deleted? `None`: it was not, or the device is not there
+    /// that the folder was on; a disk that is unmounted shows another.
+    fn remains(&self) -> Option<bool> {
+        let device = (*self.emptied_on.lock())?;
+        let (there, stat) = self.path.ancestors().find_map(|path| Some((path, rustix::fs::stat(path).ok()?)))?;
+        if stat.st_dev != device {
+            return None;
+        }
+        let is_empty =
+            || open_folder(there).and_then(|dir| scan::names(&dir)).is_ok_and(|names| foreign(&names).is_none());
+        Some(there == self.path && !is_empty())
     }
 
     /// What it means that something within the folder is missing: that it is absent, only if the folder is still `root`.
