@@ -3,9 +3,13 @@
 //! Three kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Retired*: former
 //! generations of living segments. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
 //! wait for a grace time, and all fail closed: an error or a silence removes nothing.
+//!
+//! While others use the volume no wall clock is believed: what goes has been seen unneeded for the whole grace time by the one who
+//! removes it (`sightings.rs`). Where nobody else can write, ages by the wall clock are what the user asked for.
 
 mod orphans;
 mod retired;
+mod sightings;
 mod trash;
 
 use crate::catalogue::{Catalogue, CatalogueError};
@@ -20,6 +24,7 @@ use weft_transfer::Transfer;
 
 pub use orphans::Orphans;
 pub use retired::{Kept, Retired, kept};
+pub use sightings::{Beside, Sightings};
 pub use trash::Trash;
 
 /// How long what seems dead is left alone, in milliseconds: longer than any write, repair or read takes from its first
@@ -30,12 +35,13 @@ pub const GRACE_MS: u64 = 10 * 60 * 1000;
 const RUNNING_MS: u64 = 60 * 1000;
 
 /// How to collect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'s> {
     /// Leave alone what is younger than this.
     pub grace_ms: u64,
-    /// Does a mount, or anything else that writes, have the volume now? Then the grace time is at least [`GRACE_MS`].
-    pub in_use: bool,
+    /// May a mount, or anything else, write or read meanwhile? Then only what was seen in earlier looks is removed, and the grace time
+    /// is at least [`GRACE_MS`]. `None`: nobody may.
+    pub in_use: Option<Beside<'s>>,
     /// Only say what would be removed.
     pub dry_run: bool,
 }
@@ -62,6 +68,8 @@ const THIN_NAMED: usize = 1000;
 pub struct Report {
     /// The grace time that was kept, in milliseconds.
     pub grace_ms: u64,
+    /// Was only removed what had been seen in earlier looks, since others may use the volume?
+    pub in_use: bool,
     /// What became of dead segments.
     pub trash: Trash,
     /// What became of former generations of living segments.
@@ -85,24 +93,25 @@ pub async fn collect(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
     job: &Job,
-    options: Options,
+    options: Options<'_>,
     now_ms: u64,
 ) -> Result<Report, CareError> {
     let repair_runs = job_runs(&*catalogue, now_ms)?;
-    let in_use = options.in_use || repair_runs;
-    let grace_ms = if in_use { options.grace_ms.max(GRACE_MS) } else { options.grace_ms };
-    let options = Options { grace_ms, ..options };
+    let nothing_seen = Sightings::default();
+    let in_use = options.in_use.or(repair_runs.then_some(Beside { sightings: &nothing_seen, at_ms: 0 }));
+    let grace_ms = if in_use.is_some() { options.grace_ms.max(GRACE_MS) } else { options.grace_ms };
+    let options = Options { grace_ms, in_use, ..options };
     let roster = Roster::probe(&*catalogue, transfer).await?;
     let trash = trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await?;
     let retired = retired::remove(&*catalogue, transfer, &roster, job, options, now_ms).await?;
     let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, repair_runs, now_ms).await?;
-    let mut report = Report { grace_ms, trash, retired, orphans, ..Report::default() };
+    let mut report = Report { grace_ms, in_use: in_use.is_some(), trash, retired, orphans, ..Report::default() };
     find_thin(&*catalogue, &mut report)?;
     Ok(report)
 }
 
-/// Removes dead segments only, after a grace time of the caller's choice. For the owner of a volume alone: it knows how
-/// long its reads last, and must have made durable whatever it said of the segments.
+/// Removes dead segments only, which were seen dead for a grace time of the caller's choice. For the owner of a volume alone: it
+/// knows how long its reads last, and must have made durable whatever it said of the segments.
 ///
 /// # Errors
 /// As [`collect`].
@@ -111,14 +120,15 @@ pub async fn empty_trash(
     transfer: &Transfer,
     job: &Job,
     grace_ms: u64,
-    now_ms: u64,
+    beside: Beside<'_>,
 ) -> Result<Trash, CareError> {
     let roster = Roster::probe(&*catalogue, transfer).await?;
-    let options = Options { grace_ms, in_use: true, dry_run: false };
-    trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await
+    let options = Options { grace_ms, in_use: Some(beside), dry_run: false };
+    // No wall clock is looked at.
+    trash::empty(&*catalogue, transfer, &roster, job, options, 0).await
 }
 
-/// Removes former generations only.
+/// Removes former generations only, which were seen for as long as they are to be kept.
 ///
 /// # Errors
 /// As [`collect`].
@@ -126,11 +136,12 @@ pub async fn discard(
     catalogue: &dyn Catalogue,
     transfer: &Transfer,
     job: &Job,
-    now_ms: u64,
+    beside: Beside<'_>,
 ) -> Result<Retired, CareError> {
     let roster = Roster::probe(catalogue, transfer).await?;
-    let options = Options { grace_ms: GRACE_MS, in_use: true, dry_run: false };
-    retired::remove(catalogue, transfer, &roster, job, options, now_ms).await
+    let options = Options { grace_ms: GRACE_MS, in_use: Some(beside), dry_run: false };
+    // As above.
+    retired::remove(catalogue, transfer, &roster, job, options, 0).await
 }
 
 /// Does another process repair, scrub, balance or convert? Its shards are stored before they are committed.

@@ -9,9 +9,10 @@
 //!
 //! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked; a conversion when
 //! people ask for one, or from time to time where files are to have another code as they age. What could not do all of it is tried
-//! again, later each time. Balance is wanted when nodes have other shares than at the last one's beginning, and once a day since
+//! again, later each time, and as soon as a node is back. Balance is wanted when nodes have other shares than at the last one's beginning, and once a day since
 //! writing and deleting shift it too; after repair, and not while a node is in doubt.
 
+use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
@@ -30,7 +31,7 @@ pub struct Patience {
     pub retry_after_ms: u64,
     /// From the end of a scrub to the next; `None`: never.
     pub scrub_every_ms: Option<u64>,
-    /// From the end of a collection to the next.
+    /// From the end of a collection to the next; each looks twice, since what nobody seems to need goes only when it is seen again.
     pub collect_every_ms: u64,
     /// From one look at the balance to the next, where no node has come, gone or changed; `None`: never.
     pub balance_every_ms: Option<u64>,
@@ -60,6 +61,9 @@ impl Default for Patience {
 
 /// What could not do all of it is tried again later each time, up to this.
 const RETRY_MS_MAX: u64 = 3_600_000;
+
+/// A node that was away for so long may have been what a repair was wanting; one that flaps is none to wait for.
+const AWAY_MS: u64 = 3_000;
 
 /// How a node was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +198,8 @@ pub struct Watch {
     discard_ms: u64,
     scrub_ms: Option<u64>,
     collect_ms: u64,
+    /// Was the last collection the first look of two?
+    is_seen_once: bool,
     shares: Shares,
     /// The shares at the beginning of the balance under way, and of the last that ended.
     balancing: Shares,
@@ -221,6 +227,7 @@ impl Watch {
             discard_ms: now_ms,
             scrub_ms,
             collect_ms: now_ms + patience.collect_every_ms,
+            is_seen_once: false,
             shares: Shares::new(),
             balancing: Shares::new(),
             balanced: None,
@@ -241,6 +248,7 @@ impl Watch {
             let fresh =
                 Watched { state: *state, opinion: Opinion::Sound, found: *found, since_ms: now_ms, is_renewed: false };
             let watched = self.nodes.entry(*id).or_insert(fresh);
+            let away_ms = if watched.found == Found::Answering { 0 } else { now_ms - watched.since_ms };
             if watched.found != *found {
                 (watched.found, watched.since_ms) = (*found, now_ms);
             }
@@ -258,6 +266,10 @@ impl Watch {
                 }
                 _ => Opinion::Suspected,
             };
+            // It may have been what was wanting.
+            if opinion == Opinion::Sound && away_ms >= AWAY_MS {
+                self.repair_retry.at_ms = self.repair_retry.at_ms.map(|at_ms| at_ms.min(now_ms));
+            }
             // Of one that the user gave up nothing is expected.
             if opinion != watched.opinion && *state != NodeState::Lost {
                 news.push(match opinion {
@@ -388,7 +400,11 @@ impl Watch {
                 let wait_ms = if is_well { self.patience.balance_every_ms.unwrap_or(u64::MAX) } else { RETRY_MS_MAX };
                 self.balance_ms = now_ms.saturating_add(wait_ms);
             }
-            Deed::Collect => self.collect_ms = now_ms + self.patience.collect_every_ms,
+            Deed::Collect => {
+                self.is_seen_once = !self.is_seen_once;
+                let every_ms = self.patience.collect_every_ms;
+                self.collect_ms = now_ms + if self.is_seen_once { GRACE_MS.min(every_ms) } else { every_ms };
+            }
         }
     }
 

@@ -120,6 +120,38 @@ fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
 }
 
 #[test]
+fn what_failed_is_tried_again_as_soon_as_a_node_is_back() {
+    let mut watch = watch();
+    let see = |watch: &mut Watch, found, now_ms| {
+        let nodes = [(id(1), Active, found), (id(2), Active, Found::Answering)];
+        watch.see(Seen { nodes: &nodes, is_marked: true, ..Seen::default() }, now_ms);
+        watch.next(now_ms)
+    };
+    assert_eq!(see(&mut watch, Found::Silent, 1_000), Some(Deed::Repair));
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, false, 2_000);
+    assert_eq!(see(&mut watch, Found::Answering, 3_000), None, "it was away for a moment only");
+    assert_eq!(see(&mut watch, Found::Silent, 4_000), None);
+    assert_eq!(see(&mut watch, Found::Silent, 8_999), None);
+    assert_eq!(see(&mut watch, Found::Answering, 9_000), Some(Deed::Repair));
+    watch.begun(Deed::Repair);
+    watch.ended(Deed::Repair, false, 9_000);
+    assert_ne!(see(&mut watch, Found::Answering, 68_999), Some(Deed::Repair), "it was not that: later each time");
+    assert_eq!(see(&mut watch, Found::Answering, 69_000), Some(Deed::Repair));
+}
+
+#[test]
+fn a_collection_looks_twice() {
+    let patience = Patience { collect_every_ms: 86_400_000, balance_every_ms: None, scrub_every_ms: None, ..PATIENCE };
+    let mut watch = Watch::new(patience, None, 0);
+    for at_ms in [86_400_000, 87_000_000, 173_400_000, 174_000_000] {
+        assert_eq!(watch.next(at_ms - 1), None);
+        assert_eq!(watch.next(at_ms), Some(Deed::Collect));
+        watch.ended(Deed::Collect, true, at_ms);
+    }
+}
+
+#[test]
 fn a_node_to_be_emptied_wants_a_repair_and_a_scrub_waits_for_it() {
     let mut watch = watch();
     see(&mut watch, &[Found::Answering; 3], 100_000);

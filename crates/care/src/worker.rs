@@ -8,7 +8,7 @@ use crate::balance;
 use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
-use crate::collect;
+use crate::collect::{self, Beside, Sightings};
 use crate::convert;
 use crate::job::{Job, Progress};
 use crate::lease::alone;
@@ -74,6 +74,10 @@ struct Order {
     wish_count: u64,
     /// Now, milliseconds since the Unix epoch.
     now_ms: u64,
+    /// Now, by the worker's own clock.
+    at_ms: u64,
+    /// What the worker has seen that nobody needs.
+    sightings: Arc<Sightings>,
 }
 
 /// A deed under way.
@@ -111,6 +115,7 @@ impl Worker {
         let mut under_way: Option<UnderWay> = None;
         let (mut rounds, mut wish) = (Rounds::default(), CareWish::default());
         let mut complaint = String::new();
+        let sightings = Arc::new(Sightings::default());
         while !*stop.borrow() {
             tokio::select! {
                 // An error means that nobody is left to say it.
@@ -159,7 +164,8 @@ impl Worker {
                     if let Some(deed) = watch.next(at_ms()) {
                         watch.begun(deed);
                         let (given_up, wish_count) = (watch.given_up(), wish.convert_count);
-                        under_way = Some(self.begin(Order { deed, given_up, wish_count, now_ms: wall_ms() }));
+                        let (now_ms, at_ms, sightings) = (wall_ms(), at_ms(), sightings.clone());
+                        under_way = Some(self.begin(Order { deed, given_up, wish_count, now_ms, at_ms, sightings }));
                         is_news = true;
                     }
                 }
@@ -349,7 +355,8 @@ async fn perform(
     holder: &str,
     job: &Job,
 ) -> Result<Done, CareError> {
-    let Order { deed, given_up, wish_count, now_ms } = order;
+    let Order { deed, given_up, wish_count, now_ms, at_ms, sightings } = order;
+    let beside = Beside { sightings: &sightings, at_ms };
     let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
     if deed == Deed::Repair
         && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
@@ -365,10 +372,10 @@ async fn perform(
             Deed::Renew(node) => renew(catalogue.clone(), node).await,
             Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
             Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
-            Deed::Discard => discard(&*catalogue, transfer, job, now_ms).await,
+            Deed::Discard => discard(&*catalogue, transfer, job, beside).await,
             Deed::Convert => convert_all(catalogue.clone(), transfer, job, wish_count, now_ms).await,
             Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
-            Deed::Collect => collect_all(catalogue.clone(), transfer, job, now_ms).await,
+            Deed::Collect => collect_all(catalogue.clone(), transfer, job, beside, now_ms).await,
         }
     };
     alone(&*catalogue, holder, job, waits, work).await
@@ -440,8 +447,13 @@ async fn balance_all(
     Ok(Done { is_well: report.failures.is_empty(), what })
 }
 
-async fn discard(catalogue: &dyn Catalogue, transfer: &Transfer, job: &Job, now_ms: u64) -> Result<Done, CareError> {
-    let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, now_ms).await?;
+async fn discard(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    job: &Job,
+    beside: Beside<'_>,
+) -> Result<Done, CareError> {
+    let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, beside).await?;
     let mut done = Vec::new();
     if generation_count > 0 {
         done.push(format!("{generation_count} former generations removed, {bytes} bytes"));
@@ -481,9 +493,10 @@ async fn collect_all(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
     job: &Job,
+    beside: Beside<'_>,
     now_ms: u64,
 ) -> Result<Done, CareError> {
-    let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: true, dry_run: false };
+    let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: Some(beside), dry_run: false };
     let report = collect::collect(catalogue, transfer, job, options, now_ms).await?;
     let what = match (report.trash.segment_count, report.orphans.removed_count) {
         (0, 0) => String::new(),

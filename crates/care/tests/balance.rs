@@ -66,9 +66,11 @@ async fn a_bigger_node_is_filled_as_estimated_and_then_nothing_moves() {
     assert!(ended.ended_ms.is_some() && ended.bytes == report.bytes_written);
     // What moved away stays until the collector has waited.
     assert!(world.stored().await.len() > world.named().len());
-    for now_ms in [NOW_MS, NOW_MS + 2 * collect::GRACE_MS] {
-        let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: true, dry_run: false };
-        collect::collect(world.catalogue.clone(), &transfer, &Job::default(), options, now_ms)
+    let sightings = collect::Sightings::default();
+    for at_ms in [0, collect::GRACE_MS] {
+        let in_use = Some(collect::Beside { sightings: &sightings, at_ms });
+        let options = collect::Options { grace_ms: collect::GRACE_MS, in_use, dry_run: false };
+        collect::collect(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS)
             .await
             .expect("collected");
     }

@@ -5,7 +5,7 @@ mod harness;
 use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
-use weft_care::collect::{GRACE_MS, Options, Report, collect};
+use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect};
 use weft_care::{Catalogue, Job};
 use weft_format::records::{NodeState, RetiredRecord, Succession};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -14,14 +14,14 @@ use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
 
-const NO_GRACE: Options = Options { grace_ms: 0, in_use: false, dry_run: false };
-const GRACE: Options = Options { grace_ms: GRACE_MS, in_use: false, dry_run: false };
+const NO_GRACE: Options<'static> = Options { grace_ms: 0, in_use: None, dry_run: false };
+const GRACE: Options<'static> = Options { grace_ms: GRACE_MS, in_use: None, dry_run: false };
 
-async fn run_over(world: &World, transfer: &Transfer, options: Options, now_ms: u64) -> Report {
+async fn run_over(world: &World, transfer: &Transfer, options: Options<'_>, now_ms: u64) -> Report {
     collect(world.catalogue.clone(), transfer, &Job::default(), options, now_ms).await.expect("collected")
 }
 
-async fn run(world: &World, options: Options, now_ms: u64) -> Report {
+async fn run(world: &World, options: Options<'_>, now_ms: u64) -> Report {
     run_over(world, &world.transfer(), options, now_ms).await
 }
 
@@ -83,19 +83,29 @@ async fn a_dead_segment_waits_for_a_silent_node_and_not_for_a_lost_one() {
     assert_eq!(world.catalogue.segment(dead), Ok(None));
 }
 
+/// One that looks again and again beside a mount, at `at_ms` of its own clock and whatever the wall clock says.
+async fn look(world: &World, sightings: &Sightings, at_ms: u64, now_ms: u64) -> Report {
+    run(world, Options { in_use: Some(Beside { sightings, at_ms }), ..GRACE }, now_ms).await
+}
+
 #[tokio::test]
-async fn a_slow_writer_loses_nothing() {
+async fn a_slow_writer_loses_nothing_whatever_the_clocks_say() {
     let mut world = World::new(6);
     let data = vec![7; 50_000];
     let (segment, record) = world.put(0, "rs:4+2", &data).await;
+    let (one, other) = (Sightings::default(), Sightings::default());
     // The writer is between its last shard and its commit, for almost the whole grace time.
-    for now_ms in [NOW_MS, NOW_MS + GRACE_MS / 2, NOW_MS + GRACE_MS - 1] {
-        let report = run(&world, GRACE, now_ms).await;
-        assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 6));
+    for at_ms in [0, GRACE_MS / 2, GRACE_MS - 1] {
+        for now_ms in [NOW_MS + at_ms, NOW_MS + 100 * GRACE_MS, NOW_MS - 100 * GRACE_MS] {
+            for sightings in [&one, &other] {
+                let report = look(&world, sightings, at_ms, now_ms).await;
+                assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 6));
+            }
+        }
     }
     world.catalogue.commit(segment, record, "/slow");
     world.files.insert(segment, data);
-    let report = run(&world, GRACE, NOW_MS + 10 * GRACE_MS).await;
+    let report = look(&world, &one, 10 * GRACE_MS, NOW_MS + 10 * GRACE_MS).await;
     assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 0));
     world.assert_contents().await;
 }
@@ -104,26 +114,50 @@ async fn a_slow_writer_loses_nothing() {
 async fn while_a_mount_writes_no_grace_is_no_option() {
     let world = World::new(6);
     world.put(0, "rs:4+2", &[1; 1000]).await;
-    let report = run(&world, Options { in_use: true, ..NO_GRACE }, NOW_MS).await;
+    let in_use = Some(Beside { sightings: &Sightings::default(), at_ms: 0 });
+    let report = run(&world, Options { in_use, ..NO_GRACE }, NOW_MS).await;
     assert_eq!((report.grace_ms, report.orphans.removed_count, report.orphans.young_count), (GRACE_MS, 0, 6));
 }
 
 #[tokio::test]
-async fn what_a_dead_writer_left_goes_at_the_second_sight() {
+async fn what_a_dead_writer_left_goes_when_it_was_seen_for_the_grace_time() {
     let world = World::new(6);
     world.put(0, "rs:4+2", &[1; 1000]).await;
+    let sightings = Sightings::default();
     // Old enough by every clock, but never seen before: perhaps the clocks are wrong.
     let late_ms = NOW_MS + 100 * GRACE_MS;
-    let first = run(&world, GRACE, late_ms).await;
+    let first = look(&world, &sightings, 0, late_ms).await;
     assert_eq!((first.orphans.removed_count, first.orphans.young_count), (0, 6));
-    let too_soon = run(&world, GRACE, late_ms + GRACE_MS - 1).await;
-    assert_eq!(too_soon.orphans.removed_count, 0);
-    let back = run(&world, GRACE, NOW_MS - 1).await;
-    assert_eq!(back.orphans.removed_count, 0, "a clock that jumps back removes nothing");
-    let second = run(&world, GRACE, late_ms + GRACE_MS).await;
+    assert_eq!(look(&world, &sightings, GRACE_MS - 1, late_ms).await.orphans.removed_count, 0);
+    // A clock that has jumped back, or forward, hinders nothing.
+    let second = look(&world, &sightings, GRACE_MS, NOW_MS - 1).await;
     assert_eq!((second.orphans.removed_count, second.orphans.young_count), (6, 0));
     assert!(second.orphans.removed_bytes > 0);
     assert_eq!(world.stored().await, []);
+}
+
+#[tokio::test]
+async fn what_others_may_still_read_goes_when_it_was_seen_for_its_time() {
+    let mut world = World::new(7);
+    let (segment, node, former) = moved(&mut world, 2 * GRACE_MS).await;
+    let dead = world.write(1, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    world.files.remove(&dead);
+    let (sightings, late_ms) = (Sightings::default(), NOW_MS + 100 * GRACE_MS);
+    for (at_ms, dead_count, former_count) in
+        [(0, 0, 0), (GRACE_MS - 1, 0, 0), (GRACE_MS, 1, 0), (2 * GRACE_MS - 1, 0, 0), (2 * GRACE_MS, 0, 1)]
+    {
+        let report = look(&world, &sightings, at_ms, late_ms).await;
+        assert_eq!(
+            (report.trash.segment_count, report.retired.generation_count),
+            (dead_count, former_count),
+            "{at_ms}"
+        );
+    }
+    assert!(world.nodes[&node].stat(former).await.is_err());
+    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert_eq!(world.stored().await, world.named());
+    world.assert_contents().await;
 }
 
 #[tokio::test]
@@ -212,7 +246,6 @@ async fn during_a_repair_shards_of_known_segments_are_left_alone() {
     // A repair stored its shard, was killed long ago, and is started again.
     let rebuilt = world.transfer().rebuild(segment, &world.record(segment), &[lost.1.index]).await.expect("rebuilt");
     let late_ms = NOW_MS + 10 * GRACE_MS;
-    run(&world, GRACE, late_ms).await;
     let note = format!(
         r#"{{"version":1,"started_ms":{late_ms},"updated_ms":{late_ms},"ended_ms":null,"cursor":null,"segment_count":0,"bytes":0,"finding_count":0,"failure_count":0}}"#
     );

@@ -30,7 +30,7 @@ async fn run(world: &World) -> Report {
 
 /// What a collection in a quiet hour leaves.
 async fn collect_at(world: &World, now_ms: u64) -> collect::Report {
-    let options = collect::Options { grace_ms: 0, in_use: false, dry_run: false };
+    let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
     let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, now_ms).await;
     report.expect("collected")
 }

@@ -17,7 +17,7 @@ fn lose(world: &World, nodes: &[u128]) {
 }
 
 async fn collect_all(world: &World) -> collect::Report {
-    let options = collect::Options { grace_ms: 0, in_use: false, dry_run: false };
+    let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
     let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
     report.expect("collected")
 }
@@ -248,7 +248,7 @@ async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
             assert!(report.census.is_whole(), "after {steps} steps: {report:?}");
             world.assert_contents().await;
             // The killed repair counts as running for a minute.
-            let options = collect::Options { grace_ms: 0, in_use: false, dry_run: false };
+            let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
             let gc =
                 collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
             assert!(gc.expect("collected").orphans.failures.is_empty());

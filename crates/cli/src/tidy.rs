@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_care::Job;
+use weft_care::collect::{Beside, Sightings};
 use weft_vfs::Volume;
 
 /// How often dead segments are looked for.
@@ -31,10 +32,15 @@ impl Tidying {
     pub fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<Self> {
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
         let (stop, stopped) = mpsc::channel();
+        let began_ms = now_ms()?;
         let body = move || {
-            let mut early = Early::default();
+            let (began, sightings, mut early) = (Instant::now(), Sightings::default(), Early::default());
             while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-                if let Err(error) = expire(&volume, &mut early).and_then(|()| empty_once(&volume, &runtime)) {
+                let at_ms = began.elapsed().as_millis() as u64;
+                let beside = Beside { sightings: &sightings, at_ms };
+                // Whichever way the clock jumps nobody's time is over sooner by it.
+                let expired = now_ms().and_then(|now_ms| expire(&volume, &mut early, now_ms.min(began_ms + at_ms)));
+                if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside)) {
                     tracing::warn!("what deleted files left could not be removed: {error:#}");
                 }
             }
@@ -61,13 +67,13 @@ impl Drop for Tidying {
 struct Early(Option<Instant>);
 
 /// Lets go of deleted files that are past their time, and of the oldest where room is short.
-fn expire(volume: &Weak<Volume>, early: &mut Early) -> Result<()> {
+fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<()> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     let room = volume.statfs()?;
     let short_blocks = (room.blocks / SHORT_SHARE).saturating_sub(room.blocks_available);
     let may_go_early = early.0.is_none_or(|last| last.elapsed() >= EARLY_EVERY);
     let short_bytes = if may_go_early { short_blocks * u64::from(room.block_bytes) } else { 0 };
-    let expired = volume.expire_deleted(now_ms()?, short_bytes)?;
+    let expired = volume.expire_deleted(now_ms, short_bytes)?;
     if expired.early_count > 0 {
         early.0 = Some(Instant::now());
         tracing::warn!("the volume is nearly full: {} deleted files are kept no longer", expired.early_count);
@@ -75,14 +81,14 @@ fn expire(volume: &Weak<Volume>, early: &mut Early) -> Result<()> {
     Ok(())
 }
 
-fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle) -> Result<()> {
+fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle, beside: Beside<'_>) -> Result<()> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     // A segment's death must be durable before its shards go: after a crash nothing may refer to it again.
     volume.store().flush()?;
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
     let job = Job::default();
     let transfer = volume.transfer().in_background();
-    let work = weft_care::collect::empty_trash(catalogue, &transfer, &job, GRACE_MS, now_ms()?);
+    let work = weft_care::collect::empty_trash(catalogue, &transfer, &job, GRACE_MS, beside);
     let trash = runtime.block_on(work)?;
     if trash.segment_count > 0 {
         tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");

@@ -4,7 +4,7 @@ mod sandbox;
 
 use sandbox::caring::Caring;
 use sandbox::served::Served;
-use sandbox::{Sandbox, until};
+use sandbox::{Sandbox, SetAtEnd, until};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -82,13 +82,12 @@ fn two_folders_go_at_once(sandbox: &Sandbox) {
                 number
             })
         });
-        for number in [2, 4] {
-            fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
-        }
+        let end = SetAtEnd(&is_over);
+        ["node2", "node4"].iter().for_each(|folder| sandbox.wipe(folder));
         let is_new = || nodes(sandbox).iter().filter(|node| !before.contains(node)).count() == 2;
         let took = until("two new nodes are whole", || is_new() && is_whole(sandbox));
         println!("two wiped, and whole again {took:?} later");
-        is_over.store(true, Ordering::Relaxed);
+        drop(end);
         busy.join().expect("no error")
     });
     sandbox.umount();

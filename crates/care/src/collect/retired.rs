@@ -4,6 +4,7 @@
 //! the former generation back comes before the mark, or not at all. A crash in between leaves a mark, and the next run goes on.
 
 use super::Options;
+use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::Job;
@@ -38,7 +39,7 @@ pub(crate) async fn remove(
     transfer: &Transfer,
     roster: &Roster,
     job: &Job,
-    options: Options,
+    options: Options<'_>,
     now_ms: u64,
 ) -> Result<Retired, CareError> {
     let mut sum = Retired::default();
@@ -46,12 +47,17 @@ pub(crate) async fn remove(
     let mut after = None;
     loop {
         let page = catalogue.retired(after, PAGE)?;
-        let Some((segment, last)) = page.last() else { return Ok(sum) };
+        let Some((segment, last)) = page.last() else { break };
         after = Some((*segment, last.record.generation));
         for (segment, retired) in page {
             job.checkpoint().await?;
             let bytes = stored_bytes(&retired.record);
-            if !is_due(&retired, options.grace_ms, now_ms) {
+            let known_ms = match options.in_use {
+                Some(beside) => beside.see(Unneeded::Former(segment, retired.record.generation, retired.since_ms)),
+                // A time in the future is no age.
+                None => now_ms.saturating_sub(retired.since_ms),
+            };
+            if !is_due(&retired, options.grace_ms, known_ms) {
                 sum.young_count += 1;
                 sum.young_bytes += bytes;
                 continue;
@@ -66,6 +72,10 @@ pub(crate) async fn remove(
             }
         }
     }
+    if let Some(beside) = options.in_use {
+        beside.forget_others(|what| matches!(what, Unneeded::Former(..)));
+    }
+    Ok(sum)
 }
 
 /// Former generations that are kept at this moment.
@@ -93,10 +103,9 @@ pub fn kept(catalogue: &dyn Catalogue) -> Result<Kept, CatalogueError> {
     }
 }
 
-/// Is its time over? A time in the future is no age at all.
-fn is_due(retired: &RetiredRecord, grace_ms: u64, now_ms: u64) -> bool {
-    let kept_ms = retired.keep_ms.max(grace_ms);
-    retired.is_going || retired.since_ms.checked_add(kept_ms).is_some_and(|due_ms| due_ms <= now_ms)
+/// Is its time over, when it is known to be former for `known_ms`?
+fn is_due(retired: &RetiredRecord, grace_ms: u64, known_ms: u64) -> bool {
+    retired.is_going || known_ms >= retired.keep_ms.max(grace_ms)
 }
 
 /// Bytes of the shards that a record names.

@@ -1,6 +1,7 @@
 //! Dead segments: shards first, record last.
 
 use super::Options;
+use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError, Trashed};
 use crate::census::CareError;
 use crate::job::Job;
@@ -31,7 +32,7 @@ pub(super) async fn empty(
     transfer: &Transfer,
     roster: &Roster,
     job: &Job,
-    options: Options,
+    options: Options<'_>,
     now_ms: u64,
 ) -> Result<Trash, CareError> {
     let mut trash = Trash::default();
@@ -41,11 +42,15 @@ pub(super) async fn empty(
     let mut after: Option<Trashed> = None;
     loop {
         let page = catalogue.trash(u64::MAX, after.as_ref(), PAGE)?;
-        let Some(last) = page.last() else { return Ok(trash) };
+        let Some(last) = page.last() else { break };
         after = Some(last.clone());
         for trashed in page {
             job.checkpoint().await?;
-            if trashed.since_ms >= due_before_ms {
+            let is_due = match options.in_use {
+                Some(beside) => beside.see(Unneeded::Dead(trashed.segment)) >= options.grace_ms,
+                None => trashed.since_ms < due_before_ms,
+            };
+            if !is_due {
                 trash.young_count += 1;
                 continue;
             }
@@ -74,6 +79,10 @@ pub(super) async fn empty(
             }
         }
     }
+    if let Some(beside) = options.in_use {
+        beside.forget_others(|what| matches!(what, Unneeded::Dead(_)));
+    }
+    Ok(trash)
 }
 
 /// Are all shards gone, or on nodes that were given up? One that merely does not answer may come back with them.

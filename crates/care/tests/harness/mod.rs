@@ -4,7 +4,7 @@
 pub mod mortal;
 
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{CareError, Job};
@@ -127,6 +127,21 @@ impl World {
             let (bytes, _) = transfer.read_bytes(*segment, &record, 0..data.len() as u64).await.expect("read");
             assert!(bytes == data, "segment {segment} reads back otherwise");
         }
+    }
+
+    /// Every shard is in a domain of its own, sound as its segment's record says, and every file reads back as it was written.
+    pub async fn assert_invariants(&self) {
+        let records: BTreeMap<NodeId, NodeRecord> = self.catalogue.nodes().expect("nodes").into_iter().collect();
+        for segment in self.files.keys() {
+            let record = self.record(*segment);
+            let mut domains = BTreeSet::new();
+            for location in record.shards.iter().flatten() {
+                let domain = &records[&location.node].domain;
+                assert!(domains.insert(domain), "segment {segment} has two shards in {domain}");
+            }
+            assert_eq!(self.sound_count(*segment).await, record.shards.len(), "segment {segment}");
+        }
+        self.assert_contents().await;
     }
 
     /// Sound shards at the places that the record names, each read whole.

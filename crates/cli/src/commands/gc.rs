@@ -12,22 +12,22 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
-use weft_care::collect::{GRACE_MS, Options, Report, Retired};
+use weft_care::collect::{Beside, Options, Report, Retired, Sightings};
 use weft_care::{Catalogue, ConvertRecord, Job};
+use weft_meta::owner::{Holder, OwnerLock};
 use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
 ///
-/// What seems to be left behind is only noted when it is seen first, and removed by a later run. Segments that hold more
-/// dead bytes than living ones are compacted, and those whose files want unlike codes divided, unless the volume is mounted: a
-/// mount does so by itself. Status: 0, or 2
-/// when something stays because a node did not answer.
+/// While the volume is mounted nothing is removed: a mount does so by itself, or `weft care` beside it. Segments that hold more dead
+/// bytes than living ones are compacted, and those whose files want unlike codes divided. Status: 0, or 2 when something stays because
+/// a node did not answer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Metadata file of the volume
     meta: PathBuf,
-    /// Leave alone what is younger than this, as in 30s or 2h; while the volume is in use at least 10m
+    /// Leave alone what is younger than this by the machine's clock, as in 30s or 2h
     #[arg(long, value_name = "DURATION", value_parser = care::parse_duration, default_value = "10m")]
     grace: u64,
     /// Only say what would be removed and compacted
@@ -43,12 +43,16 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::open(&arguments.meta)?;
-    let in_use = !matches!(care::owner(&arguments.meta), Owner::Nobody);
+    // Held meanwhile, so that nobody begins to write. Who has seen nothing yet removes nothing beside others.
+    let alone = OwnerLock::acquire(&arguments.meta, &Holder::this_process(None));
+    let sightings = Sightings::default();
+    let in_use = alone.is_err().then_some(Beside { sightings: &sightings, at_ms: 0 });
     let options = Options { grace_ms: arguments.grace, in_use, dry_run: arguments.dry_run };
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::collect::collect(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
     let report = keeper.watch(&job, &bar, work)?;
+    drop(alone);
     let mut compaction = Compaction::default();
     // After the collection, which makes room for it.
     let divided_count = ConvertRecord::load(&*keeper.catalogue)?.map_or(0, |last| last.divided_count);
@@ -159,9 +163,9 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
     let (trash, retired, orphans) = (&report.trash, &report.retired, &report.orphans);
     let removed = if arguments.dry_run { "would remove" } else { "removed" };
     let mut lines = Vec::new();
-    if report.grace_ms > arguments.grace {
-        let grace = care::duration(GRACE_MS);
-        lines.push(format!("the volume is in use or under repair: what is younger than {grace} is left alone"));
+    if report.in_use {
+        let what = "the volume is in use or under repair: what nobody needs is left to the mount, or to weft care, which has watched it";
+        lines.push(what.into());
     }
     lines.push(format!(
         "{removed} {} of deleted files ({}); {} within the grace time",

@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -107,6 +108,12 @@ impl Sandbox {
         self.command(arguments).output().expect("weft runs").into()
     }
 
+    /// Deletes a folder that others may be writing to, as a user does: again, until it is gone.
+    pub fn wipe(&self, folder: &str) {
+        let folder = self.path(folder);
+        until("it is deleted", || std::fs::remove_dir_all(&folder).is_ok() || !Path::new(&folder).exists());
+    }
+
     /// The process that serves the mount.
     pub fn mount_process(&self) -> u32 {
         let text = std::fs::read_to_string(self.path("meta.db-owner")).expect("an owner file");
@@ -120,6 +127,15 @@ impl Sandbox {
         rustix::process::kill_process(process, Signal::KILL).expect("killed");
         until("it is gone", || rustix::process::test_kill_process(process).is_err());
         let _ = self.weft(["umount", "--force", &self.mnt()]);
+    }
+}
+
+/// Set when dropped: threads that go by it end also where the test fails.
+pub struct SetAtEnd<'f>(pub &'f AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
     }
 }
 
