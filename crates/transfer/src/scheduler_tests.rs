@@ -1,3 +1,4 @@
+use super::asking::{PARTS_UNDER_WAY, STALLED_US};
 use super::*;
 use crate::algebra::Algebra;
 use crate::read::locate::{Batch, Located, locate};
