@@ -1,3 +1,4 @@
+use super::credentials::Credentials;
 use super::node::ForeignNode;
 use super::url::ForeignUrl;
 use crate::conformance;
@@ -49,5 +50,28 @@ fn every_service_has_a_kind() {
             kinds::KINDS.iter().any(|kind| kind.name == service.kind && kind.url.contains(service.scheme)),
             "{service:?}"
         );
+    }
+}
+
+/// Those that are built in: no setting is missing, and none has a form that OpenDAL refuses.
+#[test]
+fn every_service_is_opened() {
+    for service in &super::service::SERVICES {
+        let kind = kinds::KINDS.iter().find(|kind| kind.name == service.kind).expect("a kind");
+        let has_option = |name: &str| service.options.iter().any(|option| option.name == name);
+        let endpoint = if has_option("endpoint") { "?endpoint=https://store.example" } else { "" };
+        let options = ["region", "bucket_id", "library"].into_iter().filter(|name| has_option(name));
+        let options: String = options.map(|name| format!("&{name}=one")).collect();
+        let text = format!(
+            "store.example/weft{}",
+            format!("{endpoint}{options}").replacen('&', "?", endpoint.is_empty().into())
+        );
+        let url = ForeignUrl::parse(service.scheme, &text).expect("a scheme of ours").expect("an address");
+        let has_refresh_token = service.secrets.iter().any(|secret| secret.name == "refresh_token");
+        let names = url.secret_names().filter(|name| !(has_refresh_token && *name == "access_token"));
+        let secrets: String = names.map(|name| format!("{name} = c2VjcmV0\n")).collect();
+        let credentials = Credentials::from_bytes(secrets.as_bytes(), url.secret_names()).expect("credentials");
+        let opened = ForeignNode::open(&url, "one", IDENTITY, &credentials);
+        assert_eq!(opened.is_ok(), kind.is_built_in, "{url}: {:?}", opened.err());
     }
 }

@@ -51,6 +51,14 @@ const BUCKET: Capability =
 pub(crate) const S3: Capability = Capability { lists_in_order: true, ..BUCKET };
 pub(crate) const GCS: Capability = S3;
 pub(crate) const AZBLOB: Capability = BUCKET;
+pub(crate) const OSS: Capability = S3;
+pub(crate) const TOS: Capability = S3;
+pub(crate) const COS: Capability = BUCKET;
+/// They replace what is there, without being asked.
+pub(crate) const OBS: Capability = Capability { puts_conditionally: false, ..BUCKET };
+pub(crate) const UPYUN: Capability = OBS;
+pub(crate) const B2: Capability = Capability { lists_in_order: true, ..OBS };
+pub(crate) const SWIFT: Capability = B2;
 
 /// Whether a put can be seen half done is up to the server.
 pub(crate) const WEBDAV: Capability = Capability {
@@ -65,11 +73,25 @@ pub(crate) const WEBDAV: Capability = Capability {
 pub(crate) const SFTP: Capability = Capability { puts_atomically: true, ..WEBDAV };
 pub(crate) const WEBHDFS: Capability = Capability { latency_us: 5000, request_price: 500, ..WEBDAV };
 
+pub(crate) const HDFS_NATIVE: Capability = WEBHDFS;
+pub(crate) const FTP: Capability = Capability { puts_atomically: true, ..WEBHDFS };
+pub(crate) const SEAFILE: Capability =
+    Capability { puts_atomically: true, latency_us: 10_000, request_price: 1000, ..WEBDAV };
+
+/// Made for people who save a document now and then: each request is looked up by name, and too many are refused.
+pub(crate) const DRIVE: Capability =
+    Capability { puts_conditionally: false, latency_us: 200_000, request_price: 20_000, ..BUCKET };
+
+const DRIVE_PRICES: &str =
+    "a request waits some 200 ms for its first byte, and many at a time are refused; the line is the user's own";
+
+const DRIVE_DURABLE: &str = "the service has answered: as durable as what it keeps for people";
+
 const BUCKET_PRICES: &str =
     "a request waits some 20 ms for its first byte; bytes sent are billed by most providers, bytes stored are not";
 
 /// All kinds, the nearest first.
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 27] = [
     Kind {
         name: "folder",
         what: "a folder of this machine, best on a disk of its own; a NAS that is mounted",
@@ -108,7 +130,7 @@ pub const KINDS: [Kind; 10] = [
         capability: &S3,
         prices_because: BUCKET_PRICES,
         durable: "the service has answered: as durable as its storage class",
-        tested_against: Some("s3s-fs 0.14"),
+        tested_against: Some("s3s-fs 0.14 and Moto 5.2.5"),
     },
     Kind {
         name: "gcs",
@@ -118,7 +140,7 @@ pub const KINDS: [Kind; 10] = [
         capability: &GCS,
         prices_because: BUCKET_PRICES,
         durable: "the service has answered: as durable as its storage class",
-        tested_against: None,
+        tested_against: Some("fake-gcs-server 1.56.1"),
     },
     Kind {
         name: "azblob",
@@ -128,6 +150,76 @@ pub const KINDS: [Kind; 10] = [
         capability: &AZBLOB,
         prices_because: BUCKET_PRICES,
         durable: "the service has answered: as durable as its redundancy option",
+        tested_against: Some("Azurite 3.35.0"),
+    },
+    Kind {
+        name: "b2",
+        what: "a bucket of Backblaze B2",
+        url: "b2://BUCKET/PREFIX?bucket_id=ID",
+        is_built_in: cfg!(feature = "b2"),
+        capability: &B2,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered: as durable as its data centre",
+        tested_against: None,
+    },
+    Kind {
+        name: "swift",
+        what: "a container of OpenStack Swift",
+        url: "swift://CONTAINER/PREFIX?endpoint=URL",
+        is_built_in: cfg!(feature = "swift"),
+        capability: &SWIFT,
+        prices_because: BUCKET_PRICES,
+        durable: "a majority of the replicas that the service keeps is stored",
+        tested_against: None,
+    },
+    Kind {
+        name: "oss",
+        what: "a bucket of Alibaba Cloud OSS",
+        url: "oss://BUCKET/PREFIX?endpoint=URL",
+        is_built_in: cfg!(feature = "oss"),
+        capability: &OSS,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered: as durable as its storage class",
+        tested_against: None,
+    },
+    Kind {
+        name: "cos",
+        what: "a bucket of Tencent Cloud COS",
+        url: "cos://BUCKET/PREFIX?endpoint=URL",
+        is_built_in: cfg!(feature = "cos"),
+        capability: &COS,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered: as durable as its storage class",
+        tested_against: None,
+    },
+    Kind {
+        name: "obs",
+        what: "a bucket of Huawei Cloud OBS",
+        url: "obs://BUCKET/PREFIX?endpoint=URL",
+        is_built_in: cfg!(feature = "obs"),
+        capability: &OBS,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered: as durable as its storage class",
+        tested_against: None,
+    },
+    Kind {
+        name: "tos",
+        what: "a bucket of Volcano Engine TOS",
+        url: "tos://BUCKET/PREFIX?region=REGION",
+        is_built_in: cfg!(feature = "tos"),
+        capability: &TOS,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered: as durable as its storage class",
+        tested_against: None,
+    },
+    Kind {
+        name: "upyun",
+        what: "a bucket of UPYUN",
+        url: "upyun://BUCKET/PREFIX",
+        is_built_in: cfg!(feature = "upyun"),
+        capability: &UPYUN,
+        prices_because: BUCKET_PRICES,
+        durable: "the service has answered, and says no more",
         tested_against: None,
     },
     Kind {
@@ -159,6 +251,106 @@ pub const KINDS: [Kind; 10] = [
         prices_because: "a request goes to the NameNode and on to a DataNode, about 5 ms",
         durable: "as many DataNodes as HDFS replicates to have it in memory, not yet on their disks",
         tested_against: Some("Hadoop 3.4.2"),
+    },
+    Kind {
+        name: "ftp",
+        what: "a folder of an FTP server: an old NAS, a web host",
+        url: "ftp://HOST:PORT/PATH or ftps://HOST:PORT/PATH",
+        is_built_in: cfg!(feature = "ftp"),
+        capability: &FTP,
+        prices_because: "a request opens connections for itself and is several round trips, about 5 ms",
+        durable: "the server has closed the file: a power cut there may take the last seconds",
+        tested_against: Some("pyftpdlib 2.2.0"),
+    },
+    Kind {
+        name: "hdfs-native",
+        what: "a folder of HDFS, through its own protocol",
+        url: "hdfs://HOST:PORT/PATH",
+        is_built_in: cfg!(feature = "hdfs-native"),
+        capability: &HDFS_NATIVE,
+        prices_because: "a request goes to the NameNode and on to a DataNode, about 5 ms",
+        durable: "as many DataNodes as HDFS replicates to have it in memory, not yet on their disks",
+        tested_against: None,
+    },
+    Kind {
+        name: "seafile",
+        what: "a library of a Seafile server",
+        url: "seafile://HOST:PORT/PATH or seafiles://HOST:PORT/PATH",
+        is_built_in: cfg!(feature = "seafile"),
+        capability: &SEAFILE,
+        prices_because: "a request asks the server for a link and then the link, about 10 ms",
+        durable: "the server has answered: a power cut there may take the last seconds",
+        tested_against: None,
+    },
+    Kind {
+        name: "gdrive",
+        what: "a folder of Google Drive",
+        url: "gdrive://NAME/PATH",
+        is_built_in: cfg!(feature = "gdrive"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "onedrive",
+        what: "a folder of Microsoft OneDrive",
+        url: "onedrive://NAME/PATH",
+        is_built_in: cfg!(feature = "onedrive"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "dropbox",
+        what: "a folder of Dropbox",
+        url: "dropbox://NAME/PATH",
+        is_built_in: cfg!(feature = "dropbox"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "pcloud",
+        what: "a folder of pCloud",
+        url: "pcloud://HOST/PATH",
+        is_built_in: cfg!(feature = "pcloud"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "koofr",
+        what: "a folder of Koofr, or of a drive that Koofr is connected with",
+        url: "koofr://HOST/PATH",
+        is_built_in: cfg!(feature = "koofr"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "yandex-disk",
+        what: "a folder of Yandex Disk",
+        url: "yandex-disk://NAME/PATH",
+        is_built_in: cfg!(feature = "yandex-disk"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
+    },
+    Kind {
+        name: "aliyun-drive",
+        what: "a folder of Aliyun Drive",
+        url: "aliyun-drive://NAME/PATH",
+        is_built_in: cfg!(feature = "aliyun-drive"),
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: DRIVE_DURABLE,
+        tested_against: None,
     },
     Kind {
         name: "memory",

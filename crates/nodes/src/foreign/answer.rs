@@ -67,9 +67,11 @@ impl HttpTransport for Checked {
 
 impl Checked {
     async fn ask(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
-        let again = (request.method() != "MOVE").then(|| request.clone());
+        let can_be_repeated = !matches!(request.method().as_str(), "MOVE" | "POST");
+        let again = can_be_repeated.then(|| request.clone());
         let answered = match (self.client.fetch(request).await, again) {
-            // A server may close an idle connection just as it is used again; all but a move can be asked twice.
+            // A server may close an idle connection just as it is used again; but a move asked twice fails, and some drives
+            // keep two files of one name.
             (Err(error), Some(again)) if broke_off(&error) => self.client.fetch(again).await,
             (answered, _) => answered,
         };

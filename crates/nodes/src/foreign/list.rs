@@ -52,7 +52,7 @@ impl Found {
 pub(super) async fn everything(operator: &Operator, layout: Layout) -> opendal::Result<Found> {
     let mut found = match layout {
         Layout::Flat => flat(operator, None, usize::MAX).await?.0,
-        Layout::Folders { .. } => folders(operator).await?,
+        Layout::Folders { show_themselves, .. } => folders(operator, show_themselves).await?,
     };
     found.foreign.sort_unstable();
     Ok(found)
@@ -98,11 +98,11 @@ pub(super) async fn flat(operator: &Operator, after: Option<ShardKey>, limit: us
     }
 }
 
-async fn folders(operator: &Operator) -> opendal::Result<Found> {
+async fn folders(operator: &Operator, show_themselves: bool) -> opendal::Result<Found> {
     let mut found = Found::default();
     let mut subfolders = Vec::new();
     let mut has_identity = false;
-    for entry in one_folder(operator, "/").await? {
+    for entry in one_folder(operator, "/", show_themselves).await? {
         let name = entry.name.trim_end_matches('/');
         if name == IDENTITY_FILE {
             has_identity = true;
@@ -118,7 +118,7 @@ async fn folders(operator: &Operator) -> opendal::Result<Found> {
     let list = |name: String| {
         let operator = operator.clone();
         async move {
-            let entries = one_folder(&operator, &format!("{name}/")).await?;
+            let entries = one_folder(&operator, &format!("{name}/"), show_themselves).await?;
             Ok::<_, opendal::Error>((name, entries))
         }
     };
@@ -146,11 +146,11 @@ struct Entry {
     modified_ms: u64,
 }
 
-/// What is in a folder, which must show itself: one that is not there lists as empty.
-async fn one_folder(operator: &Operator, path: &str) -> opendal::Result<Vec<Entry>> {
+/// What is in a folder, which must show itself where folders do: one that is not there lists as empty.
+async fn one_folder(operator: &Operator, path: &str, must_show_itself: bool) -> opendal::Result<Vec<Entry>> {
     let mut lister = operator.lister(path).await?;
     let mut entries = Vec::new();
-    let mut shows_itself = false;
+    let mut shows_itself = !must_show_itself;
     while let Some(entry) = lister.try_next().await? {
         let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
         if entry.path() == path || matches!(name, "" | "/") {

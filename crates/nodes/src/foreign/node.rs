@@ -17,7 +17,7 @@ use opendal::options::WriteOptions;
 use opendal::{Buffer, ErrorKind, HttpTransporter, Metadata, OperationContext, Operator};
 use parking_lot::Mutex;
 use std::future::Future;
-use std::ops::{Range, RangeBounds};
+use std::ops::Range;
 use std::sync::Once;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
@@ -55,6 +55,7 @@ pub struct ForeignNode {
     expected: NodeIdentity,
     operator: Operator,
     layout: Layout,
+    reads_to_end: bool,
     capability: &'static Capability,
     quota_bytes: Option<u64>,
     verified_at: Mutex<Option<Instant>>,
@@ -99,6 +100,7 @@ impl ForeignNode {
             expected: identity,
             operator,
             layout: url.service.layout,
+            reads_to_end: url.service.reads_to_end,
             capability: kind.capability,
             quota_bytes: url.quota_bytes(),
             verified_at: Mutex::default(),
@@ -210,7 +212,7 @@ impl ForeignNode {
     /// Who is there, read afresh.
     async fn read_identity(&self) -> Result<NodeIdentity, Absence> {
         let mut bytes = Vec::new();
-        let bytes = match self.read_into(&mut bytes, IDENTITY_FILE, .., MAX_IDENTITY_BYTES).await {
+        let bytes = match self.read_into(&mut bytes, IDENTITY_FILE, 0, None, MAX_IDENTITY_BYTES).await {
             Ok(()) => bytes,
             Err(error) if meaning(&error).0 == NodeErrorKind::NotFound => return Err(Absence::Absent),
             Err(error) => return Err(Absence::Unknown(self.failure(&error, "asking which node it is"))),
@@ -221,20 +223,28 @@ impl ForeignNode {
         })
     }
 
-    /// Appends what is in `range` of an object, piece by piece: what came before a failure is kept. More than `bytes_max` is
-    /// not believed.
+    /// Appends an object's bytes from `start` to `end`, or to its own end, piece by piece: what came before a failure is kept. More
+    /// than `bytes_max` is not believed.
     async fn read_into(
         &self,
         bytes: &mut Vec<u8>,
         path: &str,
-        range: impl RangeBounds<u64>,
+        start: u64,
+        end: Option<u64>,
         bytes_max: usize,
     ) -> opendal::Result<()> {
-        let mut pieces = self.operator.reader(path).await?.into_stream(range).await?;
-        while let Some(piece) = pieces.try_next().await? {
-            if piece.len() > bytes_max.saturating_sub(bytes.len()) {
+        let reader = self.operator.reader(path).await?;
+        let mut pieces = match end {
+            Some(end) if !self.reads_to_end => reader.into_stream(start..end).await?,
+            _ => reader.into_stream(start..).await?,
+        };
+        let is_cut = self.reads_to_end && end.is_some();
+        while let Some(mut piece) = pieces.try_next().await? {
+            let room = bytes_max.saturating_sub(bytes.len());
+            if piece.len() > room && !is_cut {
                 return Err(too_long());
             }
+            piece.truncate(room.min(piece.len()));
             piece.for_each(|slice| bytes.extend_from_slice(&slice));
         }
         Ok(())
@@ -310,11 +320,12 @@ impl ForeignNode {
         }
         let written = match self.layout {
             Layout::Flat => {
-                let options = WriteOptions { if_not_exists: true, ..Default::default() };
+                let if_not_exists = self.capability.puts_conditionally;
+                let options = WriteOptions { if_not_exists, ..Default::default() };
                 self.operator.write_options(&path, body.clone(), options).await
             }
-            Layout::Folders { renames: false } => self.operator.write(&path, body.clone()).await,
-            Layout::Folders { renames: true } => self.write_and_rename(key, &path, body.clone()).await,
+            Layout::Folders { renames: false, .. } => self.operator.write(&path, body.clone()).await,
+            Layout::Folders { renames: true, .. } => self.write_and_rename(key, &path, body.clone()).await,
         };
         match written {
             Ok(metadata) => self.check_stored(key, &path, &metadata, bytes).await?,
@@ -391,7 +402,7 @@ impl ForeignNode {
             let failed = |error: &opendal::Error| self.failure(error, &format!("reading shard {key}"));
             loop {
                 let from = start + bytes.len() as u64;
-                match self.read_into(&mut bytes, &path, from..end, (end - start) as usize).await {
+                match self.read_into(&mut bytes, &path, from, Some(end), (end - start) as usize).await {
                     Ok(()) => return Ok(bytes.into()),
                     // OpenDAL and the services have many ways to say that a range goes beyond the end, or begins there. So has
                     // a connection that breaks off: the object's length tells them apart.
@@ -419,7 +430,7 @@ impl ForeignNode {
     async fn list_at_leisure(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
         let failed = |error: opendal::Error| self.failure(&error, "listing it");
         self.verify().await?;
-        if self.layout == Layout::Flat && self.operator.info().capability().list_with_start_after {
+        if self.layout == Layout::Flat && self.capability.lists_in_order {
             let (found, more) = list::flat(&self.operator, after, limit).await.map_err(failed)?;
             let mut keys: Vec<ShardKey> = found.shards.into_iter().map(|shard| shard.key).collect();
             keys.sort_unstable();
@@ -582,12 +593,20 @@ pub(super) fn modified_ms(metadata: &Metadata) -> u64 {
 /// The operator for a place.
 fn operator(url: &ForeignUrl, credentials: &Credentials) -> opendal::Result<Operator> {
     static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(opendal::init_default_registry);
-    let mut settings = vec![("root".to_owned(), format!("/{}", url.path))];
-    settings.push(match url.service.authority {
-        Authority::Bucket(setting) => (setting.to_owned(), url.authority.clone()),
-        Authority::Host { prefix, .. } => ("endpoint".to_owned(), format!("{prefix}{}", url.authority)),
+    REGISTERED.call_once(|| {
+        opendal::init_default_registry();
+        // FTP's TLS brings a second cryptography with it, and whoever says nothing of which is refused. One that was chosen stays.
+        #[cfg(feature = "ftp")]
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     });
+    let mut settings = vec![("root".to_owned(), format!("/{}", url.path))];
+    match url.service.authority {
+        Authority::Bucket(setting) => settings.push((setting.to_owned(), url.authority.clone())),
+        Authority::Host { setting, prefix, .. } => {
+            settings.push((setting.to_owned(), format!("{prefix}{}", url.authority)));
+        }
+        Authority::Account => {}
+    }
     for option in url.service.options {
         if let Some(value) = url.options.get(option.name) {
             settings.push((option.opendal.to_owned(), value.clone()));
@@ -602,7 +621,7 @@ fn operator(url: &ForeignUrl, credentials: &Credentials) -> opendal::Result<Oper
             settings.push((secret.opendal.to_owned(), value.to_owned()));
         }
     }
-    let transport = Checked::new(url.service.kind == "webhdfs")
+    let transport = Checked::new(url.service.follows_redirects)
         .map_err(|error| opendal::Error::new(ErrorKind::Unexpected, "making an HTTP client").set_source(error))?;
     let context = OperationContext::new().with_http_transport(HttpTransporter::new(transport));
     Ok(Operator::via_iter(url.service.opendal, settings)?.with_context(context))

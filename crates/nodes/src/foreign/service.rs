@@ -17,6 +17,11 @@ pub(super) struct Service {
     /// What may stand in the key file.
     pub(super) secrets: &'static [Setting],
     pub(super) layout: Layout,
+    /// Does its protocol send readers elsewhere?
+    pub(super) follows_redirects: bool,
+    /// Is what is read always read to the object's end? OpenDAL leaves an FTP transfer in the middle and uses the connection again:
+    /// what the server says of that may be taken for its answer to something else, and fails it.
+    pub(super) reads_to_end: bool,
 }
 
 /// What stands between `://` and the path.
@@ -24,8 +29,10 @@ pub(super) struct Service {
 pub(super) enum Authority {
     /// The name of a bucket, for this setting of OpenDAL.
     Bucket(&'static str),
-    /// Host and port; with the prefix it is OpenDAL's `endpoint`.
-    Host { prefix: &'static str, may_have_user: bool },
+    /// Host and port; with the prefix they are this setting of OpenDAL.
+    Host { setting: &'static str, prefix: &'static str, may_have_user: bool },
+    /// A name of the user's choice: whose account it is, the key file says.
+    Account,
 }
 
 /// A setting, under our name and OpenDAL's.
@@ -44,86 +51,171 @@ const fn same(name: &'static str) -> Setting {
 pub(super) enum Layout {
     /// All side by side: what lists in order of names then lists in order of segments.
     Flat,
-    /// In 256 subfolders, as a folder node has them; put under another name first where the service renames.
-    Folders { renames: bool },
+    /// In 256 subfolders, as a folder node has them; put under another name first where the service renames. A list of a folder
+    /// that is there has the folder itself, or nothing tells it from one that is not.
+    Folders { renames: bool, show_themselves: bool },
 }
+
+const fn host(prefix: &'static str) -> Authority {
+    Authority::Host { setting: "endpoint", prefix, may_have_user: false }
+}
+
+/// A store of buckets, where all shards of a node lie side by side.
+const fn bucket(kind: &'static str, options: &'static [Setting], secrets: &'static [Setting]) -> Service {
+    let authority = Authority::Bucket("bucket");
+    Service {
+        scheme: kind,
+        kind,
+        opendal: kind,
+        authority,
+        options,
+        secrets,
+        layout: Layout::Flat,
+        follows_redirects: false,
+        reads_to_end: false,
+    }
+}
+
+/// A drive that programs reach over the web: a folder of it has all shards, since most do not tell an empty folder from none.
+const fn drive(kind: &'static str, authority: Authority, options: &'static [Setting]) -> Service {
+    Service { authority, ..bucket(kind, options, SIGN_IN) }
+}
+
+/// Who may use a drive for a user, and what of.
+const SIGN_IN: &[Setting] = &[same("access_token"), same("refresh_token"), same("client_id"), same("client_secret")];
+
+const PASSWORD: &[Setting] = &[same("username"), same("password")];
+
+const FTP: Service = Service {
+    scheme: "ftp",
+    kind: "ftp",
+    opendal: "ftp",
+    authority: host("ftp://"),
+    options: &[],
+    secrets: &[Setting { name: "username", opendal: "user" }, same("password")],
+    // OpenDAL itself writes under another name and renames.
+    layout: Layout::Folders { renames: false, show_themselves: false },
+    follows_redirects: false,
+    reads_to_end: true,
+};
 
 const WEBDAV: Service = Service {
     scheme: "webdav",
     kind: "webdav",
     opendal: "webdav",
-    authority: Authority::Host { prefix: "http://", may_have_user: false },
-    options: &[],
+    authority: host("http://"),
     secrets: &[same("username"), same("password"), same("token")],
     // A server's MOVE costs four requests; those that write in place can be told by their damaged shards.
-    layout: Layout::Folders { renames: false },
+    layout: Layout::Folders { renames: false, show_themselves: true },
+    reads_to_end: false,
+    ..FTP
 };
 
 const WEBHDFS: Service = Service {
     scheme: "webhdfs",
     kind: "webhdfs",
     opendal: "webhdfs",
-    authority: Authority::Host { prefix: "http://", may_have_user: false },
     options: &[Setting { name: "user", opendal: "user_name" }],
     secrets: &[same("delegation")],
-    layout: Layout::Folders { renames: false },
+    follows_redirects: true,
+    ..WEBDAV
 };
 
-pub(super) const SERVICES: [Service; 8] = [
-    Service {
-        scheme: "s3",
-        kind: "s3",
-        opendal: "s3",
-        authority: Authority::Bucket("bucket"),
-        options: &[
+const SEAFILE: Service = Service {
+    secrets: PASSWORD,
+    ..drive("seafile", host("http://"), &[Setting { name: "library", opendal: "repo_name" }])
+};
+
+pub(super) const SERVICES: [Service; 27] = [
+    bucket(
+        "s3",
+        &[
             same("region"),
             same("endpoint"),
             same("profile"),
             Setting { name: "storage_class", opendal: "default_storage_class" },
             Setting { name: "virtual_host", opendal: "enable_virtual_host_style" },
         ],
-        secrets: &[same("access_key_id"), same("secret_access_key"), same("session_token")],
-        layout: Layout::Flat,
-    },
-    Service {
-        scheme: "gcs",
-        kind: "gcs",
-        opendal: "gcs",
-        authority: Authority::Bucket("bucket"),
-        options: &[
+        &[same("access_key_id"), same("secret_access_key"), same("session_token")],
+    ),
+    bucket(
+        "gcs",
+        &[
             same("endpoint"),
             same("credential_path"),
             Setting { name: "storage_class", opendal: "default_storage_class" },
         ],
-        secrets: &[same("credential"), same("token")],
-        layout: Layout::Flat,
-    },
+        &[same("credential"), same("token")],
+    ),
     Service {
-        scheme: "azblob",
-        kind: "azblob",
-        opendal: "azblob",
         authority: Authority::Bucket("container"),
-        options: &[same("endpoint"), Setting { name: "account", opendal: "account_name" }],
-        secrets: &[same("account_key"), same("sas_token")],
-        layout: Layout::Flat,
+        ..bucket(
+            "azblob",
+            &[same("endpoint"), Setting { name: "account", opendal: "account_name" }],
+            &[same("account_key"), same("sas_token")],
+        )
     },
+    bucket("b2", &[same("bucket_id")], &[same("application_key_id"), same("application_key")]),
+    Service { authority: Authority::Bucket("container"), ..bucket("swift", &[same("endpoint")], &[same("token")]) },
+    bucket("oss", &[same("endpoint")], &[same("access_key_id"), same("access_key_secret"), same("security_token")]),
+    bucket("cos", &[same("endpoint")], &[same("secret_id"), same("secret_key"), same("security_token")]),
+    bucket("obs", &[same("endpoint")], &[same("access_key_id"), same("secret_access_key")]),
+    bucket(
+        "tos",
+        &[same("endpoint"), same("region")],
+        &[same("access_key_id"), same("secret_access_key"), same("security_token")],
+    ),
+    bucket("upyun", &[], &[same("operator"), same("password")]),
     WEBDAV,
-    Service { scheme: "webdavs", authority: Authority::Host { prefix: "https://", may_have_user: false }, ..WEBDAV },
+    Service { scheme: "webdavs", authority: host("https://"), ..WEBDAV },
     Service {
         scheme: "sftp",
         kind: "sftp",
         opendal: "sftp",
-        authority: Authority::Host { prefix: "ssh://", may_have_user: true },
+        authority: Authority::Host { setting: "endpoint", prefix: "ssh://", may_have_user: true },
         options: &[
             Setting { name: "identity", opendal: "key" },
             Setting { name: "known_hosts", opendal: "known_hosts_strategy" },
         ],
         // ssh has its own: identity files, an agent, ~/.ssh/config.
         secrets: &[],
-        layout: Layout::Folders { renames: true },
+        layout: Layout::Folders { renames: true, show_themselves: true },
+        follows_redirects: false,
+        reads_to_end: false,
     },
+    FTP,
+    Service { scheme: "ftps", authority: host("ftps://"), ..FTP },
     WEBHDFS,
-    Service { scheme: "swebhdfs", authority: Authority::Host { prefix: "https://", may_have_user: false }, ..WEBHDFS },
+    Service { scheme: "swebhdfs", authority: host("https://"), ..WEBHDFS },
+    Service {
+        scheme: "hdfs",
+        kind: "hdfs-native",
+        opendal: "hdfs-native",
+        authority: Authority::Host { setting: "name_node", prefix: "hdfs://", may_have_user: false },
+        options: &[],
+        // Hadoop's own: HADOOP_USER_NAME, Kerberos.
+        secrets: &[],
+        layout: Layout::Folders { renames: false, show_themselves: true },
+        follows_redirects: false,
+        reads_to_end: false,
+    },
+    SEAFILE,
+    Service { scheme: "seafiles", authority: host("https://"), ..SEAFILE },
+    drive("gdrive", Authority::Account, &[]),
+    // What is read is read from another address, that the first answer names.
+    Service { follows_redirects: true, ..drive("onedrive", Authority::Account, &[]) },
+    drive("dropbox", Authority::Account, &[]),
+    drive("aliyun-drive", Authority::Account, &[same("drive_type")]),
+    Service {
+        secrets: &[same("access_token")],
+        follows_redirects: true,
+        ..drive("yandex-disk", Authority::Account, &[])
+    },
+    Service { secrets: PASSWORD, ..drive("pcloud", host("https://"), &[]) },
+    Service {
+        secrets: &[Setting { name: "username", opendal: "email" }, same("password")],
+        ..drive("koofr", host("https://"), &[])
+    },
 ];
 
 /// The service of a scheme.

@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 #[derive(Clone, Debug)]
 pub struct ForeignUrl {
     pub(super) service: &'static Service,
-    /// A bucket, or a host with a port and perhaps a user.
+    /// A bucket, a host with a port and perhaps a user, or a name for an account.
     pub(super) authority: String,
     /// Without slashes at its ends.
     pub(super) path: String,
@@ -25,7 +25,7 @@ const QUOTA: &str = "quota";
 /// Text that is no such address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignUrlError {
-    /// What follows `://` is neither a bucket nor a host.
+    /// What follows `://` is neither a bucket, a host nor a name.
     #[error("`{authority}` is not {expected}")]
     Authority {
         /// What is there.
@@ -94,8 +94,11 @@ fn parse(service: &'static Service, rest: &str) -> Result<ForeignUrl, ForeignUrl
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = place.split_once('/').unwrap_or((place, ""));
     let expected = match service.authority {
-        Authority::Bucket(_) if is_bucket(authority) => None,
+        Authority::Bucket(_) | Authority::Account if is_bucket(authority) => None,
         Authority::Bucket(_) => Some("the name of a bucket: give lower-case letters, digits, `.`, `-` and `_`"),
+        Authority::Account => {
+            Some("a name that you choose for the account: give lower-case letters, digits, `.`, `-` and `_`")
+        }
         Authority::Host { may_have_user: true, .. }
             if is_host(authority.rsplit_once('@').map_or(authority, |(_, host)| host)) =>
         {

@@ -155,3 +155,27 @@ async fn wait_until_it_stores(place: &str) {
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
 }
+
+/// Where the suite shall run: an address, below whose path each check has a place of its own.
+const PLACE: &str = "WEFT_TEST_PLACE";
+
+/// The key file for it, if it needs one.
+const PLACE_KEY: &str = "WEFT_TEST_PLACE_KEY";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a server: run by lab/clouds.sh, or by hand for a place of one's own"]
+async fn a_place_conforms() {
+    let Ok(place) = std::env::var(PLACE) else { return };
+    let keys = std::env::var(PLACE_KEY).map(|file| std::fs::read_to_string(file).expect("a key file"));
+    let keys = keys.unwrap_or_default();
+    let options = place.find('?').map_or("", |at| &place[at..]);
+    let base = place.strip_suffix(options).unwrap_or(&place);
+    check_all(base, options, &keys).await;
+    let (scheme, bucket) = base.split_once("://").expect("an address");
+    if ["s3", "gcs", "azblob"].contains(&scheme) {
+        let bucket = bucket.split('/').next().expect("a bucket");
+        let missing = place.replacen(bucket, "there-is-no-such-bucket", 1);
+        let missing = create(&missing, &keys).await.err().expect("no bucket");
+        assert_eq!(missing.kind, NodeErrorKind::Unavailable, "{missing}");
+    }
+}

@@ -84,7 +84,7 @@ pub fn list(json: bool) -> Result<()> {
     print!("{}", render::table(&rows, &[6, 7, 8]));
     println!();
     for line in &lines {
-        println!("{:8} {}\n         {}", line.name, line.url, line.what);
+        println!("{:13}{}\n{:13}{}", line.name, line.url, "", line.what);
     }
     println!(
         "\ndocs/nodes/KIND.md has an example of each; a kind that is not built in comes with `cargo build --features KIND`"
