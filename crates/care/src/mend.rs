@@ -6,11 +6,12 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::Clock;
+use crate::liars::Liars;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
 use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
-use weft_format::{SegmentId, ShardIndex};
+use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_transfer::{
     RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
 };
@@ -123,6 +124,7 @@ impl Mender {
                     mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;
                     mended.bytes_written += rebuilt.bytes_written;
                     note(&mut found, &rebuilt.also_lost);
+                    Liars::note(&*self.catalogue, &liars(&record, &rebuilt.also_lost), self.clock.now_ms())?;
                     let succession = self.succession(&record, &rebuilt.record, moving);
                     match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession) {
                         Ok(()) => {
@@ -235,6 +237,12 @@ pub(crate) fn by_shard(health: SegmentHealth) -> Vec<Option<ShardHealth>> {
     health.shards.into_iter().map(Some).collect()
 }
 
+/// Nodes that sent combinations which are none of their shards.
+fn liars(record: &SegmentRecord, suspects: &[Suspect]) -> Vec<NodeId> {
+    let lied = suspects.iter().filter(|suspect| suspect.kind == SuspectKind::Combination);
+    lied.filter_map(|suspect| Some(record.shards[suspect.index.as_usize()].as_ref()?.node)).collect()
+}
+
 /// Adds what a rebuild came upon.
 fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
     for suspect in suspects {
@@ -247,7 +255,7 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
             SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
             SuspectKind::Length => ShardHealth::Damaged("its length is wrong".into()),
             SuspectKind::Checksum => ShardHealth::Damaged("a checksum does not fit".into()),
-            // It is the node that is not to be believed, and the log has its name.
+            // It is the node that is not to be believed, see [`liars`].
             SuspectKind::Combination => continue,
             SuspectKind::Digest => ShardHealth::Damaged("it is not what the metadata's digest says".into()),
         });

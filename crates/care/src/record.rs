@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version written; others are refused.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The repair's name in the catalogue.
 pub const REPAIR: &str = "repair";
@@ -251,14 +251,14 @@ impl CareWish {
     }
 }
 
-fn load<T: DeserializeOwned>(catalogue: &dyn Catalogue, name: &str) -> Result<Option<T>, CatalogueError> {
+pub(crate) fn load<T: DeserializeOwned>(catalogue: &dyn Catalogue, name: &str) -> Result<Option<T>, CatalogueError> {
     let Some(bytes) = catalogue.job(name)? else { return Ok(None) };
     decode(&bytes)
         .map(Some)
         .map_err(|detail| CatalogueError::Failed(format!("the record of the last {name} cannot be used: {detail}")))
 }
 
-fn encode(record: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encode(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).unwrap_or_else(|_| unreachable!("numbers and text are always JSON"))
 }
 

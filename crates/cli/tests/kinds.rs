@@ -265,6 +265,41 @@ fn a_lost_shard_comes_through_a_chain_of_its_helpers() {
 }
 
 #[test]
+fn a_helper_of_a_repair_that_lies_is_named() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "msr:2+2,d=3", "meta.db"]).ok();
+    let serve = |name: &str| {
+        let folder = sandbox.path(name);
+        fs::create_dir(&folder).expect("made");
+        Served::start(&sandbox, &folder, "127.0.0.1:0", None)
+    };
+    let mut daemons: Vec<Served> = ["one", "two", "three", "four"].map(serve).into();
+    for (name, daemon) in ["one", "two", "three", "four"].into_iter().zip(&daemons) {
+        let address = if name == "two" { sandbox::liar::before(&daemon.address) } else { daemon.address.clone() };
+        sandbox.weft(["node", "add", "meta.db", name, &format!("weft://{address}")]).ok();
+    }
+    fs::write(sandbox.path("data"), content(1)).expect("written");
+    sandbox.weft(["put", "meta.db", &sandbox.path("data"), "/data"]).ok();
+    assert!(!sandbox.weft(["status", "meta.db"]).ok().contains("lied"));
+    daemons.truncate(3);
+    let fresh = serve("fresh");
+    sandbox.weft(["node", "replace", "meta.db", "four", &fresh.url]).ok();
+    sandbox.weft(["repair", "meta.db"]).ok();
+    let status = sandbox.weft(["status", "meta.db"]).ok();
+    assert!(status.contains("node two lied in 1 repair, last at ") && status.contains("active, LIES"), "{status}");
+    assert_eq!(status.matches("LIES").count(), 1, "{status}");
+    let status: serde_json::Value =
+        serde_json::from_str(&sandbox.weft(["status", "--json", "meta.db"]).ok()).expect("JSON");
+    let lies = |name: &str| {
+        let nodes = status["nodes"].as_array().expect("nodes");
+        nodes.iter().find(|node| node["name"] == name).map(|node| node["lies"].clone()).expect("there")
+    };
+    assert_eq!((lies("two")["count"].as_u64(), lies("one").is_null()), (Some(1), true));
+    sandbox.weft(["get", "meta.db", "/data", &sandbox.path("back")]).ok();
+    assert!(fs::read(sandbox.path("back")).expect("read") == content(1));
+}
+
+#[test]
 fn a_daemon_is_refused_with_a_sentence() {
     let sandbox = Sandbox::empty();
     sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();

@@ -101,6 +101,9 @@ impl Transfer {
             None => {
                 let objects = recompute_plainly(&self.inner, &job, &mut effort).await?;
                 effort.suspects.extend(combined::liars(&self.inner, &job, &effort.doubtful).await);
+                if let Some(doubtful) = effort.doubtful_sum.take() {
+                    effort.suspects.extend(chained::liar(&self.inner, &job, &doubtful, &objects).await);
+                }
                 objects
             }
         };

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_care::collect::{Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{Catalogue, ConvertRecord, JobRecord, NodeFacts, Reach, Roster, Tally};
+use weft_care::{Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
 use weft_format::NodeId;
 
 /// Trash entries counted.
@@ -60,6 +60,8 @@ struct Node {
     total_bytes: Option<u64>,
     free_bytes: Option<u64>,
     trouble: Option<String>,
+    /// What it computed for repairs lately that is none of its shards.
+    lies: Option<Lies>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
@@ -79,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         },
         inode_count: statistics.inodes,
         live_bytes: statistics.live_bytes,
-        nodes: nodes(&roster, &keeper.given_up()?),
+        nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, care::now_ms()?)?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
         trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
@@ -100,7 +102,7 @@ fn is_given_up(nodes: &[Node], name: &str) -> bool {
     nodes.iter().any(|node| node.name == name && node.is_given_up)
 }
 
-fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Vec<Node> {
+fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<Node> {
     let node = |(id, facts): (&NodeId, &NodeFacts)| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
@@ -117,6 +119,7 @@ fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Vec<Node> {
             total_bytes: space.map(|space| space.total_bytes),
             free_bytes: space.map(|space| space.free_bytes),
             trouble,
+            lies: liars.of(*id).cloned(),
         }
     };
     let mut nodes: Vec<Node> = roster.nodes.iter().map(node).collect();
@@ -155,6 +158,15 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
         roster.out_of_reach().into_iter().partition::<Vec<_>, _>(|(name, _)| is_given_up(&status.nodes, name));
     notes.extend(care::silent_nodes(&arguments.meta, &silent));
     notes.extend(care::given_up_nodes(&arguments.meta, &given_up));
+    for (node, lies) in status.nodes.iter().filter_map(|node| Some((node, node.lies.as_ref()?))) {
+        notes.push(format!(
+            "node {} lied in {}, last at {}: it sent combinations that are none of its shards; nothing of them was used: see what \
+             runs there, or replace it",
+            node.name,
+            count(lies.count, "repair"),
+            care::moment(lies.last_ms)
+        ));
+    }
     if status.trash_count > 0 {
         notes.push(format!("{} dead: weft gc {meta}", count(status.trash_count as u64, "segment")));
     }
@@ -183,6 +195,7 @@ fn node_table(nodes: &[Node]) -> String {
             false if node.state != "lost" => format!("{}, AWAY", node.state),
             _ => node.state.to_owned(),
         };
+        let state = if node.lies.is_some() { format!("{state}, LIES") } else { state };
         vec![node.name.clone(), state, bytes(node.free_bytes), bytes(node.total_bytes), node.url.clone()]
     };
     let rows: Vec<_> = std::iter::once(header).chain(nodes.iter().map(row)).collect();

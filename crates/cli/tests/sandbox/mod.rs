@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod caring;
+pub mod liar;
 pub mod network;
 pub mod served;
 

@@ -3,21 +3,24 @@
 //!
 //! For codes whose helpers send whole cells; where they can send less (`rebuild/combined.rs`) a chain would send more. Sums carry
 //! no checks, so this too is done only where the record has the digest of what is rebuilt. Whatever stands in the way, the
-//! other ways are left, and find out who is at fault.
+//! other ways are left; then whoever sent a wrong sum is found out ([`liar`]).
 
-use super::combined::{Attempt, Helper, combination, helpers, recipe, sends_less};
+use super::combined::{Attempt, Helper, combination, helpers, named, recipe, right_answer, sends_less};
 use super::{Job, compare, new_shards};
 use crate::algebra::{CombinedRecipe, Contribution};
 use crate::error::RebuildError;
 use crate::in_flight::{Call, InFlight};
+use crate::read::Suspect;
 use crate::transfer::Inner;
 use crate::write::encode::Object;
 use bytes::Bytes;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_codes::Program;
-use weft_format::shard::ShardBuilder;
+use weft_format::geometry::Geometry;
+use weft_format::shard::{FRAME_PAYLOAD_BYTES, ShardBuilder, frames_range};
 use weft_nodes::combine::Cost;
 use weft_nodes::{Link, NodeError, NodeErrorKind};
 
@@ -54,6 +57,13 @@ struct Hop<'a> {
     program: Program,
 }
 
+/// What a chain brought that does not match, and who was asked.
+pub(super) struct DoubtfulSum {
+    objects: Vec<Object>,
+    recipe: Arc<CombinedRecipe>,
+    helpers: Vec<Option<Helper>>,
+}
+
 /// A sum, as it comes from the first helper.
 type Sum = Result<Bytes, NodeError>;
 
@@ -69,19 +79,55 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, Reb
         return Ok(attempt);
     };
     let Some(hops) = chain(inner, job, &recipe, &helpers) else { return Ok(attempt) };
-    let why = match recompute(inner, job, &hops, &mut attempt).await? {
+    let (why, doubtful) = match recompute(inner, job, &hops, &mut attempt).await? {
         Ok(objects) => match compare(job, &objects) {
             Ok(()) => {
                 attempt.objects = Some(objects);
                 return Ok(attempt);
             }
-            Err(error) => error.to_string(),
+            Err(error) => (error.to_string(), Some(objects)),
         },
-        Err(error) => error.to_string(),
+        Err(error) => (error.to_string(), None),
     };
+    attempt.doubtful_sum = doubtful.map(|objects| DoubtfulSum { objects, recipe, helpers });
     tracing::debug!("a chain of helpers broke: {why}");
     inner.chains.rest(inner.fleet.now_ms());
     Ok(attempt)
+}
+
+/// The helper whose sum is wrong though that of those behind it is right: for the first stripes that came out wrong each is asked
+/// again, with those behind it. `right` is what was rebuilt from plain frames. `None`: now all of them tell the truth, or some do
+/// not answer.
+pub(super) async fn liar(inner: &Inner, job: &Job<'_>, doubtful: &DoubtfulSum, right: &[Object]) -> Option<Suspect> {
+    let hops = chain(inner, job, &doubtful.recipe, &doubtful.helpers)?;
+    let stripes = first_difference(&job.geometry, &doubtful.objects[0].0, &right[0].0)?;
+    let mut sum: Vec<u8> = Vec::new();
+    for (position, hop) in hops.iter().enumerate().rev() {
+        let own = combination(job, &hop.part.subs, &hop.program, stripes.clone());
+        let own = right_answer(inner, hop.helper, own).await?;
+        // In these fields to add is to take the exclusive or.
+        sum.resize(own.len(), 0);
+        sum.iter_mut().zip(&own[..]).for_each(|(sum, own)| *sum ^= own);
+        let (_, call) = ask(inner, job, &hops[position..], stripes.clone()).ok()?;
+        if call.await.ok()? != sum {
+            return Some(named(hop.helper));
+        }
+    }
+    None
+}
+
+/// Stripes of which one is the first in which two shards differ.
+fn first_difference(geometry: &Geometry, one: &[u8], other: &[u8]) -> Option<Range<u32>> {
+    let differs = |index: &u32| {
+        let frames = frames_range(geometry.stripe(*index).cell, geometry.payload_bytes());
+        let frames = frames.start as usize..frames.end as usize;
+        one[frames.clone()] != other[frames]
+    };
+    let first = (0..geometry.stripe_count()).find(differs)?;
+    let cell = geometry.stripe(first).cell;
+    // Small cells share a frame.
+    let count = 1 + FRAME_PAYLOAD_BYTES as u64 / (cell.end - cell.start).max(1);
+    Some(first..first.saturating_add(count as u32).min(geometry.stripe_count()))
 }
 
 /// The helpers in the order in which they ask each other, those of a domain together: a sum leaves each domain once. `None`: not all

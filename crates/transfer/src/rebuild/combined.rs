@@ -6,6 +6,7 @@
 //!
 //! Whatever stands in the way of combining, the plain way is left.
 
+use super::chained::DoubtfulSum;
 use super::{Job, compare, new_shards};
 use crate::algebra::CombinedRecipe;
 use crate::error::{RebuildError, SuspectKind};
@@ -40,6 +41,8 @@ pub(super) struct Attempt {
     pub(super) suspects: Vec<Suspect>,
     /// What was answered, where it made no shard that matches.
     pub(super) doubtful: Vec<Answer>,
+    /// A chain's sum of which the same is true.
+    pub(super) doubtful_sum: Option<DoubtfulSum>,
 }
 
 /// A combination that a node sent.
@@ -239,15 +242,25 @@ pub(super) async fn liars(inner: &Inner, job: &Job<'_>, doubtful: &[Answer]) -> 
     let helpers = helpers(inner, job);
     for answer in doubtful {
         let Some(helper) = helpers[answer.shard].as_ref().filter(|_| !liars.contains(&answer.shard)) else { continue };
-        let plainly = Helper { seat: helper.seat.clone(), key: helper.key, combines: false };
-        if let (_, Ok((right, ..))) = ask(inner, &plainly, answer.combination.clone()).await
+        if let Some(right) = right_answer(inner, helper, answer.combination.clone()).await
             && blake3::hash(&right) != answer.digest
         {
-            let (node, shard) = (&helper.seat.name, helper.key);
-            tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
             liars.insert(answer.shard);
         }
     }
-    let suspect = |shard: usize| Suspect { index: ShardIndex(shard as u16), kind: SuspectKind::Combination };
-    liars.into_iter().map(suspect).collect()
+    liars.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(named).collect()
+}
+
+/// What follows from the frames that the node has; `None`: it does not send them.
+pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Combination) -> Option<Bytes> {
+    let plainly = Helper { seat: helper.seat.clone(), key: helper.key, combines: false };
+    let (_, sent) = ask(inner, &plainly, combination).await;
+    sent.ok().map(|(right, ..)| right)
+}
+
+/// A helper found out.
+pub(super) fn named(helper: &Helper) -> Suspect {
+    let (node, shard) = (&helper.seat.name, helper.key);
+    tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
+    Suspect { index: shard.index, kind: SuspectKind::Combination }
 }

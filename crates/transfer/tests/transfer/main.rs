@@ -2,6 +2,7 @@
 
 mod background;
 mod cache;
+mod chain;
 mod combine;
 mod damage;
 mod folders;
