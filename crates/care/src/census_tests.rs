@@ -7,8 +7,12 @@ use weft_format::records::ShardLocation;
 use weft_format::shard::Digest;
 
 fn record(nodes: &[u128]) -> SegmentRecord {
-    let location =
-        |node: &u128| ShardLocation { node: NodeId(*node), generation: Generation(0), digest: Digest([0; 32]) };
+    let location = |node: &u128| ShardLocation {
+        node: NodeId(*node),
+        generation: Generation(0),
+        digest: Digest([0; 32]),
+        origin: None,
+    };
     SegmentRecord {
         code: "rs:4+2".into(),
         geometry: Geometry::new(1000, 4, 1, 1, 4096).expect("a geometry"),

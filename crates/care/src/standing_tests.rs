@@ -24,8 +24,12 @@ fn facts(id: u128, state: NodeState, answers: bool, domain: &str) -> (NodeId, No
 }
 
 fn record(nodes: &[Option<u128>]) -> SegmentRecord {
-    let location =
-        |node: &u128| ShardLocation { node: NodeId(*node), generation: Generation(0), digest: Digest([0; 32]) };
+    let location = |node: &u128| ShardLocation {
+        node: NodeId(*node),
+        generation: Generation(0),
+        digest: Digest([0; 32]),
+        origin: None,
+    };
     SegmentRecord {
         code: "rs:4+2".into(),
         geometry: Geometry::new(100, 4, 1, 1, 4096).expect("a geometry"),

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn geometry(data_bytes: u64, native_count: u32, alpha: u32, symbol_bytes: u32, alignment_bytes: u32) -> Geometry {
-    Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes }
+    Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, part_count: 1 }
 }
 
 #[test]
@@ -115,11 +115,39 @@ proptest! {
         }
         prop_assert_eq!(at, range.end.min(geometry.data_bytes));
         let stripes: Vec<_> = geometry.stripes_of(range.clone()).collect();
+        prop_assert_eq!(geometry.stripes().count() as u32, geometry.stripe_count());
         let expected: Vec<_> = (0..geometry.stripe_count())
             .map(|index| geometry.stripe(index))
             .filter(|stripe| stripe.data.start < range.end && range.start < stripe.data.end && !range.is_empty())
             .collect();
         prop_assert_eq!(stripes, expected);
+    }
+
+    #[test]
+    fn parts_lie_as_they_would_by_themselves(part in valid(), count in 2u32..9, twice: bool, a in 0u64..2_000_000, b in 0u64..2_000_000) {
+        let joined = if twice { part.joined(1).joined(count) } else { part.joined(count) };
+        joined.validate().unwrap();
+        prop_assert_eq!(joined.part(), part);
+        prop_assert_eq!((joined.payload_bytes(), joined.stripe_count()), (part.payload_bytes(), part.stripe_count()));
+        for (stripe, of_part) in joined.stripes().zip(part.stripes()) {
+            prop_assert_eq!(&stripe, &of_part);
+            for native in 0..joined.native_count {
+                let before = u64::from(native / part.native_count) * part.data_bytes;
+                let range = part.native_range(&stripe, native % part.native_count);
+                prop_assert_eq!(joined.native_range(&stripe, native), before + range.start..before + range.end);
+            }
+        }
+        let range = a.min(b)..a.max(b);
+        let of_parts = (0..count).flat_map(|number| {
+            let before = u64::from(number) * part.data_bytes;
+            let within = range.start.saturating_sub(before)..range.end.saturating_sub(before);
+            part.pieces(within).map(move |piece| Piece {
+                native: number * part.native_count + piece.native,
+                data_offset: before + piece.data_offset,
+                ..piece
+            })
+        });
+        prop_assert_eq!(joined.pieces(range.clone()).collect::<Vec<_>>(), of_parts.collect::<Vec<_>>());
     }
 
     #[test]

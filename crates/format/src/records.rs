@@ -19,7 +19,7 @@ pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;
 pub use policy::{Later, PolicyRecord, Wanted, wanted};
 pub use retired::{RetiredRecord, Succession};
-pub use segment::{SegmentRecord, ShardLocation};
+pub use segment::{Origin, SegmentRecord, ShardLocation};
 pub use volume::VolumeRecord;
 
 /// Bytes that are not the record they should be.
@@ -51,7 +51,7 @@ fn damaged(what: &'static str, detail: impl ToString) -> RecordError {
     RecordError::Damaged { what, detail: detail.to_string() }
 }
 
-/// Every protocol-buffer record so far is of version 1.
+/// Every protocol-buffer record is of version 1, but for segments that others were joined into.
 const VERSION: u32 = 1;
 
 /// The version is field 1 of every record and is read before all else: the other fields of a newer version may mean, or
@@ -63,9 +63,18 @@ struct VersionOnly {
 }
 
 fn decode_message<M: prost::Message + Default>(what: &'static str, bytes: &[u8]) -> Result<M, RecordError> {
+    decode_versions(what, VERSION, bytes)
+}
+
+/// A record of which there are versions from 1 to `newest`.
+fn decode_versions<M: prost::Message + Default>(
+    what: &'static str,
+    newest: u32,
+    bytes: &[u8],
+) -> Result<M, RecordError> {
     let found = VersionOnly::decode(bytes).map_err(|error| damaged(what, error))?.version;
-    if found != VERSION {
-        return Err(RecordError::UnknownVersion { what, version: found, newest: VERSION });
+    if !(1..=newest).contains(&found) {
+        return Err(RecordError::UnknownVersion { what, version: found, newest });
     }
     M::decode(bytes).map_err(|error| damaged(what, error))
 }

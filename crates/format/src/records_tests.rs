@@ -6,14 +6,27 @@ use crate::shard::Digest;
 use proptest::prelude::*;
 
 fn segment() -> SegmentRecord {
-    let location =
-        |generation| ShardLocation { node: NodeId(5), generation: Generation(generation), digest: Digest([9; 32]) };
+    let location = |generation| ShardLocation {
+        node: NodeId(5),
+        generation: Generation(generation),
+        digest: Digest([9; 32]),
+        origin: None,
+    };
     SegmentRecord {
         code: "rs:2+1".to_owned(),
         geometry: Geometry::new(100_000, 2, 1, 1, 65_536).unwrap(),
         generation: Generation(4),
         shards: vec![Some(location(0)), None, Some(location(4))],
     }
+}
+
+/// Two segments' data under one parity; one of the data shards bears its own name.
+fn joined() -> SegmentRecord {
+    let mut record =
+        SegmentRecord { geometry: Geometry::new(100_000, 1, 1, 1, 65_536).unwrap().joined(2), ..segment() };
+    let origin = Origin { segment: SegmentId(77), index: ShardIndex(9) };
+    record.shards[0].as_mut().unwrap().origin = Some(origin);
+    record
 }
 
 fn attributes() -> Attributes {
@@ -50,6 +63,28 @@ fn a_segment_names_its_shards() {
 }
 
 #[test]
+fn a_joined_segment_names_shards_of_others() {
+    let (record, id, node) = (joined(), SegmentId(1), NodeId(5));
+    let lent = ShardKey { segment: SegmentId(77), generation: Generation(0), index: ShardIndex(9) };
+    assert_eq!(record.shard_key(id, ShardIndex(0)), Some(lent));
+    assert_eq!(record.shard_key(id, ShardIndex(2)), segment().shard_key(id, ShardIndex(2)));
+    assert!(record.has_at(id, node, lent) && !record.has_at(id, NodeId(6), lent));
+    let own = ShardKey { segment: id, generation: Generation(0), index: ShardIndex(0) };
+    assert!(!record.has_at(id, node, own) && segment().has_at(id, node, own));
+    assert!(!record.names(0, segment().shards[0].as_ref().unwrap()));
+    assert_eq!(SegmentRecord::decode(&record.encode()), Ok(record.clone()));
+    // Whoever does not know the fields would take other shards for these: an older version never has them.
+    let mut older = record.encode();
+    assert_eq!(std::mem::replace(&mut older[1], 1), 2);
+    assert!(matches!(SegmentRecord::decode(&older), Err(RecordError::Damaged { .. })));
+    for part_count in [3, u32::MAX] {
+        let mut uneven = joined();
+        uneven.geometry.part_count = part_count;
+        assert!(matches!(SegmentRecord::decode(&uneven.encode()), Err(RecordError::Damaged { .. })));
+    }
+}
+
+#[test]
 fn a_segment_that_cannot_be_is_refused() {
     type Change = fn(&mut SegmentRecord);
     let changes: [(&str, Change); 7] = [
@@ -81,10 +116,11 @@ fn unknown_versions_are_refused() {
         #[prost(uint64, tag = "3")]
         other: u64,
     }
-    for version in [0, 2, u32::MAX] {
+    for version in [0, 3, u32::MAX] {
         let bytes = Newer { version, number: 5, other: 6 }.encode_to_vec();
+        let segment = SegmentRecord::decode(&bytes).unwrap_err();
+        assert!(matches!(segment, RecordError::UnknownVersion { version: found, newest: 2, .. } if found == version));
         let refusals = [
-            SegmentRecord::decode(&bytes).unwrap_err(),
             NodeRecord::decode(&bytes).unwrap_err(),
             PolicyRecord::decode(&bytes).unwrap_err(),
             VolumeRecord::decode(&bytes).unwrap_err(),
@@ -188,7 +224,7 @@ fn identities_that_cannot_be_are_refused() {
 
 fn any_location() -> impl Strategy<Value = Option<ShardLocation>> {
     proptest::option::of((any::<u128>(), 0u32..=1000, any::<[u8; 32]>()).prop_map(|(node, generation, digest)| {
-        ShardLocation { node: NodeId(node), generation: Generation(generation), digest: Digest(digest) }
+        ShardLocation { node: NodeId(node), generation: Generation(generation), digest: Digest(digest), origin: None }
     }))
 }
 

@@ -110,7 +110,7 @@ impl ShardFileHeader {
         if !is_name(&self.name) {
             return Err(bad("a file's name is 1 to 255 bytes without `/`"));
         }
-        let Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes } = self.geometry;
+        let Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, .. } = self.geometry;
         let mut out = [0; FILE_HEADER_BYTES];
         out[0..8].copy_from_slice(&FILE_MAGIC);
         out[8..10].copy_from_slice(&VERSION.to_le_bytes());
@@ -166,6 +166,7 @@ impl ShardFileHeader {
                 alpha: u32::from_le_bytes(field(bytes, 52)),
                 symbol_bytes: u32::from_le_bytes(field(bytes, 56)),
                 alignment_bytes: u32::from_le_bytes(field(bytes, 60)),
+                part_count: 1,
             },
         };
         // One header, one encoding: what is unused must be zero.

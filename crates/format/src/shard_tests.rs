@@ -227,10 +227,10 @@ fn resealed(change: impl FnOnce(&mut [u8; HEADER_BYTES])) -> [u8; HEADER_BYTES] 
 
 #[test]
 fn headers_that_cannot_be_are_refused() {
-    let newer = resealed(|bytes| bytes[8] = 2);
-    assert_eq!(ShardHeader::decode(&newer), Err(ShardError::UnknownVersion { version: 2, newest: 1 }));
+    let newer = resealed(|bytes| bytes[8] = 3);
+    assert_eq!(ShardHeader::decode(&newer), Err(ShardError::UnknownVersion { version: 3, newest: 2 }));
     type Change = fn(&mut [u8; HEADER_BYTES]);
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 10] = [
         ("magic", |bytes| bytes[0] = b'w'),
         ("reserved", |bytes| bytes[200] = 1),
         ("bytes after the code", |bytes| bytes[100] = 1),
@@ -238,6 +238,9 @@ fn headers_that_cannot_be_are_refused() {
         ("code cut off", |bytes| bytes[72] = 0),
         ("code no text", |bytes| bytes[80] = 0xff),
         ("no data", |bytes| bytes[48..56].fill(0)),
+        ("no part", |bytes| bytes[8] = 2),
+        ("one part in a header for several", |bytes| (bytes[8], bytes[176]) = (2, 1)),
+        ("parts in a header for one", |bytes| bytes[176] = 2),
     ];
     for (what, change) in changes {
         assert!(matches!(ShardHeader::decode(&resealed(change)), Err(ShardError::BadHeader { .. })), "{what}");

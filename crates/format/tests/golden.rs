@@ -4,7 +4,7 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, Later, LeaseRecord, NodeLimits, NodeRecord, NodeState, PlacementRule, PolicyRecord,
+    Attributes, Kind, Later, LeaseRecord, NodeLimits, NodeRecord, NodeState, Origin, PlacementRule, PolicyRecord,
     RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
@@ -42,6 +42,14 @@ fn shard_header() {
 }
 
 #[test]
+fn shard_header_of_a_joined_segment() {
+    let header = ShardHeader { geometry: header().geometry.joined(2), code: "rs:8+3".to_owned(), ..header() };
+    let encoded = header.encode().unwrap();
+    golden!("shard_header_v2", &encoded);
+    assert_eq!(ShardHeader::decode(&encoded), Ok(header));
+}
+
+#[test]
 fn small_shard() {
     let mut builder = ShardBuilder::new(&header()).unwrap();
     // 5250 bytes: a full frame and a short one.
@@ -73,7 +81,7 @@ fn shard_file_header() {
 #[test]
 fn segment_record() {
     let location = |generation, byte| {
-        Some(ShardLocation { node: NODE, generation: Generation(generation), digest: Digest([byte; 32]) })
+        Some(ShardLocation { node: NODE, generation: Generation(generation), digest: Digest([byte; 32]), origin: None })
     };
     let record = SegmentRecord {
         code: "rs:1+2".to_owned(),
@@ -82,6 +90,22 @@ fn segment_record() {
         shards: vec![location(0, 0xaa), None, location(2, 0xbb)],
     };
     golden!("segment_record_v1", &record.encode());
+    assert_eq!(SegmentRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn segment_record_of_a_joined_segment() {
+    let location = |generation, byte, origin| {
+        Some(ShardLocation { node: NODE, generation: Generation(generation), digest: Digest([byte; 32]), origin })
+    };
+    let origin = |segment, index| Some(Origin { segment: SegmentId(segment), index: ShardIndex(index) });
+    let record = SegmentRecord {
+        code: "rs:2+1".to_owned(),
+        geometry: Geometry::new(8 << 20, 1, 1, 1, 65_536).unwrap().joined(2),
+        generation: Generation(6),
+        shards: vec![location(1, 0xaa, origin(SEGMENT.0, 0)), location(5, 0xbb, origin(9, 2)), location(6, 0xcc, None)],
+    };
+    golden!("segment_record_v2", &record.encode());
     assert_eq!(SegmentRecord::decode(&record.encode()), Ok(record));
 }
 
@@ -159,7 +183,12 @@ fn lease_record() {
 #[test]
 fn retired_record() {
     let place = |number: u8| {
-        Some(ShardLocation { node: NODE, generation: Generation(u32::from(number)), digest: Digest([number; 32]) })
+        Some(ShardLocation {
+            node: NODE,
+            generation: Generation(u32::from(number)),
+            digest: Digest([number; 32]),
+            origin: None,
+        })
     };
     let record = SegmentRecord {
         code: "replica:3".to_owned(),

@@ -34,10 +34,17 @@ fn node(number: u128) -> NodeRecord {
 
 fn segment(nodes: [u128; 3], generation: u32) -> SegmentRecord {
     let generation = Generation(generation);
-    let location = |number| ShardLocation { node: NodeId(number), generation, digest: Digest([1; 32]) };
+    let location = |number| ShardLocation { node: NodeId(number), generation, digest: Digest([1; 32]), origin: None };
     SegmentRecord {
         code: "rs:2+1".into(),
-        geometry: Geometry { data_bytes: 8192, native_count: 2, alpha: 1, symbol_bytes: 4096, alignment_bytes: 64 },
+        geometry: Geometry {
+            data_bytes: 8192,
+            native_count: 2,
+            alpha: 1,
+            symbol_bytes: 4096,
+            alignment_bytes: 64,
+            part_count: 1,
+        },
         generation,
         shards: nodes.into_iter().map(|number| Some(location(number))).collect(),
     }

@@ -192,7 +192,7 @@ impl Survivors {
     pub fn read(&self, out: &mut [u8]) -> Result<(), TooFew> {
         let Self { code, geometry, held, .. } = self;
         let alpha = geometry.alpha as usize;
-        for stripe in geometry.stripes_of(0..geometry.data_bytes) {
+        for stripe in geometry.stripes() {
             for (columns, usable) in self.parts(&stripe) {
                 let mut lost = Vec::new();
                 for (native, homes) in code.homes.iter().enumerate() {
@@ -251,7 +251,7 @@ impl Survivors {
         };
         let mut builders: Vec<ShardBuilder> = shards.iter().map(builder).collect();
         let within = "a symbol lies within its shard";
-        for stripe in geometry.stripes_of(0..geometry.data_bytes) {
+        for stripe in geometry.stripes() {
             for (columns, usable) in self.parts(&stripe) {
                 let mut bytes = vec![0; columns.len()];
                 for (position, shard) in shards.iter().enumerate().filter(|(_, shard)| usable[**shard]) {

@@ -379,7 +379,7 @@ fn finish(
     let mut bytes_written = 0;
     for ((shard, (object, digest)), node) in job.lost.iter().zip(objects).zip(stored) {
         let Some(node) = node else { continue };
-        record.shards[*shard] = Some(ShardLocation { node, generation: job.generation, digest: *digest });
+        record.shards[*shard] = Some(ShardLocation { node, generation: job.generation, digest: *digest, origin: None });
         placed.push((ShardIndex(*shard as u16), node));
         bytes_written += object.len() as u64;
     }

@@ -22,8 +22,9 @@ fn both_ages_must_be_past_the_grace_time() {
 
 #[test]
 fn named_means_this_generation_of_this_shard_at_this_node() {
-    let location =
-        |node| Some(ShardLocation { node: NodeId(node), generation: Generation(2), digest: Digest([0; 32]) });
+    let location = |node| {
+        Some(ShardLocation { node: NodeId(node), generation: Generation(2), digest: Digest([0; 32]), origin: None })
+    };
     let record = SegmentRecord {
         code: "replica:3".into(),
         geometry: Geometry::new(10, 1, 1, 1, 4096).expect("a geometry"),

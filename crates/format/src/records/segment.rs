@@ -1,12 +1,24 @@
 //! What metadata knows of a segment.
 
-use super::{RecordError, VERSION, check_code, damaged, decode_message, sixteen};
+use super::{RecordError, VERSION, check_code, damaged, decode_versions, sixteen};
 use crate::geometry::Geometry;
 use crate::ids::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 use crate::shard::Digest;
 use prost::Message as _;
 
 const WHAT: &str = "segment";
+
+/// Of a record with parts or origins.
+const JOINED_VERSION: u32 = 2;
+
+/// Whose name a shard bears: that of a segment which was joined into this one, where the shard stayed as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The segment in its name.
+    pub segment: SegmentId,
+    /// The index in its name.
+    pub index: ShardIndex,
+}
 
 /// Where one shard of a segment is, and what it must hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +29,16 @@ pub struct ShardLocation {
     pub generation: Generation,
     /// Digest of the shard's payload: the same for the same bytes whatever the generation.
     pub digest: Digest,
+    /// Whose name it bears, where that is another's.
+    pub origin: Option<Origin>,
+}
+
+impl ShardLocation {
+    /// The name under which it lies on its node, as shard `index` of `segment`.
+    pub fn key(&self, segment: SegmentId, index: ShardIndex) -> ShardKey {
+        let Origin { segment, index } = self.origin.unwrap_or(Origin { segment, index });
+        ShardKey { segment, generation: self.generation, index }
+    }
 }
 
 /// What metadata knows of a segment. One decode uses the shards that one such record names, and no others.
@@ -59,6 +81,9 @@ struct GeometryMessage {
     symbol_bytes: u32,
     #[prost(uint32, tag = "5")]
     alignment_bytes: u32,
+    /// 0: one.
+    #[prost(uint32, tag = "6")]
+    part_count: u32,
 }
 
 /// A missing shard is an empty message.
@@ -70,13 +95,30 @@ struct LocationMessage {
     generation: u32,
     #[prost(bytes = "vec", tag = "3")]
     digest: Vec<u8>,
+    /// Empty: the segment's own.
+    #[prost(bytes = "vec", tag = "4")]
+    origin_segment: Vec<u8>,
+    #[prost(uint32, tag = "5")]
+    origin_index: u32,
 }
 
 impl SegmentRecord {
     /// The name under which shard `index` lies on its node, if it has one.
     pub fn shard_key(&self, segment: SegmentId, index: ShardIndex) -> Option<ShardKey> {
-        let location = self.shards.get(index.as_usize())?.as_ref()?;
-        Some(ShardKey { segment, generation: location.generation, index })
+        Some(self.shards.get(index.as_usize())?.as_ref()?.key(segment, index))
+    }
+
+    /// Does it say that the shard of this name is at this node?
+    pub fn has_at(&self, segment: SegmentId, node: NodeId, key: ShardKey) -> bool {
+        let is_it = |(index, location): (u16, &Option<ShardLocation>)| {
+            location.as_ref().is_some_and(|at| at.node == node && at.key(segment, ShardIndex(index)) == key)
+        };
+        (0u16..).zip(&self.shards).any(is_it)
+    }
+
+    /// Are parts or shards of others in it?
+    fn is_joined(&self) -> bool {
+        self.geometry.part_count > 1 || self.shards.iter().flatten().any(|location| location.origin.is_some())
     }
 
     /// The nodes that have its shards; one that has several comes as often.
@@ -87,7 +129,8 @@ impl SegmentRecord {
     /// Does it say that shard `index` is at this very place?
     pub fn names(&self, index: usize, place: &ShardLocation) -> bool {
         let named = self.shards.get(index).and_then(Option::as_ref);
-        named.is_some_and(|named| (named.node, named.generation) == (place.node, place.generation))
+        let lies = |location: &ShardLocation| (location.node, location.generation, location.origin);
+        named.is_some_and(|named| lies(named) == lies(place))
     }
 
     /// Protocol-buffer bytes; FORMAT.md has the fields.
@@ -98,10 +141,12 @@ impl SegmentRecord {
                 node: shard.node.to_bytes().to_vec(),
                 generation: shard.generation.0,
                 digest: shard.digest.0.to_vec(),
+                origin_segment: shard.origin.map_or(Vec::new(), |origin| origin.segment.to_bytes().to_vec()),
+                origin_index: shard.origin.map_or(0, |origin| origin.index.0.into()),
             },
         };
         Message {
-            version: VERSION,
+            version: if self.is_joined() { JOINED_VERSION } else { VERSION },
             code: self.code.clone(),
             geometry: GeometryMessage {
                 data_bytes: self.geometry.data_bytes,
@@ -109,6 +154,7 @@ impl SegmentRecord {
                 alpha: self.geometry.alpha,
                 symbol_bytes: self.geometry.symbol_bytes,
                 alignment_bytes: self.geometry.alignment_bytes,
+                part_count: if self.geometry.part_count == 1 { 0 } else { self.geometry.part_count },
             },
             generation: self.generation.0,
             shards: self.shards.iter().map(location).collect(),
@@ -121,7 +167,7 @@ impl SegmentRecord {
     /// # Errors
     /// Unknown version; a code, geometry, id or digest that cannot be; a shard of a generation that was never given out.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let message: Message = decode_message(WHAT, bytes)?;
+        let message: Message = decode_versions(WHAT, JOINED_VERSION, bytes)?;
         check_code(WHAT, &message.code)?;
         let geometry = Geometry {
             data_bytes: message.geometry.data_bytes,
@@ -129,18 +175,23 @@ impl SegmentRecord {
             alpha: message.geometry.alpha,
             symbol_bytes: message.geometry.symbol_bytes,
             alignment_bytes: message.geometry.alignment_bytes,
+            part_count: message.geometry.part_count.max(1),
         };
         geometry.validate().map_err(|error| damaged(WHAT, error))?;
         if message.shards.is_empty() || message.shards.len() > usize::from(u16::MAX) {
             return Err(damaged(WHAT, format!("{} shards", message.shards.len())));
         }
         let shards = message.shards.into_iter().map(|shard| shard.location(message.generation));
-        Ok(Self {
+        let record = Self {
             code: message.code,
             geometry,
             generation: Generation(message.generation),
             shards: shards.collect::<Result<_, _>>()?,
-        })
+        };
+        if message.version == VERSION && record.is_joined() {
+            return Err(damaged(WHAT, "parts, or shards of others, in a record of version 1"));
+        }
+        Ok(record)
     }
 }
 
@@ -154,10 +205,20 @@ impl LocationMessage {
             return Err(damaged(WHAT, detail));
         }
         let digest = self.digest.as_slice().try_into();
+        let origin = match (&self.origin_segment[..], self.origin_index) {
+            ([], 0) => None,
+            (segment, index) => Some(Origin {
+                segment: SegmentId::from_bytes(sixteen(WHAT, "the segment in a shard's name", segment)?),
+                index: ShardIndex(
+                    u16::try_from(index).map_err(|_| damaged(WHAT, format!("a shard of index {index}")))?,
+                ),
+            }),
+        };
         Ok(Some(ShardLocation {
             node: NodeId::from_bytes(sixteen(WHAT, "a node id", &self.node)?),
             generation: Generation(self.generation),
             digest: Digest(digest.map_err(|_| damaged(WHAT, "a digest that has not 32 bytes"))?),
+            origin,
         }))
     }
 }

@@ -124,11 +124,22 @@ pub(crate) fn segment_id(number: u128) -> SegmentId {
 
 /// A segment of so many bytes with a shard on each of nodes 1 to 6.
 pub(crate) fn segment_record(data_bytes: u64) -> SegmentRecord {
-    let location =
-        |number| ShardLocation { node: node_id(number), generation: Generation(1), digest: Digest([number as u8; 32]) };
+    let location = |number| ShardLocation {
+        node: node_id(number),
+        generation: Generation(1),
+        digest: Digest([number as u8; 32]),
+        origin: None,
+    };
     SegmentRecord {
         code: "rs:4+2".into(),
-        geometry: Geometry { data_bytes, native_count: 4, alpha: 1, symbol_bytes: 4096, alignment_bytes: 64 },
+        geometry: Geometry {
+            data_bytes,
+            native_count: 4,
+            alpha: 1,
+            symbol_bytes: 4096,
+            alignment_bytes: 64,
+            part_count: 1,
+        },
         generation: Generation(1),
         shards: (1..=6).map(|number| Some(location(number))).collect(),
     }

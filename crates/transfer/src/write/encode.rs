@@ -51,7 +51,7 @@ fn builders(volume: VolumeId, split: &Split) -> Result<Vec<ShardBuilder>, ShardE
 }
 
 fn fill(split: &Split, mut builders: Vec<ShardBuilder>) -> Vec<Object> {
-    let stripes = split.geometry.stripes_of(0..split.geometry.data_bytes);
+    let stripes = split.geometry.stripes();
     let (aligned, others): (Vec<Stripe>, Vec<Stripe>) =
         stripes.partition(|stripe| frames_in_lockstep(&split.code, &split.geometry, stripe));
     fill_frames(split, &aligned, &mut builders);

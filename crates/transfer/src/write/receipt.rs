@@ -12,7 +12,7 @@ pub(crate) fn receipt(split: &Split, encoded: &[Object], stored: Vec<Option<Node
     let written = stored.iter().zip(encoded).filter(|(node, _)| node.is_some());
     let bytes_written = written.map(|(_, (object, _))| object.len() as u64).sum();
     let location = |(node, (_, digest)): (Option<NodeId>, &Object)| {
-        node.map(|node| ShardLocation { node, generation: split.generation, digest: *digest })
+        node.map(|node| ShardLocation { node, generation: split.generation, digest: *digest, origin: None })
     };
     let record = SegmentRecord {
         code: split.code.code.spec().into(),
