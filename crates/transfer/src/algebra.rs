@@ -1,10 +1,11 @@
 //! Codes made ready: parsed once, their programs compiled once.
 
+use crate::recode::Fit;
 use parking_lot::RwLock;
 use quick_cache::sync::Cache;
 use std::collections::HashMap;
 use std::sync::Arc;
-use weft_codes::{Code, Compiled, Content, Matrix, Offers, Plan, Program, Shape, Wanted};
+use weft_codes::{Code, Compiled, Content, Matrix, Offer, Offers, Plan, Program, Shape, Wanted};
 use weft_format::ShardIndex;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
@@ -160,6 +161,37 @@ fn alike(old: &dyn Code, new: &dyn Code) -> Vec<bool> {
     (0..new.shape().n).map(same).collect()
 }
 
+/// How segments of `old` fit into `new`: its shards may be theirs where the rows of both generators are the same, those of `old`
+/// moved to the native symbols of the part. `None`: nothing is gained, as the others do not follow from these.
+fn fit(old: &LoadedCode, new: &LoadedCode) -> Option<Fit> {
+    let (of_old, of_new) = (old.shape(), new.shape());
+    let (alpha, natives) = (of_old.alpha, of_old.native_count);
+    let part_count = of_new.native_count / natives;
+    let is_multiple = part_count > 1 && of_new.native_count.is_multiple_of(natives);
+    if !is_multiple || (alpha, of_old.symbol_alignment_bytes) != (of_new.alpha, of_new.symbol_alignment_bytes) {
+        return None;
+    }
+    let (rows, wide_rows) =
+        (weft_codes::linear::generator(&*old.code).ok()?, weft_codes::linear::generator(&*new.code).ok()?);
+    let is_same = |place: usize, part: usize, index: usize| {
+        (0..alpha).all(|sub| {
+            let (wide, own) = (wide_rows.row(place * alpha + sub), rows.row(index * alpha + sub));
+            let share = part * natives..(part + 1) * natives;
+            wide[share.clone()] == *own && (0..wide.len()).all(|native| share.contains(&native) || wide[native] == 0)
+        })
+    };
+    let shards = (0..part_count).flat_map(|part| (0..of_old.n).map(move |index| (part, index)));
+    let shards: Vec<(usize, usize)> = shards.collect();
+    let place = |place| shards.iter().copied().filter(|(part, index)| is_same(place, *part, *index)).collect();
+    let places: Vec<Vec<(usize, usize)>> = (0..of_new.n).map(place).collect();
+    let offer = |place: &Vec<(usize, usize)>| {
+        (!place.is_empty()).then_some(Offer { combines: false, request_price: 1, symbol_price: 1 })
+    };
+    let others = places.iter().enumerate().filter(|(_, place)| place.is_empty()).map(|(place, _)| place).collect();
+    new.code.plan(&Wanted::Shards(others), &Offers(places.iter().map(offer).collect())).ok()?;
+    Some(Fit { part_count, places })
+}
+
 /// Those of two codes.
 type Specs = (String, String);
 
@@ -169,6 +201,8 @@ pub(crate) struct Algebra {
     codes: RwLock<HashMap<String, Arc<LoadedCode>>>,
     /// What [`Algebra::alike`] found.
     alike: RwLock<HashMap<Specs, Arc<[bool]>>>,
+    /// What [`Algebra::fit`] found.
+    fits: RwLock<HashMap<Specs, Option<Arc<Fit>>>>,
 }
 
 impl Algebra {
@@ -201,6 +235,17 @@ impl Algebra {
         }
         let found: Arc<[bool]> = alike(&*old.code, &*new.code).into();
         self.alike.write().insert(key, found.clone());
+        found
+    }
+
+    /// How several segments of `old` may become one of `new`, with shards of theirs.
+    pub(crate) fn fit(&self, old: &LoadedCode, new: &LoadedCode) -> Option<Arc<Fit>> {
+        let key = (old.code.spec().to_owned(), new.code.spec().to_owned());
+        if let Some(known) = self.fits.read().get(&key) {
+            return known.clone();
+        }
+        let found = fit(old, new).map(Arc::new);
+        self.fits.write().insert(key, found.clone());
         found
     }
 

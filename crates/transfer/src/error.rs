@@ -187,6 +187,28 @@ pub enum RecodeError {
     /// Its new shards cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Segments that are to be joined do not suit each other, or their nodes.
+    #[error(
+        "{part_count} segments cannot be joined to segment {segment} of `{code}` as they lie now; each can be converted by itself"
+    )]
+    Unfit {
+        /// What they were to be.
+        segment: SegmentId,
+        /// How many.
+        part_count: usize,
+        /// Under which code.
+        code: String,
+    },
+    /// A shard that was to stay is lost or damaged.
+    #[error(
+        "what was to be shard {index} of segment {segment} is not sound; repair it, or convert the segments by themselves"
+    )]
+    Unsound {
+        /// What it was to be of.
+        segment: SegmentId,
+        /// As which shard.
+        index: ShardIndex,
+    },
     /// Not every node took its new shard: it would be less safe than before.
     #[error(
         "{missing_count} new shards of segment {segment} could not be stored, and it keeps its old ones; more nodes must answer"

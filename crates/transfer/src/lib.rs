@@ -36,7 +36,7 @@ pub use fleet::Fleet;
 pub use read::{ReadPart, ReadReport, Suspect};
 pub use readahead::Readahead;
 pub use rebuild::Rebuilt;
-pub use recode::Recoded;
+pub use recode::{Joiner, Recoded};
 pub use remove::Removal;
 pub use scheduler::Profile;
 pub use transfer::{Settings, Transfer};

@@ -8,7 +8,13 @@
 //!
 //! A shard serves two codes if both lay the segment out alike and give it the same rows of their generators: the data shards of all
 //! systematic codes with as many of them, some parities, and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter:
-//! between these nothing can be kept. Nor is anything kept when segments merge, since a shard's checks cover its segment's name.
+//! of one segment nothing can be kept between these. Of several it can (`recode/join.rs`).
+
+mod choose;
+mod join;
+
+pub(crate) use choose::Fit;
+pub use choose::Joiner;
 
 use crate::algebra::Algebra;
 use crate::error::RecodeError;
@@ -43,6 +49,20 @@ pub struct Recoded {
     pub bytes_saved: u64,
 }
 
+impl Recoded {
+    /// What was saved of `plain_bytes`, those of reading the data once and writing every shard.
+    fn count_saved(&mut self, plain_bytes: u64) {
+        self.bytes_saved = plain_bytes.saturating_sub(self.bytes_read + self.bytes_written);
+    }
+}
+
+/// Bytes read and written to store `data_bytes` under a code anew.
+fn plain_bytes(algebra: &Algebra, segment: SegmentId, code: &str, data_bytes: u64) -> Result<u64, RecodeError> {
+    let code = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
+    let shard_bytes = object_bytes(geometry(code.shape(), segment, data_bytes)?.payload_bytes());
+    Ok(data_bytes + shard_bytes * code.shape().n as u64)
+}
+
 impl Transfer {
     /// Stores a segment under another code. `former`: a record of it with that very code whose shards may still be there.
     /// Overwrites nothing, removes nothing. The caller holds the segment's lease, as for [`Self::rebuild`].
@@ -58,20 +78,42 @@ impl Transfer {
     ) -> Result<Recoded, RecodeError> {
         let target = Target::new(&self.inner.algebra, segment, record, code, former)?;
         let Target { mut begun, generation } = target;
-        let health = self.verify(segment, &begun).await;
-        for (shard, health) in begun.shards.iter_mut().zip(&health.shards) {
-            shard.take_if(|_| *health != ShardHealth::Sound);
-        }
-        let mut recoded = match self.complete(segment, &begun, generation).await {
+        let bytes_verified = self.keep_sound(segment, &mut begun).await;
+        let recoded = match self.complete(segment, &begun, generation).await {
             Some(recoded) => recoded,
             None => self.rewrite(segment, record, code, generation).await?,
         };
+        let mut recoded = self.proven(segment, recoded, generation).await?;
+        recoded.bytes_verified += bytes_verified;
+        if recoded.reused_count > 0 {
+            let shard_bytes = object_bytes(recoded.record.geometry.payload_bytes());
+            recoded.count_saved(record.geometry.data_bytes + shard_bytes * recoded.record.shards.len() as u64);
+        }
+        Ok(recoded)
+    }
+
+    /// Takes what is not as it should be out of a record; how many bytes were read to find out.
+    async fn keep_sound(&self, segment: SegmentId, begun: &mut SegmentRecord) -> u64 {
+        let health = self.verify(segment, begun).await;
+        for (shard, health) in begun.shards.iter_mut().zip(&health.shards) {
+            shard.take_if(|_| *health != ShardHealth::Sound);
+        }
+        health.bytes_verified
+    }
+
+    /// Reads back what was written under `generation`.
+    async fn proven(
+        &self,
+        segment: SegmentId,
+        mut recoded: Recoded,
+        generation: Generation,
+    ) -> Result<Recoded, RecodeError> {
         let mut written = recoded.record.clone();
         for shard in &mut written.shards {
             shard.take_if(|shard| shard.generation != generation);
         }
         let written_health = self.verify(segment, &written).await;
-        recoded.bytes_verified = health.bytes_verified + written_health.bytes_verified;
+        recoded.bytes_verified = written_health.bytes_verified;
         let is_wrong = |(index, _): &(usize, _)| written_health.shards[*index] != ShardHealth::Sound;
         let stored = |record: &SegmentRecord| record.shards.clone().into_iter().enumerate();
         let wrong = stored(&written).filter(|(_, shard)| shard.is_some()).find(is_wrong);
@@ -80,12 +122,6 @@ impl Transfer {
             self.forget(segment, &written).await;
             return Err(RecodeError::Unverified { segment, index: ShardIndex(index as u16), detail });
         }
-        let plain_bytes = record.geometry.data_bytes
-            + object_bytes(recoded.record.geometry.payload_bytes()) * recoded.record.shards.len() as u64;
-        recoded.bytes_saved = match recoded.reused_count {
-            0 => 0,
-            _ => plain_bytes.saturating_sub(recoded.bytes_read + recoded.bytes_written),
-        };
         Ok(recoded)
     }
 

@@ -5,7 +5,7 @@ use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
 use crate::write::put::failure;
 use weft_format::records::SegmentRecord;
-use weft_format::{SegmentId, ShardIndex, ShardKey};
+use weft_format::{SegmentId, ShardIndex};
 
 /// How a removal went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Transfer {
         let mut removals = InFlight::new();
         for (index, location) in record.shards.iter().enumerate() {
             let Some(location) = location else { continue };
-            let key = ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) };
+            let key = location.key(segment, ShardIndex(index as u16));
             removals.push(
                 (index, location.node),
                 Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)),

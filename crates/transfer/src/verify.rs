@@ -4,7 +4,7 @@ use crate::error::SuspectKind;
 use crate::in_flight::InFlight;
 use crate::transfer::{Inner, Transfer};
 use weft_format::records::{SegmentRecord, ShardLocation};
-use weft_format::shard::{ShardIdentity, object_bytes, verify_object};
+use weft_format::shard::{ShardHeader, ShardIdentity, object_bytes, verify_object};
 use weft_format::{SegmentId, ShardIndex, ShardKey};
 use weft_nodes::{NodeError, NodeErrorKind};
 
@@ -50,7 +50,7 @@ impl Transfer {
         let mut checks = InFlight::new();
         for (index, location) in record.shards.iter().enumerate() {
             let Some(location) = location else { continue };
-            let key = ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) };
+            let key = location.key(segment, ShardIndex(index as u16));
             checks.push(index, Box::pin(check_shard(&self.inner, record, location, key, depth)));
         }
         while let Some((index, (shard, bytes))) = checks.next().await {
@@ -105,16 +105,25 @@ pub(crate) fn check_object(
 ) -> ShardHealth {
     match verify_object(&ShardIdentity { volume: inner.volume, key }, object) {
         Err(error) => ShardHealth::Damaged(error.to_string()),
-        Ok(found)
-            if found.header.geometry != record.geometry
-                || !inner.algebra.is_shard_of(&found.header.code, record, key.index) =>
-        {
+        Ok(found) if !is_alike(inner, record, location, &found.header) => {
             ShardHealth::Damaged("its header names another code or geometry than the record".into())
         }
         Ok(found) if found.digest != location.digest => {
             ShardHealth::Damaged("it is intact and not the bytes that the record names".into())
         }
         Ok(_) => ShardHealth::Sound,
+    }
+}
+
+/// Is a shard with this header what the record means? One that stayed as it was when its segment was joined into this one has
+/// that segment's code and geometry; of it the length and the digest say enough.
+fn is_alike(inner: &Inner, record: &SegmentRecord, location: &ShardLocation, header: &ShardHeader) -> bool {
+    match location.origin {
+        Some(_) => header.geometry.payload_bytes() == record.geometry.payload_bytes(),
+        None => {
+            header.geometry == record.geometry
+                && inner.algebra.is_shard_of(&header.code, record, header.identity.key.index)
+        }
     }
 }
 

@@ -62,7 +62,7 @@ impl Sources {
             let failure = seat.is_none().then(|| no_member(location.node));
             Some(Source {
                 node: location.node,
-                key: ShardKey { segment, generation: location.generation, index: ShardIndex(index as u16) },
+                key: location.key(segment, ShardIndex(index as u16)),
                 seat,
                 failure: failure.map(|error| (SuspectKind::of(error.kind), error.to_string())),
             })

@@ -97,7 +97,7 @@ pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
         let location = job.record.shards[shard].as_ref().filter(|_| !job.lost.contains(&shard))?;
         let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));
         let seat = seats.get(&location.node).filter(|_| !suspected)?.clone();
-        let key = ShardKey { segment: job.segment, generation: location.generation, index: ShardIndex(shard as u16) };
+        let key = location.key(job.segment, ShardIndex(shard as u16));
         Some(Helper { combines: seat.node.capability().combines, seat, key })
     };
     (0..job.record.shards.len()).map(helper).collect()

@@ -9,7 +9,7 @@ use crate::verify::{ShardHealth, check_object};
 use crate::write::encode::Object;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
-use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
+use weft_format::{NodeId, SegmentId, ShardIndex};
 
 impl Transfer {
     /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new generation. One that cannot be
@@ -58,7 +58,7 @@ async fn copy(
     shard: ShardIndex,
     location: &ShardLocation,
 ) -> Result<Option<Object>, RebuildError> {
-    let key = ShardKey { segment: job.segment, generation: location.generation, index: shard };
+    let key = location.key(job.segment, shard);
     let payload_bytes = job.geometry.payload_bytes();
     // One byte more than there should be, to see that there is not.
     let asked = 0..object_bytes(payload_bytes) + 1;

@@ -7,6 +7,7 @@ mod combine;
 mod damage;
 mod folders;
 mod house;
+mod join;
 mod losses;
 mod networks;
 mod rebuild;
