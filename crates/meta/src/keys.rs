@@ -28,6 +28,8 @@
 //! | job | name | opaque state of a resumable job | anybody |
 //! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
 //! | retired | segment, generation | shards of a former record that are kept for a while | care |
+//! | joined | segment | the segment that it became a part of, with shards of its own; kept as long as that one | owner makes it, care removes it |
+//! | parts | segment, segment | the same from the other side | owner makes it, care removes it |
 //! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
@@ -35,7 +37,7 @@
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job, lease, placement, retired, keep); all others are the owner's alone.
+//! roster, job, lease, placement, retired, keep, joined, parts); all others are the owner's alone.
 
 use std::fmt;
 use std::ops::Range;
@@ -76,11 +78,13 @@ pub enum Table {
     Placement = 41,
     Retired = 42,
     Keep = 43,
+    Joined = 44,
+    Parts = 45,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 27] = [
+    pub const ALL: [Table; 29] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -108,6 +112,8 @@ impl Table {
         Table::Placement,
         Table::Retired,
         Table::Keep,
+        Table::Joined,
+        Table::Parts,
     ];
 
     /// All keys of the table.
@@ -134,6 +140,8 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Retired as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Keep as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Joined as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Parts as u8], fresh_ids: false },
 ];
 
 /// What numbers are given out of.
@@ -177,6 +185,8 @@ pub enum Key<'a> {
     Retired(SegmentId, Generation),
     Deleted(u64, Ino),
     Keep,
+    Joined(SegmentId),
+    Parts(SegmentId, SegmentId),
 }
 
 impl<'a> Key<'a> {
@@ -210,6 +220,8 @@ impl<'a> Key<'a> {
             Key::Placement => Table::Placement,
             Key::Keep => Table::Keep,
             Key::Retired(..) => Table::Retired,
+            Key::Joined(_) => Table::Joined,
+            Key::Parts(..) => Table::Parts,
         }
     }
 
@@ -223,9 +235,12 @@ impl<'a> Key<'a> {
             Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
                 join(table, &[&ino.0.to_be_bytes(), &number.to_be_bytes()])
             }
-            Key::Live(segment) | Key::Segment(segment) | Key::Damaged(segment) | Key::Dead(segment) => {
-                join(table, &[&segment.to_bytes()])
-            }
+            Key::Live(segment)
+            | Key::Segment(segment)
+            | Key::Damaged(segment)
+            | Key::Dead(segment)
+            | Key::Joined(segment) => join(table, &[&segment.to_bytes()]),
+            Key::Parts(segment, part) => join(table, &[&segment.to_bytes(), &part.to_bytes()]),
             Key::Deleted(deleted_ms, ino) => join(table, &[&deleted_ms.to_be_bytes(), &ino.0.to_be_bytes()]),
             Key::UsedBy(segment, ino) => join(table, &[&segment.to_bytes(), &ino.0.to_be_bytes()]),
             Key::Policy(policy) => join(table, &[&policy.0.to_be_bytes()]),
@@ -273,6 +288,8 @@ impl<'a> Key<'a> {
             Table::Lease => Key::Lease(std::mem::take(rest)),
             Table::Placement => Key::Placement,
             Table::Keep => Key::Keep,
+            Table::Joined => Key::Joined(take_segment(rest)?),
+            Table::Parts => Key::Parts(take_segment(rest)?, take_segment(rest)?),
             Table::Retired => Key::Retired(take_segment(rest)?, Generation(u32::from_be_bytes(take(rest)?))),
         };
         rest.is_empty().then_some(key)
@@ -310,6 +327,8 @@ impl fmt::Display for Key<'_> {
             Key::Placement => write!(f, "placement"),
             Key::Keep => write!(f, "keep"),
             Key::Retired(segment, generation) => write!(f, "retired/{segment}/{generation}"),
+            Key::Joined(segment) => write!(f, "joined/{segment}"),
+            Key::Parts(segment, part) => write!(f, "parts/{segment}/{part}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
     }
@@ -333,6 +352,11 @@ pub fn users_of(segment: SegmentId) -> Range<Vec<u8>> {
 /// What is retired of `segment`.
 pub fn retired_of(segment: SegmentId) -> Range<Vec<u8>> {
     within(join(Table::Retired as u8, &[&segment.to_bytes()]))
+}
+
+/// What was joined into `segment`.
+pub fn parts_of(segment: SegmentId) -> Range<Vec<u8>> {
+    within(join(Table::Parts as u8, &[&segment.to_bytes()]))
 }
 
 /// The segments that have a shard on `node`.

@@ -48,6 +48,12 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
             "retired/0102030405060708090a0b0c0d0e0f10/7",
         ),
         (Key::Keep, "2b", "keep"),
+        (Key::Joined(segment), "2c0102030405060708090a0b0c0d0e0f10", "joined/0102030405060708090a0b0c0d0e0f10"),
+        (
+            Key::Parts(segment, SegmentId(0xbb)),
+            "2d0102030405060708090a0b0c0d0e0f10000000000000000000000000000000bb",
+            "parts/0102030405060708090a0b0c0d0e0f10/000000000000000000000000000000bb",
+        ),
     ]
 }
 
@@ -75,7 +81,7 @@ fn every_table_has_a_sample_and_its_side() {
         let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
         assert_eq!(is_shared, table as u8 >= 32, "{table:?}");
     }
-    assert_eq!(SHARED.len(), 12);
+    assert_eq!(SHARED.len(), 14);
 }
 
 #[test]

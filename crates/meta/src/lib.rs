@@ -18,8 +18,8 @@ pub mod store;
 pub mod types;
 
 pub use error::MetaError;
-pub use store::Store;
 pub use store::leases::Fence;
+pub use store::{JOIN_MOVES_MAX, Store};
 pub use types::{
     Access, Deleted, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, ReclaimStep, RenameFlags,
     RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,

@@ -13,7 +13,7 @@
 //! * Durable only after [`Store::flush`], in commit order.
 //!
 //! Where to read on: `txn.rs` and `values.rs`, then `names.rs` and `rename.rs` (the tree), `mapping.rs` (extents under
-//! changes), `commit.rs`, `data.rs`, `reclaim.rs` (file bytes), `segments.rs`, `nodes.rs`, `policies.rs` (the rest).
+//! changes), `commit.rs`, `join.rs`, `data.rs`, `reclaim.rs` (file bytes), `segments.rs`, `nodes.rs`, `policies.rs` (the rest).
 
 mod attributes;
 mod commit;
@@ -21,6 +21,7 @@ mod data;
 mod deleted;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod join;
 pub mod leases;
 mod mapping;
 mod names;
@@ -46,6 +47,8 @@ use crate::keys::{Counter, Key};
 use crate::kv::{Batch, Kv, KvError};
 use txn::Txn;
 use values::Usage;
+
+pub use join::JOIN_MOVES_MAX;
 
 /// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only other processes' changes of shared
 /// records make one fail, and they make few.

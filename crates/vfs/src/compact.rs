@@ -315,12 +315,18 @@ impl Volume {
 
     /// Lets files refer to their bytes' copies in a new segment.
     fn adopt(&self, segment: SegmentId, receipt: &Receipt, moves: &[ExtentMove]) -> Result<u64, VfsError> {
-        // A file that cannot be opened any more is gone, and the move skips it.
         let inos: BTreeSet<Ino> = moves.iter().map(|step| step.ino).collect();
+        let segments = [(segment, receipt.record.clone())];
+        Ok(self.with_files_locked(&inos, || self.store.move_extents(moves, &segments, now()))?)
+    }
+
+    /// Does what moves extents of these files, which nobody uses meanwhile.
+    pub(crate) fn with_files_locked<T>(&self, inos: &BTreeSet<Ino>, work: impl FnOnce() -> T) -> T {
+        // A file that cannot be opened any more is gone, and the move skips it.
         let files: Vec<Arc<File>> = inos.iter().filter_map(|ino| self.files.open(&self.store, *ino).ok()).collect();
         // Locked, and in the order of every other who locks several: extents do not move under a truncation's feet.
         let mut states: Vec<MutexGuard<'_, FileState>> = files.iter().map(|file| file.lock()).collect();
-        let moved = self.store.move_extents(moves, &[(segment, receipt.record.clone())], now());
+        let done = work();
         states.iter_mut().for_each(|state| state.forget_extents());
         drop(states);
         for file in files {
@@ -328,7 +334,7 @@ impl Volume {
             drop(file);
             self.reclaim_if(self.files.close(ino));
         }
-        Ok(moved?)
+        done
     }
 }
 

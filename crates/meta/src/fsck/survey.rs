@@ -92,6 +92,8 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Trash, Survey::trash)?;
     survey.each(Table::Dead, Survey::dead)?;
     survey.each(Table::Retired, Survey::retired)?;
+    survey.each(Table::Joined, Survey::joined)?;
+    survey.each(Table::Parts, Survey::part)?;
     survey.totals()?;
     for found in &mut survey.found {
         for (key, _) in &found.writes {
@@ -633,6 +635,32 @@ impl Survey<'_> {
     /// It outlives its segment: what is in it is removed in its own time.
     fn retired(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
         RetiredRecord::decode(value).map_err(|error| damaged(&key, error))?;
+        Ok(())
+    }
+
+    /// Kept as long as the segment that others were joined into, and no longer.
+    fn joined(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        let whole = values::decode_segment_id(&key, value)?;
+        let Key::Joined(part) = key else { return Ok(()) };
+        if !self.has_segment(whole) {
+            self.stray(key);
+            return Ok(());
+        }
+        let other = Key::Parts(whole, part);
+        if self.get(other)?.is_none() {
+            self.missing(other, values::mark());
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        values::decode_mark(&key, value)?;
+        let Key::Parts(whole, part) = key else { return Ok(()) };
+        let other = Key::Joined(part);
+        let found = self.get(other)?.map(|bytes| values::decode_segment_id(&other, &bytes)).transpose()?;
+        if found != Some(whole) || !self.has_segment(whole) {
+            self.stray(key);
+        }
         Ok(())
     }
 

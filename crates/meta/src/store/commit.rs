@@ -25,12 +25,12 @@ pub(super) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 const SHRUNK_PAIRS: usize = 64;
 
 /// The new segments of one operation.
-struct NewSegments<'a> {
+pub(super) struct NewSegments<'a> {
     records: BTreeMap<SegmentId, &'a SegmentRecord>,
 }
 
 impl<'a> NewSegments<'a> {
-    fn new(segments: &'a [(SegmentId, SegmentRecord)]) -> Self {
+    pub(super) fn new(segments: &'a [(SegmentId, SegmentRecord)]) -> Self {
         NewSegments { records: segments.iter().map(|(segment, record)| (*segment, record)).collect() }
     }
 
@@ -85,7 +85,7 @@ impl<'a> NewSegments<'a> {
 
 /// How far a commit has come: counts of what is done. A compaction counts its moves as extents.
 #[derive(Clone, Default)]
-struct Cursor {
+pub(super) struct Cursor {
     files: usize,
     extents: usize,
     /// Up to which file offset the extent at hand is placed.
@@ -144,13 +144,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<u64, MetaError> {
         let segments = NewSegments::new(new_segments);
-        for step in moves {
-            segments.check(&step.from)?;
-            segments.check(&step.to)?;
-            if (step.from.file_offset, step.from.length) != (step.to.file_offset, step.to.length) {
-                return Err(MetaError::Invalid { what: "a moved extent keeps its offset and length in the file" });
-            }
-        }
+        check_moves(moves, &segments)?;
         let mut cursor = Cursor::default();
         let mut moved_bytes = 0;
         loop {
@@ -167,6 +161,17 @@ impl Store {
             cursor = reached;
         }
     }
+}
+
+pub(super) fn check_moves(moves: &[ExtentMove], segments: &NewSegments<'_>) -> Result<(), MetaError> {
+    for step in moves {
+        segments.check(&step.from)?;
+        segments.check(&step.to)?;
+        if (step.from.file_offset, step.from.length) != (step.to.file_offset, step.to.length) {
+            return Err(MetaError::Invalid { what: "a moved extent keeps its offset and length in the file" });
+        }
+    }
+    Ok(())
 }
 
 fn check_commit(file: &FileCommit, segments: &NewSegments<'_>) -> Result<(), MetaError> {
@@ -324,7 +329,7 @@ fn page_within(mut page: JournalPage, size: u64) -> JournalPage {
     page
 }
 
-fn move_step(
+pub(super) fn move_step(
     txn: &mut Txn<'_>,
     segments: &NewSegments<'_>,
     moves: &[ExtentMove],

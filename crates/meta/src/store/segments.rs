@@ -238,6 +238,11 @@ impl Store {
             txn.remove(Key::Damaged(segment));
             txn.remove(Key::Trash(died_ms, segment));
             txn.remove(key);
+            // What shards of its parts are left, nothing names any more.
+            for part in txn.parts_of(segment)? {
+                txn.remove(Key::Joined(part));
+                txn.remove(Key::Parts(segment, part));
+            }
             Ok(())
         })
     }

@@ -45,6 +45,18 @@ pub(crate) fn decode_mark(key: &Key<'_>, bytes: &[u8]) -> Result<(), MetaError> 
     if versioned(key, bytes)?.is_empty() { Ok(()) } else { Err(cut_short(key)) }
 }
 
+/// A lone segment.
+pub(crate) fn segment_id(segment: SegmentId) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(segment.to_bytes());
+    bytes
+}
+
+pub(crate) fn decode_segment_id(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentId, MetaError> {
+    let bytes = versioned(key, bytes)?.try_into().map_err(|_| cut_short(key))?;
+    Ok(SegmentId::from_bytes(bytes))
+}
+
 /// A lone number: live bytes, a counter, the roster's count.
 pub(crate) fn number(number: u64) -> Vec<u8> {
     let mut bytes = vec![VERSION];

@@ -1,0 +1,80 @@
+//! Joining: files that refer to several segments refer to the one that was made of them. Which segments, and what is stored for
+//! it, is care's affair; the owner changes where files look, and only it may.
+
+use crate::error::VfsError;
+use crate::request::now;
+use crate::volume::Volume;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_format::records::SegmentRecord;
+use weft_format::{Ino, SegmentId};
+use weft_meta::{Extent, ExtentMove, Fence, JOIN_MOVES_MAX, MetaError};
+
+/// Files in a segment that is joined: of eight parts, with a piece of each file, two thirds of what one transaction moves.
+const FILES_MAX: usize = 8;
+
+/// Extents looked at in one go.
+const EXTENTS_PAGE: usize = 1024;
+
+impl Volume {
+    /// Do so few files lie in the segment that it may be joined with others in one step?
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn may_join(&self, segment: SegmentId) -> Result<bool, VfsError> {
+        Ok(self.store.has_few_users(segment, FILES_MAX)?)
+    }
+
+    /// Lets files refer to the new segment `whole` instead of `parts`, which are its data in this order. Their files wait meanwhile.
+    ///
+    /// # Errors
+    /// `SegmentChanged`: a part has another record than here, or files changed meanwhile, or there are too many pieces for one step;
+    /// nothing was done. Others of metadata.
+    pub fn join(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: &(SegmentId, SegmentRecord),
+        fence: Option<&Fence>,
+    ) -> Result<(), VfsError> {
+        let mut inos = BTreeSet::new();
+        for (part, _) in parts {
+            inos.extend(self.store.files_of_segment(*part)?);
+        }
+        self.with_files_locked(&inos, || {
+            let moves = self.moves(parts, whole.0, &inos)?;
+            if moves.len() > JOIN_MOVES_MAX {
+                return Err(MetaError::SegmentChanged(whole.0).into());
+            }
+            Ok(self.store.join_segments(parts, whole, &moves, fence, now())?)
+        })
+    }
+
+    /// What of these files lies in the parts, and where in the whole that is.
+    fn moves(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: SegmentId,
+        inos: &BTreeSet<Ino>,
+    ) -> Result<Vec<ExtentMove>, VfsError> {
+        let (mut before, mut end) = (BTreeMap::new(), 0);
+        for (part, record) in parts {
+            before.insert(*part, end);
+            end += record.geometry.data_bytes;
+        }
+        let mut moves = Vec::new();
+        for ino in inos.iter().copied() {
+            let mut from = 0;
+            loop {
+                let page = self.store.extents_from(ino, from, EXTENTS_PAGE)?;
+                moves.extend(page.iter().copied().filter_map(|from| {
+                    let segment_offset = before.get(&from.segment)? + from.segment_offset;
+                    Some(ExtentMove { ino, from, to: Extent { segment: whole, segment_offset, ..from } })
+                }));
+                match page.last().filter(|_| page.len() == EXTENTS_PAGE) {
+                    Some(last) => from = last.end(),
+                    None => break,
+                }
+            }
+        }
+        Ok(moves)
+    }
+}
