@@ -112,6 +112,27 @@ pub trait Catalogue: Send + Sync {
     /// Does any policy want files to have another code when they have not changed for a while?
     fn has_age_rules(&self) -> Result<bool, CatalogueError>;
 
+    /// May this segment be joined with others from here? Where files refer to is changed by the volume's owner alone, and at once
+    /// only where few files lie in a segment.
+    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError>;
+
+    /// An id that was never given out, of a segment made at `created_ms`.
+    fn new_segment(&self, created_ms: u64) -> SegmentId;
+
+    /// Lets files refer to the new segment `whole` instead of its parts, which are its data in this order and dead from then on;
+    /// durable when it returns. It may wait for files that are being written: not to be called where others run.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: a part has another record than here, or files changed meanwhile; nothing was done.
+    fn join(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: &(SegmentId, SegmentRecord),
+    ) -> Result<(), CatalogueError>;
+
+    /// The segment that a dead one was joined into, which may name shards of it.
+    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError>;
+
     /// What a job noted of itself under its name.
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
 
@@ -124,7 +145,7 @@ pub trait Catalogue: Send + Sync {
     /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
-    /// From now on [`Self::replace_segment`], [`Self::replace_retired`] and [`Self::drop_segment`] are refused unless the lease
+    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`] and [`Self::drop_segment`] are refused unless the lease
     /// has this term; `None`: they are not.
     fn set_fence(&self, term: Option<u64>);
 

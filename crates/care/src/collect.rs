@@ -2,11 +2,13 @@
 //!
 //! Three kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Retired*: former
 //! generations of living segments. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
-//! wait for a grace time, and all fail closed: an error or a silence removes nothing.
+//! wait for a grace time, and all fail closed: an error or a silence removes nothing. None of them takes what a segment needs that
+//! others were joined into (`collect/lent.rs`).
 //!
 //! While others use the volume no wall clock is believed: what goes has been seen unneeded for the whole grace time by the one who
 //! removes it (`sightings.rs`). Where nobody else can write, ages by the wall clock are what the user asked for.
 
+mod lent;
 mod orphans;
 mod retired;
 mod sightings;

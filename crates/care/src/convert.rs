@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! look (which living segments are to have another code) -> for each: recode (write, verify) -> commit -> the former shards wait
+//!   or, where several can be one under the new code: join (write parities, verify) -> commit -> all but their data waits
 //! ```
 //!
 //! What is committed is a new generation; the former one is retired and kept for a while, so that readers go on, and so that
@@ -10,26 +11,26 @@
 //!
 //! A segment whose files want unlike codes is divided by the volume's owner (`weft_vfs`'s compaction), not here.
 
+mod converter;
+
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
 use crate::clock::Clock;
 use crate::job::Job;
 use crate::record::{CareWish, ConvertRecord};
 use crate::run::{Batch, Failure, InHand, by_reason, drain};
+use converter::{Converted, Converter, Outcome};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use weft_format::SegmentId;
-use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Wanted};
-use weft_transfer::{Recoded, Transfer};
+use weft_format::records::Wanted;
+use weft_transfer::Transfer;
 
 /// How long a conversion can be undone for nothing: time to see that a code was a mistake, short enough that the room of both
 /// generations is not taken for long.
 pub const KEEP_MS: u64 = 3_600_000;
-
-/// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
-const ATTEMPTS: usize = 4;
 
 /// Both generations take room for a while: of the volume's room this part is left to writers.
 const LEFT_SHARE: u64 = 10;
@@ -66,6 +67,8 @@ pub struct Report {
     pub segment_count: u64,
     /// Of these, the ones whose former shards were still there.
     pub revived_count: u64,
+    /// Of these, the ones that were joined with others.
+    pub joined_count: u64,
     /// Data bytes in them.
     pub data_bytes: u64,
     /// Bytes that nodes sent to compute from.
@@ -85,15 +88,16 @@ pub struct Report {
 /// For people; empty where there was nothing to do.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment_count, revived_count, bytes_read, bytes_written, bytes_saved, divided_count, .. } = self;
+        let Self { segment_count, revived_count, joined_count, bytes_read, bytes_written, bytes_saved, .. } = self;
         let mut parts = Vec::new();
         if *segment_count > 0 {
             parts.push(format!(
-                "{segment_count} segments converted, {revived_count} of them with their former shards; {bytes_read} bytes read \
-                 and {bytes_written} written, {bytes_saved} saved"
+                "{segment_count} segments converted, {revived_count} of them with their former shards and {joined_count} joined \
+                 to wider ones; {bytes_read} bytes read and {bytes_written} written, {bytes_saved} saved"
             ));
         }
-        if *divided_count > 0 {
+        if self.divided_count > 0 {
+            let divided_count = self.divided_count;
             parts.push(format!("{divided_count} segments of files that want unlike codes are left to be divided"));
         }
         parts.extend(self.failures.iter().map(|failure| format!("{} left: {}", failure.segment_count, failure.reason)));
@@ -129,14 +133,14 @@ pub async fn convert(
     let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
     let clock = Clock::new(now_ms);
     let (report, failed) = (Report::default(), BTreeMap::new());
-    let waiting = Vec::new().into_iter();
+    let waiting = VecDeque::new();
     let mut run = Run { converter, job, clock, record, report, failed, waiting, room_bytes: 0 };
-    let bytes = run.look().await?;
+    let (segment_count, bytes) = run.look().await?;
     if run.is_waiting() {
         transfer.fleet().refresh_space().await;
         let (total_bytes, free_bytes) = transfer.fleet().view().room_bytes();
         run.room_bytes = free_bytes.saturating_sub(total_bytes / LEFT_SHARE);
-        job.begin("converting", run.waiting.len() as u64, bytes);
+        job.begin("converting", segment_count, bytes);
         drain(&mut run, job, options.workers).await?;
     }
     Ok(run.end()?)
@@ -150,15 +154,17 @@ struct Run<'r> {
     record: ConvertRecord,
     report: Report,
     failed: BTreeMap<SegmentId, String>,
-    waiting: std::vec::IntoIter<SegmentId>,
+    /// Segments that may be joined, or one alone.
+    waiting: VecDeque<Vec<SegmentId>>,
     /// What it may write.
     room_bytes: u64,
 }
 
 impl Run<'_> {
-    /// Finds the segments to convert; the data bytes in them.
-    async fn look(&mut self) -> Result<u64, CareError> {
-        let (mut waiting, mut bytes) = (Vec::new(), 0);
+    /// Finds the segments to convert; how many, and the data bytes in them.
+    async fn look(&mut self) -> Result<(u64, u64), CareError> {
+        let (mut segment_count, mut bytes) = (0, 0);
+        let mut joiner = self.converter.transfer.joiner();
         for (count, entry) in Walk::new(&*self.converter.catalogue, None).enumerate() {
             let (segment, record) = entry?;
             if count % LOOKED_AT_ONCE == 0 {
@@ -168,43 +174,59 @@ impl Run<'_> {
             match self.converter.catalogue.wanted_code(segment, self.clock.now_ms())? {
                 Wanted::AsIs => {}
                 Wanted::Divided => self.report.divided_count += 1,
-                Wanted::Code(_) => {
+                Wanted::Code(code) => {
+                    segment_count += 1;
                     bytes += record.geometry.data_bytes;
-                    waiting.push(segment);
+                    if self.converter.may_join(segment, &code)? {
+                        self.waiting.extend(joiner.offer(segment, record, &code));
+                    } else {
+                        self.waiting.push_back(vec![segment]);
+                    }
                 }
             }
             self.job.update(|progress| progress.segments_done += 1);
         }
-        self.waiting = waiting.into_iter();
-        Ok(bytes)
+        self.waiting.extend(joiner.rest().map(|segment| vec![segment]));
+        Ok((segment_count, bytes))
     }
 
     fn count(&mut self, segment: SegmentId, outcome: Outcome) {
-        self.job.update(|progress| progress.segments_done += 1);
         let converted = match outcome {
             Outcome::Converted(converted) => converted,
-            Outcome::Left => return,
+            Outcome::Alone(segments) => {
+                segments.into_iter().rev().for_each(|segment| self.waiting.push_front(vec![segment]));
+                return;
+            }
+            Outcome::Left => {
+                self.job.update(|progress| progress.segments_done += 1);
+                return;
+            }
             Outcome::Failed(why) => {
                 tracing::warn!(%segment, %why, "a segment could not be converted");
+                self.job.update(|progress| progress.segments_done += 1);
                 self.fail(segment, why);
                 return;
             }
         };
-        let Converted { data_bytes, recoded, is_revived } = converted;
+        let Converted { segment_count, data_bytes, recoded, is_revived } = converted;
+        let joined_count = if segment_count > 1 { segment_count } else { 0 };
         let report = &mut self.report;
-        report.segment_count += 1;
+        report.segment_count += segment_count;
         report.revived_count += u64::from(is_revived);
+        report.joined_count += joined_count;
         report.data_bytes += data_bytes;
         report.bytes_read += recoded.bytes_read;
         report.bytes_verified += recoded.bytes_verified;
         report.bytes_written += recoded.bytes_written;
         report.bytes_saved += recoded.bytes_saved;
-        self.record.segment_count += 1;
+        self.record.segment_count += segment_count;
+        self.record.joined_count += joined_count;
         self.record.bytes_read += recoded.bytes_read;
         self.record.bytes_verified += recoded.bytes_verified;
         self.record.bytes_written += recoded.bytes_written;
         self.record.bytes_saved += recoded.bytes_saved;
         self.job.update(|progress| {
+            progress.segments_done += segment_count;
             progress.bytes_done += data_bytes;
             progress.bytes_read += recoded.bytes_read + recoded.bytes_verified;
             progress.bytes_written += recoded.bytes_written;
@@ -230,17 +252,25 @@ impl Batch for Run<'_> {
     type Outcome = Outcome;
 
     fn is_waiting(&self) -> bool {
-        self.waiting.len() > 0
+        !self.waiting.is_empty()
     }
 
     fn next(&mut self) -> Option<InHand<Outcome>> {
         // What writes nothing, as an undoing does, goes on where there is no room at all.
         if self.report.bytes_written > self.room_bytes {
-            std::mem::take(&mut self.waiting).for_each(|segment| self.fail(segment, NO_ROOM.into()));
+            let left = std::mem::take(&mut self.waiting).into_iter().flatten();
+            left.for_each(|segment| self.fail(segment, NO_ROOM.into()));
         }
-        let segment = self.waiting.next()?;
+        let segments = self.waiting.pop_front()?;
+        let segment = *segments.first()?;
         let (converter, clock) = (self.converter.clone(), self.clock);
-        Some((segment, Box::pin(async move { converter.convert(segment, clock).await })))
+        let work = async move {
+            match &segments[..] {
+                [segment] => converter.convert(*segment, clock).await,
+                _ => converter.join(segments, clock).await,
+            }
+        };
+        Some((segment, Box::pin(work)))
     }
 
     fn ended(&mut self, segment: SegmentId, outcome: Result<Outcome, CatalogueError>) -> Result<(), CatalogueError> {
@@ -252,72 +282,4 @@ impl Batch for Run<'_> {
         self.record.updated_ms = self.clock.now_ms();
         self.record.store(&*self.converter.catalogue)
     }
-}
-
-/// What became of one segment.
-enum Outcome {
-    Converted(Converted),
-    /// It is gone, or has the code that is wanted.
-    Left,
-    Failed(String),
-}
-
-struct Converted {
-    data_bytes: u64,
-    recoded: Recoded,
-    /// Its former shards were still there.
-    is_revived: bool,
-}
-
-/// What converting needs, shared by all segments of a run.
-#[derive(Clone)]
-struct Converter {
-    catalogue: Arc<dyn Catalogue>,
-    transfer: Transfer,
-    keep_ms: u64,
-}
-
-impl Converter {
-    /// Gives one segment the code that is wanted now.
-    ///
-    /// # Errors
-    /// The catalogue cannot be read or written. A failure of the segment is part of the answer.
-    async fn convert(&self, segment: SegmentId, clock: Clock) -> Result<Outcome, CatalogueError> {
-        for _ in 0..ATTEMPTS {
-            let Some(record) = self.catalogue.segment(segment)? else { return Ok(Outcome::Left) };
-            let Wanted::Code(code) = self.catalogue.wanted_code(segment, clock.now_ms())? else {
-                return Ok(Outcome::Left);
-            };
-            let former = former(&self.catalogue.retired_of(segment)?, &code);
-            let of_former = former.as_ref().map(|former| &former.record);
-            let recoded = match self.transfer.recode(segment, &record, &code, of_former).await {
-                Ok(recoded) => recoded,
-                Err(error) => return Ok(Outcome::Failed(error.to_string())),
-            };
-            let retired = RetiredRecord::of(&record, &recoded.record, clock.now_ms(), self.keep_ms);
-            let revived = former.filter(|former| is_named_again(&former.record, &recoded.record));
-            let is_revived = revived.is_some();
-            let succession = Succession { retired, revived };
-            match self.catalogue.replace_segment(segment, &record, &recoded.record, &succession) {
-                Ok(()) => {
-                    let data_bytes = record.geometry.data_bytes;
-                    return Ok(Outcome::Converted(Converted { data_bytes, recoded, is_revived }));
-                }
-                // A repair was quicker, or the former shards are being removed: what was stored here is an orphan.
-                Err(CatalogueError::Changed(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Outcome::Failed(format!("segment {segment} changes faster than it can be converted; it is tried again")))
-    }
-}
-
-/// The latest generation with this code that is kept and may be named again.
-fn former(retired: &[RetiredRecord], code: &str) -> Option<RetiredRecord> {
-    retired.iter().rev().find(|retired| retired.record.code == code && !retired.is_going).cloned()
-}
-
-/// Does the new record name a shard that was retired?
-fn is_named_again(retired: &SegmentRecord, new: &SegmentRecord) -> bool {
-    retired.shards.iter().enumerate().any(|(index, shard)| shard.as_ref().is_some_and(|place| new.names(index, place)))
 }

@@ -175,6 +175,10 @@ pub fn conversion_line(record: &ConvertRecord) -> String {
         Some(ended_ms) => format!("last conversion: ended {}, {done}", moment(ended_ms)),
         None => format!("conversion under way or interrupted: {done} by {}", moment(record.updated_ms)),
     };
+    if record.joined_count > 0 {
+        line +=
+            &format!("; {} joined to wider ones, their data left where it was", count(record.joined_count, "segment"));
+    }
     if record.failure_count > 0 {
         line += &format!("; {} not converted yet", count(record.failure_count, "segment"));
     }

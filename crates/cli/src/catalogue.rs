@@ -1,16 +1,19 @@
 //! The catalogue of segments as care sees it, kept in a volume's metadata.
 
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Trashed};
 use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Wanted};
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_meta::{Fence, MetaError, Store};
+use weft_vfs::{VfsError, Volume};
 
 /// A store opened for looking and caring.
 pub struct StoreCatalogue {
     store: Arc<Store>,
     fence: Mutex<Option<Fence>>,
+    /// Where this process is the owner: what may change where files refer to.
+    owner: Option<Weak<Volume>>,
 }
 
 /// The lease of those who change segments.
@@ -18,7 +21,16 @@ const LEASE: &str = "care";
 
 impl StoreCatalogue {
     pub fn new(store: Arc<Store>) -> Self {
-        Self { store, fence: Mutex::default() }
+        Self { store, fence: Mutex::default(), owner: None }
+    }
+
+    /// Of a volume that this process owns.
+    pub fn of_owner(volume: &Arc<Volume>) -> Self {
+        Self { owner: Some(Arc::downgrade(volume)), ..Self::new(volume.store().clone()) }
+    }
+
+    fn owner(&self) -> Option<Arc<Volume>> {
+        self.owner.as_ref().and_then(Weak::upgrade)
     }
 
     /// Makes a change durable: what care removes next may be all that the old record named.
@@ -33,6 +45,13 @@ pub fn failed(error: MetaError) -> CatalogueError {
     match error {
         MetaError::SegmentChanged(segment) => CatalogueError::Changed(segment),
         MetaError::Fenced { .. } => CatalogueError::Fenced,
+        other => CatalogueError::Failed(other.to_string()),
+    }
+}
+
+fn failed_volume(error: VfsError) -> CatalogueError {
+    match error {
+        VfsError::Meta(error) => failed(error),
         other => CatalogueError::Failed(other.to_string()),
     }
 }
@@ -138,6 +157,30 @@ impl Catalogue for StoreCatalogue {
 
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
         self.store.has_age_rules().map_err(failed)
+    }
+
+    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
+        self.owner().map_or(Ok(false), |owner| owner.may_join(segment).map_err(failed_volume))
+    }
+
+    fn new_segment(&self, created_ms: u64) -> SegmentId {
+        SegmentId::new(created_ms, rand::random())
+    }
+
+    fn join(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: &(SegmentId, SegmentRecord),
+    ) -> Result<(), CatalogueError> {
+        // Whoever closed the volume meanwhile has changed what it was about.
+        let owner = self.owner().ok_or(CatalogueError::Changed(whole.0))?;
+        let fence = self.fence.lock().clone();
+        owner.join(parts, whole, fence.as_ref()).map_err(failed_volume)?;
+        self.store.flush().map_err(failed)
+    }
+
+    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
+        self.store.joined_into(segment).map_err(failed)
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

@@ -148,3 +148,69 @@ fn a_rule_converts_what_rests_and_a_killed_mount_goes_on_where_it_was() {
     assert!(codes(&sandbox).contains_key("replica:3"), "{:?}", codes(&sandbox));
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
+
+#[test]
+fn copies_of_a_large_file_become_the_data_of_a_wider_code() {
+    let sandbox = Sandbox::with_volume("replica:3");
+    for name in ["7", "8", "9"] {
+        sandbox.weft(["node", "add", "meta.db", name, &sandbox.path(&format!("node{name}"))]).ok();
+    }
+    sandbox.mount();
+    fs::create_dir(sandbox.file("d")).expect("made");
+    // Eight segments, and a ninth that is shorter.
+    let content: Vec<u8> = (0..65 << 20).map(|at: u32| (at * 31 / 7 + at / 65_521) as u8).collect();
+    fs::write(sandbox.file("d/large"), &content).expect("written");
+    sandbox.umount();
+    sandbox.mount();
+    assert_eq!(codes(&sandbox), [("replica:3".to_owned(), 9)].into());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let file = fs::File::open(sandbox.file("d/large")).expect("opens");
+            let mut rounds = 0;
+            while !done.load(Ordering::Acquire) || rounds < 20 {
+                let mut bytes = vec![0; 300_000];
+                let at = rounds * 7_919_003 % (64 << 20);
+                file.read_exact_at(&mut bytes, at as u64).expect("reads");
+                assert!(bytes[..] == content[at..at + 300_000], "at {at}");
+                rounds += 1;
+            }
+        });
+        sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
+        until("converted", || is_only(&sandbox, "rs:4+2") && !conversion(&sandbox)["ended_ms"].is_null());
+        done.store(true, Ordering::Release);
+        reading.join().expect("no read failed");
+    });
+    let told = conversion(&sandbox);
+    assert_eq!((&told["segment_count"], &told["joined_count"]), (&9.into(), &8.into()), "{told}");
+    assert_eq!(codes(&sandbox), [("rs:4+2".to_owned(), 3)].into());
+    // Two parities for each four segments, and the ninth; each by itself would have been half as much again as its data.
+    let written = told["bytes_written"].as_u64().expect("bytes");
+    assert!((4 * (8 << 20)..4 * (8 << 20) + (3 << 20)).contains(&written), "{told}");
+    let saved = told["bytes_saved"].as_u64().expect("bytes");
+    assert!(saved > 60 << 20, "{told}");
+    let said = sandbox.weft(["care", "status", "meta.db"]).ok();
+    assert!(said.contains("8 segments joined to wider ones"), "{said}");
+    assert!(fs::read(sandbox.file("d/large")).expect("read") == content);
+    // It is written to as any other file.
+    let file = fs::OpenOptions::new().write(true).open(sandbox.file("d/large")).expect("opens");
+    file.write_all_at(&[5; 100_000], 9 << 20).expect("written");
+    drop(file);
+    let mut expected = content;
+    expected[9 << 20..][..100_000].fill(5);
+    sandbox.umount();
+    // What is left of the copies goes, and two nodes after it: nothing that was needed was among them.
+    sandbox.weft(["gc", "meta.db", "--grace", "0s"]).ok();
+    sandbox.weft(["scrub", "meta.db"]).ok();
+    for number in [2, 5] {
+        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+    }
+    sandbox.mount();
+    assert!(fs::read(sandbox.file("d/large")).expect("read") == expected);
+    // Copies again, all of them written.
+    sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
+    until("back", || is_only(&sandbox, "replica:3") && !conversion(&sandbox)["ended_ms"].is_null());
+    assert!(fs::read(sandbox.file("d/large")).expect("read") == expected);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}

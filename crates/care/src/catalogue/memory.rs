@@ -26,6 +26,11 @@ struct State {
     fence: Option<u64>,
     renewed: Vec<NodeId>,
     is_away: bool,
+    /// Is it the owner's?
+    may_join: bool,
+    /// Where the data of segments that were joined is: of which segment, from which byte on.
+    joined: BTreeMap<SegmentId, (SegmentId, u64)>,
+    made_count: u128,
 }
 
 impl State {
@@ -69,6 +74,16 @@ impl MemoryCatalogue {
         let live_bytes = record.geometry.data_bytes;
         let entry = Entry { record, paths: vec![path.into()], live_bytes, policies: Vec::new(), dead_since_ms: None };
         self.state.lock().segments.insert(segment, entry);
+    }
+
+    /// From now on segments may be joined, as in the owner's process.
+    pub fn let_join(&self) {
+        self.state.lock().may_join = true;
+    }
+
+    /// Where the data of a segment is that may have been joined into another: of which segment, and from which byte on.
+    pub fn located(&self, segment: SegmentId) -> (SegmentId, u64) {
+        self.state.lock().joined.get(&segment).copied().unwrap_or((segment, 0))
     }
 
     /// Nodes for which [`Catalogue::renew_node`] was called.
@@ -231,6 +246,7 @@ impl Catalogue for MemoryCatalogue {
             Some(entry) if entry.record == *expected && entry.dead_since_ms.is_some() => {
                 state.segments.remove(&segment);
                 state.damaged.remove(&segment);
+                state.joined.retain(|_, (whole, _)| *whole != segment);
                 Ok(())
             }
             _ => Err(CatalogueError::Changed(segment)),
@@ -254,6 +270,54 @@ impl Catalogue for MemoryCatalogue {
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
         let state = self.reach()?;
         Ok(state.segments.values().flat_map(|entry| &entry.policies).any(|policy| policy.later.is_some()))
+    }
+
+    fn may_join(&self, _: SegmentId) -> Result<bool, CatalogueError> {
+        Ok(self.reach()?.may_join)
+    }
+
+    fn new_segment(&self, created_ms: u64) -> SegmentId {
+        let mut state = self.state.lock();
+        state.made_count += 1;
+        // Far from those of tests.
+        SegmentId::new(created_ms, (1 << 64) + state.made_count)
+    }
+
+    fn join(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: &(SegmentId, SegmentRecord),
+    ) -> Result<(), CatalogueError> {
+        let mut state = self.reach()?;
+        state.check_fence()?;
+        let is_living =
+            |entry: &Entry, record: &SegmentRecord| entry.dead_since_ms.is_none() && entry.record == *record;
+        let changed = |(part, record): &&(SegmentId, SegmentRecord)| {
+            !state.segments.get(part).is_some_and(|entry| is_living(entry, record))
+        };
+        if let Some((part, _)) = parts.iter().find(changed) {
+            return Err(CatalogueError::Changed(*part));
+        }
+        let (segment, record) = whole.clone();
+        let (mut paths, mut policies, mut live_bytes, mut before) = (Vec::new(), Vec::new(), 0, 0);
+        for (part, of_part) in parts {
+            for joined in state.joined.values_mut().filter(|(whole, _)| whole == part) {
+                *joined = (segment, before + joined.1);
+            }
+            state.joined.insert(*part, (segment, before));
+            before += of_part.geometry.data_bytes;
+            let Some(entry) = state.segments.get_mut(part) else { continue };
+            live_bytes += entry.live_bytes;
+            paths.append(&mut entry.paths);
+            policies.append(&mut entry.policies);
+            entry.dead_since_ms = Some(segment.created_ms());
+        }
+        state.segments.insert(segment, Entry { record, paths, live_bytes, policies, dead_since_ms: None });
+        Ok(())
+    }
+
+    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
+        Ok(self.reach()?.joined.get(&segment).map(|(whole, _)| *whole))
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

@@ -1,10 +1,11 @@
 //! Shards that no record names.
 //!
 //! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, and none of a former generation
-//! that is kept. Whoever stored it may be about to commit it, so it goes only when that has been so for the grace time: seen so, while
+//! that is kept or of a segment that its own was joined into. Whoever stored it may be about to commit it, so it goes only when that has been so for the grace time: seen so, while
 //! others use the volume; where nobody else can write, by the times that segment and shard have.
 
 use super::Options;
+use super::lent::borrower;
 use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
@@ -104,10 +105,11 @@ struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
-    /// Is it of a former generation that has its own time?
+    /// Is it of a former generation that has its own time, or needed by a segment that its own was joined into?
     fn is_kept(&self, key: ShardKey) -> Result<bool, CatalogueError> {
         let retired = self.catalogue.retired_of(key.segment)?;
-        Ok(retired.iter().any(|retired| is_named(Some(&retired.record), self.id, key)))
+        let is_former = retired.iter().any(|retired| is_named(Some(&retired.record), self.id, key));
+        Ok(is_former || borrower(self.catalogue, self.id, key)?.is_some())
     }
 
     /// Removes what is ripe.
@@ -154,6 +156,9 @@ impl Sweep<'_> {
             if is_named(self.catalogue.segment(key.segment)?.as_ref(), self.id, *key) {
                 self.catalogue.mark_damaged(key.segment)?;
             }
+            if let Some(whole) = borrower(self.catalogue, self.id, *key)? {
+                self.catalogue.mark_damaged(whole)?;
+            }
         }
         Ok(())
     }
@@ -161,9 +166,7 @@ impl Sweep<'_> {
 
 /// Does the record say that this very shard is at this node?
 fn is_named(record: Option<&SegmentRecord>, node: NodeId, key: ShardKey) -> bool {
-    let Some(record) = record else { return false };
-    let location = record.shards.get(key.index.as_usize()).and_then(Option::as_ref);
-    location.is_some_and(|location| location.node == node && location.generation == key.generation)
+    record.is_some_and(|record| record.has_at(key.segment, node, key))
 }
 
 /// Are segment and shard older than the grace time, by the times that they have? A time in the future is no age at all.

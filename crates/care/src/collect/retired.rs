@@ -4,6 +4,7 @@
 //! the former generation back comes before the mark, or not at all. A crash in between leaves a mark, and the next run goes on.
 
 use super::Options;
+use super::lent::without_lent;
 use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
@@ -136,6 +137,7 @@ async fn remove_one(
             shard.take_if(|place| now.names(index, place));
         }
     }
+    let left = without_lent(catalogue, segment, left)?;
     let removal = transfer.remove(segment, &left).await;
     if !removal.unknown.iter().all(|failure| roster.given_up(failure.node)) {
         return Ok(false);

@@ -1,6 +1,7 @@
 //! Dead segments: shards first, record last.
 
 use super::Options;
+use super::lent::without_lent;
 use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError, Trashed};
 use crate::census::CareError;
@@ -59,7 +60,8 @@ pub(super) async fn empty(
             if catalogue.live_bytes(trashed.segment)? > 0 {
                 continue;
             }
-            if options.dry_run || remove_shards(transfer, roster, &trashed, &record).await {
+            let own = without_lent(catalogue, trashed.segment, record.clone())?;
+            if options.dry_run || remove_shards(transfer, roster, &trashed, &own).await {
                 if !options.dry_run {
                     match catalogue.drop_segment(trashed.segment, &record) {
                         // A repair gave it another record meanwhile: its shards are found by a later run.
@@ -70,7 +72,7 @@ pub(super) async fn empty(
                         other => other?,
                     }
                 }
-                let shards = record.shards.iter().flatten().count() as u64;
+                let shards = own.shards.iter().flatten().count() as u64;
                 trash.segment_count += 1;
                 trash.bytes += shards * object_bytes(record.geometry.payload_bytes());
                 job.update(|progress| progress.segments_done += 1);

@@ -152,6 +152,22 @@ impl Catalogue for MortalCatalogue {
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
         self.inner.has_age_rules()
     }
+    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
+        self.inner.may_join(segment)
+    }
+    fn new_segment(&self, created_ms: u64) -> SegmentId {
+        self.inner.new_segment(created_ms)
+    }
+    fn join(
+        &self,
+        parts: &[(SegmentId, SegmentRecord)],
+        whole: &(SegmentId, SegmentRecord),
+    ) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.join(parts, whole))
+    }
+    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
+        self.inner.joined_into(segment)
+    }
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
         self.inner.job(name)
     }

@@ -168,7 +168,7 @@ impl Caring {
             None => Ok(()),
         };
         let worker = Worker {
-            catalogue: Arc::new(StoreCatalogue::new(volume.store().clone())),
+            catalogue: Arc::new(StoreCatalogue::of_owner(volume)),
             transfer: volume.transfer().in_background(),
             board: Arc::default(),
             options: Options { patience: Patience::default(), holder: care::holder() },

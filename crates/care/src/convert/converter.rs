@@ -1,0 +1,135 @@
+//! What is done for one segment, or for those that become one: recode or join, commit, and what came of it.
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::clock::Clock;
+use std::sync::Arc;
+use weft_format::SegmentId;
+use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_transfer::{Recoded, Transfer};
+
+/// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
+const ATTEMPTS: usize = 4;
+
+/// What became of one segment.
+pub(super) enum Outcome {
+    Converted(Converted),
+    /// It is gone, or has the code that is wanted.
+    Left,
+    Failed(String),
+    /// These cannot be joined after all: each is to be converted by itself.
+    Alone(Vec<SegmentId>),
+}
+
+pub(super) struct Converted {
+    /// More than one: they were joined.
+    pub segment_count: u64,
+    pub data_bytes: u64,
+    pub recoded: Recoded,
+    /// Its former shards were still there.
+    pub is_revived: bool,
+}
+
+/// Segments that may be joined.
+type Parts = Vec<(SegmentId, SegmentRecord)>;
+
+/// What converting needs, shared by all segments of a run.
+#[derive(Clone)]
+pub(super) struct Converter {
+    pub catalogue: Arc<dyn Catalogue>,
+    pub transfer: Transfer,
+    pub keep_ms: u64,
+}
+
+impl Converter {
+    /// Gives one segment the code that is wanted now.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read or written. A failure of the segment is part of the answer.
+    pub async fn convert(&self, segment: SegmentId, clock: Clock) -> Result<Outcome, CatalogueError> {
+        for _ in 0..ATTEMPTS {
+            let Some(record) = self.catalogue.segment(segment)? else { return Ok(Outcome::Left) };
+            let Wanted::Code(code) = self.catalogue.wanted_code(segment, clock.now_ms())? else {
+                return Ok(Outcome::Left);
+            };
+            let former = former(&self.catalogue.retired_of(segment)?, &code);
+            let of_former = former.as_ref().map(|former| &former.record);
+            let recoded = match self.transfer.recode(segment, &record, &code, of_former).await {
+                Ok(recoded) => recoded,
+                Err(error) => return Ok(Outcome::Failed(error.to_string())),
+            };
+            let retired = RetiredRecord::of(&record, &recoded.record, clock.now_ms(), self.keep_ms);
+            let revived = former.filter(|former| is_named_again(&former.record, &recoded.record));
+            let is_revived = revived.is_some();
+            let succession = Succession { retired, revived };
+            match self.catalogue.replace_segment(segment, &record, &recoded.record, &succession) {
+                Ok(()) => {
+                    let data_bytes = record.geometry.data_bytes;
+                    return Ok(Outcome::Converted(Converted { segment_count: 1, data_bytes, recoded, is_revived }));
+                }
+                // A repair was quicker, or the former shards are being removed: what was stored here is an orphan.
+                Err(CatalogueError::Changed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Outcome::Failed(format!("segment {segment} changes faster than it can be converted; it is tried again")))
+    }
+
+    /// May it be joined with others? Whose former shards are still there goes back to these.
+    pub fn may_join(&self, segment: SegmentId, code: &str) -> Result<bool, CatalogueError> {
+        Ok(self.catalogue.may_join(segment)? && former(&self.catalogue.retired_of(segment)?, code).is_none())
+    }
+
+    /// Makes one segment of several, under the code that they all want.
+    ///
+    /// # Errors
+    /// As [`Self::convert`].
+    pub async fn join(&self, segments: Vec<SegmentId>, clock: Clock) -> Result<Outcome, CatalogueError> {
+        let Some((parts, code)) = self.parts(&segments, clock)? else { return Ok(Outcome::Alone(segments)) };
+        // As old as the youngest, so that no rule takes it for new.
+        let created_ms = segments.iter().map(|segment| segment.created_ms()).max().unwrap_or_default();
+        let whole = self.catalogue.new_segment(created_ms);
+        let recoded = match self.transfer.join(whole, &parts, &code).await {
+            Ok(recoded) => recoded,
+            Err(error) => {
+                tracing::info!(%error, "segments are converted by themselves that might have been joined");
+                return Ok(Outcome::Alone(segments));
+            }
+        };
+        let (catalogue, joined) = (self.catalogue.clone(), (whole, recoded.record.clone()));
+        let commit = tokio::task::spawn_blocking(move || catalogue.join(&parts, &joined));
+        match commit.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+            Ok(()) => {
+                let (segment_count, data_bytes) = (segments.len() as u64, recoded.record.geometry.data_bytes);
+                Ok(Outcome::Converted(Converted { segment_count, data_bytes, recoded, is_revived: false }))
+            }
+            // A writer or a repair was quicker: what was stored here is an orphan.
+            Err(CatalogueError::Changed(_)) => Ok(Outcome::Alone(segments)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The records of segments, if all want one code still.
+    fn parts(&self, segments: &[SegmentId], clock: Clock) -> Result<Option<(Parts, String)>, CatalogueError> {
+        let (mut parts, mut codes) = (Vec::new(), Vec::new());
+        for segment in segments {
+            let wanted = self.catalogue.wanted_code(*segment, clock.now_ms())?;
+            let (Some(record), Wanted::Code(code)) = (self.catalogue.segment(*segment)?, wanted) else {
+                return Ok(None);
+            };
+            parts.push((*segment, record));
+            codes.push(code);
+        }
+        codes.dedup();
+        Ok(codes.pop().filter(|_| codes.is_empty()).map(|code| (parts, code)))
+    }
+}
+
+/// The latest generation with this code that is kept and may be named again.
+fn former(retired: &[RetiredRecord], code: &str) -> Option<RetiredRecord> {
+    retired.iter().rev().find(|retired| retired.record.code == code && !retired.is_going).cloned()
+}
+
+/// Does the new record name a shard that was retired?
+fn is_named_again(retired: &SegmentRecord, new: &SegmentRecord) -> bool {
+    retired.shards.iter().enumerate().any(|(index, shard)| shard.as_ref().is_some_and(|place| new.names(index, place)))
+}

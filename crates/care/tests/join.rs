@@ -1,0 +1,266 @@
+//! Conversion where several segments become one: their data stays where it is, and nobody who reads or cleans up notices.
+
+mod harness;
+
+use harness::mortal::Mortal;
+use harness::{NOW_MS, World, key};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use weft_care::convert::{KEEP_MS, Options, Report, convert};
+use weft_care::{Catalogue, Job, collect};
+use weft_format::records::{Later, PolicyRecord, SegmentRecord};
+use weft_format::shard::object_bytes;
+use weft_format::{NodeId, SegmentId};
+use weft_nodes::Node;
+use weft_nodes::wrappers::fault::Call;
+use weft_nodes::wrappers::{Fault, FaultNode, Operation};
+use weft_transfer::Transfer;
+
+const DATA_BYTES: usize = 40_000;
+
+/// Segments of one length on so many nodes.
+async fn written(node_count: u128, code: &str, count: u128) -> World {
+    let mut world = World::new(node_count);
+    world.catalogue.let_join();
+    for number in 0..count {
+        let data: Vec<u8> = (0..DATA_BYTES).map(|at| (at * 31 / 7 + number as usize * 5) as u8).collect();
+        let (segment, record) = world.put(number, code, &data).await;
+        world.catalogue.commit(segment, record, &format!("/f{number}"));
+        world.files.insert(segment, data);
+    }
+    world
+}
+
+fn living(world: &World) -> Vec<(SegmentId, SegmentRecord)> {
+    let mut segments = world.catalogue.segments(None, usize::MAX).expect("read");
+    segments.retain(|(segment, _)| world.catalogue.live_bytes(*segment).expect("read") > 0);
+    segments
+}
+
+/// All files want this code.
+fn want(world: &World, code: &str) {
+    for (segment, _) in living(world) {
+        world.catalogue.set_policies(segment, &[PolicyRecord::of(code, 0)]);
+    }
+}
+
+async fn run_over(world: &World, transfer: &Transfer, now_ms: u64) -> Report {
+    let (job, options) = (Job::default(), Options::default());
+    convert(world.catalogue.clone(), transfer, &job, options, now_ms).await.expect("converted")
+}
+
+async fn run(world: &World) -> Report {
+    run_over(world, &world.transfer(), NOW_MS).await
+}
+
+async fn collect_at(world: &World, now_ms: u64) -> collect::Report {
+    let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
+    let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, now_ms).await;
+    report.expect("collected")
+}
+
+/// Every living segment is sound, of this code, each shard on a node of its own; every file reads back.
+async fn assert_whole(world: &World, code: &str) {
+    for (segment, record) in living(world) {
+        assert_eq!(record.code, code);
+        assert_eq!(world.sound_count(segment).await, record.shards.len());
+        let nodes: BTreeSet<NodeId> = record.nodes().collect();
+        assert_eq!(nodes.len(), record.shards.len(), "two shards on one node");
+    }
+    world.assert_contents().await;
+}
+
+/// After two collections nothing lies on nodes but what living segments name.
+async fn assert_tidied(world: &World) {
+    collect_at(world, NOW_MS + 2 * KEEP_MS).await;
+    collect_at(world, NOW_MS + 4 * KEEP_MS).await;
+    let dead = world.catalogue.trash(u64::MAX, None, 9).expect("read");
+    assert_eq!((world.stored().await, dead), (world.named(), Vec::new()));
+}
+
+#[tokio::test]
+async fn copies_become_the_data_of_a_wider_code_and_the_others_go() {
+    let world = written(12, "replica:3", 8).await;
+    want(&world, "rs:4+2");
+    let before = world.stored().await;
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.joined_count, report.failures.len()), (8, 8, 0), "{report:?}");
+    let shard_bytes = object_bytes(DATA_BYTES as u64);
+    assert_eq!(report.bytes_written, 2 * 2 * shard_bytes, "two parities for each four");
+    assert_eq!(report.data_bytes, 8 * DATA_BYTES as u64);
+    // Each by itself would have been read once, and written one and a half times.
+    let plain = 8 * (DATA_BYTES as u64 + 6 * object_bytes(DATA_BYTES as u64 / 4));
+    assert_eq!(report.bytes_saved, plain - report.bytes_read - report.bytes_written);
+    assert!(report.bytes_saved > plain * 2 / 5, "{report:?}");
+    assert_eq!(living(&world).len(), 2);
+    assert_whole(&world, "rs:4+2").await;
+    assert_eq!(run(&world).await, Report::default(), "all is as wanted");
+    // Nothing is removed before its time, and of the copies one of each never.
+    let now = world.stored().await;
+    assert!(before.iter().all(|shard| now.contains(shard)));
+    let report = collect_at(&world, NOW_MS + KEEP_MS).await;
+    assert_eq!((report.trash.segment_count, report.trash.kept_count, report.orphans.removed_count), (8, 0, 0));
+    assert_eq!(report.trash.bytes, 16 * shard_bytes);
+    assert_eq!(world.stored().await, world.named());
+    assert_whole(&world, "rs:4+2").await;
+    // The orphans' own look comes to the same, twice.
+    for hours in 2..4 {
+        let report = collect_at(&world, NOW_MS + hours * KEEP_MS).await;
+        assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 0));
+    }
+    // Two of the nodes are lost with what they hold.
+    let (segment, record) = living(&world).remove(0);
+    let lost = [0, 5].map(|index| key(&record, segment, index));
+    for shard in lost {
+        world.spoil(shard, |_| None).await;
+    }
+    let repaired = world.repair(&world.transfer()).await.expect("repaired");
+    assert_eq!(repaired.rebuilt_count, 2, "{repaired:?}");
+    assert_whole(&world, "rs:4+2").await;
+    assert_tidied(&world).await;
+    // At the end of all nothing is left, under whatever name.
+    for (segment, _) in living(&world) {
+        world.catalogue.kill(segment, NOW_MS);
+    }
+    collect_at(&world, NOW_MS + 9 * KEEP_MS).await;
+    assert_eq!(world.stored().await, []);
+    let first = *world.files.keys().next().expect("one");
+    assert_eq!(world.catalogue.joined_into(first), Ok(None), "nor what was noted of it");
+}
+
+#[tokio::test]
+async fn narrow_segments_become_wide_ones_again_and_again_and_turn_back() {
+    let world = written(16, "replica:2", 16).await;
+    for (code, count) in [("rs:2+2", 8), ("rs:4+2", 4), ("rs:8+3", 2)] {
+        want(&world, code);
+        let report = run(&world).await;
+        assert_eq!(report.failures, []);
+        assert_eq!((living(&world).len(), report.joined_count), (count, 2 * count as u64), "{code}");
+        assert_whole(&world, code).await;
+    }
+    assert_tidied(&world).await;
+    assert_whole(&world, "rs:8+3").await;
+    // One's mind is changed: the copies are gone, so they are written anew, and nothing of the wide ones is left.
+    want(&world, "replica:2");
+    let report = run(&world).await;
+    assert_eq!((report.failures.len(), report.revived_count, report.bytes_saved), (0, 0, 0));
+    assert_whole(&world, "replica:2").await;
+    // And again: they are there still.
+    want(&world, "rs:8+3");
+    let report = run(&world).await;
+    assert_eq!((report.bytes_read, report.bytes_written, report.joined_count), (0, 0, 0), "{report:?}");
+    assert_whole(&world, "rs:8+3").await;
+    assert_tidied(&world).await;
+}
+
+#[tokio::test]
+async fn where_files_belong_to_another_process_each_is_converted_by_itself() {
+    let mut world = World::new(12);
+    for number in 0..4 {
+        let (segment, record) = world.put(number, "replica:3", &vec![number as u8; DATA_BYTES]).await;
+        world.catalogue.commit(segment, record, &format!("/f{number}"));
+        world.files.insert(segment, vec![number as u8; DATA_BYTES]);
+    }
+    want(&world, "rs:4+2");
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.joined_count, report.bytes_saved), (4, 0, 0));
+    assert_whole(&world, "rs:4+2").await;
+    assert_tidied(&world).await;
+}
+
+#[tokio::test]
+async fn what_is_joined_by_a_rule_of_age_is_as_old_as_before() {
+    let world = written(12, "replica:3", 4).await;
+    let later = Some(Later { code: "rs:4+2".into(), after_ms: 60_000 });
+    for segment in world.files.keys() {
+        world
+            .catalogue
+            .set_policies(*segment, &[PolicyRecord { later: later.clone(), ..PolicyRecord::of("replica:3", 0) }]);
+    }
+    assert_eq!(run_over(&world, &world.transfer(), NOW_MS + 59_000).await, Report::default());
+    let report = run_over(&world, &world.transfer(), NOW_MS + 60_000).await;
+    assert_eq!((report.segment_count, report.joined_count), (4, 4));
+    assert_eq!(run_over(&world, &world.transfer(), NOW_MS + 61_000).await, Report::default());
+    assert_eq!(living(&world)[0].0.created_ms(), NOW_MS);
+}
+
+#[tokio::test]
+async fn a_repair_that_comes_in_between_is_not_undone() {
+    let world = written(12, "replica:3", 4).await;
+    want(&world, "rs:4+2");
+    let moved = *world.files.keys().next().expect("one");
+    let before = world.record(moved);
+    let transfer = world.transfer();
+    let repaired = transfer.relocate(moved, &before, weft_format::ShardIndex(0), None).await.expect("moved");
+    // At the first put of a parity another process moves a copy.
+    let catalogue = world.catalogue.clone();
+    let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
+        let (catalogue, before, repaired) = (catalogue.clone(), before.clone(), repaired.clone());
+        let script = move |call: &Call| {
+            if call.operation == Operation::Put {
+                let _ = catalogue.replace_segment(moved, &before, &repaired.record, &Default::default());
+            }
+            Fault::None
+        };
+        Arc::new(FaultNode::new(node, "busy", Box::new(script)))
+    });
+    let report = run_over(&world, &transfer, NOW_MS).await;
+    assert_eq!((report.segment_count, report.joined_count, report.failures.len()), (4, 0, 0), "{report:?}");
+    assert_whole(&world, "rs:4+2").await;
+    assert_tidied(&world).await;
+}
+
+#[tokio::test]
+async fn rotten_copies_are_not_joined_and_silent_nodes_are_not_relied_on() {
+    let world = written(12, "replica:3", 4).await;
+    want(&world, "rs:4+2");
+    let first = *world.files.keys().next().expect("one");
+    for index in 0..2 {
+        let flip = |mut bytes: Vec<u8>| {
+            bytes[9_000] ^= 1;
+            Some(bytes)
+        };
+        world.spoil(key(&world.record(first), first, index), flip).await;
+    }
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.failures.len()), (4, 0), "{report:?}");
+    assert_whole(&world, "rs:4+2").await;
+    let world = written(12, "replica:3", 4).await;
+    want(&world, "rs:4+2");
+    let silent = key(&world.record(first), first, 0).0;
+    let report = run_over(&world, &world.transfer_without(&[silent]), NOW_MS).await;
+    assert_eq!((report.segment_count, report.failures.len()), (4, 0), "{report:?}");
+    assert!(living(&world).iter().all(|(_, record)| record.nodes().all(|node| node != silent)));
+    assert_whole(&world, "rs:4+2").await;
+}
+
+#[tokio::test]
+async fn killed_at_any_step_every_file_is_whole_and_nothing_is_left_behind() {
+    for after in [false, true] {
+        for steps in 0.. {
+            let world = written(12, "replica:2", 4).await;
+            want(&world, "rs:2+2");
+            let mortal = Mortal::new(&world, steps, after);
+            let (job, options) = (Job::default(), Options { workers: 1, ..Options::default() });
+            let killed = tokio::select! {
+                biased;
+                () = mortal.dead() => true,
+                ended = convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
+            };
+            world.assert_contents().await;
+            // A collector that comes right then takes nothing that anybody needs.
+            collect_at(&world, NOW_MS).await;
+            world.assert_contents().await;
+            let report = run(&world).await;
+            assert_eq!(report.failures, [], "after {steps} steps");
+            assert_whole(&world, "rs:2+2").await;
+            assert_tidied(&world).await;
+            assert_whole(&world, "rs:2+2").await;
+            if !killed {
+                assert!(steps > 20, "two joinings have more steps than {steps}");
+                assert_eq!(living(&world).len(), 2, "both were joined");
+                break;
+            }
+        }
+    }
+}
