@@ -120,6 +120,7 @@ pub async fn repair(
     now_ms: u64,
 ) -> Result<Report, CareError> {
     job.begin("looking", 0, 0);
+    unmark_dead(&*catalogue)?;
     transfer.fleet().refresh_space().await;
     let mut roster = Roster::probe(&*catalogue, transfer).await?;
     roster.presume_lost(&options.presumed_lost);
@@ -210,6 +211,16 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         work.queue.apply(Event::Found { segment, margin });
     }
     Ok((work, living_count, estimate))
+}
+
+/// Nothing is mended of a segment that no file refers to any more.
+fn unmark_dead(catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+    for segment in marked(catalogue)? {
+        if catalogue.live_bytes(segment)? == 0 {
+            catalogue.clear_damaged(segment)?;
+        }
+    }
+    Ok(())
 }
 
 fn marked(catalogue: &dyn Catalogue) -> Result<BTreeSet<SegmentId>, CatalogueError> {

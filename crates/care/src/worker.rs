@@ -397,7 +397,9 @@ async fn without_repair(
 ) -> Result<Option<Done>, CareError> {
     let estimate = repair::estimate(catalogue, transfer, options).await?;
     let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state.is_leaving());
-    if estimate.segment_count > 0 || is_leaving {
+    // Of dead segments, too: a repair takes their marks away.
+    let is_marked = !catalogue.damaged(None, 1)?.is_empty();
+    if estimate.segment_count > 0 || is_leaving || is_marked {
         return Ok(None);
     }
     let is_well = estimate.unreadable_count == 0;

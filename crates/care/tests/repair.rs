@@ -23,6 +23,20 @@ async fn collect_all(world: &World) -> collect::Report {
 }
 
 #[tokio::test]
+async fn marks_of_dead_segments_are_taken_away() {
+    let mut world = World::new(6);
+    let (dead, living) = (world.write(0, "rs:4+2").await, world.write(1, "rs:4+2").await);
+    world.catalogue.kill(dead, harness::NOW_MS);
+    world.files.remove(&dead);
+    world.spoil(harness::key(&world.record(living), living, 3), |_| None).await;
+    [dead, living].iter().for_each(|segment| world.catalogue.mark_damaged(*segment).expect("marked"));
+    let report = world.repair(&world.transfer()).await.expect("repaired");
+    assert_eq!((report.segment_count, report.rebuilt_count), (1, 1));
+    assert_eq!(world.catalogue.damaged(None, 9), Ok(vec![]));
+    world.assert_invariants().await;
+}
+
+#[tokio::test]
 async fn two_lost_nodes_are_rebuilt_on_the_others_and_forgotten() {
     let mut world = World::new(8);
     for number in 0..12 {

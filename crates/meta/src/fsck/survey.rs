@@ -229,7 +229,9 @@ impl Survey<'_> {
                 self.missing(index, values::mark());
             }
         }
-        if record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
+        // Nothing is mended of a dead one.
+        let is_dead = self.get(Key::Dead(segment))?.is_some();
+        if !is_dead && record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
             self.missing(Key::Damaged(segment), values::mark());
         }
         let data_bytes = record.geometry.data_bytes;

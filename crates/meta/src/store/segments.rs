@@ -134,14 +134,16 @@ impl Store {
         })
     }
 
-    /// Takes the mark away: every shard was read and found sound. It stays while the record misses a shard.
+    /// Takes the mark away: every shard was read and found sound, or no file refers to the segment any more. It stays while the record
+    /// of a living one misses a shard.
     ///
     /// # Errors
     /// Those of the engine, and damage.
     pub fn clear_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
+            let is_living = txn.live(segment)?.is_some_and(|bytes| bytes > 0);
             let misses_one = txn.segment(segment)?.is_some_and(|record| record.shards.iter().any(Option::is_none));
-            if !misses_one && txn.get(Key::Damaged(segment))?.is_some() {
+            if !(is_living && misses_one) && txn.get(Key::Damaged(segment))?.is_some() {
                 txn.remove(Key::Damaged(segment));
             }
             Ok(())

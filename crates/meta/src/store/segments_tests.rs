@@ -41,6 +41,26 @@ fn a_segments_life() {
 }
 
 #[test]
+fn the_mark_of_a_dead_segment_that_misses_a_shard_can_be_taken_away() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    let (segment, whole) = (segment_id(1), segment_record(1000));
+    let mut short = whole.clone();
+    short.generation = Generation(2);
+    short.shards[1] = None;
+    store.replace_segment(segment, &whole, &short, &Succession::default(), None).unwrap();
+    store.clear_damaged(segment).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
+    store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
+    assert!(store.reclaim(file, at(3)).unwrap().done);
+    assert_eq!(store.live_bytes(segment).unwrap(), 0);
+    store.clear_damaged(segment).unwrap();
+    assert_eq!(store.damaged(None, 10).unwrap(), []);
+    assert_clean(&store);
+}
+
+#[test]
 fn replacing_keeps_the_indices() {
     let (store, _) = volume();
     let file = make(&store, Ino::ROOT, "file", Kind::File);
