@@ -91,7 +91,7 @@ const BUCKET_PRICES: &str =
     "a request waits some 20 ms for its first byte; bytes sent are billed by most providers, bytes stored are not";
 
 /// All kinds, the nearest first.
-pub const KINDS: [Kind; 27] = [
+pub const KINDS: [Kind; 26] = [
     Kind {
         name: "folder",
         what: "a folder of this machine, best on a disk of its own; a NAS that is mounted",
@@ -317,16 +317,6 @@ pub const KINDS: [Kind; 27] = [
         what: "a folder of pCloud",
         url: "pcloud://HOST/PATH",
         is_built_in: cfg!(feature = "pcloud"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "koofr",
-        what: "a folder of Koofr, or of a drive that Koofr is connected with",
-        url: "koofr://HOST/PATH",
-        is_built_in: cfg!(feature = "koofr"),
         capability: &DRIVE,
         prices_because: DRIVE_PRICES,
         durable: DRIVE_DURABLE,

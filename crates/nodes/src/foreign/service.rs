@@ -126,7 +126,7 @@ const SEAFILE: Service = Service {
     ..drive("seafile", host("http://"), &[Setting { name: "library", opendal: "repo_name" }])
 };
 
-pub(super) const SERVICES: [Service; 27] = [
+pub(super) const SERVICES: [Service; 26] = [
     bucket(
         "s3",
         &[
@@ -212,10 +212,6 @@ pub(super) const SERVICES: [Service; 27] = [
         ..drive("yandex-disk", Authority::Account, &[])
     },
     Service { secrets: PASSWORD, ..drive("pcloud", host("https://"), &[]) },
-    Service {
-        secrets: &[Setting { name: "username", opendal: "email" }, same("password")],
-        ..drive("koofr", host("https://"), &[])
-    },
 ];
 
 /// The service of a scheme.
