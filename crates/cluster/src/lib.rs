@@ -20,5 +20,5 @@ pub use estimator::{Health, Observation};
 pub use membership::{Member, Membership, StaticMembership, View};
 pub use placement::{
     Balance, Holdings, Layout, Load, LossRisk, Pass, Placement, PlacementError, PlacementRequest, Relocation,
-    loss_risk, place, place_groups, set_count,
+    loss_risk, place, place_groups, place_lost, set_count,
 };

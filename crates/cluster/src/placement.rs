@@ -21,7 +21,7 @@ mod layout;
 mod risk;
 
 pub use balance::{Balance, Holdings, Load, Pass, Relocation};
-pub use groups::place_groups;
+pub use groups::{place_groups, place_lost};
 pub use layout::Layout;
 pub use risk::{LossRisk, loss_risk, set_count};
 

@@ -315,8 +315,12 @@ async fn put_all(
     let mut stored: Vec<Option<NodeId>> = vec![None; objects.len()];
     let mut failures = Failures::default();
     // The others keep their nodes and domains, even those that are out of reach now: unknown is not absent.
-    let others = job.record.shards.iter().enumerate().filter(|(shard, _)| !job.lost.contains(shard));
-    let mut used: BTreeSet<NodeId> = others.filter_map(|(_, location)| Some(location.as_ref()?.node)).collect();
+    let others = job.record.shards.iter().enumerate();
+    let other = |(shard, location): (usize, &Option<ShardLocation>)| {
+        location.as_ref().filter(|_| !job.lost.contains(&shard)).map(|location| location.node)
+    };
+    let mut nodes: Vec<Option<NodeId>> = others.map(other).collect();
+    let groups: Vec<Vec<usize>> = job.code.shape().groups.iter().map(|group| group.shards.clone()).collect();
     let mut failed = avoided;
     loop {
         let waiting: Vec<usize> = (0..objects.len()).filter(|position| stored[*position].is_none()).collect();
@@ -325,8 +329,8 @@ async fn put_all(
         }
         let view = inner.fleet.view();
         let domain_of = |node: &NodeId| view.members.get(node).map(|member| member.domain.clone());
-        let domains: BTreeSet<String> = used.iter().filter_map(domain_of).collect();
-        let excluded: BTreeSet<NodeId> = used.union(&failed).copied().collect();
+        let domains: BTreeSet<String> = nodes.iter().flatten().filter_map(domain_of).collect();
+        let excluded: BTreeSet<NodeId> = nodes.iter().flatten().chain(&failed).copied().collect();
         let wanted = WantedPlaces {
             segment: job.segment,
             shard_bytes: object_bytes(job.geometry.payload_bytes()),
@@ -334,17 +338,18 @@ async fn put_all(
             excluded_domains: &domains,
             now_ms: inner.fleet.now_ms(),
         };
-        // With too few places for all, the first ones are served: a segment a shard better off is better off.
-        let placement = (1..=waiting.len()).rev().find_map(|count| wanted.choose(&view, count).ok());
-        let Some(placement) = placement else {
+        let lost: Vec<usize> = waiting.iter().map(|position| job.lost[*position]).collect();
+        let places = wanted.choose_lost(&view, &groups, &nodes, &lost);
+        if places.iter().all(Option::is_none) {
             if failures.0.is_empty() && stored.iter().all(Option::is_none) {
                 let source = wanted.choose(&view, waiting.len()).expect_err("fewer could not be placed either");
                 return Err(RebuildError::Placement { segment: job.segment, source });
             }
             break;
-        };
+        }
         let mut puts = crate::in_flight::InFlight::new();
-        for (position, node) in waiting.into_iter().zip(placement.nodes) {
+        let placed = waiting.into_iter().zip(places).filter_map(|(position, place)| Some((position, place?)));
+        for (position, node) in placed {
             let key = job.key(job.lost[position]);
             puts.push((position, node), store(inner.clone(), node, key, objects[position].0.clone()));
         }
@@ -352,7 +357,7 @@ async fn put_all(
             match outcome {
                 Ok(()) => {
                     stored[position] = Some(node);
-                    used.insert(node);
+                    nodes[job.lost[position]] = Some(node);
                 }
                 Err(error) => {
                     failures.0.push(failure(job.lost[position], node, error));

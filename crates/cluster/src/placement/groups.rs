@@ -99,6 +99,76 @@ fn elsewhere(
     Some(placed.nodes)
 }
 
+/// Nodes for shards of a placed segment that are lost, in their order; `None`: there is no place for it. `nodes` says by shard
+/// where the others are.
+///
+/// Where the volume wants each of `groups` in a locality of its own, a shard of a group goes to where the rest of the group is,
+/// and one of no group to where no group is; those for which there is no room there go anywhere, as by [`place`]. Every one is in a
+/// domain of its own. Of `request` the number of shards means nothing; its exclusions hold beside `nodes`.
+pub fn place_lost(
+    view: &View,
+    request: &PlacementRequest<'_>,
+    groups: &[Vec<usize>],
+    nodes: &[Option<NodeId>],
+    lost: &[usize],
+) -> Vec<Option<NodeId>> {
+    let mut found = Lost { view, request, used: nodes.iter().flatten().copied().collect(), nodes: BTreeMap::new() };
+    if view.rule.locality_depth > 0 && !groups.is_empty() {
+        let homes: Vec<Option<&str>> = groups.iter().map(|group| home(view, group, nodes)).collect();
+        let group_of = |shard: &usize| groups.iter().position(|group| group.contains(shard));
+        for (group, home) in homes.iter().enumerate() {
+            let of_group: Vec<usize> = lost.iter().copied().filter(|shard| group_of(shard) == Some(group)).collect();
+            if let Some(home) = home {
+                found.place(&of_group, &|locality| locality == *home);
+            }
+        }
+        let of_none: Vec<usize> = lost.iter().copied().filter(|shard| group_of(shard).is_none()).collect();
+        found.place(&of_none, &|locality| !homes.contains(&Some(locality)));
+    }
+    let rest: Vec<usize> = lost.iter().copied().filter(|shard| !found.nodes.contains_key(shard)).collect();
+    found.place(&rest, &|_| true);
+    lost.iter().map(|shard| found.nodes.get(shard).copied()).collect()
+}
+
+/// The locality in which what is left of a group lies; `None`: nothing is left, or it lies in several.
+fn home<'v>(view: &'v View, group: &[usize], nodes: &[Option<NodeId>]) -> Option<&'v str> {
+    let nodes = group.iter().filter_map(|shard| *nodes.get(*shard)?);
+    let localities: BTreeSet<&str> =
+        nodes.filter_map(|node| Some(view.members.get(&node)?.locality.as_str())).collect();
+    localities.first().copied().filter(|_| localities.len() == 1)
+}
+
+/// Lost shards that have a place.
+struct Lost<'a> {
+    view: &'a View,
+    request: &'a PlacementRequest<'a>,
+    /// Nodes with a shard of the segment.
+    used: BTreeSet<NodeId>,
+    nodes: BTreeMap<usize, NodeId>,
+}
+
+impl Lost<'_> {
+    /// Places as many of `shards` as can be, in the localities that are wanted.
+    fn place(&mut self, shards: &[usize], is_wanted: &dyn Fn(&str) -> bool) {
+        let members = &self.view.members;
+        let used = self.used.iter().filter_map(|id| members.get(id)).map(|member| member.domain.clone());
+        let excluded_domains: BTreeSet<String> = used.chain(self.request.excluded_domains.iter().cloned()).collect();
+        let unwanted = members.iter().filter(|(_, member)| !is_wanted(&member.locality)).map(|(id, _)| *id);
+        let excluded_nodes: BTreeSet<NodeId> =
+            unwanted.chain(self.used.iter().copied()).chain(self.request.excluded_nodes.iter().copied()).collect();
+        let (excluded_nodes, excluded_domains) = (&excluded_nodes, &excluded_domains);
+        // With too few places for all, the first ones are served: a segment a shard better off is better off.
+        let placed = (1..=shards.len()).rev().find_map(|shard_count| {
+            let request = PlacementRequest { shard_count, excluded_nodes, excluded_domains, ..self.request.clone() };
+            place(self.view, &request).ok()
+        });
+        for (shard, node) in shards.iter().zip(placed.into_iter().flat_map(|placement| placement.nodes)) {
+            self.used.insert(node);
+            self.nodes.insert(*shard, node);
+        }
+    }
+}
+
 #[cfg(test)]
 #[path = "groups_tests.rs"]
 mod tests;

@@ -70,3 +70,55 @@ fn a_rack_that_fails_is_passed_over() {
         assert!(placement.nodes.iter().all(|node| !gone.contains(node)));
     }
 }
+
+#[test]
+fn what_is_lost_of_a_group_goes_to_the_rest_of_it() {
+    let view = racks(5, 5);
+    for i in 0..200 {
+        let placed = place_groups(&view, &request(i, 8), &groups()).unwrap().nodes;
+        for lost in [vec![0], vec![5], vec![6], vec![1, 3, 7], vec![0, 1, 6, 7]] {
+            let gone: BTreeSet<NodeId> = lost.iter().map(|shard| placed[*shard]).collect();
+            let nodes: Vec<Option<NodeId>> =
+                placed.iter().map(|node| (!gone.contains(node)).then_some(*node)).collect();
+            let request = PlacementRequest { excluded_nodes: &gone, ..request(i, 1) };
+            let found = place_lost(&view, &request, &groups(), &nodes, &lost);
+            let mut all = nodes.clone();
+            for (shard, node) in lost.iter().zip(found) {
+                assert!(node.is_some_and(|node| !gone.contains(&node)));
+                all[*shard] = node;
+            }
+            let rack = |shard: usize| view.members[&all[shard].unwrap()].locality.as_str();
+            let of_group = |group: &[usize]| group.iter().map(|shard| rack(*shard)).collect::<BTreeSet<_>>();
+            let (first, second) = (of_group(&GROUPS[0]), of_group(&GROUPS[1]));
+            assert_eq!((first.len(), second.len()), (1, 1), "{lost:?}");
+            assert!([6, 7].iter().all(|shard| !first.contains(rack(*shard)) && !second.contains(rack(*shard))));
+            assert_eq!(all.iter().flatten().collect::<BTreeSet<_>>().len(), 8);
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_goes_elsewhere_where_its_rack_has_no_room() {
+    let view = racks(5, 3);
+    for i in 0..50 {
+        let placed = place_groups(&view, &request(i, 8), &groups()).unwrap().nodes;
+        // A group fills its rack: what is lost of it finds no host there.
+        let gone: BTreeSet<NodeId> = [placed[0], placed[6]].into();
+        let nodes: Vec<Option<NodeId>> = placed.iter().map(|node| (!gone.contains(node)).then_some(*node)).collect();
+        let request = PlacementRequest { excluded_nodes: &gone, ..request(i, 1) };
+        let found = place_lost(&view, &request, &groups(), &nodes, &[0, 6]);
+        let all: BTreeSet<NodeId> = nodes.into_iter().chain(found).flatten().collect();
+        assert_eq!((all.len(), all.intersection(&gone).count()), (8, 0));
+    }
+    // A rule without localities: as all are placed.
+    let mut view = view;
+    view.rule.locality_depth = 0;
+    let nodes = vec![None; 3];
+    let found: Option<Vec<NodeId>> =
+        place_lost(&view, &request(1, 0), &groups(), &nodes, &[0, 1, 2]).into_iter().collect();
+    assert_eq!(found, Some(place(&view, &request(1, 3)).unwrap().nodes));
+    // Sixteen shards on fifteen hosts: one has no place.
+    let lost: Vec<usize> = (0..16).collect();
+    let found = place_lost(&view, &request(1, 0), &groups(), &[None; 16], &lost);
+    assert_eq!(found.iter().flatten().count(), 15);
+}

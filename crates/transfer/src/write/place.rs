@@ -72,29 +72,38 @@ impl Wanted<'_> {
         self.choose_groups(view, shard_count, &[])
     }
 
-    /// The same, with each group of shards in a locality of its own where the volume wants that.
+    /// Places what is `lost` of a segment whose other shards are on `nodes`, groups where the rest of them is, on nodes that
+    /// answer; where these are too few, on suspected ones too. `None`: there is no place for it.
+    pub(crate) fn choose_lost(
+        &self,
+        view: &View,
+        groups: &[Vec<usize>],
+        nodes: &[Option<NodeId>],
+        lost: &[usize],
+    ) -> Vec<Option<NodeId>> {
+        let placed = |excluded_nodes: &BTreeSet<NodeId>| {
+            weft_cluster::place_lost(view, &self.request(lost.len(), excluded_nodes), groups, nodes, lost)
+        };
+        let avoided = self.suspected(view);
+        if !avoided.is_empty() {
+            let all = placed(&avoided.union(self.excluded_nodes).copied().collect());
+            if all.iter().all(Option::is_some) {
+                return all;
+            }
+        }
+        placed(self.excluded_nodes)
+    }
+
+    /// As [`Self::choose`], with each group of shards in a locality of its own where the volume wants that.
     fn choose_groups(
         &self,
         view: &View,
         shard_count: usize,
         groups: &[Vec<usize>],
     ) -> Result<Placement, PlacementError> {
-        let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(self.now_ms));
-        let mut avoided: BTreeSet<NodeId> = suspected.map(|(id, _)| *id).collect();
-        let request = |excluded_nodes| {
-            weft_cluster::place_groups(
-                view,
-                &PlacementRequest {
-                    segment: self.segment,
-                    shard_count,
-                    shard_bytes: self.shard_bytes,
-                    excluded_nodes,
-                    excluded_domains: self.excluded_domains,
-                    within: None,
-                    allow_shared_domains: false,
-                },
-                groups,
-            )
+        let mut avoided = self.suspected(view);
+        let request = |excluded_nodes: &BTreeSet<NodeId>| {
+            weft_cluster::place_groups(view, &self.request(shard_count, excluded_nodes), groups)
         };
         if !avoided.is_empty() {
             avoided.extend(self.excluded_nodes);
@@ -103,6 +112,23 @@ impl Wanted<'_> {
             }
         }
         request(self.excluded_nodes)
+    }
+
+    fn suspected(&self, view: &View) -> BTreeSet<NodeId> {
+        let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(self.now_ms));
+        suspected.map(|(id, _)| *id).collect()
+    }
+
+    fn request<'r>(&'r self, shard_count: usize, excluded_nodes: &'r BTreeSet<NodeId>) -> PlacementRequest<'r> {
+        PlacementRequest {
+            segment: self.segment,
+            shard_count,
+            shard_bytes: self.shard_bytes,
+            excluded_nodes,
+            excluded_domains: self.excluded_domains,
+            within: None,
+            allow_shared_domains: false,
+        }
     }
 }
 
