@@ -2,21 +2,20 @@
 //! impure part: it owns the clock, probes and the job under way, and decides nothing.
 //!
 //! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
-//! It ends when it is told to; whatever it did until then stands.
+//! It ends when it is told to; whatever it did until then stands. What it does of each kind is in `deeds.rs`.
 
-use crate::balance;
+mod deeds;
+
 use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
-use crate::collect::{self, Beside, Sightings};
+use crate::collect::Sightings;
 use crate::convert;
 use crate::job::{Job, Progress};
-use crate::lease::alone;
 use crate::record::{CareRecord, CareWish, ConvertRecord, JobRecord, Past, SCRUB};
-use crate::repair;
 use crate::roster::{Reach, Roster, Rounds};
-use crate::scrub;
 use crate::watch::{Deed, Found, News, Opinion, Patience, Seen, Shares, Watch};
+use deeds::{Done, Order, name, perform};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,29 +54,6 @@ pub struct Worker {
     pub board: Arc<Board>,
     /// Has the transfer's nodes follow those of the catalogue.
     pub follow_nodes: Box<dyn Fn() -> Result<(), CatalogueError> + Send + Sync>,
-}
-
-/// How a deed ended.
-struct Done {
-    /// Is nothing left to be done of it?
-    is_well: bool,
-    /// For people.
-    what: String,
-}
-
-/// What is to be done.
-struct Order {
-    deed: Deed,
-    /// Nodes to be taken for lost.
-    given_up: BTreeSet<NodeId>,
-    /// The latest wish of people for a conversion.
-    wish_count: u64,
-    /// Now, milliseconds since the Unix epoch.
-    now_ms: u64,
-    /// Now, by the worker's own clock.
-    at_ms: u64,
-    /// What the worker has seen that nobody needs.
-    sightings: Arc<Sightings>,
 }
 
 /// A deed under way.
@@ -328,183 +304,6 @@ fn tell(news: News, roster: &Roster, patience: &Patience) {
         }
         _ => tracing::info!("node {name} answers again"),
     }
-}
-
-fn tell_finding(finding: &scrub::Finding) {
-    let scrub::Finding { segment, shard, node, complaint, repaired, .. } = finding;
-    tracing::warn!(segment, shard, node, repaired, "scrub: {complaint}");
-}
-
-fn name(deed: Deed) -> &'static str {
-    match deed {
-        Deed::Renew(_) => "renewal",
-        Deed::Repair => "repair",
-        Deed::Balance => "balance",
-        Deed::Discard => "removal of former shards",
-        Deed::Convert => "conversion",
-        Deed::Scrub => "scrub",
-        Deed::Collect => "collection",
-    }
-}
-
-/// Does what is to be done when nobody else is at work.
-async fn perform(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    order: Order,
-    holder: &str,
-    job: &Job,
-) -> Result<Done, CareError> {
-    let Order { deed, given_up, wish_count, now_ms, at_ms, sightings } = order;
-    let beside = Beside { sightings: &sightings, at_ms };
-    let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
-    if deed == Deed::Repair
-        && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
-    {
-        return Ok(done);
-    }
-    if deed == Deed::Balance && !balance::estimate(&*catalogue, transfer, &given_up).await?.is_out {
-        return Ok(Done { is_well: true, what: String::new() });
-    }
-    let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
-    let work = async {
-        match deed {
-            Deed::Renew(node) => renew(catalogue.clone(), node).await,
-            Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
-            Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
-            Deed::Discard => discard(&*catalogue, transfer, job, beside).await,
-            Deed::Convert => convert_all(catalogue.clone(), transfer, job, wish_count, now_ms).await,
-            Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
-            Deed::Collect => collect_all(catalogue.clone(), transfer, job, beside, now_ms).await,
-        }
-    };
-    alone(&*catalogue, holder, job, waits, work).await
-}
-
-async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {
-    let found = catalogue.nodes()?.into_iter().find(|(id, _)| *id == node);
-    let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
-    let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
-    blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
-}
-
-/// How a repair ends that need not begin: it would only wait for others.
-async fn without_repair(
-    catalogue: &dyn Catalogue,
-    transfer: &Transfer,
-    options: &repair::Options,
-) -> Result<Option<Done>, CareError> {
-    let estimate = repair::estimate(catalogue, transfer, options).await?;
-    let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state.is_leaving());
-    // Of dead segments, too: a repair takes their marks away.
-    let is_marked = !catalogue.damaged(None, 1)?.is_empty();
-    if estimate.segment_count > 0 || is_leaving || is_marked {
-        return Ok(None);
-    }
-    let is_well = estimate.unreadable_count == 0;
-    let what = if is_well { "" } else { "what is lost cannot be rebuilt from the nodes that answer" };
-    Ok(Some(Done { is_well, what: what.into() }))
-}
-
-async fn repair_all(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    job: &Job,
-    options: repair::Options,
-    now_ms: u64,
-) -> Result<Done, CareError> {
-    let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
-    let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
-    let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
-    // What was marked meanwhile is the next one's; what this one could do nothing for waits longer each time.
-    let is_well = is_whole && (rebuilt_count + moved_count > 0 || catalogue.damaged(None, 1)?.is_empty());
-    let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
-    let what = match segment_count {
-        0 if is_well => String::new(),
-        _ => format!(
-            "{rebuilt_count} shards rebuilt and {moved_count} moved of {segment_count} segments, {bytes_read} bytes read \
-             and {bytes_written} written{reason}"
-        ),
-    };
-    Ok(Done { is_well, what })
-}
-
-async fn balance_all(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    job: &Job,
-    given_up: &BTreeSet<NodeId>,
-    now_ms: u64,
-) -> Result<Done, CareError> {
-    let report = balance::balance(catalogue, transfer, job, given_up, now_ms).await?;
-    let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
-    let what = match (report.moved_count, &reason[..]) {
-        (0, "") => String::new(),
-        (moved_count, reason) => format!(
-            "{moved_count} shards moved, {} bytes, where {} are the least{reason}",
-            report.bytes_written, report.least_bytes
-        ),
-    };
-    Ok(Done { is_well: report.failures.is_empty(), what })
-}
-
-async fn discard(
-    catalogue: &dyn Catalogue,
-    transfer: &Transfer,
-    job: &Job,
-    beside: Beside<'_>,
-) -> Result<Done, CareError> {
-    let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, beside).await?;
-    let mut done = Vec::new();
-    if generation_count > 0 {
-        done.push(format!("{generation_count} former generations removed, {bytes} bytes"));
-    }
-    // What they held last was dead, or former.
-    done.extend(repair::forget_left_nodes(catalogue)?.into_iter().map(|name| format!("node {name} forgotten")));
-    Ok(Done { is_well: true, what: done.join("; ") })
-}
-
-async fn convert_all(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    job: &Job,
-    wish_count: u64,
-    now_ms: u64,
-) -> Result<Done, CareError> {
-    let options = convert::Options { wish_count, ..convert::Options::default() };
-    let report = convert::convert(catalogue, transfer, job, options, now_ms).await?;
-    Ok(Done { is_well: report.failures.is_empty(), what: report.to_string() })
-}
-
-async fn scrub_all(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    job: &Job,
-    now_ms: u64,
-) -> Result<Done, CareError> {
-    let report = scrub::scrub(catalogue, transfer, job, scrub::Options::default(), now_ms, tell_finding).await?;
-    let what = format!(
-        "{} bytes verified, {} shards found wanting, {} made whole",
-        report.bytes_verified, report.finding_count, report.repaired_count
-    );
-    Ok(Done { is_well: report.failures.is_empty(), what })
-}
-
-async fn collect_all(
-    catalogue: Arc<dyn Catalogue>,
-    transfer: &Transfer,
-    job: &Job,
-    beside: Beside<'_>,
-    now_ms: u64,
-) -> Result<Done, CareError> {
-    let options = collect::Options { grace_ms: collect::GRACE_MS, in_use: Some(beside), dry_run: false };
-    let report = collect::collect(catalogue, transfer, job, options, now_ms).await?;
-    let what = match (report.trash.segment_count, report.orphans.removed_count) {
-        (0, 0) => String::new(),
-        (segments, orphans) => format!("{segments} dead segments and {orphans} orphaned shards removed"),
-    };
-    Ok(Done { is_well: true, what })
 }
 
 #[cfg(test)]
