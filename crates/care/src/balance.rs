@@ -17,7 +17,6 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::NodeState;
-use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::{Balance, Holdings, Pass, Transfer};
 
@@ -136,7 +135,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     let mut holdings = Holdings::default();
     for entry in Walk::living(catalogue) {
         let (_, record) = entry?;
-        holdings.add(&view, record.nodes(), object_bytes(record.geometry.payload_bytes()));
+        holdings.add(&view, record.nodes(), record.shard_bytes());
     }
     let mut balance = Balance::new(&view, &holdings, &silent);
     let load = |(id, load): (NodeId, &weft_transfer::Load)| Load {
@@ -152,7 +151,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     for pass in [Pass::Preferred, Pass::Any].into_iter().filter(|_| is_out) {
         for entry in Walk::living(catalogue) {
             let (segment, record) = entry?;
-            let shard_bytes = object_bytes(record.geometry.payload_bytes());
+            let shard_bytes = record.shard_bytes();
             let nodes: Vec<Option<NodeId>> =
                 record.shards.iter().map(|location| Some(location.as_ref()?.node)).collect();
             let mut chosen = work.relocations.remove(&segment).unwrap_or_default();

@@ -11,7 +11,6 @@ use crate::standing::{Standing, standings};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::records::SegmentRecord;
-use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
 
@@ -111,7 +110,7 @@ impl Tally {
         let of_code = self.codes.entry(record.code.clone()).or_default();
         of_code.segment_count += 1;
         of_code.data_bytes += record.geometry.data_bytes;
-        of_code.stored_bytes += object_bytes(record.geometry.payload_bytes()) * record.shards.len() as u64;
+        of_code.stored_bytes += record.shard_bytes() * record.shards.len() as u64;
         of_code.degraded_count += u64::from(!whole);
 
         match margins.margin(record, &there) {

@@ -17,7 +17,6 @@ use crate::standing::{Standing, standings};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
 
@@ -193,19 +192,19 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
             estimate.unreadable_count += 1;
             continue;
         };
-        let stored_bytes = object_bytes(record.geometry.payload_bytes());
+        let shard_bytes = record.shard_bytes();
         estimate.segment_count += 1;
         estimate.lost_shard_count += lost.len() as u64;
         estimate.misplaced_shard_count += misplaced.len() as u64;
-        estimate.bytes_to_write += stored_bytes * (lost.len() + misplaced.len()) as u64;
+        estimate.bytes_to_write += shard_bytes * (lost.len() + misplaced.len()) as u64;
         if !lost.is_empty() {
             estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost).unwrap_or(0);
         }
         // They are read as they are.
-        estimate.bytes_to_read += stored_bytes * misplaced.len() as u64;
+        estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
         if is_marked {
             estimate.marked_count += 1;
-            estimate.bytes_to_read += stored_bytes * there.iter().filter(|there| **there).count() as u64;
+            estimate.bytes_to_read += shard_bytes * there.iter().filter(|there| **there).count() as u64;
             work.looks.insert(segment, Look::Everything);
         }
         work.queue.apply(Event::Found { segment, margin });

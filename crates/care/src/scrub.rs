@@ -158,8 +158,7 @@ fn measure(catalogue: &dyn Catalogue, after: Option<SegmentId>, job: &Job) -> Re
     for entry in Walk::new(catalogue, after) {
         let (_, record) = entry?;
         segments += 1;
-        let stored = record.shards.iter().flatten().count() as u64;
-        bytes += stored * weft_format::shard::object_bytes(record.geometry.payload_bytes());
+        bytes += record.stored_bytes();
     }
     job.begin("reading", segments, bytes);
     Ok(())

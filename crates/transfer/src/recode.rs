@@ -86,7 +86,7 @@ impl Transfer {
         let mut recoded = self.proven(segment, recoded, generation).await?;
         recoded.bytes_verified += bytes_verified;
         if recoded.reused_count > 0 {
-            let shard_bytes = object_bytes(recoded.record.geometry.payload_bytes());
+            let shard_bytes = recoded.record.shard_bytes();
             recoded.count_saved(record.geometry.data_bytes + shard_bytes * recoded.record.shards.len() as u64);
         }
         Ok(recoded)

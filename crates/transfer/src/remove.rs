@@ -4,8 +4,8 @@ use crate::error::{ShardFailure, SuspectKind};
 use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
 use crate::write::put::failure;
+use weft_format::SegmentId;
 use weft_format::records::SegmentRecord;
-use weft_format::{SegmentId, ShardIndex};
 
 /// How a removal went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,11 +20,9 @@ impl Transfer {
     /// Removes every shard that the record names. The caller has committed that nothing refers to them.
     pub async fn remove(&self, segment: SegmentId, record: &SegmentRecord) -> Removal {
         let mut removals = InFlight::new();
-        for (index, location) in record.shards.iter().enumerate() {
-            let Some(location) = location else { continue };
-            let key = location.key(segment, ShardIndex(index as u16));
+        for (index, key, location) in record.located(segment) {
             removals.push(
-                (index, location.node),
+                (index.as_usize(), location.node),
                 Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)),
             );
         }

@@ -4,8 +4,8 @@ use crate::error::SuspectKind;
 use crate::in_flight::InFlight;
 use crate::transfer::{Inner, Transfer};
 use weft_format::records::{SegmentRecord, ShardLocation};
-use weft_format::shard::{ShardHeader, ShardIdentity, object_bytes, verify_object};
-use weft_format::{SegmentId, ShardIndex, ShardKey};
+use weft_format::shard::{ShardHeader, ShardIdentity, verify_object};
+use weft_format::{SegmentId, ShardKey};
 use weft_nodes::{NodeError, NodeErrorKind};
 
 /// The state of one shard.
@@ -48,10 +48,8 @@ impl Transfer {
             return health;
         }
         let mut checks = InFlight::new();
-        for (index, location) in record.shards.iter().enumerate() {
-            let Some(location) = location else { continue };
-            let key = location.key(segment, ShardIndex(index as u16));
-            checks.push(index, Box::pin(check_shard(&self.inner, record, location, key, depth)));
+        for (index, key, location) in record.located(segment) {
+            checks.push(index.as_usize(), Box::pin(check_shard(&self.inner, record, location, key, depth)));
         }
         while let Some((index, (shard, bytes))) = checks.next().await {
             health.shards[index] = shard;
@@ -76,7 +74,7 @@ async fn check_shard(
     key: ShardKey,
     depth: Depth,
 ) -> (ShardHealth, u64) {
-    let expected_bytes = object_bytes(record.geometry.payload_bytes());
+    let expected_bytes = record.shard_bytes();
     if let Depth::Length = depth {
         let stat = inner.call(location.node, 0, async move |node| node.stat(key).await).await;
         let health = match stat {

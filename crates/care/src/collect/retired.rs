@@ -12,8 +12,7 @@ use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
 use weft_format::SegmentId;
-use weft_format::records::{RetiredRecord, SegmentRecord};
-use weft_format::shard::object_bytes;
+use weft_format::records::RetiredRecord;
 use weft_transfer::Transfer;
 
 /// Entries read at once.
@@ -52,7 +51,7 @@ pub(crate) async fn remove(
         after = Some((*segment, last.record.generation));
         for (segment, retired) in page {
             job.checkpoint().await?;
-            let bytes = stored_bytes(&retired.record);
+            let bytes = retired.record.stored_bytes();
             let known_ms = match options.in_use {
                 Some(beside) => beside.see(Unneeded::Former(segment, retired.record.generation, retired.since_ms)),
                 // A time in the future is no age.
@@ -100,18 +99,13 @@ pub fn kept(catalogue: &dyn Catalogue) -> Result<Kept, CatalogueError> {
         let Some((segment, last)) = page.last() else { return Ok(kept) };
         after = Some((*segment, last.record.generation));
         kept.generation_count += page.len() as u64;
-        kept.bytes += page.iter().map(|(_, retired)| stored_bytes(&retired.record)).sum::<u64>();
+        kept.bytes += page.iter().map(|(_, retired)| retired.record.stored_bytes()).sum::<u64>();
     }
 }
 
 /// Is its time over, when it is known to be former for `known_ms`?
 fn is_due(retired: &RetiredRecord, grace_ms: u64, known_ms: u64) -> bool {
     retired.is_going || known_ms >= retired.keep_ms.max(grace_ms)
-}
-
-/// Bytes of the shards that a record names.
-fn stored_bytes(record: &SegmentRecord) -> u64 {
-    record.shards.iter().flatten().count() as u64 * object_bytes(record.geometry.payload_bytes())
 }
 
 /// Are its shards gone, and is it forgotten?

@@ -1,6 +1,7 @@
 use super::*;
 use weft_format::Generation;
 use weft_format::geometry::Geometry;
+use weft_format::records::SegmentRecord;
 
 #[test]
 fn it_is_due_when_both_times_are_over() {

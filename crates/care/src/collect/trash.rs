@@ -9,7 +9,6 @@ use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
 use weft_format::records::SegmentRecord;
-use weft_format::shard::object_bytes;
 use weft_transfer::Transfer;
 
 /// Entries read at once.
@@ -72,9 +71,8 @@ pub(super) async fn empty(
                         other => other?,
                     }
                 }
-                let shards = own.shards.iter().flatten().count() as u64;
                 trash.segment_count += 1;
-                trash.bytes += shards * object_bytes(record.geometry.payload_bytes());
+                trash.bytes += own.stored_bytes();
                 job.update(|progress| progress.segments_done += 1);
             } else {
                 trash.kept_count += 1;

@@ -14,7 +14,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use weft_care::{Margins, Roster, Standing, standings};
 use weft_format::records::{Attributes, Kind, SegmentRecord};
-use weft_format::shard::object_bytes;
 use weft_format::{Ino, SegmentId, ShardIndex};
 use weft_gateways::fuse::mounts;
 use weft_meta::{Extent, MetaError, Store};
@@ -205,7 +204,7 @@ fn segment(
         generation: record.generation.0,
         data_bytes: record.geometry.data_bytes,
         live_bytes: store.live_bytes(id)?,
-        shard_bytes: object_bytes(record.geometry.payload_bytes()),
+        shard_bytes: record.shard_bytes(),
         survives_losses: margins.margin(record, &there),
         repair_reads_bytes: reads.iter().min().copied().zip(reads.iter().max().copied()),
         shards: verdicts.iter().enumerate().map(shard).collect(),

@@ -3,7 +3,7 @@
 use super::{RecordError, VERSION, check_code, damaged, decode_versions, sixteen};
 use crate::geometry::Geometry;
 use crate::ids::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
-use crate::shard::Digest;
+use crate::shard::{Digest, object_bytes};
 use prost::Message as _;
 
 const WHAT: &str = "segment";
@@ -108,12 +108,27 @@ impl SegmentRecord {
         Some(self.shards.get(index.as_usize())?.as_ref()?.key(segment, index))
     }
 
+    /// The shards that it names, as that of `segment`: which each is, the name under which it lies, and where.
+    pub fn located(&self, segment: SegmentId) -> impl Iterator<Item = (ShardIndex, ShardKey, &ShardLocation)> {
+        let shards = (0u16..).map(ShardIndex).zip(&self.shards);
+        shards.filter_map(move |(index, location)| {
+            location.as_ref().map(|location| (index, location.key(segment, index), location))
+        })
+    }
+
     /// Does it say that the shard of this name is at this node?
     pub fn has_at(&self, segment: SegmentId, node: NodeId, key: ShardKey) -> bool {
-        let is_it = |(index, location): (u16, &Option<ShardLocation>)| {
-            location.as_ref().is_some_and(|at| at.node == node && at.key(segment, ShardIndex(index)) == key)
-        };
-        (0u16..).zip(&self.shards).any(is_it)
+        self.located(segment).any(|(_, own, location)| location.node == node && own == key)
+    }
+
+    /// Stored bytes of each of its shards.
+    pub fn shard_bytes(&self) -> u64 {
+        object_bytes(self.geometry.payload_bytes())
+    }
+
+    /// Bytes of the shards that it names.
+    pub fn stored_bytes(&self) -> u64 {
+        self.shards.iter().flatten().count() as u64 * self.shard_bytes()
     }
 
     /// Are parts or shards of others in it?
