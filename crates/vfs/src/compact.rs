@@ -14,6 +14,7 @@
 //! the move leaves shards that nobody names, a crash after it the same file in another place.
 
 use crate::error::VfsError;
+use crate::extents::each_extent;
 use crate::files::{File, FileState};
 use crate::policies::Policy;
 use crate::request::{milliseconds, now};
@@ -24,7 +25,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_format::records::{SegmentRecord, Wanted};
-use weft_format::shard::object_bytes;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
 use weft_transfer::{Receipt, WriteRequest};
@@ -44,8 +44,6 @@ const ROUND_SEGMENTS: usize = 1024;
 /// Pieces in one new segment: with 4 KiB each it has the 8 MiB of a full one. Their files are locked while they are moved,
 /// some tens of milliseconds.
 const PIECES_MAX: usize = 2048;
-/// Extents looked at in one go.
-const EXTENTS_PAGE: usize = 1024;
 /// Segments looked at in one go.
 const SEGMENTS_PAGE: usize = 1024;
 
@@ -85,9 +83,8 @@ struct Candidate {
 
 impl Candidate {
     fn new(segment: SegmentId, live_bytes: u64, record: &SegmentRecord, is_divided: bool) -> Self {
-        let shard_count = record.shards.iter().flatten().count() as u64;
-        let stored_bytes = shard_count * object_bytes(record.geometry.payload_bytes());
-        Self { segment, live_bytes, data_bytes: record.geometry.data_bytes, stored_bytes, is_divided }
+        let (data_bytes, stored_bytes) = (record.geometry.data_bytes, record.stored_bytes());
+        Self { segment, live_bytes, data_bytes, stored_bytes, is_divided }
     }
 
     fn is_thin(&self) -> bool {
@@ -258,20 +255,13 @@ impl Volume {
                 Err(error) => return Err(error.into()),
             };
             let policy = self.policies.get(&self.store, attributes.policy)?;
-            let mut from = 0;
-            loop {
-                let page = self.store.extents_from(ino, from, EXTENTS_PAGE)?;
-                let live = page.iter().filter(|extent| chosen.contains(&extent.segment));
-                for extent in live {
+            each_extent(&self.store, ino, |extent| {
+                if chosen.contains(&extent.segment) {
                     let changed_ms = milliseconds(attributes.mtime).max(extent.segment.created_ms());
                     let code = policy.record.code_at(now_ms.saturating_sub(changed_ms)).to_owned();
-                    runs.entry((attributes.policy, code)).or_default().push(Run { ino, extent: *extent });
+                    runs.entry((attributes.policy, code)).or_default().push(Run { ino, extent });
                 }
-                match page.last().filter(|_| page.len() == EXTENTS_PAGE) {
-                    Some(last) => from = last.end(),
-                    None => break,
-                }
-            }
+            })?;
         }
         Ok(runs)
     }

@@ -2,12 +2,29 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use weft_meta::{Extent, MetaError};
+use weft_format::Ino;
+use weft_meta::{Extent, MetaError, Store};
 
 /// Bytes of a file whose extents are kept together; at 4 KiB an extent, 4,096 of them.
 const WINDOW_BYTES: u64 = 16 << 20;
 /// Extents kept for one file before all are forgotten: 3 MiB of memory, and half a TiB of a file written in one go.
 const EXTENTS_MAX: usize = 65_536;
+
+/// Extents looked at in one go.
+const PAGE: usize = 1024;
+
+/// Shows `take` every extent of a file, ascending.
+pub(crate) fn each_extent(store: &Store, ino: Ino, mut take: impl FnMut(Extent)) -> Result<(), MetaError> {
+    let mut from = 0;
+    loop {
+        let page = store.extents_from(ino, from, PAGE)?;
+        page.iter().copied().for_each(&mut take);
+        match page.last().filter(|_| page.len() == PAGE) {
+            Some(last) => from = last.end(),
+            None => return Ok(()),
+        }
+    }
+}
 
 /// See the module's head.
 #[derive(Default)]

@@ -2,6 +2,7 @@
 //! it, is care's affair; the owner changes where files look, and only it may.
 
 use crate::error::VfsError;
+use crate::extents::each_extent;
 use crate::request::now;
 use crate::volume::Volume;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +12,6 @@ use weft_meta::{Extent, ExtentMove, Fence, JOIN_MOVES_MAX, MetaError};
 
 /// Files in a segment that is joined: of eight parts, with a piece of each file, two thirds of what one transaction moves.
 const FILES_MAX: usize = 8;
-
-/// Extents looked at in one go.
-const EXTENTS_PAGE: usize = 1024;
 
 impl Volume {
     /// Do so few files lie in the segment that it may be joined with others in one step?
@@ -62,18 +60,12 @@ impl Volume {
         }
         let mut moves = Vec::new();
         for ino in inos.iter().copied() {
-            let mut from = 0;
-            loop {
-                let page = self.store.extents_from(ino, from, EXTENTS_PAGE)?;
-                moves.extend(page.iter().copied().filter_map(|from| {
-                    let segment_offset = before.get(&from.segment)? + from.segment_offset;
-                    Some(ExtentMove { ino, from, to: Extent { segment: whole, segment_offset, ..from } })
-                }));
-                match page.last().filter(|_| page.len() == EXTENTS_PAGE) {
-                    Some(last) => from = last.end(),
-                    None => break,
+            each_extent(&self.store, ino, |from| {
+                if let Some(before) = before.get(&from.segment) {
+                    let segment_offset = before + from.segment_offset;
+                    moves.push(ExtentMove { ino, from, to: Extent { segment: whole, segment_offset, ..from } });
                 }
-            }
+            })?;
         }
         Ok(moves)
     }
