@@ -192,17 +192,28 @@ fn fit(old: &LoadedCode, new: &LoadedCode) -> Option<Fit> {
     Some(Fit { part_count, places })
 }
 
-/// Those of two codes.
-type Specs = (String, String);
+/// What was found of two codes, by their specs.
+type Pairs<T> = RwLock<HashMap<(String, String), T>>;
+
+/// What is known of two codes, found now if it was not yet.
+fn remembered<T: Clone>(known: &Pairs<T>, old: &LoadedCode, new: &LoadedCode, find: impl FnOnce() -> T) -> T {
+    let key = (old.code.spec().to_owned(), new.code.spec().to_owned());
+    if let Some(found) = known.read().get(&key) {
+        return found.clone();
+    }
+    let found = find();
+    known.write().insert(key, found.clone());
+    found
+}
 
 /// Codes by spec.
 #[derive(Default)]
 pub(crate) struct Algebra {
     codes: RwLock<HashMap<String, Arc<LoadedCode>>>,
     /// What [`Algebra::alike`] found.
-    alike: RwLock<HashMap<Specs, Arc<[bool]>>>,
+    alike: Pairs<Arc<[bool]>>,
     /// What [`Algebra::fit`] found.
-    fits: RwLock<HashMap<Specs, Option<Arc<Fit>>>>,
+    fits: Pairs<Option<Arc<Fit>>>,
 }
 
 impl Algebra {
@@ -229,24 +240,12 @@ impl Algebra {
 
     /// By shard of `new`: does the same shard of `old` hold the same, where both lay a segment out alike?
     pub(crate) fn alike(&self, old: &LoadedCode, new: &LoadedCode) -> Arc<[bool]> {
-        let key = (old.code.spec().to_owned(), new.code.spec().to_owned());
-        if let Some(known) = self.alike.read().get(&key) {
-            return known.clone();
-        }
-        let found: Arc<[bool]> = alike(&*old.code, &*new.code).into();
-        self.alike.write().insert(key, found.clone());
-        found
+        remembered(&self.alike, old, new, || alike(&*old.code, &*new.code).into())
     }
 
     /// How several segments of `old` may become one of `new`, with shards of theirs.
     pub(crate) fn fit(&self, old: &LoadedCode, new: &LoadedCode) -> Option<Arc<Fit>> {
-        let key = (old.code.spec().to_owned(), new.code.spec().to_owned());
-        if let Some(known) = self.fits.read().get(&key) {
-            return known.clone();
-        }
-        let found = fit(old, new).map(Arc::new);
-        self.fits.write().insert(key, found.clone());
-        found
+        remembered(&self.fits, old, new, || fit(old, new).map(Arc::new))
     }
 
     /// Is shard `index` of a segment of `code` what `record`'s code has in its place?

@@ -115,14 +115,12 @@ pub fn place_lost(
     let mut found = Lost { view, request, used: nodes.iter().flatten().copied().collect(), nodes: BTreeMap::new() };
     if view.rule.locality_depth > 0 && !groups.is_empty() {
         let homes: Vec<Option<&str>> = groups.iter().map(|group| home(view, group, nodes)).collect();
-        let group_of = |shard: &usize| groups.iter().position(|group| group.contains(shard));
-        for (group, home) in homes.iter().enumerate() {
-            let of_group: Vec<usize> = lost.iter().copied().filter(|shard| group_of(shard) == Some(group)).collect();
-            if let Some(home) = home {
-                found.place(&of_group, &|locality| locality == *home);
-            }
+        for (group, home) in groups.iter().zip(&homes) {
+            let of_group: Vec<usize> = lost.iter().copied().filter(|shard| group.contains(shard)).collect();
+            found.place(&of_group, &|locality| Some(locality) == *home);
         }
-        let of_none: Vec<usize> = lost.iter().copied().filter(|shard| group_of(shard).is_none()).collect();
+        let is_of_none = |shard: &usize| !groups.iter().any(|group| group.contains(shard));
+        let of_none: Vec<usize> = lost.iter().copied().filter(is_of_none).collect();
         found.place(&of_none, &|locality| !homes.contains(&Some(locality)));
     }
     let rest: Vec<usize> = lost.iter().copied().filter(|shard| !found.nodes.contains_key(shard)).collect();
