@@ -85,7 +85,19 @@ pub(crate) const DRIVE: Capability =
 const DRIVE_PRICES: &str =
     "a request waits some 200 ms for its first byte, and many at a time are refused; the line is the user's own";
 
-const DRIVE_DURABLE: &str = "the service has answered: as durable as what it keeps for people";
+/// A drive that no server could be had of.
+const fn drive(name: &'static str, what: &'static str, url: &'static str, is_built_in: bool) -> Kind {
+    Kind {
+        name,
+        what,
+        url,
+        is_built_in,
+        capability: &DRIVE,
+        prices_because: DRIVE_PRICES,
+        durable: "the service has answered: as durable as what it keeps for people",
+        tested_against: None,
+    }
+}
 
 const BUCKET_PRICES: &str =
     "a request waits some 20 ms for its first byte; bytes sent are billed by most providers, bytes stored are not";
@@ -282,66 +294,12 @@ pub const KINDS: [Kind; 26] = [
         durable: "the server has answered: a power cut there may take the last seconds",
         tested_against: None,
     },
-    Kind {
-        name: "gdrive",
-        what: "a folder of Google Drive",
-        url: "gdrive://NAME/PATH",
-        is_built_in: cfg!(feature = "gdrive"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "onedrive",
-        what: "a folder of Microsoft OneDrive",
-        url: "onedrive://NAME/PATH",
-        is_built_in: cfg!(feature = "onedrive"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "dropbox",
-        what: "a folder of Dropbox",
-        url: "dropbox://NAME/PATH",
-        is_built_in: cfg!(feature = "dropbox"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "pcloud",
-        what: "a folder of pCloud",
-        url: "pcloud://HOST/PATH",
-        is_built_in: cfg!(feature = "pcloud"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "yandex-disk",
-        what: "a folder of Yandex Disk",
-        url: "yandex-disk://NAME/PATH",
-        is_built_in: cfg!(feature = "yandex-disk"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
-    Kind {
-        name: "aliyun-drive",
-        what: "a folder of Aliyun Drive",
-        url: "aliyun-drive://NAME/PATH",
-        is_built_in: cfg!(feature = "aliyun-drive"),
-        capability: &DRIVE,
-        prices_because: DRIVE_PRICES,
-        durable: DRIVE_DURABLE,
-        tested_against: None,
-    },
+    drive("gdrive", "a folder of Google Drive", "gdrive://NAME/PATH", cfg!(feature = "gdrive")),
+    drive("onedrive", "a folder of Microsoft OneDrive", "onedrive://NAME/PATH", cfg!(feature = "onedrive")),
+    drive("dropbox", "a folder of Dropbox", "dropbox://NAME/PATH", cfg!(feature = "dropbox")),
+    drive("pcloud", "a folder of pCloud", "pcloud://HOST/PATH", cfg!(feature = "pcloud")),
+    drive("yandex-disk", "a folder of Yandex Disk", "yandex-disk://NAME/PATH", cfg!(feature = "yandex-disk")),
+    drive("aliyun-drive", "a folder of Aliyun Drive", "aliyun-drive://NAME/PATH", cfg!(feature = "aliyun-drive")),
     Kind {
         name: "memory",
         what: "this process's memory, for tests: forgotten when it ends, and no other process sees it",

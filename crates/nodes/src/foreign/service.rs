@@ -180,8 +180,7 @@ pub(super) const SERVICES: [Service; 26] = [
         // ssh has its own: identity files, an agent, ~/.ssh/config.
         secrets: &[],
         layout: Layout::Folders { renames: true, show_themselves: true },
-        follows_redirects: false,
-        reads_to_end: false,
+        ..WEBDAV
     },
     FTP,
     Service { scheme: "ftps", authority: host("ftps://"), ..FTP },
@@ -192,12 +191,9 @@ pub(super) const SERVICES: [Service; 26] = [
         kind: "hdfs-native",
         opendal: "hdfs-native",
         authority: Authority::Host { setting: "name_node", prefix: "hdfs://", may_have_user: false },
-        options: &[],
         // Hadoop's own: HADOOP_USER_NAME, Kerberos.
         secrets: &[],
-        layout: Layout::Folders { renames: false, show_themselves: true },
-        follows_redirects: false,
-        reads_to_end: false,
+        ..WEBDAV
     },
     SEAFILE,
     Service { scheme: "seafiles", authority: host("https://"), ..SEAFILE },
