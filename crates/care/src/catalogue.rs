@@ -145,8 +145,8 @@ pub trait Catalogue: Send + Sync {
     /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
-    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`] and [`Self::drop_segment`] are refused unless the lease
-    /// has this term; `None`: they are not.
+    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`] and [`Self::drop_segment`] are refused unless
+    /// the lease has this term; `None`: they are not.
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given

@@ -9,8 +9,8 @@
 //!
 //! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked; a conversion when
 //! people ask for one, or from time to time where files are to have another code as they age. What could not do all of it is tried
-//! again, later each time, and as soon as a node is back. Balance is wanted when nodes have other shares than at the last one's beginning, and once a day since
-//! writing and deleting shift it too; after repair, and not while a node is in doubt.
+//! again, later each time, and as soon as a node is back. Balance is wanted when nodes have other shares than at the last one's
+//! beginning, and once a day since writing and deleting shift it too; after repair, and not while a node is in doubt.
 
 use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};

@@ -160,23 +160,7 @@ impl Day {
             let (code, meta) = (day.volumes[volume].code, meta(volume));
             day.weft(&["format", "--policy", code, &meta]);
             for machine in 1..=12 {
-                let served = day.serve(volume, machine, 0);
-                let (name, domain) = (machine.to_string(), format!("rack{}/host{machine}", rack(machine)));
-                let key = key(volume);
-                day.weft(&[
-                    "node",
-                    "add",
-                    &meta,
-                    &name,
-                    &served.url,
-                    "--key",
-                    &key,
-                    "--domain",
-                    &domain,
-                    "--weight",
-                    "1",
-                ]);
-                day.volumes[volume].daemons.insert(machine, served);
+                day.add(volume, machine, "1");
             }
             fs::create_dir(day.sandbox.path(&mountpoint(volume))).expect("made");
             let mount = ["mount", "-d", "--no-care", &meta, &mountpoint(volume)];
@@ -186,6 +170,17 @@ impl Day {
             day.volumes[volume].worker = Some(Caring::of(day.network.weft(&day.sandbox, 0, &worker)));
         }
         day
+    }
+
+    /// A new machine's daemon, as a node of a volume.
+    fn add(&mut self, volume: usize, machine: usize, weight: &str) -> String {
+        let served = self.serve(volume, machine, 0);
+        let (meta, key, name) = (meta(volume), key(volume), machine.to_string());
+        let domain = format!("rack{}/host{machine}", rack(machine));
+        let place = ["--key", &key, "--domain", &domain, "--weight", weight];
+        let said = self.weft(&[&["node", "add", &meta, &name, &served.url][..], &place].concat());
+        self.volumes[volume].daemons.insert(machine, served);
+        said
     }
 
     /// `life`: how often the machine's disk was empty already.
@@ -328,24 +323,8 @@ fn twelve_machines_have_a_bad_day_and_their_users_do_not_notice() {
     // Two come that are twice as big.
     for machine in [13, 14] {
         for volume in 0..2 {
-            let served = day.serve(volume, machine, 0);
-            let (meta, key, name) = (meta(volume), key(volume), machine.to_string());
-            let domain = format!("rack{}/host{machine}", rack(machine));
-            let said = day.weft(&[
-                "node",
-                "add",
-                &meta,
-                &name,
-                &served.url,
-                "--key",
-                &key,
-                "--domain",
-                &domain,
-                "--weight",
-                "2",
-            ]);
+            let said = day.add(volume, machine, "2");
             println!("{}: {}", day.volumes[volume].code, said.trim_end().replace('\n', "; "));
-            day.volumes[volume].daemons.insert(machine, served);
         }
     }
     std::thread::sleep(calm);

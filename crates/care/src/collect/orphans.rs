@@ -1,8 +1,9 @@
 //! Shards that no record names.
 //!
 //! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, and none of a former generation
-//! that is kept or of a segment that its own was joined into. Whoever stored it may be about to commit it, so it goes only when that has been so for the grace time: seen so, while
-//! others use the volume; where nobody else can write, by the times that segment and shard have.
+//! that is kept or of a segment that its own was joined into. Whoever stored it may be about to commit it, so it goes only when
+//! that has been so for the grace time: seen so, while others use the volume; where nobody else can write, by the times that
+//! segment and shard have.
 
 use super::Options;
 use super::lent::borrower;
