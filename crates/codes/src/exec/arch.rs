@@ -68,6 +68,26 @@ enum Form {
     Turn { is_inverse: bool },
 }
 
+/// How vector kernels come to the first target of a combination. The others take a product for each source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum First {
+    /// As to the others.
+    Products,
+    /// It is the plain sum of the sources, as coupled.
+    Sum,
+    /// It is the plain sum of some sources and of all other targets. So are several lost data, where a parity that was read is
+    /// the sum of all data.
+    Remainder,
+}
+
+impl First {
+    const ALL: [First; 3] = [First::Products, First::Sum, First::Remainder];
+    // By number, since that is what functions can be generic over.
+    const PRODUCTS: usize = First::Products as usize;
+    const SUM: usize = First::Sum as usize;
+    const REMAINDER: usize = First::Remainder as usize;
+}
+
 /// Some targets as combinations of some sources, or a run of such.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
@@ -79,13 +99,15 @@ pub(super) struct Step {
     /// with; nothing for a sum; for pairs the four of each, target by target; for butterflies their factors, then their
     /// scales.
     coefficients: Vec<u8>,
-    /// The same as bit matrices for `gf2p8affineqb`.
-    #[cfg_attr(not(all(target_arch = "x86_64", target_feature = "sse2")), allow(dead_code))]
+    /// The same as bit matrices for `gf2p8affineqb`; for a first target that is a remainder, masks of its sources.
+    #[cfg_attr(
+        not(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64")),
+        allow(dead_code)
+    )]
     affine: Vec<u64>,
     /// Of how many sources the coefficients are the same multiple of another's: vector kernels add these first.
     coupled_count: usize,
-    /// Is the first target the plain sum of the sources, as coupled? Vector kernels then skip its products.
-    first_is_sum: bool,
+    first: First,
     /// The last so many sources are added to a target each, in turn: none, or as many as there are targets.
     addend_count: usize,
     /// How often the step is done, each time with all ids one higher.
@@ -125,9 +147,20 @@ impl Step {
         let first_is_sum = (0..combined_count).all(|column| coefficients.at(0, column) == 1);
         let is_sum = first_is_sum && targets.len() == 1 && coupled_count == 0 && addends.is_empty();
         let by_source = if is_sum { Vec::new() } else { by_source };
-        let all = columns.map(|column| &sources[column]).chain(addends);
-        let step = Step::of(all, targets, Form::Combination, by_source);
-        Step { coupled_count, first_is_sum, addend_count: addends.len(), ..step }
+        let all = columns.clone().map(|column| &sources[column]).chain(addends);
+        let mut step = Step::of(all, targets, Form::Combination, by_source);
+        if first_is_sum {
+            step.first = First::Sum;
+        } else if coupled_count == 0
+            && addends.is_empty()
+            && let Some(is_summed) = remainder(coefficients)
+        {
+            step.first = First::Remainder;
+            for (affine, column) in step.affine.chunks_mut(targets.len()).zip(columns) {
+                affine[0] = if is_summed[column] { u64::MAX } else { 0 };
+            }
+        }
+        Step { coupled_count, addend_count: addends.len(), ..step }
     }
 
     /// Each two targets are combinations of the two sources in the same places, by four coefficients, target by target.
@@ -185,7 +218,7 @@ impl Step {
             affine: coefficients.iter().map(|&coefficient| AFFINE[coefficient as usize]).collect(),
             coefficients,
             coupled_count: 0,
-            first_is_sum: false,
+            first: First::Products,
             addend_count: 0,
             repeat_count: 1,
             is_final: false,
@@ -207,7 +240,7 @@ impl Step {
             && self.form == next.form
             && self.coefficients == next.coefficients
             && self.coupled_count == next.coupled_count
-            && self.first_is_sum == next.first_is_sum
+            && self.first == next.first
             && self.addend_count == next.addend_count;
         self.repeat_count += u32::from(is_same);
         if is_same && self.is_sound() {
@@ -230,7 +263,7 @@ impl Step {
 
     /// Is it a plain sum, and nothing else?
     fn is_sum(&self) -> bool {
-        self.first_is_sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
+        self.first == First::Sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
     }
 
     /// Ids it reads, over all repetitions.
@@ -297,6 +330,17 @@ impl Step {
     fn is_beyond(&self, first: usize) -> bool {
         self.sources.iter().chain(&self.targets).all(|&id| id as usize >= first)
     }
+}
+
+/// Which columns are to be added up to give the first row, together with all other rows; `None` if none are.
+fn remainder(coefficients: &Matrix) -> Option<Vec<bool>> {
+    let total = |column| (0..coefficients.rows()).fold(0, |sum, row| sum ^ coefficients.at(row, column));
+    let is_summed = |column| match total(column) {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    };
+    (0..coefficients.columns()).map(is_summed).collect()
 }
 
 /// The symbols of a turned block.
@@ -403,8 +447,8 @@ type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stor
 struct Kernels {
     /// Plain sums, by number of sources; a sum of more is a combination.
     sums: [Kernel; MOST_SUMMANDS + 1],
-    /// By number of targets less one, then by whether the first is a plain sum.
-    combinations: [[Kernel; 2]; MOST_TARGETS],
+    /// By number of targets less one, then by how to come to the first.
+    combinations: [[Kernel; First::ALL.len()]; MOST_TARGETS],
     pairs: Kernel,
     /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
@@ -449,7 +493,7 @@ impl Isa {
         }
         match step.sources.len() {
             summands if summands <= MOST_SUMMANDS && step.is_sum() => self.kernels.sums[summands],
-            _ => self.kernels.combinations[step.targets.len() - 1][usize::from(step.first_is_sum)],
+            _ => self.kernels.combinations[step.targets.len() - 1][step.first as usize],
         }
     }
 }
@@ -692,3 +736,7 @@ const fn nibble_table() -> [[u8; 32]; 256] {
     }
     table
 }
+
+#[cfg(test)]
+#[path = "arch_tests.rs"]
+mod tests;

@@ -257,7 +257,7 @@ fn couples(coefficients: &Matrix) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// Programs that between them use every kernel, with and without a first row of ones, and every coefficient.
+/// Programs that between them use every kernel, every way to come to a first target, and every coefficient.
 pub(super) fn probes() -> impl Iterator<Item = Compiled> {
     // Odd, so that kernels that take sources in pairs have one left; 8 targets see 8 * 33 > 256 coefficients.
     const MOST_SOURCES: usize = 33;
@@ -276,7 +276,20 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
     let with_addends = (2..=MOST_TARGETS).flat_map(move |targets| {
         [3, 4].map(|sources| Matrix::identity(targets).beside(&matrix((sources, targets, false))))
     });
-    let dense = sums.chain(combinations).map(matrix).chain(with_addends);
+    // Each first row is some sources and all other rows.
+    let remainders = (1..=MOST_TARGETS).flat_map(move |targets| {
+        [targets, MOST_SOURCES].map(|sources| {
+            let others = matrix((sources, targets, false));
+            let others_of = |column: usize| (1..targets).fold(0, |sum, row| sum ^ others.at(row, column));
+            let first = |column: usize| others_of(column) ^ u8::from(column.is_multiple_of(3));
+            Matrix::from_fn(
+                targets,
+                sources,
+                |row, column| if row == 0 { first(column) } else { others.at(row, column) },
+            )
+        })
+    });
+    let dense = sums.chain(combinations).map(matrix).chain(with_addends).chain(remainders);
     let pairs = [4, 20].map(|targets| {
         Matrix::from_fn(targets, targets, |row, column| match row / 2 == column / 2 {
             true => (row * 53 + column * 11 + 1) as u8,

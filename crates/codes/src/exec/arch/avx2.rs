@@ -137,6 +137,18 @@ impl<M: Multiply> Vector for Bytes32<M> {
     }
 
     #[inline(always)]
+    unsafe fn xor_masked(self, a: Self, mask: Self) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { self.xor(Bytes32::new(_mm256_and_si256(a.0, mask.0))) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(step: &Step, index: usize) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { _mm256_set1_epi64x(*step.affine.as_ptr().add(index) as i64) })
+    }
+
+    #[inline(always)]
     unsafe fn factor(step: &Step, index: usize) -> M {
         // SAFETY: as the trait says.
         unsafe { M::factor(step, index) }

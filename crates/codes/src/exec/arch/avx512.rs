@@ -19,6 +19,9 @@ turns!(Bytes64, "avx512f,avx512bw,gfni");
 /// Truth table of `a ^ b ^ c` for `vpternlog`.
 const XOR3: i32 = 0x96;
 
+/// Truth table of `a ^ b & c`.
+const XOR_AND: i32 = 0x78;
+
 /// The mask of the first so many bytes, fewer than a vector has.
 #[inline(always)]
 fn first(bytes: usize) -> __mmask64 {
@@ -78,6 +81,18 @@ impl Vector for Bytes64 {
     unsafe fn xor3(self, a: Bytes64, b: Bytes64) -> Bytes64 {
         // SAFETY: as the trait says.
         Bytes64(unsafe { _mm512_ternarylogic_epi64::<XOR3>(self.0, a.0, b.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn xor_masked(self, a: Bytes64, mask: Bytes64) -> Bytes64 {
+        // SAFETY: as the trait says.
+        Bytes64(unsafe { _mm512_ternarylogic_epi64::<XOR_AND>(self.0, a.0, mask.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn mask(step: &Step, index: usize) -> Bytes64 {
+        // SAFETY: as the trait says.
+        Bytes64(unsafe { _mm512_set1_epi64(*step.affine.as_ptr().add(index) as i64) })
     }
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use super::BLOCK_SYMBOLS;
-use super::{LINE_BYTES, Step, Stores};
+use super::{First, LINE_BYTES, Step, Stores};
 
 impl Step {
     /// How many sources are combined, coupled ones as one with what they are coupled with.
@@ -56,6 +56,10 @@ pub(super) trait Vector: Copy {
     unsafe fn xor(self, a: Self) -> Self;
     /// `self ^ a ^ b`.
     unsafe fn xor3(self, a: Self, b: Self) -> Self;
+    /// `self ^ a & mask`.
+    unsafe fn xor_masked(self, a: Self, mask: Self) -> Self;
+    /// The mask of this index among [`Step::affine`].
+    unsafe fn mask(step: &Step, index: usize) -> Self;
     /// Coefficient `index` of the step, in the order of [`Step::coefficients`].
     unsafe fn factor(step: &Step, index: usize) -> Self::Factor;
     /// Each byte times the coefficient.
@@ -157,13 +161,13 @@ unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
     }
 }
 
-/// `TARGETS` combinations of any number of sources, `VECTORS` vectors of each at a time; the first is the plain sum if
-/// `SUM`.
+/// `TARGETS` combinations of any number of sources, `VECTORS` vectors of each at a time; the first as [`First`]
+/// number `FIRST` says.
 ///
 /// # Safety
-/// As [`super::Kernel`] says; the step has `TARGETS` targets, and `SUM` only if the first is the plain sum.
+/// As [`super::Kernel`] says; the step has `TARGETS` targets, and its first is number `FIRST`.
 #[inline(always)]
-pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usize, const FIRST: usize>(
     step: &Step,
     symbols: *const *mut u8,
     bytes: usize,
@@ -172,14 +176,14 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     // SAFETY: the caller's promises are passed on.
     unsafe {
         if step.coupled_count > 0 {
-            combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES, true>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, bytes, stores);
         } else if stores == Stores::Streaming || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
-            combine_all::<V, TARGETS, VECTORS, SUM, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, FIRST, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
         } else {
-            combine_all::<V, TARGETS, VECTORS, SUM, ROUND_SOURCES, false>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, bytes, stores);
         }
         if let Some(rest) = Place::rest::<V>(bytes) {
-            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, true>(step, symbols, rest);
+            let sums = combine_at::<V, TARGETS, 1, FIRST, ROUND_SOURCES, true>(step, symbols, rest);
             for (target, sums) in sums.iter().enumerate() {
                 put(*symbols.add(step.sources.len() + target), rest, sums, false);
             }
@@ -193,7 +197,7 @@ unsafe fn combine_all<
     V: Vector,
     const TARGETS: usize,
     const VECTORS: usize,
-    const SUM: bool,
+    const FIRST: usize,
     const UNROLLED: usize,
     const COUPLED: bool,
 >(
@@ -215,7 +219,7 @@ unsafe fn combine_all<
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
             let place = Place { prefetches, ..Place::whole(at) };
-            let sums = combine_at::<V, TARGETS, VECTORS, SUM, UNROLLED, COUPLED>(step, symbols, place);
+            let sums = combine_at::<V, TARGETS, VECTORS, FIRST, UNROLLED, COUPLED>(step, symbols, place);
             for (target, sums) in targets.iter().zip(&sums) {
                 put(*target, place, sums, streams);
             }
@@ -223,7 +227,7 @@ unsafe fn combine_all<
         }
         while at + V::BYTES <= bytes {
             let place = Place::whole(at);
-            let sums = combine_at::<V, TARGETS, 1, SUM, ROUND_SOURCES, COUPLED>(step, symbols, place);
+            let sums = combine_at::<V, TARGETS, 1, FIRST, ROUND_SOURCES, COUPLED>(step, symbols, place);
             for (target, sums) in targets.iter().zip(&sums) {
                 put(*target, place, sums, streams);
             }
@@ -249,7 +253,7 @@ unsafe fn combine_at<
     V: Vector,
     const TARGETS: usize,
     const VECTORS: usize,
-    const SUM: bool,
+    const FIRST: usize,
     const UNROLLED: usize,
     const COUPLED: bool,
 >(
@@ -279,7 +283,7 @@ unsafe fn combine_at<
                             if source + 2 * $pair == paired {
                                 break 'all;
                             }
-                            add_pair::<V, TARGETS, VECTORS, SUM, COUPLED>(step, symbols, source + 2 * $pair, place, &mut sums);
+                            add_pair::<V, TARGETS, VECTORS, FIRST, COUPLED>(step, symbols, source + 2 * $pair, place, &mut sums);
                         }
                     )*
                     source += UNROLLED;
@@ -292,12 +296,22 @@ unsafe fn combine_at<
             let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, paired, place);
             for (target, sum) in sums.iter_mut().enumerate() {
                 for vector in 0..VECTORS {
-                    let product = if SUM && target == 0 {
-                        a[vector]
+                    sum[vector] = if FIRST == First::SUM && target == 0 {
+                        sum[vector].xor(a[vector])
+                    } else if FIRST == First::REMAINDER && target == 0 {
+                        sum[vector].xor_masked(a[vector], V::mask(step, factor))
                     } else {
-                        a[vector].multiply(V::factor(step, factor + target))
+                        sum[vector].xor(a[vector].multiply(V::factor(step, factor + target)))
                     };
-                    sum[vector] = sum[vector].xor(product);
+                }
+            }
+        }
+        if FIRST == First::REMAINDER
+            && let [first, others @ ..] = &mut sums[..]
+        {
+            for other in others {
+                for (sum, value) in first.iter_mut().zip(other) {
+                    *sum = sum.xor(*value);
                 }
             }
         }
@@ -307,7 +321,7 @@ unsafe fn combine_at<
 
 /// Adds sources number `source` and the next.
 #[inline(always)]
-unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const SUM: bool, const COUPLED: bool>(
+unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const FIRST: usize, const COUPLED: bool>(
     step: &Step,
     symbols: *const *mut u8,
     source: usize,
@@ -319,9 +333,14 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
         let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, place);
         let b = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source + 1, place);
         for (target, sum) in sums.iter_mut().enumerate() {
-            if SUM && target == 0 {
+            if FIRST == First::SUM && target == 0 {
                 for vector in 0..VECTORS {
                     sum[vector] = sum[vector].xor3(a[vector], b[vector]);
+                }
+            } else if FIRST == First::REMAINDER && target == 0 {
+                let [of_a, of_b] = [V::mask(step, source * TARGETS), V::mask(step, (source + 1) * TARGETS)];
+                for vector in 0..VECTORS {
+                    sum[vector] = sum[vector].xor_masked(a[vector], of_a).xor_masked(b[vector], of_b);
                 }
             } else {
                 let by_a = V::factor(step, source * TARGETS + target);
@@ -636,7 +655,8 @@ fn is_aligned<V: Vector>(target: *mut u8) -> bool {
 macro_rules! entry_points {
     ($vector:ty, $features:literal, [$($vectors:literal),*]) => {
         pub(super) const KERNELS: $crate::exec::arch::Kernels = {
-            use $crate::exec::arch::{Kernels, Step, Stores, kernels};
+            use $crate::exec::arch::kernels::{self, firsts};
+            use $crate::exec::arch::{Kernels, Step, Stores};
 
             /// # Safety
             /// As [`kernels::sum_of`] says.
@@ -649,14 +669,14 @@ macro_rules! entry_points {
             /// # Safety
             /// As [`kernels::combine`] says.
             #[target_feature(enable = $features)]
-            unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const SUM: bool>(
+            unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const FIRST: usize>(
                 step: &Step,
                 symbols: *const *mut u8,
                 bytes: usize,
                 stores: Stores,
             ) {
                 // SAFETY: the caller's promises are passed on.
-                unsafe { kernels::combine::<$vector, TARGETS, VECTORS, SUM>(step, symbols, bytes, stores) }
+                unsafe { kernels::combine::<$vector, TARGETS, VECTORS, FIRST>(step, symbols, bytes, stores) }
             }
 
             /// # Safety
@@ -694,14 +714,14 @@ macro_rules! entry_points {
                     sum_of::<8>,
                 ],
                 combinations: [
-                    [combine::<1, { VECTORS[0] }, false>, combine::<1, { VECTORS[0] }, true>],
-                    [combine::<2, { VECTORS[1] }, false>, combine::<2, { VECTORS[1] }, true>],
-                    [combine::<3, { VECTORS[2] }, false>, combine::<3, { VECTORS[2] }, true>],
-                    [combine::<4, { VECTORS[3] }, false>, combine::<4, { VECTORS[3] }, true>],
-                    [combine::<5, { VECTORS[4] }, false>, combine::<5, { VECTORS[4] }, true>],
-                    [combine::<6, { VECTORS[5] }, false>, combine::<6, { VECTORS[5] }, true>],
-                    [combine::<7, { VECTORS[6] }, false>, combine::<7, { VECTORS[6] }, true>],
-                    [combine::<8, { VECTORS[7] }, false>, combine::<8, { VECTORS[7] }, true>],
+                    firsts!(combine, 1, VECTORS[0]),
+                    firsts!(combine, 2, VECTORS[1]),
+                    firsts!(combine, 3, VECTORS[2]),
+                    firsts!(combine, 4, VECTORS[3]),
+                    firsts!(combine, 5, VECTORS[4]),
+                    firsts!(combine, 6, VECTORS[5]),
+                    firsts!(combine, 7, VECTORS[6]),
+                    firsts!(combine, 8, VECTORS[7]),
                 ],
                 pairs,
                 butterflies: [
@@ -744,6 +764,19 @@ macro_rules! turns {
     };
 }
 
+/// A kernel for each [`First`].
+macro_rules! firsts {
+    ($combine:ident, $targets:literal, $vectors:expr) => {{
+        use $crate::exec::arch::First;
+        [
+            $combine::<$targets, { $vectors }, { First::PRODUCTS }>,
+            $combine::<$targets, { $vectors }, { First::SUM }>,
+            $combine::<$targets, { $vectors }, { First::REMAINDER }>,
+        ]
+    }};
+}
+
 pub(super) use entry_points;
+pub(super) use firsts;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(super) use turns;

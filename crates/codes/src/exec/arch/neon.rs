@@ -64,6 +64,18 @@ impl Vector for Bytes16 {
     }
 
     #[inline(always)]
+    unsafe fn xor_masked(self, a: Bytes16, mask: Bytes16) -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { veorq_u8(self.0, vandq_u8(a.0, mask.0)) })
+    }
+
+    #[inline(always)]
+    unsafe fn mask(step: &Step, index: usize) -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { vreinterpretq_u8_u64(vdupq_n_u64(*step.affine.as_ptr().add(index))) })
+    }
+
+    #[inline(always)]
     unsafe fn factor(step: &Step, index: usize) -> Nibbles {
         // SAFETY: there is a coefficient of this index, and a table has 16 products of each half.
         unsafe {

@@ -1,6 +1,6 @@
 //! Plain Rust for every machine, and the oracle of the other kernels: one table look-up per byte.
 
-use super::{Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores};
+use super::{First, Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores};
 use crate::gf::{MUL, mul};
 use core::slice;
 
@@ -13,7 +13,7 @@ pub(super) const ERRING_ISA: Isa = isa("erring", erring_kernel);
 const fn isa(name: &'static str, kernel: Kernel) -> Isa {
     let kernels = Kernels {
         sums: [kernel; MOST_SUMMANDS + 1],
-        combinations: [[kernel; 2]; MOST_TARGETS],
+        combinations: [[kernel; First::ALL.len()]; MOST_TARGETS],
         pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
         turns: None,
