@@ -4,7 +4,7 @@
 
 pub mod memory;
 
-use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
 use weft_format::{Generation, NodeId, SegmentId};
 
 /// A failed look-up or change; nothing of it was applied.
@@ -112,26 +112,40 @@ pub trait Catalogue: Send + Sync {
     /// Does any policy want files to have another code when they have not changed for a while?
     fn has_age_rules(&self) -> Result<bool, CatalogueError>;
 
-    /// May this segment be joined with others from here? Where files refer to is changed by the volume's owner alone, and at once
-    /// only where few files lie in a segment.
+    /// May it be changed from here where files refer to? Only by the volume's owner.
+    fn may_change_files(&self) -> bool;
+
+    /// Do so few files lie in this segment that it may be joined with others?
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError>;
 
     /// An id that was never given out, of a segment made at `created_ms`.
     fn new_segment(&self, created_ms: u64) -> SegmentId;
 
-    /// Lets files refer to the new segment `whole` instead of its parts, which are its data in this order and dead from then on;
-    /// durable when it returns. It may wait for files that are being written: not to be called where others run.
+    /// Lets files refer to the new segment `whole` instead of its parts, which are its data in this order, and from then on dead and
+    /// kept as given; durable when it returns. It may wait for files that are being written: not to be called where others run.
     ///
     /// # Errors
     /// [`CatalogueError::Changed`]: a part has another record than here, or files changed meanwhile; nothing was done.
     fn join(
         &self,
-        parts: &[(SegmentId, SegmentRecord)],
+        parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError>;
 
+    /// Lets files refer to the new segments of `parts` instead of the whole that these were joined into, which is dead from then on;
+    /// what they were is kept no longer, unless no file refers to it. Durable when it returns; it may wait as [`Self::join`].
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: the whole has another record than here, a former segment is not kept any more, or files changed
+    /// meanwhile, or lie in too many pieces; nothing was done.
+    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError>;
+
     /// The segment that a dead one was joined into, which may name shards of it.
     fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError>;
+
+    /// The dead segments that were joined into this one, and those that were joined into them; and from which byte of it on the
+    /// data of each lie there, where that is known.
+    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError>;
 
     /// What a job noted of itself under its name.
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
@@ -145,8 +159,8 @@ pub trait Catalogue: Send + Sync {
     /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
-    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`] and [`Self::drop_segment`] are refused unless
-    /// the lease has this term; `None`: they are not.
+    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`], [`Self::unjoin`] and
+    /// [`Self::drop_segment`] are refused unless the lease has this term; `None`: they are not.
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given

@@ -1,7 +1,7 @@
 //! Collecting: shards that nothing needs are removed, and only those.
 //!
 //! Three kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Retired*: former
-//! generations of living segments. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
+//! generations of living segments, and what joined segments were before. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
 //! wait for a grace time, and all fail closed: an error or a silence removes nothing. None of them takes what a segment needs that
 //! others were joined into (`collect/lent.rs`).
 //!

@@ -3,6 +3,7 @@
 //! ```text
 //! look (which living segments are to have another code) -> for each: recode (write, verify) -> commit -> the former shards wait
 //!   or, where several can be one under the new code: join (write parities, verify) -> commit -> all but their data waits
+//!   or, where one was made of several, and their shards still wait: unjoin (verify) -> commit -> they are segments again
 //! ```
 //!
 //! What is committed is a new generation; the former one is retired and kept for a while, so that readers go on, and so that
@@ -26,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 use weft_format::SegmentId;
 use weft_format::records::Wanted;
-use weft_transfer::Transfer;
+use weft_transfer::{Recoded, Transfer};
 
 /// How long a conversion can be undone for nothing: time to see that a code was a mistake, short enough that the room of both
 /// generations is not taken for long.
@@ -177,7 +178,7 @@ impl Run<'_> {
                 Wanted::Code(code) => {
                     segment_count += 1;
                     bytes += record.geometry.data_bytes;
-                    if self.converter.may_join(segment, &code)? {
+                    if self.converter.may_join(segment, &record, &code)? {
                         self.waiting.extend(joiner.offer(segment, record, &code));
                     } else {
                         self.waiting.push_back(vec![segment]);
@@ -210,27 +211,31 @@ impl Run<'_> {
         };
         let Converted { segment_count, data_bytes, recoded, is_revived } = converted;
         let joined_count = if segment_count > 1 { segment_count } else { 0 };
-        let report = &mut self.report;
+        let (report, record) = (&mut self.report, &mut self.record);
         report.segment_count += segment_count;
         report.revived_count += u64::from(is_revived);
         report.joined_count += joined_count;
         report.data_bytes += data_bytes;
-        report.bytes_read += recoded.bytes_read;
-        report.bytes_verified += recoded.bytes_verified;
-        report.bytes_written += recoded.bytes_written;
-        report.bytes_saved += recoded.bytes_saved;
-        self.record.segment_count += segment_count;
-        self.record.joined_count += joined_count;
-        self.record.bytes_read += recoded.bytes_read;
-        self.record.bytes_verified += recoded.bytes_verified;
-        self.record.bytes_written += recoded.bytes_written;
-        self.record.bytes_saved += recoded.bytes_saved;
+        record.segment_count += segment_count;
+        record.joined_count += joined_count;
         self.job.update(|progress| {
             progress.segments_done += segment_count;
             progress.bytes_done += data_bytes;
-            progress.bytes_read += recoded.bytes_read + recoded.bytes_verified;
-            progress.bytes_written += recoded.bytes_written;
         });
+        for Recoded { bytes_read, bytes_verified, bytes_written, bytes_saved, .. } in recoded {
+            report.bytes_read += bytes_read;
+            report.bytes_verified += bytes_verified;
+            report.bytes_written += bytes_written;
+            report.bytes_saved += bytes_saved;
+            record.bytes_read += bytes_read;
+            record.bytes_verified += bytes_verified;
+            record.bytes_written += bytes_written;
+            record.bytes_saved += bytes_saved;
+            self.job.update(|progress| {
+                progress.bytes_read += bytes_read + bytes_verified;
+                progress.bytes_written += bytes_written;
+            });
+        }
     }
 
     fn fail(&mut self, segment: SegmentId, why: String) {

@@ -12,8 +12,8 @@ use weft_care::collect::{self, Beside, GRACE_MS, Sightings, collect, discard};
 use weft_care::convert::{self, convert};
 use weft_care::scrub::{self, scrub};
 use weft_care::{CareError, Catalogue, Job, repair};
-use weft_format::NodeId;
 use weft_format::records::{NodeState, PolicyRecord, RetiredRecord, Succession};
+use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
 
 const MINUTE_MS: u64 = 60_000;
@@ -28,6 +28,8 @@ enum Work {
     Scrub,
     Balance,
     Convert,
+    Join,
+    Unjoin,
     Discard,
     Collect,
 }
@@ -59,6 +61,25 @@ async fn volume(work: Work) -> World {
         Work::Convert => {
             for segment in world.files.keys() {
                 world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+3", 0)]);
+            }
+        }
+        Work::Join | Work::Unjoin => {
+            world.catalogue.let_join(true);
+            for number in 2..4 {
+                let data = vec![number as u8; 40_000];
+                let (part, record) = world.put(number, "replica:2", &data).await;
+                world.catalogue.commit(part, record, &format!("/f{number}"));
+                world.catalogue.set_policies(part, &[PolicyRecord::of("rs:2+2", 0)]);
+                world.files.insert(part, data);
+            }
+            if let Work::Unjoin = work {
+                // What the parts were is kept for an hour after the job begins.
+                let options = convert::Options { keep_ms: BEGUN_MS + 60 * MINUTE_MS, ..convert::Options::default() };
+                let (job, transfer) = (Job::default(), world.transfer());
+                let report = convert(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
+                assert_eq!(report.expect("converted").joined_count, 2);
+                let part = *world.files.keys().last().expect("a segment");
+                world.catalogue.set_policies(world.catalogue.located(part).0, &[PolicyRecord::of("replica:2", 0)]);
             }
         }
         Work::Discard => {
@@ -105,7 +126,9 @@ async fn run(
         }
         Work::Scrub => scrub(catalogue, transfer, &job, scrub::Options::default(), now_ms, |_| {}).await.map(drop),
         Work::Balance => balance(catalogue, transfer, &job, &BTreeSet::new(), now_ms).await.map(drop),
-        Work::Convert => convert(catalogue, transfer, &job, convert::Options::default(), now_ms).await.map(drop),
+        Work::Convert | Work::Join | Work::Unjoin => {
+            convert(catalogue, transfer, &job, convert::Options::default(), now_ms).await.map(drop)
+        }
         Work::Discard => discard(&*catalogue, transfer, &job, clocks.beside).await.map(drop),
         Work::Collect => {
             let options = collect::Options { grace_ms: GRACE_MS, in_use: Some(clocks.beside), dry_run: false };
@@ -148,6 +171,10 @@ async fn killed_and_gone_on_with(work: Work, steps: i64, jumped_ms: u64) -> bool
     }
     let jumped = Clocks::new(jumped_ms + 3 * MINUTE_MS, &old, BEGUN_MS + 3 * MINUTE_MS);
     run(work, world.catalogue.clone(), &world.transfer(), jumped).await.expect("gone on with");
+    if let Work::Unjoin = work {
+        let is_apart = |segment: &SegmentId| world.catalogue.located(*segment).1 == 0;
+        assert!(world.files.keys().all(is_apart), "what the parts were was there still, after {steps} steps");
+    }
     world.catalogue.commit(segment, record, "/slow");
     world.files.insert(segment, data);
     world.assert_invariants().await;
@@ -192,6 +219,16 @@ async fn balancing() {
 #[tokio::test]
 async fn converting() {
     at_every_step(Work::Convert, 20).await;
+}
+
+#[tokio::test]
+async fn joining() {
+    at_every_step(Work::Join, 10).await;
+}
+
+#[tokio::test]
+async fn taking_apart() {
+    at_every_step(Work::Unjoin, 5).await;
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Conversion where several segments become one: their data stays where it is, and nobody who reads or cleans up notices.
+//! Conversion where several segments become one, and where these become several again: their data stays where it is, and nobody who
+//! reads or cleans up notices.
 
 mod harness;
 
@@ -8,9 +9,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{Catalogue, Job, collect};
-use weft_format::records::{Later, PolicyRecord, SegmentRecord};
+use weft_format::records::{Later, PolicyRecord, RetiredRecord, SegmentRecord, Succession};
 use weft_format::shard::object_bytes;
-use weft_format::{NodeId, SegmentId};
+use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_nodes::Node;
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
@@ -21,7 +22,7 @@ const DATA_BYTES: usize = 40_000;
 /// Segments of one length on so many nodes.
 async fn written(node_count: u128, code: &str, count: u128) -> World {
     let mut world = World::new(node_count);
-    world.catalogue.let_join();
+    world.catalogue.let_join(true);
     for number in 0..count {
         let data: Vec<u8> = (0..DATA_BYTES).map(|at| (at * 31 / 7 + number as usize * 5) as u8).collect();
         let (segment, record) = world.put(number, code, &data).await;
@@ -98,9 +99,9 @@ async fn copies_become_the_data_of_a_wider_code_and_the_others_go() {
     // Nothing is removed before its time, and of the copies one of each never.
     let now = world.stored().await;
     assert!(before.iter().all(|shard| now.contains(shard)));
-    let report = collect_at(&world, NOW_MS + KEEP_MS).await;
+    let report = collect_at(&world, NOW_MS + KEEP_MS + 60_000).await;
     assert_eq!((report.trash.segment_count, report.trash.kept_count, report.orphans.removed_count), (8, 0, 0));
-    assert_eq!(report.trash.bytes, 16 * shard_bytes);
+    assert_eq!((report.retired.generation_count, report.retired.bytes), (8, 16 * shard_bytes), "two copies of each");
     assert_eq!(world.stored().await, world.named());
     assert_whole(&world, "rs:4+2").await;
     // The orphans' own look comes to the same, twice.
@@ -150,6 +151,187 @@ async fn narrow_segments_become_wide_ones_again_and_again_and_turn_back() {
     let report = run(&world).await;
     assert_eq!((report.bytes_read, report.bytes_written, report.joined_count), (0, 0, 0), "{report:?}");
     assert_whole(&world, "rs:8+3").await;
+    assert_tidied(&world).await;
+}
+
+/// Joined half an hour ago; and what was stored before.
+async fn joined(node_count: u128, from: &str, code: &str, count: u128) -> (World, Vec<(NodeId, ShardKey)>) {
+    let world = written(node_count, from, count).await;
+    let before = world.stored().await;
+    want(&world, code);
+    let report = run(&world).await;
+    assert_eq!((report.joined_count, report.failures.len()), (count as u64, 0), "{report:?}");
+    want(&world, from);
+    (world, before)
+}
+
+const HALF_AN_HOUR_MS: u64 = KEEP_MS / 2;
+
+#[tokio::test]
+async fn undone_within_the_hour_the_parts_are_segments_again_and_nothing_is_written() {
+    for (from, code) in [("replica:3", "rs:4+2"), ("rs:4+2", "rs:8+3"), ("rs:2+1", "lrc:4+2+2")] {
+        let (world, before) = joined(40, from, code, 8).await;
+        let wholes = living(&world);
+        // Collectors look all the while, and take what is dead, but not what may be taken back.
+        collect_at(&world, NOW_MS + HALF_AN_HOUR_MS).await;
+        let kept = collect::kept(&*world.catalogue).expect("read");
+        let lent_count: usize = wholes
+            .iter()
+            .flat_map(|(_, record)| record.shards.iter().flatten())
+            .filter(|shard| shard.origin.is_some())
+            .count();
+        let shard_bytes = wholes[0].1.shard_bytes();
+        assert_eq!(
+            (kept.generation_count, kept.bytes),
+            (8, (before.len() - lent_count) as u64 * shard_bytes),
+            "{from}"
+        );
+        let report = run_over(&world, &world.transfer(), NOW_MS + HALF_AN_HOUR_MS).await;
+        assert_eq!(
+            (report.segment_count, report.revived_count),
+            (wholes.len() as u64, wholes.len() as u64),
+            "{report:?}"
+        );
+        assert_eq!((report.bytes_read, report.bytes_written, report.failures.len()), (0, 0, 0), "{report:?}");
+        assert!(report.bytes_saved > 8 * DATA_BYTES as u64 * 2, "{report:?}");
+        assert_eq!(living(&world).len(), 8);
+        assert_whole(&world, from).await;
+        assert_eq!(collect::kept(&*world.catalogue), Ok(collect::Kept::default()));
+        // What was computed for the wholes goes as what is dead does; all else lies where it ever lay.
+        collect_at(&world, NOW_MS + HALF_AN_HOUR_MS).await;
+        assert_eq!(world.stored().await, before, "{from}");
+        assert_tidied(&world).await;
+        assert_eq!(world.stored().await, before, "{from}");
+        assert_whole(&world, from).await;
+        // It is what it was: it may be joined again, and taken apart again.
+        want(&world, code);
+        assert_eq!(run(&world).await.joined_count, 8);
+        want(&world, from);
+        let report = run(&world).await;
+        assert_eq!((report.bytes_written, report.revived_count), (0, wholes.len() as u64));
+        assert_whole(&world, from).await;
+        assert_tidied(&world).await;
+        assert_eq!(world.stored().await, before, "{from}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_joined_twice_goes_back_by_one_step_or_by_two() {
+    for way in [&["rs:4+2", "rs:2+2", "replica:2"][..], &["rs:4+2", "replica:2"], &["rs:2+2", "rs:4+2", "replica:2"]] {
+        let (world, before) = joined(40, "replica:2", "rs:2+2", 8).await;
+        want(&world, "rs:4+2");
+        assert_eq!(run(&world).await.joined_count, 4);
+        want(&world, "rs:8+3");
+        assert_eq!(run(&world).await.joined_count, 2);
+        collect_at(&world, NOW_MS + HALF_AN_HOUR_MS).await;
+        for code in way {
+            want(&world, code);
+            let report = run(&world).await;
+            let is_wider = report.joined_count > 0;
+            assert_eq!(
+                (report.bytes_written == 0, report.failures.len()),
+                (!is_wider, 0),
+                "{way:?}: {code}: {report:?}"
+            );
+            assert_whole(&world, code).await;
+            collect_at(&world, NOW_MS + HALF_AN_HOUR_MS).await;
+            assert_whole(&world, code).await;
+        }
+        assert_tidied(&world).await;
+        assert_eq!(world.stored().await, before, "{way:?}");
+        assert_whole(&world, "replica:2").await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_repaired_lost_or_moved_since_it_was_joined_is_made_whole() {
+    // A lent shard moves to another node, and its former place is cleared.
+    let (world, before) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let (whole, record) = living(&world).remove(0);
+    let moved = world.transfer().relocate(whole, &record, ShardIndex(1), None).await.expect("moved");
+    let retired = RetiredRecord::of(&record, &moved.record, NOW_MS, 0);
+    let succession = Succession { retired, revived: None };
+    world.catalogue.replace_segment(whole, &record, &moved.record, &succession).expect("committed");
+    let cleared = collect_at(&world, NOW_MS + HALF_AN_HOUR_MS).await;
+    assert_eq!((cleared.retired.generation_count, cleared.retired.bytes), (1, 0), "it is kept beside the copies");
+    let report = run_over(&world, &world.transfer(), NOW_MS + HALF_AN_HOUR_MS).await;
+    assert_eq!((report.revived_count, report.bytes_written), (1, 0), "{report:?}");
+    assert_whole(&world, "replica:3").await;
+    assert_tidied(&world).await;
+    assert_eq!(world.stored().await, before);
+
+    // A copy is lost, and another one rots.
+    let (world, before) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let of_whole = living(&world).remove(0).1;
+    let is_lent = |(node, _): &(NodeId, ShardKey)| of_whole.nodes().any(|of_whole| of_whole == *node);
+    let others: Vec<_> = before.iter().filter(|shard| !is_lent(shard)).collect();
+    let (lost, rotten) =
+        (*others[0], **others.iter().find(|shard| shard.1.segment != others[0].1.segment).expect("one"));
+    world.spoil(lost, |_| None).await;
+    let flip = |mut bytes: Vec<u8>| {
+        bytes[9_000] ^= 1;
+        Some(bytes)
+    };
+    world.spoil(rotten, flip).await;
+    let report = run(&world).await;
+    assert_eq!((report.revived_count, report.failures.len()), (1, 0), "{report:?}");
+    assert_eq!(report.bytes_written, 2 * object_bytes(DATA_BYTES as u64), "two copies");
+    assert_whole(&world, "replica:3").await;
+    assert_tidied(&world).await;
+
+    // Nothing is left of one part but what the whole has: it is written anew with the others, from the whole.
+    let (world, before) = joined(12, "rs:2+1", "rs:4+2", 2).await;
+    let of_whole = living(&world).remove(0).1;
+    let lent: BTreeSet<NodeId> =
+        of_whole.shards.iter().flatten().filter(|shard| shard.origin.is_some()).map(|shard| shard.node).collect();
+    let parity = before.iter().find(|(node, _)| !lent.contains(node)).expect("one");
+    let (_, data) =
+        before.iter().find(|(node, key)| lent.contains(node) && key.segment == parity.1.segment).expect("one");
+    let lost = before.iter().filter(|(_, key)| key == data || *key == parity.1);
+    for shard in lost.copied().collect::<Vec<_>>() {
+        world.spoil(shard, |_| None).await;
+    }
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0), "{report:?}");
+    assert_eq!(living(&world).len(), 1);
+    assert_whole(&world, "rs:2+1").await;
+    assert_tidied(&world).await;
+}
+
+#[tokio::test]
+async fn when_their_time_is_over_or_they_are_being_removed_it_is_too_late() {
+    let (world, _) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let first = *world.files.keys().next().expect("one");
+    let retired = world.catalogue.retired_of(first).expect("read").remove(0);
+    let going = RetiredRecord { is_going: true, ..retired.clone() };
+    world.catalogue.replace_retired(first, &retired, Some(&going)).expect("marked");
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0));
+    assert_whole(&world, "replica:3").await;
+    assert_tidied(&world).await;
+    // By a collector that comes between the look at what is kept and the taking back.
+    let (world, _) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
+        let (catalogue, retired) = (world.catalogue.clone(), retired.clone());
+        let script = move |call: &Call| {
+            if call.operation == Operation::Get {
+                let going = RetiredRecord { is_going: true, ..retired.clone() };
+                let _ = catalogue.replace_retired(first, &retired, Some(&going));
+            }
+            Fault::None
+        };
+        Arc::new(FaultNode::new(node, "busy", Box::new(script)))
+    });
+    let report = run_over(&world, &transfer, NOW_MS).await;
+    assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0), "{report:?}");
+    assert_whole(&world, "replica:3").await;
+    assert_tidied(&world).await;
+    // And by another process than the owner's.
+    let (world, _) = joined(12, "replica:3", "rs:4+2", 4).await;
+    world.catalogue.let_join(false);
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0));
+    assert_whole(&world, "replica:3").await;
     assert_tidied(&world).await;
 }
 
@@ -234,19 +416,80 @@ async fn rotten_copies_are_not_joined_and_silent_nodes_are_not_relied_on() {
     assert_whole(&world, "rs:4+2").await;
 }
 
+/// A process that converts is killed after so many steps, or comes to its end: false.
+async fn killed(world: &World, steps: i64, after: bool) -> bool {
+    let mortal = Mortal::new(world, steps, after);
+    let (job, options) = (Job::default(), Options { workers: 1, ..Options::default() });
+    tokio::select! {
+        biased;
+        () = mortal.dead() => true,
+        ended = convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
+    }
+}
+
+#[tokio::test]
+async fn killed_at_any_step_of_an_undoing_every_file_is_whole_and_nothing_is_left_behind() {
+    for after in [false, true] {
+        for steps in 0.. {
+            let (world, before) = joined(12, "replica:2", "rs:2+2", 4).await;
+            // One copy is to be made anew.
+            let is_lent = |(node, key): &(NodeId, ShardKey)| {
+                living(&world).iter().any(|(whole, record)| record.has_at(*whole, *node, *key))
+            };
+            world.spoil(*before.iter().find(|shard| !is_lent(shard)).expect("one"), |_| None).await;
+            let is_killed = killed(&world, steps, after).await;
+            world.assert_contents().await;
+            // A collector comes right then, and by a clock that is hours ahead one that nobody is beside.
+            let now_ms = if steps % 2 == 0 { NOW_MS } else { NOW_MS + 2 * KEEP_MS };
+            collect_at(&world, now_ms).await;
+            world.assert_contents().await;
+            let report = run(&world).await;
+            assert_eq!(report.failures, [], "after {steps} steps");
+            assert_whole(&world, "replica:2").await;
+            if steps % 2 == 0 || !is_killed {
+                assert_eq!(living(&world).len(), 4, "after {steps} steps");
+            }
+            assert_tidied(&world).await;
+            assert_whole(&world, "replica:2").await;
+            if !is_killed {
+                assert!(steps > 15, "two undoings have more steps than {steps}");
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn killed_at_any_step_of_a_collection_nothing_is_taken_that_an_undoing_needs() {
+    for steps in 0.. {
+        let (world, _) = joined(12, "replica:2", "rs:2+2", 4).await;
+        let mortal = Mortal::new(&world, steps, steps % 2 == 0);
+        let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
+        let job = Job::default();
+        let is_killed = tokio::select! {
+            biased;
+            () = mortal.dead() => true,
+            ended = collect::collect(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS + 2 * KEEP_MS) => ended.is_err(),
+        };
+        let report = run(&world).await;
+        assert_eq!(report.failures, [], "after {steps} steps");
+        assert_whole(&world, "replica:2").await;
+        assert_tidied(&world).await;
+        assert_whole(&world, "replica:2").await;
+        if !is_killed {
+            assert!(steps > 15, "a collection has more steps than {steps}");
+            break;
+        }
+    }
+}
+
 #[tokio::test]
 async fn killed_at_any_step_every_file_is_whole_and_nothing_is_left_behind() {
     for after in [false, true] {
         for steps in 0.. {
             let world = written(12, "replica:2", 4).await;
             want(&world, "rs:2+2");
-            let mortal = Mortal::new(&world, steps, after);
-            let (job, options) = (Job::default(), Options { workers: 1, ..Options::default() });
-            let killed = tokio::select! {
-                biased;
-                () = mortal.dead() => true,
-                ended = convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
-            };
+            let is_killed = killed(&world, steps, after).await;
             world.assert_contents().await;
             // A collector that comes right then takes nothing that anybody needs.
             collect_at(&world, NOW_MS).await;
@@ -256,7 +499,7 @@ async fn killed_at_any_step_every_file_is_whole_and_nothing_is_left_behind() {
             assert_whole(&world, "rs:2+2").await;
             assert_tidied(&world).await;
             assert_whole(&world, "rs:2+2").await;
-            if !killed {
+            if !is_killed {
                 assert!(steps > 20, "two joinings have more steps than {steps}");
                 assert_eq!(living(&world).len(), 2, "both were joined");
                 break;

@@ -3,7 +3,9 @@
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Trashed};
-use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Wanted};
+use weft_format::records::{
+    LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
+};
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_meta::{Fence, MetaError, Store};
 use weft_vfs::{VfsError, Volume};
@@ -159,8 +161,12 @@ impl Catalogue for StoreCatalogue {
         self.store.has_age_rules().map_err(failed)
     }
 
+    fn may_change_files(&self) -> bool {
+        self.owner().is_some()
+    }
+
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
-        self.owner().map_or(Ok(false), |owner| owner.may_join(segment).map_err(failed_volume))
+        weft_vfs::join::may_join(&self.store, segment).map_err(failed)
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
@@ -169,7 +175,7 @@ impl Catalogue for StoreCatalogue {
 
     fn join(
         &self,
-        parts: &[(SegmentId, SegmentRecord)],
+        parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         // Whoever closed the volume meanwhile has changed what it was about.
@@ -179,8 +185,19 @@ impl Catalogue for StoreCatalogue {
         self.store.flush().map_err(failed)
     }
 
+    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
+        let owner = self.owner().ok_or(CatalogueError::Changed(whole.0))?;
+        let fence = self.fence.lock().clone();
+        owner.unjoin(whole, parts, fence.as_ref()).map_err(failed_volume)?;
+        self.store.flush().map_err(failed)
+    }
+
     fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
         self.store.joined_into(segment).map_err(failed)
+    }
+
+    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
+        self.store.parts_of(whole).map_err(failed)
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

@@ -18,7 +18,7 @@ pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;
 pub use policy::{Later, PolicyRecord, Wanted, wanted};
-pub use retired::{RetiredRecord, Succession};
+pub use retired::{RetiredRecord, Succession, Unjoined};
 pub use segment::{Origin, SegmentRecord, ShardLocation};
 pub use volume::VolumeRecord;
 

@@ -27,8 +27,8 @@
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
 //! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
-//! | retired | segment, generation | shards of a former record that are kept for a while | care |
-//! | joined | segment | the segment that it became a part of, with shards of its own; kept as long as that one | owner makes it, care removes it |
+//! | retired | segment, generation | shards of a former record that are kept for a while | owner, care |
+//! | joined | segment | the segment that it became a part of, with shards of its own, and where in it; kept as long as that one | owner makes it, care removes it |
 //! | parts | segment, segment | the same from the other side | owner makes it, care removes it |
 //! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |

@@ -209,6 +209,14 @@ pub enum RecodeError {
         /// As which shard.
         index: ShardIndex,
     },
+    /// Former shards of a segment that was joined do not suffice for it to be one by itself again, or what they lack is not taken.
+    #[error(
+        "the former shards of segment {former} do not suffice, or what they lack could not be stored; it is converted as any other"
+    )]
+    Former {
+        /// What it was.
+        former: SegmentId,
+    },
     /// Not every node took its new shard: it would be less safe than before.
     #[error(
         "{missing_count} new shards of segment {segment} could not be stored, and it keeps its old ones; more nodes must answer"

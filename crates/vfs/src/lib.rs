@@ -16,7 +16,7 @@ mod deleted;
 pub mod error;
 mod extents;
 mod files;
-mod join;
+pub mod join;
 mod names;
 pub mod open;
 mod policies;

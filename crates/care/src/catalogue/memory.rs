@@ -5,7 +5,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use weft_format::records::{
-    LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Wanted, wanted,
+    LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+    wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -27,13 +28,18 @@ struct State {
     renewed: Vec<NodeId>,
     is_away: bool,
     /// Is it the owner's?
-    may_join: bool,
+    is_owners: bool,
     /// Where the data of segments that were joined is: of which segment, from which byte on.
     joined: BTreeMap<SegmentId, (SegmentId, u64)>,
     made_count: u128,
 }
 
 impl State {
+    /// Is this the record of a living segment?
+    fn lives_as(&self, segment: SegmentId, record: &SegmentRecord) -> bool {
+        self.segments.get(&segment).is_some_and(|entry| entry.dead_since_ms.is_none() && entry.record == *record)
+    }
+
     fn check_fence(&self) -> Result<(), CatalogueError> {
         match self.fence {
             Some(term) if self.lease.as_ref().is_none_or(|lease| lease.term != term) => Err(CatalogueError::Fenced),
@@ -76,9 +82,9 @@ impl MemoryCatalogue {
         self.state.lock().segments.insert(segment, entry);
     }
 
-    /// From now on segments may be joined, as in the owner's process.
-    pub fn let_join(&self) {
-        self.state.lock().may_join = true;
+    /// From now on segments may be joined and taken apart, as in the owner's process, or not.
+    pub fn let_join(&self, is_owners: bool) {
+        self.state.lock().is_owners = is_owners;
     }
 
     /// Where the data of a segment is that may have been joined into another: of which segment, and from which byte on.
@@ -272,8 +278,12 @@ impl Catalogue for MemoryCatalogue {
         Ok(state.segments.values().flat_map(|entry| &entry.policies).any(|policy| policy.later.is_some()))
     }
 
+    fn may_change_files(&self) -> bool {
+        self.state.lock().is_owners
+    }
+
     fn may_join(&self, _: SegmentId) -> Result<bool, CatalogueError> {
-        Ok(self.reach()?.may_join)
+        Ok(true)
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
@@ -285,27 +295,23 @@ impl Catalogue for MemoryCatalogue {
 
     fn join(
         &self,
-        parts: &[(SegmentId, SegmentRecord)],
+        parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
         state.check_fence()?;
-        let is_living =
-            |entry: &Entry, record: &SegmentRecord| entry.dead_since_ms.is_none() && entry.record == *record;
-        let changed = |(part, record): &&(SegmentId, SegmentRecord)| {
-            !state.segments.get(part).is_some_and(|entry| is_living(entry, record))
-        };
-        if let Some((part, _)) = parts.iter().find(changed) {
+        if let Some((part, _)) = parts.iter().find(|(part, kept)| !state.lives_as(*part, &kept.record)) {
             return Err(CatalogueError::Changed(*part));
         }
         let (segment, record) = whole.clone();
         let (mut paths, mut policies, mut live_bytes, mut before) = (Vec::new(), Vec::new(), 0, 0);
-        for (part, of_part) in parts {
+        for (part, kept) in parts {
             for joined in state.joined.values_mut().filter(|(whole, _)| whole == part) {
                 *joined = (segment, before + joined.1);
             }
             state.joined.insert(*part, (segment, before));
-            before += of_part.geometry.data_bytes;
+            before += kept.record.geometry.data_bytes;
+            state.retired.insert((*part, kept.record.generation), kept.clone());
             let Some(entry) = state.segments.get_mut(part) else { continue };
             live_bytes += entry.live_bytes;
             paths.append(&mut entry.paths);
@@ -316,8 +322,41 @@ impl Catalogue for MemoryCatalogue {
         Ok(())
     }
 
+    /// All that lives of the whole lives of its parts, as far as this catalogue knows of files.
+    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
+        let mut state = self.reach()?;
+        state.check_fence()?;
+        let (whole, expected) = whole;
+        let is_kept = |Unjoined { former: (former, kept), .. }: &Unjoined| {
+            !kept.is_going && state.retired.get(&(*former, kept.record.generation)) == Some(kept)
+        };
+        if !state.lives_as(*whole, expected) || !parts.iter().all(is_kept) {
+            return Err(CatalogueError::Changed(*whole));
+        }
+        let Some(entry) = state.segments.get_mut(whole) else { return Err(CatalogueError::Changed(*whole)) };
+        entry.dead_since_ms = Some(whole.created_ms());
+        let (paths, policies) = (std::mem::take(&mut entry.paths), entry.policies.clone());
+        for part in parts {
+            let (segment, record) = part.segment.clone();
+            let is_its = |joined: &&mut (SegmentId, u64)| joined.0 == *whole && part.range().contains(&joined.1);
+            for joined in state.joined.values_mut().filter(is_its) {
+                *joined = (segment, joined.1 - part.offset);
+            }
+            state.retired.remove(&(part.former.0, part.former.1.record.generation));
+            let (paths, policies, live_bytes) = (paths.clone(), policies.clone(), record.geometry.data_bytes);
+            state.segments.insert(segment, Entry { record, paths, live_bytes, policies, dead_since_ms: None });
+        }
+        Ok(())
+    }
+
     fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
         Ok(self.reach()?.joined.get(&segment).map(|(whole, _)| *whole))
+    }
+
+    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
+        let state = self.reach()?;
+        let parts = state.joined.iter().filter(|(_, (into, _))| *into == whole);
+        Ok(parts.map(|(part, (_, offset))| (*part, Some(*offset))).collect())
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

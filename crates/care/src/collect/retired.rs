@@ -1,4 +1,4 @@
-//! Former generations: shards that a conversion or a move has replaced, kept until their time is over.
+//! Former generations: shards that a conversion or a move has replaced, and segments that were joined, kept until their time is over.
 //!
 //! `due? -> mark as going -> remove the shards -> forget`. Once marked none of them is ever named again, so whoever would take
 //! the former generation back comes before the mark, or not at all. A crash in between leaves a mark, and the next run goes on.
@@ -51,7 +51,7 @@ pub(crate) async fn remove(
         after = Some((*segment, last.record.generation));
         for (segment, retired) in page {
             job.checkpoint().await?;
-            let bytes = retired.record.stored_bytes();
+            let bytes = own_bytes(catalogue, segment, &retired)?;
             let known_ms = match options.in_use {
                 Some(beside) => beside.see(Unneeded::Former(segment, retired.record.generation, retired.since_ms)),
                 // A time in the future is no age.
@@ -99,8 +99,15 @@ pub fn kept(catalogue: &dyn Catalogue) -> Result<Kept, CatalogueError> {
         let Some((segment, last)) = page.last() else { return Ok(kept) };
         after = Some((*segment, last.record.generation));
         kept.generation_count += page.len() as u64;
-        kept.bytes += page.iter().map(|(_, retired)| retired.record.stored_bytes()).sum::<u64>();
+        for (segment, retired) in &page {
+            kept.bytes += own_bytes(catalogue, *segment, retired)?;
+        }
     }
+}
+
+/// Bytes of its shards that nobody else has.
+fn own_bytes(catalogue: &dyn Catalogue, segment: SegmentId, retired: &RetiredRecord) -> Result<u64, CatalogueError> {
+    Ok(without_lent(catalogue, segment, retired.record.clone())?.stored_bytes())
 }
 
 /// Is its time over, when it is known to be former for `known_ms`?

@@ -1,7 +1,7 @@
 //! Dead segments: shards first, record last.
 
 use super::Options;
-use super::lent::without_lent;
+use super::lent::without_kept;
 use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError, Trashed};
 use crate::census::CareError;
@@ -59,7 +59,7 @@ pub(super) async fn empty(
             if catalogue.live_bytes(trashed.segment)? > 0 {
                 continue;
             }
-            let own = without_lent(catalogue, trashed.segment, record.clone())?;
+            let own = without_kept(catalogue, trashed.segment, record.clone())?;
             if options.dry_run || remove_shards(transfer, roster, &trashed, &own).await {
                 if !options.dry_run {
                     match catalogue.drop_segment(trashed.segment, &record) {

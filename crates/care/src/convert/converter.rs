@@ -4,7 +4,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::Clock;
 use std::sync::Arc;
 use weft_format::SegmentId;
-use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
 use weft_transfer::{Recoded, Transfer};
 
 /// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
@@ -24,7 +24,8 @@ pub(super) struct Converted {
     /// More than one: they were joined.
     pub segment_count: u64,
     pub data_bytes: u64,
-    pub recoded: Recoded,
+    /// Several: it was taken apart again.
+    pub recoded: Vec<Recoded>,
     /// Its former shards were still there.
     pub is_revived: bool,
 }
@@ -52,6 +53,11 @@ impl Converter {
                 return Ok(Outcome::Left);
             };
             let former = former(&self.catalogue.retired_of(segment)?, &code);
+            if former.is_none()
+                && let Some(converted) = self.unjoin(segment, &record, &code).await?
+            {
+                return Ok(Outcome::Converted(converted));
+            }
             let of_former = former.as_ref().map(|former| &former.record);
             let recoded = match self.transfer.recode(segment, &record, &code, of_former).await {
                 Ok(recoded) => recoded,
@@ -64,7 +70,12 @@ impl Converter {
             match self.catalogue.replace_segment(segment, &record, &recoded.record, &succession) {
                 Ok(()) => {
                     let data_bytes = record.geometry.data_bytes;
-                    return Ok(Outcome::Converted(Converted { segment_count: 1, data_bytes, recoded, is_revived }));
+                    return Ok(Outcome::Converted(Converted {
+                        segment_count: 1,
+                        data_bytes,
+                        recoded: vec![recoded],
+                        is_revived,
+                    }));
                 }
                 // A repair was quicker, or the former shards are being removed: what was stored here is an orphan.
                 Err(CatalogueError::Changed(_)) => {}
@@ -75,8 +86,11 @@ impl Converter {
     }
 
     /// May it be joined with others? Whose former shards are still there goes back to these.
-    pub fn may_join(&self, segment: SegmentId, code: &str) -> Result<bool, CatalogueError> {
-        Ok(self.catalogue.may_join(segment)? && former(&self.catalogue.retired_of(segment)?, code).is_none())
+    pub fn may_join(&self, segment: SegmentId, record: &SegmentRecord, code: &str) -> Result<bool, CatalogueError> {
+        Ok(self.catalogue.may_change_files()
+            && self.catalogue.may_join(segment)?
+            && former(&self.catalogue.retired_of(segment)?, code).is_none()
+            && self.former_parts(segment, record, code)?.is_none())
     }
 
     /// Makes one segment of several, under the code that they all want.
@@ -95,17 +109,82 @@ impl Converter {
                 return Ok(Outcome::Alone(segments));
             }
         };
-        let (catalogue, joined) = (self.catalogue.clone(), (whole, recoded.record.clone()));
-        let commit = tokio::task::spawn_blocking(move || catalogue.join(&parts, &joined));
-        match commit.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())) {
+        let joined = (whole, recoded.record.clone());
+        let kept = |(part, record)| (part, RetiredRecord::whole(record, clock.now_ms(), self.keep_ms));
+        let parts: Vec<_> = parts.into_iter().map(kept).collect();
+        match self.commit(move |catalogue| catalogue.join(&parts, &joined)).await {
             Ok(()) => {
                 let (segment_count, data_bytes) = (segments.len() as u64, recoded.record.geometry.data_bytes);
+                let recoded = vec![recoded];
                 Ok(Outcome::Converted(Converted { segment_count, data_bytes, recoded, is_revived: false }))
             }
             // A writer or a repair was quicker: what was stored here is an orphan.
             Err(CatalogueError::Changed(_)) => Ok(Outcome::Alone(segments)),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes a joined segment again what it was joined of, if that is still there; `None`: it cannot be done.
+    async fn unjoin(
+        &self,
+        segment: SegmentId,
+        record: &SegmentRecord,
+        code: &str,
+    ) -> Result<Option<Converted>, CatalogueError> {
+        if !self.catalogue.may_change_files() {
+            return Ok(None);
+        }
+        let Some(formers) = self.former_parts(segment, record, code)? else { return Ok(None) };
+        let (mut parts, mut all) = (Vec::new(), Vec::new());
+        for FormerPart { offset, segment: former, retired } in formers {
+            // As old as it was, so that no rule takes it for new.
+            let new = self.catalogue.new_segment(former.created_ms());
+            let recoded = match self.transfer.unjoin(new, former, &retired.record).await {
+                Ok(recoded) => recoded,
+                Err(error) => {
+                    tracing::info!(%error, "a joined segment is not taken apart again");
+                    return Ok(None);
+                }
+            };
+            parts.push(Unjoined { offset, former: (former, retired), segment: (new, recoded.record.clone()) });
+            all.push(recoded);
+        }
+        let whole = (segment, record.clone());
+        match self.commit(move |catalogue| catalogue.unjoin(&whole, &parts)).await {
+            Ok(()) => {
+                let data_bytes = record.geometry.data_bytes;
+                Ok(Some(Converted { segment_count: 1, data_bytes, recoded: all, is_revived: true }))
+            }
+            // What was stored here is an orphan.
+            Err(CatalogueError::Changed(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The segments of this code that a segment was joined of, if they are kept, in their order.
+    fn former_parts(
+        &self,
+        whole: SegmentId,
+        record: &SegmentRecord,
+        code: &str,
+    ) -> Result<Option<Vec<FormerPart>>, CatalogueError> {
+        let mut kept = Vec::new();
+        for (segment, offset) in self.catalogue.parts_of(whole)? {
+            if let (Some(offset), Some(retired)) = (offset, former(&self.catalogue.retired_of(segment)?, code)) {
+                kept.push(FormerPart { offset, segment, retired });
+            }
+        }
+        Ok(side_by_side(kept, record.geometry.data_bytes))
+    }
+
+    /// Changes where files refer to, which may wait for these.
+    async fn commit(
+        &self,
+        change: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
+    ) -> Result<(), CatalogueError> {
+        let catalogue = self.catalogue.clone();
+        let changed = tokio::task::spawn_blocking(move || change(&*catalogue)).await;
+        changed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     /// The records of segments, if all want one code still.
@@ -124,6 +203,29 @@ impl Converter {
     }
 }
 
+/// What a joined segment was made of, or what that was made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FormerPart {
+    /// Where its data begins in the whole.
+    offset: u64,
+    segment: SegmentId,
+    retired: RetiredRecord,
+}
+
+/// Those of the parts that lie side by side and have all data of a whole of so many bytes; `None`: there are no such.
+fn side_by_side(mut parts: Vec<FormerPart>, whole_bytes: u64) -> Option<Vec<FormerPart>> {
+    let bytes = |part: &FormerPart| part.retired.record.geometry.data_bytes;
+    // Of those that begin at one place the widest first.
+    parts.sort_by_key(|part| (part.offset, std::cmp::Reverse(bytes(part))));
+    let mut end = 0;
+    parts.retain(|part| {
+        let is_next = part.offset == end;
+        end += if is_next { bytes(part) } else { 0 };
+        is_next
+    });
+    (end == whole_bytes).then_some(parts)
+}
+
 /// The latest generation with this code that is kept and may be named again.
 fn former(retired: &[RetiredRecord], code: &str) -> Option<RetiredRecord> {
     retired.iter().rev().find(|retired| retired.record.code == code && !retired.is_going).cloned()
@@ -133,3 +235,7 @@ fn former(retired: &[RetiredRecord], code: &str) -> Option<RetiredRecord> {
 fn is_named_again(retired: &SegmentRecord, new: &SegmentRecord) -> bool {
     retired.shards.iter().enumerate().any(|(index, shard)| shard.as_ref().is_some_and(|place| new.names(index, place)))
 }
+
+#[cfg(test)]
+#[path = "converter_tests.rs"]
+mod tests;

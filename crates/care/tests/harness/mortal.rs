@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{Catalogue, CatalogueError, Trashed};
-use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Wanted};
+use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_nodes::wrappers::{Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
@@ -152,6 +152,9 @@ impl Catalogue for MortalCatalogue {
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
         self.inner.has_age_rules()
     }
+    fn may_change_files(&self) -> bool {
+        self.inner.may_change_files()
+    }
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
         self.inner.may_join(segment)
     }
@@ -160,13 +163,19 @@ impl Catalogue for MortalCatalogue {
     }
     fn join(
         &self,
-        parts: &[(SegmentId, SegmentRecord)],
+        parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         self.change(|| self.inner.join(parts, whole))
     }
+    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.unjoin(whole, parts))
+    }
     fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
         self.inner.joined_into(segment)
+    }
+    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
+        self.inner.parts_of(whole)
     }
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
         self.inner.job(name)

@@ -27,7 +27,7 @@ pub enum Arguments {
     /// Converting is the work of whoever cares for the volume, a mount or `weft care META`: `weft care status META` shows how far
     /// it is, `weft care pause` holds it. The former shards are kept for an hour: set the former code with `--convert` within it,
     /// and they are taken again. Where a mount cares, large files in copies keep one copy of their data as the data of the wider
-    /// code, and only parities are written; going back then means writing the copies anew.
+    /// code, and only parities are written.
     Set {
         /// Metadata file of the volume
         meta: PathBuf,

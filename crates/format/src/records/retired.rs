@@ -2,7 +2,9 @@
 
 use super::segment::SegmentRecord;
 use super::{RecordError, VERSION, damaged, decode_message};
+use crate::ids::SegmentId;
 use prost::Message as _;
+use std::ops::Range;
 
 const WHAT: &str = "retired shards";
 
@@ -10,8 +12,9 @@ const WHAT: &str = "retired shards";
 /// whoever thinks better of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetiredRecord {
-    /// The former record, with those shards only that are retired by it; the others are `None`. Its generation tells it
-    /// from others of the same segment: it was the newest when others took its place.
+    /// The former record, with those shards only that are retired by it; the others are `None`. Of a segment that was joined into
+    /// another it is all of it. Its generation tells it from others of the same segment: it was the newest when others took its
+    /// place.
     pub record: SegmentRecord,
     /// Since when nothing names them, milliseconds since the Unix epoch.
     pub since_ms: u64,
@@ -29,6 +32,24 @@ pub struct Succession {
     pub retired: Option<RetiredRecord>,
     /// Was kept, and is named by the new record again.
     pub revived: Option<RetiredRecord>,
+}
+
+/// A segment that was joined into a whole, and becomes one by itself again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unjoined {
+    /// From which byte of the whole on its data lie there.
+    pub offset: u64,
+    /// What it was; kept until now.
+    pub former: (SegmentId, RetiredRecord),
+    /// What it becomes, under a fresh id: with the former shards under their names, as far as they are sound.
+    pub segment: (SegmentId, SegmentRecord),
+}
+
+impl Unjoined {
+    /// Its data in the whole.
+    pub fn range(&self) -> Range<u64> {
+        self.offset..self.offset + self.segment.1.geometry.data_bytes
+    }
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -56,6 +77,11 @@ impl RetiredRecord {
         }
         let retires = record.shards.iter().any(Option::is_some);
         retires.then_some(Self { record, since_ms, keep_ms, is_going: false })
+    }
+
+    /// All of a record: of a segment that is joined into another. Shards of it which that one has are kept by both.
+    pub fn whole(record: SegmentRecord, since_ms: u64, keep_ms: u64) -> Self {
+        Self { record, since_ms, keep_ms, is_going: false }
     }
 
     /// Protocol-buffer bytes; FORMAT.md has the fields.

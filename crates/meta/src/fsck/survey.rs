@@ -11,7 +11,7 @@ use crate::MetaError;
 use crate::keys::{Counter, Key, Table, after, printable};
 use crate::kv::Snapshot;
 use crate::store::Store;
-use crate::store::values::{self, Dirent, PAGE_BYTES, Usage, damaged};
+use crate::store::values::{self, Dirent, Joined, PAGE_BYTES, Usage, damaged};
 
 /// Pairs read at once.
 const READ_PAIRS: usize = 4096;
@@ -642,7 +642,7 @@ impl Survey<'_> {
 
     /// Kept as long as the segment that others were joined into, and no longer.
     fn joined(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        let whole = values::decode_segment_id(&key, value)?;
+        let whole = Joined::decode(&key, value)?.whole;
         let Key::Joined(part) = key else { return Ok(()) };
         if !self.has_segment(whole) {
             self.stray(key);
@@ -659,8 +659,8 @@ impl Survey<'_> {
         values::decode_mark(&key, value)?;
         let Key::Parts(whole, part) = key else { return Ok(()) };
         let other = Key::Joined(part);
-        let found = self.get(other)?.map(|bytes| values::decode_segment_id(&other, &bytes)).transpose()?;
-        if found != Some(whole) || !self.has_segment(whole) {
+        let found = self.get(other)?.map(|bytes| Joined::decode(&other, &bytes)).transpose()?;
+        if found.is_none_or(|found| found.whole != whole) || !self.has_segment(whole) {
             self.stray(key);
         }
         Ok(())

@@ -1,21 +1,23 @@
-//! Several segments become one: from one moment on files refer to the whole, and its parts are dead.
+//! Several segments become one, and one of these several again: from one moment on files refer to the others, and what they
+//! referred to is dead.
 //!
-//! The whole names shards of its parts under their names. Whoever is about to remove a shard of a dead part asks
-//! [`Store::joined_into`] which segment may still need it.
+//! The whole names shards of its parts under their names, and what the parts were is retired: kept for a while, for whoever
+//! thinks better of it. Whoever is about to remove a shard of a dead part asks [`Store::joined_into`] and [`Store::parts_of`] who
+//! may still need it. A dead segment never lives again: what becomes of a whole are new ones, with the shards of its parts.
 
 use weft_format::SegmentId;
-use weft_format::records::{SegmentRecord, Timestamp};
+use weft_format::records::{RetiredRecord, SegmentRecord, Timestamp, Unjoined};
 
 use super::commit::{Cursor, NewSegments, check_moves, move_step};
 use super::leases::Fence;
 use super::txn::Txn;
-use super::values;
+use super::values::{self, Joined};
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, parts_of, users_of};
 use crate::types::ExtentMove;
 
-/// Extents that one joining moves, in one transaction: three keys for each leave room for the parts' own.
+/// Extents that one joining, or its undoing, moves, in one transaction: three keys for each leave room for the parts' own.
 pub const JOIN_MOVES_MAX: usize = 100;
 
 /// A code's data shards, each of which may have been a segment, and those of its parts before it.
@@ -23,45 +25,80 @@ const PARTS_MAX: usize = 512;
 
 impl Store {
     /// Lets all files that refer to `parts` refer to the new segment `whole` instead, in one transaction, after which the parts are
-    /// dead. `moves` are those of every extent in them, at most [`JOIN_MOVES_MAX`].
+    /// dead, and kept as given. `moves` are those of every extent in them, at most [`JOIN_MOVES_MAX`].
     ///
     /// # Errors
     /// `SegmentChanged` (a part has another record than here, is dead, or has extents that do not move), `Invalid`, `TooLarge`, `Fenced`.
     /// Nothing is applied then.
     pub fn join_segments(
         &self,
-        parts: &[(SegmentId, SegmentRecord)],
+        parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
         moves: &[ExtentMove],
         fence: Option<&Fence>,
         now: Timestamp,
     ) -> Result<(), MetaError> {
         let segments = NewSegments::new(std::slice::from_ref(whole));
-        check_moves(moves, &segments)?;
-        if moves.len() > JOIN_MOVES_MAX {
-            return Err(MetaError::Invalid { what: "a joining moves at most 100 extents" });
-        }
+        check_all(moves, &segments)?;
         let whole = whole.0;
         self.transact(|txn| {
             txn.check(fence)?;
-            for (part, expected) in parts {
+            for (part, kept) in parts {
                 // A dead one may be losing its shards at this moment.
-                if txn.segment(*part)?.as_ref() != Some(expected) || txn.live(*part)?.is_none() {
+                if txn.segment(*part)?.as_ref() != Some(&kept.record) || txn.live(*part)?.is_none() {
                     return Err(MetaError::SegmentChanged(*part));
                 }
             }
-            let (mut cursor, mut moved_bytes) = (Cursor::default(), 0);
-            let is_done = move_step(txn, &segments, moves, &mut cursor, &mut moved_bytes, milliseconds(now))?;
-            if !is_done || moved_bytes == 0 {
-                return Err(MetaError::SegmentChanged(whole));
-            }
-            for (part, _) in parts {
+            txn.move_all(&segments, moves, whole, now)?;
+            let mut offset = 0;
+            for (part, kept) in parts {
                 if txn.live(*part)?.is_some() {
                     return Err(MetaError::SegmentChanged(*part));
                 }
-                txn.note_joined(*part, whole)?;
+                txn.note_joined(*part, whole, offset)?;
+                txn.put(Key::Retired(*part, kept.record.generation), kept.encode());
+                offset += kept.record.geometry.data_bytes;
             }
             Ok(())
+        })
+    }
+
+    /// Lets all files that refer to `whole` refer to the new segments of `parts` instead, in one transaction, after which the whole is
+    /// dead, and the former segments are kept no longer. `moves` are those of every extent in it, at most [`JOIN_MOVES_MAX`]; parts
+    /// that none leads to are to be left out.
+    ///
+    /// # Errors
+    /// `SegmentChanged` (the whole has another record than here, is dead, has extents that do not move, or is of a program that did not
+    /// note where its parts lie; a former segment is not kept any more), and those of [`Self::join_segments`]. Nothing is applied then.
+    pub fn unjoin_segment(
+        &self,
+        whole: &(SegmentId, SegmentRecord),
+        parts: &[Unjoined],
+        moves: &[ExtentMove],
+        fence: Option<&Fence>,
+        now: Timestamp,
+    ) -> Result<(), MetaError> {
+        let new: Vec<_> = parts.iter().map(|part| part.segment.clone()).collect();
+        let segments = NewSegments::new(&new);
+        check_all(moves, &segments)?;
+        let (whole, expected) = whole;
+        let changed = || Err(MetaError::SegmentChanged(*whole));
+        self.transact(|txn| {
+            txn.check(fence)?;
+            if txn.segment(*whole)?.as_ref() != Some(expected) || txn.live(*whole)?.is_none() {
+                return changed();
+            }
+            txn.move_all(&segments, moves, *whole, now)?;
+            if txn.live(*whole)?.is_some() {
+                return changed();
+            }
+            for Unjoined { former: (former, kept), .. } in parts {
+                if kept.is_going {
+                    return Err(MetaError::SegmentChanged(*former));
+                }
+                txn.replace_retired(*former, kept, None)?;
+            }
+            txn.note_unjoined(*whole, parts)
         })
     }
 
@@ -78,32 +115,82 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, MetaError> {
-        let key = Key::Joined(segment);
-        self.view(|txn| txn.get(key)?.map(|bytes| values::decode_segment_id(&key, &bytes)).transpose())
+        self.view(|txn| Ok(txn.joined(segment)?.map(|joined| joined.whole)))
+    }
+
+    /// The dead segments that were joined into `whole`, those of its parts among them, and from which byte of it on the data of each
+    /// lie there, where that was noted.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, MetaError> {
+        self.view(|txn| txn.parts_of(whole))
     }
 }
 
+fn check_all(moves: &[ExtentMove], segments: &NewSegments<'_>) -> Result<(), MetaError> {
+    if moves.len() > JOIN_MOVES_MAX {
+        return Err(MetaError::Invalid { what: "a joining, or its undoing, moves at most 100 extents" });
+    }
+    check_moves(moves, segments)
+}
+
 impl Txn<'_> {
+    /// All of them, and at least one; `whole` is what to name where that cannot be.
+    fn move_all(
+        &mut self,
+        segments: &NewSegments<'_>,
+        moves: &[ExtentMove],
+        whole: SegmentId,
+        now: Timestamp,
+    ) -> Result<(), MetaError> {
+        let (mut cursor, mut moved_bytes) = (Cursor::default(), 0);
+        let is_done = move_step(self, segments, moves, &mut cursor, &mut moved_bytes, milliseconds(now))?;
+        if is_done && moved_bytes > 0 { Ok(()) } else { Err(MetaError::SegmentChanged(whole)) }
+    }
+
+    fn joined(&mut self, segment: SegmentId) -> Result<Option<Joined>, MetaError> {
+        let key = Key::Joined(segment);
+        self.get(key)?.map(|bytes| Joined::decode(&key, &bytes)).transpose()
+    }
+
     /// What was joined into `part` before is from now on in `whole`, too.
-    fn note_joined(&mut self, part: SegmentId, whole: SegmentId) -> Result<(), MetaError> {
-        let before = self.parts_of(part)?;
-        for segment in before.iter().copied().chain([part]) {
-            self.put(Key::Joined(segment), values::segment_id(whole));
-            self.put(Key::Parts(whole, segment), values::mark());
-        }
-        for segment in before {
+    fn note_joined(&mut self, part: SegmentId, whole: SegmentId, offset: u64) -> Result<(), MetaError> {
+        for (segment, before) in self.parts_of(part)? {
+            let joined = Joined { whole, offset: before.map(|before| offset + before) };
+            self.note(segment, joined);
             self.remove(Key::Parts(part, segment));
+        }
+        self.note(part, Joined { whole, offset: Some(offset) });
+        Ok(())
+    }
+
+    /// What was joined into `whole` is from now on in that of `parts` which has its data; the others stay with what is dead.
+    fn note_unjoined(&mut self, whole: SegmentId, parts: &[Unjoined]) -> Result<(), MetaError> {
+        for (segment, offset) in self.parts_of(whole)? {
+            // Who needs its shards then could not be told.
+            let offset = offset.ok_or(MetaError::SegmentChanged(whole))?;
+            let Some(part) = parts.iter().find(|part| part.range().contains(&offset)) else { continue };
+            self.note(segment, Joined { whole: part.segment.0, offset: Some(offset - part.offset) });
+            self.remove(Key::Parts(whole, segment));
         }
         Ok(())
     }
 
-    /// What was joined into `segment`.
-    pub(super) fn parts_of(&mut self, segment: SegmentId) -> Result<Vec<SegmentId>, MetaError> {
-        let part = |(key, _): (Vec<u8>, Vec<u8>)| match Key::parse(&key) {
-            Some(Key::Parts(_, part)) => Some(part),
-            _ => None,
-        };
-        Ok(self.scan(&parts_of(segment), PARTS_MAX)?.into_iter().filter_map(part).collect())
+    fn note(&mut self, segment: SegmentId, joined: Joined) {
+        self.put(Key::Joined(segment), joined.encode());
+        self.put(Key::Parts(joined.whole, segment), values::mark());
+    }
+
+    /// What was joined into `whole`, and where in it.
+    pub(super) fn parts_of(&mut self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, MetaError> {
+        let mut parts = Vec::new();
+        for (key, _) in self.scan(&parts_of(whole), PARTS_MAX)? {
+            if let Some(Key::Parts(_, part)) = Key::parse(&key) {
+                parts.push((part, self.joined(part)?.and_then(|joined| joined.offset)));
+            }
+        }
+        Ok(parts)
     }
 }
 

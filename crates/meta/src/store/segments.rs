@@ -241,7 +241,7 @@ impl Store {
             txn.remove(Key::Trash(died_ms, segment));
             txn.remove(key);
             // What shards of its parts are left, nothing names any more.
-            for part in txn.parts_of(segment)? {
+            for (part, _) in txn.parts_of(segment)? {
                 txn.remove(Key::Joined(part));
                 txn.remove(Key::Parts(segment, part));
             }
@@ -342,7 +342,7 @@ fn decode_retired(key: &Key<'_>, bytes: &[u8]) -> Result<RetiredRecord, MetaErro
 }
 
 impl Txn<'_> {
-    fn replace_retired(
+    pub(super) fn replace_retired(
         &mut self,
         segment: SegmentId,
         expected: &RetiredRecord,

@@ -1,5 +1,6 @@
 //! Making one segment of several, under a wider code: their data shards stay where they are and as they are, and only the other
-//! shards are computed and stored. As HDFS-RAID does with copies: one of each stays, the parities are over all of them.
+//! shards are computed and stored. As HDFS-RAID does with copies: one of each stays, the parities are over all of them. And the way
+//! back, while what the parts were is still there.
 //!
 //! ```text
 //! stays (which shards: pure) -> verify those -> compute the others from them, as a rebuild does -> verify what was written
@@ -53,6 +54,38 @@ impl Transfer {
         recoded.count_saved(of_one * parts.len() as u64);
         Ok(recoded)
     }
+
+    /// Stores what `former`, which was joined with others and has this record, lacks to be a segment by itself again, under the new id
+    /// `segment`: nothing, where its shards are sound. Overwrites nothing, removes nothing; the caller holds the lease of the whole.
+    ///
+    /// # Errors
+    /// [`RecodeError`]; what was stored is removed as far as nodes answer.
+    pub async fn unjoin(
+        &self,
+        segment: SegmentId,
+        former: SegmentId,
+        record: &SegmentRecord,
+    ) -> Result<Recoded, RecodeError> {
+        let unfit = || RecodeError::Former { former };
+        let mut begun = record.clone();
+        for (index, shard) in begun.shards.iter_mut().enumerate() {
+            *shard = shard.take().map(|location| lent(former, index, &location));
+        }
+        let bytes_verified = self.keep_sound(segment, &mut begun).await;
+        let generation = Generation(begun.generation.0.checked_add(1).ok_or_else(unfit)?);
+        let recoded = self.complete(segment, &begun, generation).await.ok_or_else(unfit)?;
+        let mut recoded = self.proven(segment, recoded, generation).await?;
+        recoded.bytes_verified += bytes_verified;
+        let of_one = plain_bytes(&self.inner.algebra, segment, &record.code, record.geometry.data_bytes)?;
+        recoded.count_saved(of_one);
+        Ok(recoded)
+    }
+}
+
+/// The place of a shard as that of another segment, which keeps its name.
+fn lent(segment: SegmentId, index: usize, location: &ShardLocation) -> ShardLocation {
+    let own = Origin { segment, index: ShardIndex(index as u16) };
+    ShardLocation { origin: Some(location.origin.unwrap_or(own)), ..location.clone() }
 }
 
 /// The record of the whole, with the shards that stay.
@@ -60,9 +93,7 @@ fn begun(parts: &[(SegmentId, SegmentRecord)], stays: &Stays, code: &str) -> Seg
     let newest = parts.iter().map(|(_, record)| record.generation).max().expect("there are parts");
     let location = |(part, index): (usize, usize)| {
         let (segment, record) = &parts[part];
-        let location = record.shards[index].as_ref().expect("what stays is there");
-        let own = Origin { segment: *segment, index: ShardIndex(index as u16) };
-        ShardLocation { origin: Some(location.origin.unwrap_or(own)), ..location.clone() }
+        lent(*segment, index, record.shards[index].as_ref().expect("what stays is there"))
     };
     SegmentRecord {
         code: code.into(),

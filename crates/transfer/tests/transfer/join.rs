@@ -216,3 +216,36 @@ async fn what_cannot_be_joined_soundly_is_not_and_leaves_nothing() {
     house.node_of(&rotten, 0).memory.remove(lent).await.expect("removed");
     assert!(matches!(house.transfer.join(segment(1001), &parts, "rs:4+2").await, Err(RecodeError::Unsound { .. })));
 }
+
+#[tokio::test]
+async fn what_was_joined_is_taken_apart_again_and_what_is_missing_is_computed() {
+    for (from, code) in [("replica:3", "rs:4+2"), ("rs:2+2", "lrc:4+2+2")] {
+        let Joined { house, parts, data, recoded, .. } = &joined(12, from, code).await;
+        let shard_bytes = object_bytes(recoded.record.geometry.payload_bytes());
+        for (number, (former, record)) in parts.iter().enumerate() {
+            let (new, again) = (segment(2000 + number as u64), segment(3000 + number as u64));
+            let right = &data[number * PART_BYTES..][..PART_BYTES];
+            let whole = house.transfer.unjoin(new, *former, record).await.expect("taken apart");
+            let shard_count = record.shards.len() as u64;
+            assert_eq!((whole.bytes_read, whole.bytes_written, whole.reused_count), (0, 0, shard_count), "{from}");
+            assert_eq!(whole.bytes_saved, PART_BYTES as u64 + shard_count * shard_bytes);
+            house.read_same(new, &Arc::new(whole.record.clone()), 0..PART_BYTES as u64, right).await;
+            let names = |segment, record: &SegmentRecord| -> Vec<_> {
+                record.located(segment).map(|(_, name, location)| (name, location.node)).collect()
+            };
+            assert_eq!(names(new, &whole.record), names(*former, record), "each under its name, where it was");
+            // One is lost: it is made anew, under the new name.
+            house.node_of(record, 1).memory.remove(key(*former, record, 1)).await.expect("removed");
+            let mended = house.transfer.unjoin(again, *former, record).await.expect("mended");
+            assert_eq!((mended.written_count, mended.bytes_written), (1, shard_bytes), "{from}");
+            assert_eq!(key(again, &mended.record, 1).segment, again);
+            house.read_same(again, &Arc::new(mended.record), 0..PART_BYTES as u64, right).await;
+        }
+    }
+    // Where too little is left it says so, and leaves nothing behind.
+    let Joined { house, parts, .. } = &joined(9, "rs:2+1", "rs:4+2").await;
+    let (former, record) = &parts[0];
+    house.lose(record, &[0, 1]);
+    let refused = house.transfer.unjoin(segment(2000), *former, record).await;
+    assert!(matches!(refused, Err(RecodeError::Former { .. })), "{refused:?}");
+}
