@@ -6,8 +6,8 @@
 //!
 //! What makes programs of many small steps fast: they run slice by slice, so that what one step leaves in cache the next
 //! one finds there; a run whose symbols lie one after the other in memory, as those of a cell do, is one call of a
-//! kernel ([`Executor::run_pieces`] says so at once); and nothing is allocated, because a program keeps its temporaries from run to run. All unsafe code is in
-//! `exec/arch`.
+//! kernel ([`Executor::run_pieces`] says so at once); and nothing is allocated or looked up twice, because a program keeps
+//! its temporaries and calls from run to run. All unsafe code is in `exec/arch`.
 
 mod arch;
 mod butterflies;
@@ -216,8 +216,8 @@ impl Executor {
     }
 
     fn probe(&self, program: &Compiled, stores: fn(usize) -> Stores) -> Option<Vec<Vec<u8>>> {
-        // Two full steps of the widest kernel, three single vectors, and a broken one.
-        const PROBE_BYTES: usize = 2 * 256 + 3 * 64 + 61;
+        // Of the widest vectors sixteen, four, and three that kernels take at a time, and a broken one.
+        const PROBE_BYTES: usize = (16 + 4 + 3) * 64 + 61;
         let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
         let Program { input_count, output_count, .. } = program.program;
         let inputs: Vec<Vec<u8>> =

@@ -26,6 +26,7 @@ macro_rules! has_feature {
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
+mod calls;
 #[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
 mod kernels;
 #[cfg(target_arch = "aarch64")]
@@ -43,6 +44,7 @@ use crate::matrix::Matrix;
 use crate::program::SymbolId;
 use alloc::vec;
 use alloc::vec::Vec;
+use calls::Kind;
 use core::ptr;
 use scratch::{Pool, Scratch};
 
@@ -280,15 +282,9 @@ impl Step {
         ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
     }
 
-    /// Finds where its sources, then its targets, are in this repetition.
-    fn find(&self, symbols: &[*mut u8], repeat: u32, named: &mut [*mut u8]) {
-        let (sources, targets) = named.split_at_mut(self.sources.len());
-        for (pointer, &id) in sources.iter_mut().zip(&self.sources) {
-            *pointer = symbols[(id + repeat) as usize];
-        }
-        for (pointer, &id) in targets.iter_mut().zip(&self.targets) {
-            *pointer = symbols[(id + repeat) as usize];
-        }
+    /// Ids of its sources, then of its targets.
+    fn ids(&self) -> impl Iterator<Item = usize> {
+        self.sources.iter().chain(&self.targets).map(|&id| id as usize)
     }
 
     /// Is it a network?
@@ -328,7 +324,7 @@ impl Step {
 
     /// Does it name only symbols from this one on?
     fn is_beyond(&self, first: usize) -> bool {
-        self.sources.iter().chain(&self.targets).all(|&id| id as usize >= first)
+        self.ids().all(|id| id >= first)
     }
 }
 
@@ -531,7 +527,7 @@ pub(super) fn portable() -> &'static Isa {
 /// # Errors
 /// Counts or lengths do not fit; nothing was written.
 pub(super) fn run(
-    isa: &Isa,
+    isa: &'static Isa,
     steps: &Steps,
     symbol_bytes: usize,
     inputs: &[&[u8]],
@@ -571,7 +567,6 @@ pub(super) fn run(
     let most_pointers = steps.symbol_count().max(steps.most_named);
     if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
         let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
-        let mut named = [ptr::null_mut(); STACK_SYMBOLS];
         let mut count = 0;
         for (mut start, bytes) in pieces {
             let end = start + bytes;
@@ -582,23 +577,16 @@ pub(super) fn run(
             }
         }
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
-        unsafe {
-            let symbols = &mut symbols[..steps.symbol_count()];
-            run_slices(isa, steps, (symbols, &mut named), &[], slice_bytes, symbol_bytes, stores);
-        }
+        unsafe { run_steps(isa, steps, &mut symbols[..count], slice_bytes, symbol_bytes, stores) };
         return Ok(());
     }
     let mut scratch = steps.pool.take();
-    scratch.point_to(pieces, symbol_bytes);
     // Whole symbols lie as close as those given, so that runs over both are one pass; turned blocks take whole vectors.
-    let is_close = steps.has_runs && !steps.has_turns && slice_bytes >= symbol_bytes;
-    let temporary_bytes = if is_close { symbol_bytes } else { slice_bytes };
-    scratch.add_temporaries(steps.temporary_count, temporary_bytes, symbol_bytes);
-    let Scratch { symbols, named, piece_numbers, .. } = &mut *scratch;
-    named.resize(steps.most_named, ptr::null_mut());
-    let piece_numbers = if slice_bytes >= symbol_bytes { &piece_numbers[..] } else { &[] };
-    // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries a slice or whole symbols.
-    unsafe { run_slices(isa, steps, (symbols, named), piece_numbers, temporary_bytes, symbol_bytes, stores) }
+    let slice_bytes = if steps.has_runs && !steps.has_turns { slice_bytes.min(symbol_bytes) } else { slice_bytes };
+    scratch.place(pieces, symbol_bytes, steps.temporary_count, slice_bytes);
+    scratch.calls.make(isa, steps, &scratch.extents);
+    // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries a slice; the calls are made for these pieces.
+    unsafe { run_calls(steps, &mut scratch, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
     Ok(())
 }
@@ -618,49 +606,39 @@ fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> R
     Ok(count)
 }
 
-/// Runs all steps over one slice after the other. `named` is room for the pointers of any step; `piece_numbers` is as from
-/// [`Scratch::point_to`], or empty where slices are shorter than symbols.
+/// Runs all steps, none of which repeats, over one slice after the other.
 ///
 /// # Safety
 /// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
-/// for writing as many, temporaries for writing `slice_bytes`; outputs and temporaries overlap nothing.
-unsafe fn run_slices(
+/// for writing as many; outputs overlap nothing. There are no temporaries.
+unsafe fn run_steps(
     isa: &Isa,
     steps: &Steps,
-    (symbols, named): (&mut [*mut u8], &mut [*mut u8]),
-    piece_numbers: &[u32],
+    symbols: &mut [*mut u8],
     slice_bytes: usize,
     symbol_bytes: usize,
     stores: Stores,
 ) {
-    let given_count = steps.input_count + steps.output_count;
+    let mut named = [ptr::null_mut(); STACK_SYMBOLS];
     let mut left_bytes = symbol_bytes;
-    while left_bytes > 0 {
+    loop {
         let bytes = slice_bytes.min(left_bytes);
         for step in &steps.steps {
-            let step_stores = if step.is_final { stores } else { Stores::Cached };
-            let mut repeat = 0;
-            while repeat < step.repeat_count {
-                // Temporaries always have `slice_bytes` bytes, and lie one after the other.
-                let (count, bytes, step_stores) = match step.is_internal {
-                    true => (step.repeat_count, slice_bytes, Stores::Cached),
-                    false => (contiguous_repeats(step, piece_numbers, repeat), bytes, step_stores),
-                };
-                let bytes = count as usize * bytes;
-                step.find(symbols, repeat, named);
-                // SAFETY: `isa` is available, and the kernel is the step's. Inputs and outputs have `left_bytes` bytes
-                // left, temporaries `slice_bytes`; of contiguous ones `count` follow, all exposed. Outputs and
-                // temporaries overlap nothing; steps write only these.
-                unsafe { isa.kernel(step)(step, named.as_ptr(), bytes, step_stores) };
-                repeat += count;
+            for (pointer, id) in named.iter_mut().zip(step.ids()) {
+                *pointer = symbols[id];
             }
+            let stores = if step.is_final { stores } else { Stores::Cached };
+            // SAFETY: `isa` is available, and the kernel is the step's. Symbols have `left_bytes` bytes left. Outputs overlap
+            // nothing; steps write only these.
+            unsafe { isa.kernel(step)(step, named.as_ptr(), bytes, stores) };
         }
         left_bytes -= bytes;
-        if left_bytes > 0 {
-            for symbol in &mut symbols[..given_count] {
-                // SAFETY: `bytes` and more were left.
-                *symbol = unsafe { symbol.add(bytes) };
-            }
+        if left_bytes == 0 {
+            break;
+        }
+        for symbol in &mut *symbols {
+            // SAFETY: `bytes` and more were left.
+            *symbol = unsafe { symbol.add(bytes) };
         }
     }
     if stores == Stores::Streaming {
@@ -668,23 +646,43 @@ unsafe fn run_slices(
     }
 }
 
-/// How many repetitions from `first` on are one pass over memory: those whose symbols all lie in the same piece, as far as
-/// pieces are numbered.
-fn contiguous_repeats(step: &Step, piece_numbers: &[u32], first: u32) -> u32 {
-    let left = step.repeat_count - first;
-    if left == 1 {
-        return 1;
-    }
-    step.sources.iter().chain(&step.targets).fold(left, |most, &id| {
-        let begin = (id + first) as usize;
-        let Some(run) = piece_numbers.get(begin..begin + most as usize) else {
-            return 1;
-        };
-        match run.first() == run.last() {
-            true => most,
-            false => run.partition_point(|number| *number == run[0]) as u32,
+/// Makes all calls over one slice after the other.
+///
+/// # Safety
+/// The calls are made for these steps and for the scratch's pieces. Of the symbols there inputs are valid for reading
+/// `symbol_bytes` bytes, outputs for writing as many, temporaries for writing `slice_bytes`; outputs and temporaries overlap
+/// nothing.
+unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, symbol_bytes: usize, stores: Stores) {
+    let Scratch { pieces, given_piece_count, calls, named, .. } = scratch;
+    named.resize(steps.most_named, ptr::null_mut());
+    let (pieces, named) = (&mut pieces[..], &mut named[..]);
+    let mut left_bytes = symbol_bytes;
+    while left_bytes > 0 {
+        let bytes = slice_bytes.min(left_bytes);
+        for (call, names) in calls.iter() {
+            for (pointer, name) in named.iter_mut().zip(names) {
+                // SAFETY: names are of the pieces that the calls are made for.
+                let piece = unsafe { pieces.get_unchecked(name.piece as usize) };
+                *pointer = piece.symbol(name.index as usize);
+            }
+            // Temporaries always have `slice_bytes` bytes, and lie one after the other.
+            let (bytes, stores) = match call.kind {
+                Kind::Internal => (slice_bytes, Stores::Cached),
+                Kind::Plain => (bytes, Stores::Cached),
+                Kind::Final => (bytes, stores),
+            };
+            let step = &steps.steps[call.step as usize];
+            // SAFETY: the kernel is the step's, of a set that is available. Inputs and outputs have `left_bytes` bytes left,
+            // temporaries `slice_bytes`; of contiguous ones `repeat_count` follow, all exposed. Outputs and temporaries
+            // overlap nothing; steps write only these.
+            unsafe { (call.kernel)(step, named.as_ptr(), call.repeat_count as usize * bytes, stores) };
         }
-    })
+        left_bytes -= bytes;
+        pieces[..*given_piece_count].iter_mut().for_each(|piece| piece.start += bytes);
+    }
+    if stores == Stores::Streaming {
+        (calls.isa.fence)();
+    }
 }
 
 /// What `gf2p8affineqb` has to be given for bytes, with eight bytes as the matrix, to mirror these: byte `i` is bit

@@ -118,46 +118,46 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
         }
         let streams = stores == Stores::Streaming && is_aligned::<V>(target);
         let mut at = 0;
-        while at + 4 * V::BYTES <= bytes {
-            put(target, Place::whole(at), &sum_at::<V, SOURCES, 4>(&sources, Place::whole(at)), streams);
-            at += 4 * V::BYTES;
+        macro_rules! add_all {
+            ($vectors:expr) => {
+                while at + $vectors * V::BYTES <= bytes {
+                    for vector in 0..$vectors {
+                        let place = Place::whole(at + vector * V::BYTES);
+                        put(target, place, &[sum_at::<V, SOURCES>(&sources, place)], streams);
+                    }
+                    at += $vectors * V::BYTES;
+                }
+            };
         }
-        while at + V::BYTES <= bytes {
-            put(target, Place::whole(at), &sum_at::<V, SOURCES, 1>(&sources, Place::whole(at)), streams);
-            at += V::BYTES;
-        }
+        add_all!(SUM_VECTORS);
+        add_all!(4);
+        add_all!(1);
         if let Some(rest) = Place::rest::<V>(bytes) {
-            put(target, rest, &sum_at::<V, SOURCES, 1>(&sources, rest), false);
+            put(target, rest, &[sum_at::<V, SOURCES>(&sources, rest)], false);
         }
     }
 }
 
-/// Vectors of the sum of all sources.
+/// Vectors of a plain sum that are written out: then a load meets the same source in one slice after the other, at a
+/// distance that prefetchers learn. With 4, sums of other sources in the slices between mislead them.
+const SUM_VECTORS: usize = 16;
+
+/// A vector of the sum of all sources.
 #[inline(always)]
-unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
-    sources: &[*const u8; SOURCES],
-    place: Place,
-) -> [V; VECTORS] {
-    // SAFETY: the caller's sources are valid for these vectors.
+unsafe fn sum_at<V: Vector, const SOURCES: usize>(sources: &[*const u8; SOURCES], place: Place) -> V {
+    // SAFETY: the caller's sources are valid for this vector.
     unsafe {
-        let mut sums = [V::zero(); VECTORS];
-        let mut source = SOURCES % 2;
-        if source == 1 {
-            sums = load(sources[0], place);
-        } else if SOURCES > 0 {
-            source = 2;
-            for (vector, sum) in sums.iter_mut().enumerate() {
-                *sum = load_one::<V>(sources[0], place, vector).xor(load_one(sources[1], place, vector));
-            }
-        }
+        let (mut sum, mut source) = match SOURCES {
+            0 => (V::zero(), 0),
+            _ if SOURCES % 2 == 1 => (load_one(sources[0], place, 0), 1),
+            _ => (load_one::<V>(sources[0], place, 0).xor(load_one(sources[1], place, 0)), 2),
+        };
         while source < SOURCES {
             let [a, b] = [sources[source], sources[source + 1]];
-            for (vector, sum) in sums.iter_mut().enumerate() {
-                *sum = sum.xor3(load_one(a, place, vector), load_one(b, place, vector));
-            }
+            sum = sum.xor3(load_one(a, place, 0), load_one(b, place, 0));
             source += 2;
         }
-        sums
+        sum
     }
 }
 

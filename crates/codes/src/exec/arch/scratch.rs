@@ -1,6 +1,7 @@
 //! What a run needs beside the symbols given, kept from run to run so that none allocates.
 
 use super::LINE_BYTES;
+use super::calls::{Calls, Extent, Piece};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr;
@@ -14,50 +15,50 @@ struct Line(#[allow(dead_code)] [u8; LINE_BYTES]);
 /// Room for one run at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// A pointer per symbol.
-    pub(super) symbols: Vec<*mut u8>,
-    /// Those that a step names.
+    /// Where all symbols lie, in the order of their ids.
+    pub(super) pieces: Vec<Piece>,
+    /// Of each piece.
+    pub(super) extents: Vec<Extent>,
+    /// How many of the pieces hold inputs and outputs; temporaries follow.
+    pub(super) given_piece_count: usize,
+    pub(super) calls: Calls,
+    /// Room for the pointers of a call.
     pub(super) named: Vec<*mut u8>,
-    /// For each symbol the number of the piece of memory that it lies in, ascending; symbols in one lie one after the other.
-    /// Temporaries longer or shorter than symbols have none.
-    pub(super) piece_numbers: Vec<u32>,
     temporaries: Vec<Line>,
 }
 
 impl Scratch {
-    /// Points `symbols` to those of so many bytes that these pieces hold, each given by its start and length.
-    pub(super) fn point_to(&mut self, pieces: impl Iterator<Item = (usize, usize)>, symbol_bytes: usize) {
-        self.symbols.clear();
-        self.piece_numbers.clear();
-        let (mut number, mut end) = (0, 0);
-        pieces.for_each(|(start, bytes)| {
-            number += u32::from(start != end);
-            end = start + bytes;
-            if bytes == symbol_bytes {
-                self.symbols.push(ptr::with_exposed_provenance_mut(start));
-                self.piece_numbers.push(number);
-            } else {
-                let count = bytes / symbol_bytes;
-                let start_of = |index: usize| ptr::with_exposed_provenance_mut(start + index * symbol_bytes);
-                self.symbols.extend((0..count).map(start_of));
-                self.piece_numbers.resize(self.piece_numbers.len() + count, number);
+    /// Places symbols of so many bytes in memory that is given by starts and lengths, and after them so many temporaries
+    /// of a slice each.
+    pub(super) fn place(
+        &mut self,
+        given: impl Iterator<Item = (usize, usize)>,
+        symbol_bytes: usize,
+        temporary_count: usize,
+        slice_bytes: usize,
+    ) {
+        self.pieces.clear();
+        self.extents.clear();
+        let mut end = None;
+        for (start, bytes) in given {
+            let symbol_count = if bytes == symbol_bytes { 1 } else { bytes / symbol_bytes };
+            match self.extents.last_mut() {
+                Some(last) if end == Some(start) => last.symbol_count += symbol_count,
+                _ => {
+                    self.pieces.push(Piece { start, pitch_bytes: symbol_bytes });
+                    self.extents.push(Extent { symbol_count, is_close: slice_bytes >= symbol_bytes });
+                }
             }
-        });
-    }
-
-    /// Adds temporaries of so many bytes, one after the other.
-    pub(super) fn add_temporaries(&mut self, temporary_count: usize, slice_bytes: usize, symbol_bytes: usize) {
+            end = Some(start + bytes);
+        }
+        self.given_piece_count = self.pieces.len();
         let lines = (temporary_count * slice_bytes).div_ceil(LINE_BYTES);
         if self.temporaries.len() < lines {
             self.temporaries.resize(lines, Line([0; LINE_BYTES]));
         }
-        let first = self.temporaries.as_mut_ptr().cast::<u8>().expose_provenance();
-        let starts = (0..temporary_count).map(|temporary| first + temporary * slice_bytes);
-        self.symbols.extend(starts.map(ptr::with_exposed_provenance_mut::<u8>));
-        if slice_bytes == symbol_bytes {
-            let next = self.piece_numbers.last().map_or(0, |last| last + 1);
-            self.piece_numbers.resize(self.symbols.len(), next);
-        }
+        let start = self.temporaries.as_mut_ptr().cast::<u8>().expose_provenance();
+        self.pieces.push(Piece { start, pitch_bytes: slice_bytes });
+        self.extents.push(Extent { symbol_count: temporary_count, is_close: slice_bytes == symbol_bytes });
     }
 }
 

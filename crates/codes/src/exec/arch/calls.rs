@@ -1,0 +1,131 @@
+//! Which kernels to call, and with which symbols, when symbols lie in memory so and so.
+//!
+//! To look up thousands of symbols, and how far each run over them reaches, takes as long as to add them, and drives them
+//! out of L1. What follows from how many symbols lie in each piece of memory is therefore found once, and kept until a
+//! program is run over others.
+
+use super::{Isa, Kernel, Step, Steps, portable};
+use alloc::vec::Vec;
+use core::ptr;
+
+/// Symbols at equal distances.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Where the first begins, an exposed address.
+    pub(super) start: usize,
+    /// From the begin of one to that of the next.
+    pub(super) pitch_bytes: usize,
+}
+
+impl Piece {
+    /// Where the symbol of this number begins.
+    #[inline(always)]
+    pub(super) fn symbol(&self, index: usize) -> *mut u8 {
+        ptr::with_exposed_provenance_mut(self.start + index * self.pitch_bytes)
+    }
+}
+
+/// How far a piece reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) symbol_count: usize,
+    /// Is a slice all that lies between the begins of two symbols, so that several are one pass?
+    pub(super) is_close: bool,
+}
+
+/// A symbol of a piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Name {
+    pub(super) piece: u32,
+    pub(super) index: u32,
+}
+
+/// How many bytes a call is for, and how its targets are stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// A slice of temporaries alone, whole even where that of other symbols is not.
+    Internal,
+    /// A slice.
+    Plain,
+    /// A slice; no step reads the targets.
+    Final,
+}
+
+/// A call of a kernel for some repetitions of a step, over symbols that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) kernel: Kernel,
+    pub(super) step: u32,
+    pub(super) repeat_count: u32,
+    name_count: u32,
+    pub(super) kind: Kind,
+}
+
+/// The calls of a program.
+#[derive(Debug)]
+pub(super) struct Calls {
+    /// What they are made for.
+    pub(super) isa: &'static Isa,
+    extents: Vec<Extent>,
+    calls: Vec<Call>,
+    /// Of each call in turn.
+    names: Vec<Name>,
+}
+
+impl Default for Calls {
+    fn default() -> Calls {
+        let (extents, calls, names) = Default::default();
+        Calls { isa: portable(), extents, calls, names }
+    }
+}
+
+impl Calls {
+    /// Makes the calls of these steps for pieces of these extents, unless there already are those.
+    pub(super) fn make(&mut self, isa: &'static Isa, steps: &Steps, extents: &[Extent]) {
+        if ptr::eq(isa, self.isa) && *extents == self.extents {
+            return;
+        }
+        self.isa = isa;
+        self.extents.clear();
+        self.extents.extend(extents);
+        self.calls.clear();
+        self.names.clear();
+        let next_id = |next: &mut usize, extent: &Extent| Some(core::mem::replace(next, *next + extent.symbol_count));
+        let first_ids: Vec<usize> = extents.iter().scan(0, next_id).collect();
+        for (index, step) in steps.steps.iter().enumerate() {
+            let mut repeat = 0;
+            while repeat < step.repeat_count {
+                let first_name = self.names.len();
+                let mut repeat_count = step.repeat_count - repeat;
+                for id in step.ids().map(|id| id + repeat as usize) {
+                    let piece = first_ids.partition_point(|&first| first <= id) - 1;
+                    let index = id - first_ids[piece];
+                    let Extent { symbol_count, is_close } = extents[piece];
+                    let reach = if is_close { symbol_count - index } else { 1 };
+                    if !step.is_internal {
+                        repeat_count = repeat_count.min(reach as u32);
+                    }
+                    self.names.push(Name { piece: piece as u32, index: index as u32 });
+                }
+                let kind = match step {
+                    Step { is_internal: true, .. } => Kind::Internal,
+                    Step { is_final: true, .. } => Kind::Final,
+                    _ => Kind::Plain,
+                };
+                let name_count = (self.names.len() - first_name) as u32;
+                self.calls.push(Call { kernel: isa.kernel(step), step: index as u32, repeat_count, name_count, kind });
+                repeat += repeat_count;
+            }
+        }
+    }
+
+    /// All calls, with the symbols that each names.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Call, &[Name])> {
+        let mut left = &self.names[..];
+        self.calls.iter().map(move |call| {
+            let (names, rest) = left.split_at(call.name_count as usize);
+            left = rest;
+            (call, names)
+        })
+    }
+}
