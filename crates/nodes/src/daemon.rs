@@ -12,6 +12,9 @@
 //! Helpers of a repair pass sums on to each other, each asked by the one before it with a request that the user of them all
 //! has signed beforehand (`link.rs`).
 //!
+//! Who is on the same machine need not have bytes sent: the daemon of a folder lends it open files of shards (`loan.rs`), which it then
+//! reads by itself.
+//!
 //! Daemons tell each other who is there (`gossip.rs`), and a volume's users find those that have moved (`follow.rs`).
 //!
 //! Start reading at `wire.rs`, then `server.rs`.
@@ -24,6 +27,7 @@ mod doors;
 mod follow;
 mod gossip;
 mod link;
+mod loan;
 mod metrics;
 mod outgoing;
 mod patience;

@@ -7,6 +7,7 @@ use crate::node::{Node, NodeIdentity};
 use crate::url::NodeUrl;
 use bytes::Bytes;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -14,31 +15,31 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weft_cluster::gossip::{Heard, Liveness};
-use weft_format::{NodeId, VolumeId};
+use weft_format::{NodeId, ShardKey, VolumeId};
 
 #[path = "daemon/link_tests.rs"]
 mod link_tests;
 
-const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
+pub(super) const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
 
-fn secret() -> Option<Key> {
+pub(super) fn secret() -> Option<Key> {
     Some(Key::new([7; 32]))
 }
 
-struct Served {
-    folder: TempDir,
+pub(super) struct Served {
+    pub(super) folder: TempDir,
     address: SocketAddr,
     tls: Option<Trust>,
     stop: Option<oneshot::Sender<()>>,
     ended: tokio::task::JoinHandle<()>,
 }
 
-async fn serve(key: Option<Key>) -> Served {
+pub(super) async fn serve(key: Option<Key>) -> Served {
     serve_as(key, None, |daemon| daemon).await
 }
 
-async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
+pub(super) async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
     let folder = TempDir::new_in("/dev/shm").unwrap();
     let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -51,22 +52,43 @@ async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemo
 }
 
 impl Served {
-    async fn node(&self, key: Option<Key>) -> DaemonNode {
+    pub(super) async fn node(&self, key: Option<Key>) -> DaemonNode {
         DaemonNode::create(&self.url(), "remote", IDENTITY, key).await.unwrap()
     }
 
-    fn url(&self) -> DaemonUrl {
+    pub(super) fn url(&self) -> DaemonUrl {
         DaemonUrl { authority: self.address.to_string(), tls: self.tls.clone() }
     }
 
-    async fn end(mut self) -> TempDir {
-        let _ = self.stop.take().map(|stop| stop.send(()));
-        (&mut self.ended).await.unwrap();
+    pub(super) async fn end(mut self) -> TempDir {
+        self.pause().await;
         self.folder
     }
 
+    /// Ends it; its folder and address stay.
+    pub(super) async fn pause(&mut self) {
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        (&mut self.ended).await.unwrap();
+    }
+
+    /// Serves the folder again at the same address.
+    pub(super) async fn resume(&mut self, key: Option<Key>) {
+        let daemon = Daemon::open(NodeUrl::Folder(self.folder.path().to_owned()), key).unwrap();
+        let listener = TcpListener::bind(self.address).await.unwrap();
+        let (stop, stopped) = oneshot::channel();
+        self.ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
+            let _ = stopped.await;
+        }));
+        self.stop = Some(stop);
+    }
+
+    /// The file of a shard.
+    pub(super) fn path_of(&self, key: ShardKey) -> PathBuf {
+        self.folder.path().join(format!("{:02x}/{key}", key.segment.0 as u8))
+    }
+
     /// Sends bytes as they are; what comes back until the daemon closes the connection, as it is asked to.
-    async fn raw(&self, request: &str) -> String {
+    pub(super) async fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = request.replace("host: x\r\n", "host: x\r\nconnection: close\r\n");
         // It may refuse before it has read everything.
@@ -77,7 +99,7 @@ impl Served {
     }
 }
 
-fn bytes_of(number: u64, data_bytes: u64) -> Bytes {
+pub(super) fn bytes_of(number: u64, data_bytes: u64) -> Bytes {
     shard(IDENTITY.volume, key(number, 0), data_bytes, number)
 }
 

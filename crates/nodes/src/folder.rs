@@ -13,10 +13,8 @@
 //! plain system calls, relative to the folder's descriptor. Start reading at `place.rs`.
 //!
 //! Threads. A call runs on the caller's thread where it cannot wait for a device, and on a blocking thread otherwise:
-//! handing over costs 20-35 us, a 4 KiB read 3 us. `medium.rs` tells which file systems wait.
+//! handing over costs 20-35 us, a 4 KiB read 3 us. `system/medium.rs` tells which file systems wait.
 
-mod descriptors;
-mod medium;
 mod place;
 mod scan;
 mod store;
@@ -29,11 +27,13 @@ pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::system::INLINE_READ_BYTES;
+use crate::system::medium::Medium;
 use async_trait::async_trait;
 use bytes::Bytes;
-use medium::Medium;
 use parking_lot::Mutex;
 use place::Place;
+use rustix::fd::OwnedFd;
 use scan::Scan;
 use std::ops::Range;
 use std::path::Path;
@@ -42,9 +42,6 @@ use weft_format::ShardKey;
 
 /// The file at a node folder's root that says who it is.
 pub const IDENTITY_FILE: &str = "weft-node.json";
-
-/// Longest read done on the caller's thread, about as long as handing it over: a quarter of a 1 MiB block and its frames.
-const INLINE_GET_BYTES: u64 = 320 << 10;
 
 /// Longest put into a memory-backed folder done on the caller's thread; longer ones gain by running side by side.
 const INLINE_PUT_BYTES: usize = 64 << 10;
@@ -123,7 +120,7 @@ impl Node for FolderNode {
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        let short = range.end.saturating_sub(range.start) <= INLINE_GET_BYTES;
+        let short = range.end.saturating_sub(range.start) <= INLINE_READ_BYTES;
         if short && self.inner.place.medium() == Some(Medium::Cached) {
             // None: not in the page cache; the device must be waited for.
             if let Some(result) = store::get_cached(&self.inner.place, key, &range) {
@@ -131,6 +128,10 @@ impl Node for FolderNode {
             }
         }
         self.run(short, move |inner| store::get(&inner.place, key, &range)).await
+    }
+
+    async fn lend(&self, key: ShardKey) -> Option<OwnedFd> {
+        self.run(true, move |inner| store::lend(&inner.place, key)).await.ok()
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

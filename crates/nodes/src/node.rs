@@ -5,6 +5,7 @@ use crate::daemon::Link;
 use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
+use rustix::fd::OwnedFd;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +100,12 @@ pub trait Node: Send + Sync {
 
     /// Bytes `range` of the shard object. A shard that ends earlier gives fewer bytes, not an error: the caller checks.
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError>;
+
+    /// The shard's file, open for reading, that whoever is on this machine can have in place of its bytes. `None`: there is
+    /// none, or [`Self::get`] can say what is wrong with it.
+    async fn lend(&self, _key: ShardKey) -> Option<OwnedFd> {
+        None
+    }
 
     /// Linear combinations of parts of the shard, computed at the node: the outputs of the first part in order, then those of
     /// the next. They carry no checks. Only where [`Capability::combines`] says so; elsewhere `Unsupported`.

@@ -1,17 +1,25 @@
-//! What nodes on this machine's disks share: reading by system calls, and what their failures mean.
+//! What nodes on this machine's disks share: open files, reading by system calls, and what their failures mean.
+
+pub(crate) mod medium;
+pub(crate) mod shard_files;
 
 use crate::error::{NodeError, NodeErrorKind};
-use rustix::fd::AsFd;
-use rustix::io::Errno;
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::IoSliceMut;
+use std::ops::Range;
 use std::path::Path;
 
+/// Longest read done on the caller's thread, about as long as handing it over: a quarter of a 1 MiB block and its frames.
+pub(crate) const INLINE_READ_BYTES: u64 = 320 << 10;
+
 /// Up to `length` bytes from `offset` on; fewer only where the file ends.
-pub(crate) fn read_at(file: impl AsFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
+pub(crate) fn read_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
         let at = offset + bytes.len() as u64;
         // The allocation may be longer than asked; what is read beyond `length` is cut off below.
-        match rustix::io::pread(&file, rustix::buffer::spare_capacity(&mut bytes), at) {
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
             Ok(0) => break,
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
@@ -19,6 +27,29 @@ pub(crate) fn read_at(file: impl AsFd, offset: u64, length: usize) -> rustix::io
     }
     bytes.truncate(length);
     Ok(bytes)
+}
+
+/// The same, if it can be had without waiting for the device.
+pub(crate) fn read_cached_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    let mut filled = 0;
+    while filled < length {
+        let mut rest = [IoSliceMut::new(&mut bytes[filled..])];
+        match rustix::io::preadv2(file, &mut rest, offset + filled as u64, ReadWriteFlags::NOWAIT)? {
+            // Cut short since its length was read; fewer bytes are the honest answer.
+            0 => break,
+            count => filled += count,
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+/// Offset and length of `range` within `size` bytes.
+pub(crate) fn cut(range: &Range<u64>, size: u64) -> (u64, usize) {
+    let end = range.end.min(size);
+    let start = range.start.min(end);
+    (start, (end - start) as usize)
 }
 
 /// What a system call's failure means for node `name` at `path`, for all but missing files.

@@ -4,10 +4,11 @@ use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
 use super::link::Link;
+use super::loan::Borrower;
 use super::server::{already_a_node, now_ms};
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
+    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, LoanBody,
     MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
 use crate::combine::Combination;
@@ -43,6 +44,7 @@ pub struct DaemonNode {
     identity: Option<NodeIdentity>,
     key: Option<Key>,
     connections: Arc<Connections>,
+    borrower: Arc<Borrower>,
     capability: Capability,
     class: Class,
     /// One line in the log is enough.
@@ -111,6 +113,7 @@ impl DaemonNode {
             identity,
             key,
             connections: Arc::new(Connections::new(&url.authority, tls)),
+            borrower: Arc::default(),
             capability: kinds::DAEMON,
             class: Class::Foreground,
         })
@@ -308,6 +311,21 @@ impl DaemonNode {
         Question::new(Method::POST, format!("/shards/{key}?combine"))
     }
 
+    /// What is read later may be had as files, where the daemon is on this machine. Nobody waits for that.
+    fn borrow_if_local(&self) {
+        if self.connections.is_local() && self.borrower.may_ask() {
+            let node = self.clone();
+            tokio::spawn(async move {
+                node.borrower.answered(node.terms().await.ok()).await;
+            });
+        }
+    }
+
+    /// How to borrow from it.
+    pub(super) async fn terms(&self) -> Result<LoanBody, NodeError> {
+        self.decoded(&self.ask_node(Question::new(Method::POST, "/loan")).await?)
+    }
+
     async fn combined(&self, question: Question<'_>) -> Result<Bytes, NodeError> {
         let bytes = question.answer_bytes_max;
         let answer = self.ask_node(question).await?;
@@ -358,6 +376,9 @@ impl Node for DaemonNode {
             self.stat(key).await?;
             return Ok(Bytes::new());
         }
+        if let Some(bytes) = self.borrower.get(key, &range).await {
+            return Ok(bytes);
+        }
         let bytes_max = (range.end - range.start).min(SHARD_BYTES_MAX);
         let question = Question {
             range: Some(range_header(&range)),
@@ -365,6 +386,7 @@ impl Node for DaemonNode {
             ..Self::shard(Method::GET, key)
         };
         let answer = self.ask_node(question).await?;
+        self.borrow_if_local();
         match answer.status {
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(Bytes::new()),
             StatusCode::PARTIAL_CONTENT if answer.body.len() as u64 <= bytes_max => Ok(answer.body),

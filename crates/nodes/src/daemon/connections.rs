@@ -20,6 +20,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -56,12 +57,18 @@ pub(super) struct Connections {
     tls: Option<TlsConnector>,
     /// The one that was used last is last.
     idle: Mutex<Vec<(Connection, Instant)>>,
+    is_local: AtomicBool,
 }
 
 impl Connections {
     pub(super) fn new(authority: &str, tls: Option<ClientConfig>) -> Self {
         let tls = tls.map(|config| TlsConnector::from(Arc::new(config)));
-        Self { authority: authority.to_owned(), tls, idle: Mutex::default() }
+        Self { authority: authority.to_owned(), tls, idle: Mutex::default(), is_local: AtomicBool::new(false) }
+    }
+
+    /// Did the last one have one address at both ends? Then, but for relays, both are on one machine.
+    pub(super) fn is_local(&self) -> bool {
+        self.is_local.load(Ordering::Relaxed)
     }
 
     /// Sends a request, whose URI is a path, and receives the answer, of at most `bytes_max` bytes. Dropped in the middle, it
@@ -100,6 +107,8 @@ impl Connections {
         let plain = plain.unwrap_or_else(|_| Err(late())).map_err(ConnectionError::Connect)?;
         // An answer's last packet must not wait for an acknowledgement.
         plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
+        let ends = plain.local_addr().and_then(|own| Ok((own.ip(), plain.peer_addr()?.ip())));
+        self.is_local.store(ends.is_ok_and(|(own, peer)| own == peer), Ordering::Relaxed);
         let stream: Box<dyn Stream> = match &self.tls {
             None => Box::new(plain),
             Some(tls) => {

@@ -13,6 +13,7 @@ pub(super) struct Metrics {
     /// By request and status.
     answered: Mutex<BTreeMap<(&'static str, u16), Count>>,
     combined_bytes: AtomicU64,
+    lent: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +37,11 @@ impl Metrics {
         self.combined_bytes.fetch_add(read_bytes, Ordering::Relaxed);
     }
 
+    /// A shard's file was lent; how much is read of it is not known here.
+    pub(super) fn lent(&self) {
+        self.lent.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// In the text format of Prometheus.
     pub(super) fn text(&self) -> String {
         let counts = self.answered.lock().clone();
@@ -49,9 +55,12 @@ impl Metrics {
         series("weft_node_requests_total", "Requests answered.", &|count| count.requests as f64);
         series("weft_node_sent_bytes_total", "Bytes of bodies sent.", &|count| count.sent_bytes as f64);
         series("weft_node_request_seconds_total", "Time from a request's head to its answer.", &|count| count.seconds);
-        let (name, combined_bytes) = ("weft_node_combined_bytes_total", self.combined_bytes.load(Ordering::Relaxed));
-        let _ =
-            writeln!(text, "# HELP {name} Bytes read to be combined.\n# TYPE {name} counter\n{name} {combined_bytes}");
+        let mut total = |name: &str, help: &str, value: &AtomicU64| {
+            let value = value.load(Ordering::Relaxed);
+            let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
+        };
+        total("weft_node_combined_bytes_total", "Bytes read to be combined.", &self.combined_bytes);
+        total("weft_node_lent_files_total", "Files lent to users on the same machine.", &self.lent);
         text
     }
 }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod guests;
+mod lender;
 mod reply;
 mod room;
 
@@ -21,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use lender::Lender;
 use parking_lot::{Mutex, RwLock};
 use room::Room;
 use rustix::fd::OwnedFd;
@@ -60,6 +62,7 @@ pub struct Daemon {
     room: Room,
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
+    lender: Lender,
     metrics: Metrics,
     gossip: Option<Arc<Gossiper>>,
     /// To other nodes of chains; who asks has signed for all.
@@ -93,6 +96,7 @@ impl Daemon {
             tls: None,
             room: Room::default(),
             combining: Semaphore::new(1),
+            lender: Lender::new(),
             metrics: Metrics::default(),
             gossip: None,
             doors: Doors::default(),
@@ -132,6 +136,7 @@ impl Daemon {
         let peers = Arc::new(Mutex::new(HashMap::new()));
         let mut stop = std::pin::pin!(stop);
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
+        let lending = tokio::spawn(Arc::clone(&self).lend());
         loop {
             let accept = async {
                 // It is never closed.
@@ -161,6 +166,8 @@ impl Daemon {
                 }
             }
         }
+        lending.abort();
+        let _ = lending.await;
         if let (Some(gossip), Some(running)) = (&self.gossip, gossip) {
             running.abort();
             gossip.leave().await;

@@ -7,6 +7,7 @@
 //! POST   /shards/<key>?combine           linear combinations of parts of it, with what another node is to add to them
 //! DELETE /shards/<key>                   removes it durably
 //! GET    /shards?after=<key>&limit=<n>   keys, ascending
+//! POST   /loan                           how to borrow files of shards, on the same machine
 //! GET    /space, GET /identity           room; who the node is
 //! PUT    /identity                       makes a place without an owner into this node
 //! GET    /metrics                        counters for Prometheus
@@ -57,6 +58,7 @@ pub(super) enum Call {
     Space,
     Identity,
     Claim,
+    Loan,
     Metrics,
     Gossip,
     Members,
@@ -71,6 +73,7 @@ impl Call {
             (&Method::GET, "/space") => Call::Space,
             (&Method::GET, "/identity") => Call::Identity,
             (&Method::PUT, "/identity") => Call::Claim,
+            (&Method::POST, "/loan") => Call::Loan,
             (&Method::GET, "/metrics") => Call::Metrics,
             (&Method::POST, "/gossip") => Call::Gossip,
             (&Method::GET, "/members") => Call::Members,
@@ -106,6 +109,7 @@ impl Call {
             Call::Space => "space",
             Call::Identity => "identity",
             Call::Claim => "claim",
+            Call::Loan => "loan",
             Call::Metrics => "metrics",
             Call::Gossip => "gossip",
             Call::Members => "members",
@@ -175,6 +179,13 @@ pub(super) struct StatBody {
 pub(super) struct SpaceBody {
     pub(super) total_bytes: u64,
     pub(super) free_bytes: u64,
+}
+
+/// Where files of shards are lent, and what shows that one may borrow.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LoanBody {
+    pub(super) socket: String,
+    pub(super) ticket: String,
 }
 
 /// Who is there, as far as a daemon knows; itself first.

@@ -6,11 +6,11 @@
 //! `Wiped` only if this process had the node open when its identity file was deleted, and the disk it was on is still there:
 //! else it may be unmounted, or moved.
 
-use super::descriptors::Descriptors;
-use super::medium::Medium;
 use super::{IDENTITY_FILE, scan, store};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::NodeIdentity;
+use crate::system::medium::Medium;
+use crate::system::shard_files::ShardFiles;
 use crate::system::{self, read_at};
 use parking_lot::{Mutex, RwLock};
 use rustix::fd::{AsFd, OwnedFd};
@@ -37,7 +37,7 @@ pub(super) struct Place {
 pub(super) struct Root {
     pub(super) dir: OwnedFd,
     pub(super) medium: Medium,
-    pub(super) descriptors: Descriptors,
+    pub(super) shard_files: ShardFiles,
     stamp: Stamp,
 }
 
@@ -112,7 +112,7 @@ impl Place {
             return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
         }
         let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
-        Ok(Arc::new(Root { dir, medium, descriptors: Descriptors::default(), stamp }))
+        Ok(Arc::new(Root { dir, medium, shard_files: ShardFiles::default(), stamp }))
     }
 
     fn not_this_node(&self, found: NodeIdentity) -> String {

@@ -4,16 +4,16 @@
 //! A put: unnamed temporary file -> write -> fsync -> link under its name, which fails if the name is taken -> fsync of
 //! the directory. Until the link the shard does not exist; when the put fails, the kernel drops the file.
 
-use super::descriptors::ShardFile;
 use super::place::{Place, Root, open_beneath};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{ShardStat, Space};
-use crate::system::read_at;
+use crate::system::shard_files::{ShardFile, require_file};
+use crate::system::{cut, read_at, read_cached_at};
 use bytes::Bytes;
 use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Stat};
-use rustix::io::{Errno, ReadWriteFlags};
-use std::io::{IoSlice, IoSliceMut};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -183,20 +183,7 @@ pub(super) fn get_cached(place: &Place, key: ShardKey, range: &Range<u64>) -> Op
     let read = || {
         let (shard, size) = open_shard(&root, key, ResolveFlags::CACHED)?;
         let (offset, length) = cut(range, size);
-        let mut bytes = vec![0; length];
-        let mut filled = 0;
-        while filled < length {
-            let mut rest = [IoSliceMut::new(&mut bytes[filled..])];
-            match rustix::io::preadv2(&shard.file, &mut rest, offset + filled as u64, ReadWriteFlags::NOWAIT)? {
-                // Cut short since `size` was read; fewer bytes are the honest answer.
-                0 => bytes.truncate(filled),
-                count => filled += count,
-            }
-            if bytes.len() == filled {
-                break;
-            }
-        }
-        rustix::io::Result::Ok(Bytes::from(bytes))
+        read_cached_at(&shard.file, offset, length).map(Bytes::from)
     };
     match read() {
         Ok(bytes) => Some(Ok(bytes)),
@@ -209,39 +196,33 @@ pub(super) fn get_cached(place: &Place, key: ShardKey, range: &Range<u64>) -> Op
 /// leads to it: it may have been removed, replaced or swapped.
 fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::Result<(Arc<ShardFile>, u64)> {
     let path = file_path(key);
-    if let Some(shard) = root.descriptors.find(key) {
+    if let Some(shard) = root.shard_files.find(key) {
         match rustix::fs::statat(&root.dir, &path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if (stat.st_dev, stat.st_ino) == (shard.device, shard.inode) => {
-                return Ok((shard, stat.st_size as u64));
-            }
-            _ => root.descriptors.forget(key),
+            Ok(stat) if shard.is(&stat) => return Ok((shard, stat.st_size as u64)),
+            _ => root.shard_files.forget(key),
         }
     }
     // Non-blocking, so that a pipe somebody put there does not hang the call.
     let open = || open_beneath(&root.dir, &path, OFlags::RDONLY | OFlags::NONBLOCK, resolve);
     let file = match open() {
         Err(Errno::MFILE | Errno::NFILE) => {
-            root.descriptors.clear();
+            root.shard_files.clear();
             open()?
         }
         opened => opened?,
     };
-    let stat = rustix::fs::fstat(&file)?;
-    require_file(&stat)?;
-    let shard = Arc::new(ShardFile { file, device: stat.st_dev, inode: stat.st_ino });
-    root.descriptors.keep(key, Arc::clone(&shard));
-    Ok((shard, stat.st_size as u64))
+    let (shard, size) = ShardFile::new(file)?;
+    let shard = Arc::new(shard);
+    root.shard_files.keep(key, Arc::clone(&shard));
+    Ok((shard, size))
 }
 
-fn require_file(stat: &Stat) -> rustix::io::Result<()> {
-    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile { Ok(()) } else { Err(Errno::IO) }
-}
-
-/// Offset and length of `range` within `size` bytes.
-fn cut(range: &Range<u64>, size: u64) -> (u64, usize) {
-    let end = range.end.min(size);
-    let start = range.start.min(end);
-    (start, (end - start) as usize)
+/// The shard's file, open for reading; the descriptor is the caller's.
+pub(super) fn lend(place: &Place, key: ShardKey) -> Result<OwnedFd, NodeError> {
+    let root = place.attached()?;
+    let lent = open_shard(&root, key, ResolveFlags::empty())
+        .and_then(|(shard, _)| rustix::io::fcntl_dupfd_cloexec(&shard.file, 0));
+    lent.map_err(|errno| failure_of(place, &root, key, "lending", errno))
 }
 
 pub(super) fn stat(place: &Place, key: ShardKey) -> Result<ShardStat, NodeError> {
@@ -260,7 +241,7 @@ pub(super) fn remove(place: &Place, key: ShardKey) -> Result<(), NodeError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let folder = open_beneath(&root.dir, &subfolder(key), flags, ResolveFlags::empty()).map_err(failed)?;
     rustix::fs::unlinkat(&folder, key.to_string(), AtFlags::empty()).map_err(failed)?;
-    root.descriptors.forget(key);
+    root.shard_files.forget(key);
     rustix::fs::fsync(&folder).map_err(failed)
 }
 

@@ -185,6 +185,13 @@ impl Daemon {
                 let (parts, _held) = self.receive(class, announced, body, CLAIM_BYTES_MAX).await?;
                 self.claim(&parts.concat()).await
             }
+            Call::Loan => {
+                self.node()?;
+                let lender = self.lender().ok_or_else(|| {
+                    NodeError::new(NodeErrorKind::Unsupported, &self.name, "it lends no files: ask for bytes")
+                })?;
+                Ok(Reply::json(&lender.terms()))
+            }
             Call::Metrics => Ok(Reply::ok(self.metrics.text())),
             Call::Gossip => {
                 let gossip = self.gossip()?;

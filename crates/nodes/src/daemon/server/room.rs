@@ -37,6 +37,11 @@ impl Room {
         Self { rate: Some(Arc::new(rate)), ..Self::default() }
     }
 
+    /// Is there a rate?
+    pub(super) fn is_limited(&self) -> bool {
+        self.rate.is_some()
+    }
+
     /// Bytes of bodies under way.
     pub(super) fn load_bytes(&self) -> u64 {
         self.backlog_bytes.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()

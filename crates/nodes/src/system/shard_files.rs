@@ -2,6 +2,8 @@
 
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 use std::sync::Arc;
 use weft_format::ShardKey;
 
@@ -10,36 +12,53 @@ const CAPACITY: usize = 32;
 
 /// Least recently used last; short enough that searching it is cheaper than hashing.
 #[derive(Debug, Default)]
-pub(super) struct Descriptors(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
+pub(crate) struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
 
 /// An open shard file. While it is open no other file gets its device and inode numbers.
 #[derive(Debug)]
-pub(super) struct ShardFile {
-    pub(super) file: OwnedFd,
-    pub(super) device: u64,
-    pub(super) inode: u64,
+pub(crate) struct ShardFile {
+    pub(crate) file: OwnedFd,
+    device: u64,
+    inode: u64,
 }
 
-impl Descriptors {
-    pub(super) fn find(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
+impl ShardFile {
+    /// With its length in bytes.
+    pub(crate) fn new(file: OwnedFd) -> rustix::io::Result<(Self, u64)> {
+        let stat = rustix::fs::fstat(&file)?;
+        require_file(&stat)?;
+        Ok((Self { file, device: stat.st_dev, inode: stat.st_ino }, stat.st_size as u64))
+    }
+
+    pub(crate) fn is(&self, stat: &Stat) -> bool {
+        (stat.st_dev, stat.st_ino) == (self.device, self.inode)
+    }
+}
+
+pub(crate) fn require_file(stat: &Stat) -> rustix::io::Result<()> {
+    if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile { Ok(()) } else { Err(Errno::IO) }
+}
+
+impl ShardFiles {
+    pub(crate) fn find(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
         let mut entries = self.0.lock();
         let at = entries.iter().position(|(known, _)| *known == key)?;
         entries[..=at].rotate_right(1);
         Some(Arc::clone(&entries[0].1))
     }
 
-    pub(super) fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
+    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
         let mut entries = self.0.lock();
         entries.retain(|(known, _)| *known != key);
         entries.truncate(CAPACITY - 1);
         entries.insert(0, (key, file));
     }
 
-    pub(super) fn forget(&self, key: ShardKey) {
+    pub(crate) fn forget(&self, key: ShardKey) {
         self.0.lock().retain(|(known, _)| *known != key);
     }
 
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
 }

@@ -2,9 +2,9 @@
 
 use rustix::fd::AsFd;
 
-/// Where a folder's bytes are.
+/// Where a file's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Medium {
+pub(crate) enum Medium {
     /// In memory (tmpfs, ramfs): nothing waits.
     Memory,
     /// On a local device under the page cache: a read of cached pages does not wait, and the kernel says when it would.
@@ -14,9 +14,9 @@ pub(super) enum Medium {
 }
 
 impl Medium {
-    pub(super) fn of(folder: impl AsFd) -> rustix::io::Result<Self> {
+    pub(crate) fn of(file: impl AsFd) -> rustix::io::Result<Self> {
         // From linux/magic.h.
-        Ok(match rustix::fs::fstatfs(folder)?.f_type as u64 {
+        Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
             // tmpfs, ramfs
             0x0102_1994 | 0x8584_58f6 => Self::Memory,
             // ext2-4, xfs, btrfs, f2fs, bcachefs

@@ -1,0 +1,290 @@
+//! Shards read without their daemon: on the same machine it lends the open file, once, and each read is a system call then.
+//!
+//! ```text
+//! POST /loan                     -> the name of a socket and a ticket: signed and answered as any request
+//! connect to the socket: ticket, newline              -> `+`; closed when the daemon ends: nothing is lent any more
+//! connect to the socket: ticket, shard key, newline   -> `+` with the file's descriptor, open for reading, or `-`
+//! ```
+//!
+//! A name of Linux's abstract namespace, new with each daemon: whoever cannot reach it is on another machine (or in another
+//! network namespace) and goes on asking for bytes. So does whoever gets no file: the answer to that says why. A removed shard's file has
+//! no name any more, which each read looks at first.
+//!
+//! What it never does: answer with an error, or keep a file of a daemon that has ended (its disk may be about to be unmounted).
+
+use super::wire::LoanBody;
+use crate::system::medium::Medium;
+use crate::system::shard_files::{ShardFile, ShardFiles};
+use crate::system::{INLINE_READ_BYTES, cut, read_at, read_cached_at};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rustix::cmsg_space;
+use rustix::fd::OwnedFd;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+use weft_format::ShardKey;
+
+/// Whoever is on the same machine answers in so long, or is stopped.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// A daemon that lends nothing is asked again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(60);
+
+/// The longest request: a ticket, a key, a newline.
+const REQUEST_BYTES_MAX: usize = 256;
+
+const GIVEN: u8 = b'+';
+const REFUSED: u8 = b'-';
+
+/// Where an abstract socket of this name is found.
+pub(super) fn address(socket: &str) -> String {
+    format!("\0{socket}")
+}
+
+/// A request, without its newline; none: it is too long, cut off, or no text.
+pub(super) async fn receive(stream: &UnixStream) -> Option<String> {
+    let (mut request, mut filled) = ([0; REQUEST_BYTES_MAX], 0);
+    while filled < REQUEST_BYTES_MAX {
+        stream.readable().await.ok()?;
+        match stream.try_read(&mut request[filled..]) {
+            Ok(0) => return None,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return None,
+        }
+        if let Some((b'\n', text)) = request[..filled].split_last() {
+            return String::from_utf8(text.to_vec()).ok();
+        }
+    }
+    None
+}
+
+/// Until the other side has closed it.
+pub(super) async fn closed(stream: &UnixStream) {
+    loop {
+        let _ = stream.readable().await;
+        match stream.try_read(&mut [0; 1]) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Answers a request that may be answered so.
+pub(super) async fn give(stream: &UnixStream, file: Option<&OwnedFd>) -> io::Result<()> {
+    let files: Vec<_> = file.iter().map(|file| file.as_fd()).collect();
+    send(stream, &[GIVEN], &files).await
+}
+
+pub(super) async fn refuse(stream: &UnixStream) -> io::Result<()> {
+    send(stream, &[REFUSED], &[]).await
+}
+
+/// Few bytes, which a new socket takes at once or not at all.
+async fn send(stream: &UnixStream, bytes: &[u8], files: &[rustix::fd::BorrowedFd<'_>]) -> io::Result<()> {
+    let sending = stream.async_io(Interest::WRITABLE, || {
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(files));
+        }
+        Ok(rustix::net::sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?)
+    });
+    if sending.await? == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// The answer: whether it was given, and the file that came with it.
+async fn receive_answer(stream: &UnixStream) -> io::Result<(bool, Option<OwnedFd>)> {
+    let receiving = stream.async_io(Interest::READABLE, || {
+        let mut answer = [0; 1];
+        let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(&mut answer)];
+        let received = rustix::net::recvmsg(stream, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let file = control.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        Ok((received.bytes == 1 && answer == [GIVEN], file))
+    });
+    receiving.await
+}
+
+/// What one daemon lends to this process.
+#[derive(Default)]
+pub(super) struct Borrower(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Unasked,
+    Asking,
+    Lent(Arc<Loan>),
+    /// It lends nothing, or is elsewhere, as far as was known at this time.
+    Refused(Instant),
+}
+
+impl Borrower {
+    /// Whoever gets `true` here is to ask for a loan, and to say what came of it.
+    pub(super) fn may_ask(&self) -> bool {
+        let mut state = self.0.lock();
+        let may_ask = match &*state {
+            State::Unasked => true,
+            State::Asking | State::Lent(_) => false,
+            State::Refused(at) => at.elapsed() >= ASK_AGAIN,
+        };
+        if may_ask {
+            *state = State::Asking;
+        }
+        may_ask
+    }
+
+    /// What came of asking: a loan, if its socket can be reached.
+    pub(super) async fn answered(self: &Arc<Self>, answer: Option<LoanBody>) {
+        let opened = match answer {
+            Some(body) => Loan::open(body, Arc::downgrade(self)).await,
+            None => None,
+        };
+        let mut state = self.0.lock();
+        // The daemon may have ended since, which the loan's guard has noticed.
+        *state = match opened {
+            Some(loan) if !loan.guard.is_finished() => State::Lent(loan),
+            Some(_) => State::Unasked,
+            None => State::Refused(Instant::now()),
+        };
+    }
+
+    /// The bytes, if the shard's file is lent.
+    pub(super) async fn get(&self, key: ShardKey, range: &Range<u64>) -> Option<Bytes> {
+        let loan = match &*self.0.lock() {
+            State::Lent(loan) => Arc::clone(loan),
+            _ => return None,
+        };
+        loan.get(key, range).await
+    }
+
+    fn end(&self) {
+        *self.0.lock() = State::Unasked;
+    }
+}
+
+/// A daemon that lends, and the files that it has lent.
+struct Loan {
+    socket: String,
+    ticket: String,
+    files: ShardFiles,
+    /// Where the folder's bytes are.
+    medium: OnceLock<Medium>,
+    /// Waits for the daemon's end.
+    guard: AbortHandle,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.guard.abort();
+    }
+}
+
+impl Loan {
+    async fn open(body: LoanBody, borrower: Weak<Borrower>) -> Option<Arc<Self>> {
+        let (stream, _) = ask(&body.socket, &body.ticket, "").await?;
+        let guard = tokio::spawn(async move {
+            closed(&stream).await;
+            if let Some(borrower) = borrower.upgrade() {
+                borrower.end();
+            }
+        });
+        Some(Arc::new(Self {
+            socket: body.socket,
+            ticket: body.ticket,
+            files: ShardFiles::default(),
+            medium: OnceLock::new(),
+            guard: guard.abort_handle(),
+        }))
+    }
+
+    async fn get(&self, key: ShardKey, range: &Range<u64>) -> Option<Bytes> {
+        let file = match self.files.find(key) {
+            Some(file) => file,
+            None => self.borrow(key).await?,
+        };
+        let bytes = read(file, *self.medium.get()?, range.clone()).await;
+        if bytes.is_none() {
+            self.files.forget(key);
+        }
+        bytes
+    }
+
+    async fn borrow(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
+        let (_, file) = ask(&self.socket, &self.ticket, &key.to_string()).await?;
+        let Some(file) = file else {
+            // It was sent, but this process has as many as it may.
+            self.files.clear();
+            return None;
+        };
+        let file = Arc::new(ShardFile::new(file).ok()?.0);
+        if self.medium.get().is_none() {
+            // A network's file system may have to be waited for.
+            let of = Arc::clone(&file);
+            let medium = tokio::task::spawn_blocking(move || Medium::of(&of.file)).await.ok()?.ok()?;
+            let _ = self.medium.set(medium);
+        }
+        self.files.keep(key, Arc::clone(&file));
+        Some(file)
+    }
+}
+
+/// Asks the daemon at a socket; `None`: it does not give what was asked, or nobody is there.
+async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Option<OwnedFd>)> {
+    let asking = async {
+        let stream = UnixStream::connect(address(socket)).await?;
+        send(&stream, format!("{ticket}{what}\n").as_bytes(), &[]).await?;
+        let (is_given, file) = receive_answer(&stream).await?;
+        io::Result::Ok(is_given.then_some((stream, file)))
+    };
+    tokio::time::timeout(DEADLINE, asking).await.ok()?.ok()?
+}
+
+/// Up to all of `range`, on this thread where that cannot wait for a device; `None`: the shard was removed, or cannot be read.
+async fn read(file: Arc<ShardFile>, medium: Medium, range: Range<u64>) -> Option<Bytes> {
+    let is_short = range.end.saturating_sub(range.start) <= INLINE_READ_BYTES;
+    match medium {
+        Medium::Memory if is_short => return read_by(&file, &range, read_at),
+        Medium::Cached if is_short => {
+            if let Some(bytes) = read_by(&file, &range, read_cached_at) {
+                return Some(bytes);
+            }
+        }
+        _ => {}
+    }
+    tokio::task::spawn_blocking(move || read_by(&file, &range, read_at)).await.ok()?
+}
+
+fn read_by(
+    file: &ShardFile,
+    range: &Range<u64>,
+    read: fn(&OwnedFd, u64, usize) -> rustix::io::Result<Vec<u8>>,
+) -> Option<Bytes> {
+    let stat = rustix::fs::fstat(&file.file).ok()?;
+    if stat.st_nlink == 0 {
+        return None;
+    }
+    let (offset, length) = cut(range, stat.st_size as u64);
+    read(&file.file, offset, length).ok().map(Bytes::from)
+}
+
+#[cfg(test)]
+#[path = "loan_tests.rs"]
+mod tests;

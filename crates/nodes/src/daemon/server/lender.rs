@@ -1,0 +1,115 @@
+//! Lending files of shards to users on the same machine (`daemon/loan.rs`).
+
+use super::Daemon;
+use crate::daemon::loan::{address, closed, give, receive, refuse};
+use crate::daemon::wire::LoanBody;
+use crate::url::NodeUrl;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use weft_format::ShardKey;
+
+/// Connections at once: one a user, and one for each file being lent. More are closed.
+const CONNECTIONS_MAX: usize = 256;
+
+/// A request comes in so long.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// The socket's name and the ticket, made anew by each daemon.
+pub(super) struct Lender {
+    socket: String,
+    ticket: blake3::Hash,
+}
+
+impl Lender {
+    pub(super) fn new() -> Self {
+        Self {
+            socket: format!("weft-{:032x}", rand::random::<u128>()),
+            ticket: blake3::Hash::from_bytes(rand::random()),
+        }
+    }
+
+    /// What a user of the node is told.
+    pub(super) fn terms(&self) -> LoanBody {
+        LoanBody { socket: self.socket.clone(), ticket: self.ticket.to_string() }
+    }
+
+    /// What is asked for, by whoever has the ticket; an empty key: to be told when the daemon ends.
+    fn asked(&self, request: &str) -> Option<Option<ShardKey>> {
+        let (ticket, key) = request.split_at_checked(2 * blake3::OUT_LEN)?;
+        // Comparing hashes takes constant time.
+        if blake3::Hash::from_hex(ticket).ok()? != self.ticket {
+            return None;
+        }
+        if key.is_empty() { Some(None) } else { key.parse().ok().map(Some) }
+    }
+}
+
+impl Daemon {
+    /// Has it files, and may they be read past it? With a limit of bytes a second they may not.
+    pub(super) fn lender(&self) -> Option<&Lender> {
+        let lends = matches!(self.place, NodeUrl::Folder(_)) && !self.room.is_limited();
+        lends.then_some(&self.lender)
+    }
+
+    /// Lends until it is dropped.
+    pub(super) async fn lend(self: Arc<Self>) {
+        let Some(lender) = self.lender() else { return };
+        let listener = match UnixListener::bind(address(&lender.socket)) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!(node = self.name, "lends no files, and sends all that is read here: {error}");
+                return;
+            }
+        };
+        let mut lending = JoinSet::new();
+        loop {
+            while lending.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok(_) if lending.len() >= CONNECTIONS_MAX => {}
+                Ok((stream, _)) => {
+                    let daemon = Arc::clone(&self);
+                    lending.spawn(async move {
+                        if daemon.lend_to(&stream).await == Some(Waits) {
+                            // Without the daemon, which may have to end: that is what is waited for, or that the user goes.
+                            drop(daemon);
+                            closed(&stream).await;
+                        }
+                    });
+                }
+                // Out of descriptors, most likely; trying at once would only burn time.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn lend_to(&self, stream: &UnixStream) -> Option<Waits> {
+        let request = tokio::time::timeout(DEADLINE, receive(stream)).await.ok().flatten();
+        let Some(asked) = request.and_then(|request| self.lender.asked(&request)) else {
+            tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
+            refuse(stream).await.ok()?;
+            return None;
+        };
+        let Some(key) = asked else {
+            give(stream, None).await.ok()?;
+            return Some(Waits);
+        };
+        let file = match self.served() {
+            Some((_, node)) => node.lend(key).await,
+            None => None,
+        };
+        match file {
+            Some(file) => {
+                self.metrics.lent();
+                give(stream, Some(&file)).await.ok()?;
+            }
+            None => refuse(stream).await.ok()?,
+        }
+        None
+    }
+}
+
+/// Whoever asked is to be told when the daemon ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Waits;
