@@ -2,7 +2,8 @@
 # A mount over six daemons on loopback beside one over six folders and beside the ceiling of plain FUSE, in one run:
 # lab/mount_daemons.sh [FOLDER]
 #
-# rs:4+2, all in memory (a new folder in /dev/shm; needs 8 GiB). KEYED=1 gives the daemons keys, TLS=1 certificates; GLUSTER=1 sets
+# rs:4+2, all in memory (a new folder in /dev/shm; needs 8 GiB). KEYED=1 gives the daemons keys, TLS=1 certificates; SENT=1
+# has them send all that is read, as to another machine, where they would lend files (a daemon with a limit lends none); GLUSTER=1 sets
 # GlusterFS 4+2 beside them, on six bricks in the same memory. Best of three writes, median of three reads, in turn. Read the ratios.
 # Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev; for GlusterFS glusterfs-server, and an address that is not loopback's.
 set -euo pipefail
@@ -41,7 +42,7 @@ for kind in folders daemons; do "$weft" format "$folder/$kind.db" --policy rs:4+
 for number in 1 2 3 4 5 6; do
     "$weft" node add "$folder/folders.db" "n$number" "$folder/f$number" >/dev/null
     mkdir "$folder/served/$number"
-    options=(${KEYED:+--key "$folder/$number.key"} ${TLS:+--tls})
+    options=(${KEYED:+--key "$folder/$number.key"} ${TLS:+--tls} ${SENT:+--bwlimit 1000G})
     "$weft" node serve "$folder/served/$number" --listen 127.0.0.1:0 "${options[@]}" >"$folder/said$number" 2>"$folder/log$number" &
     processes+=($!)
     until grep -q 'weft[+a-z]*://' "$folder/said$number"; do sleep 0.05; done
@@ -86,7 +87,7 @@ row() { # NAME UNIT FIELD WHICH ARGUMENTS...
             print ""
         }'
 }
-printf '%-40s %9s %9s %9s %-5s %5s %5s\n' "daemons${KEYED:+ with keys}${TLS:+ with TLS}, folders, plain FUSE" daemons folders peer "" "/fold" "/peer${GLUSTER:+   gluster /gluster}"
+printf '%-40s %9s %9s %9s %-5s %5s %5s\n' "daemons${KEYED:+ with keys}${TLS:+ with TLS}${SENT:+ that send}, folders, plain FUSE" daemons folders peer "" "/fold" "/peer${GLUSTER:+   gluster /gluster}"
 sequential="--filename=large --bs=1m --size=$size"
 row "sequential write + fsync" KiB/s 48 3 $sequential --rw=write --end_fsync=1
 row "sequential read" KiB/s 7 2 $sequential --rw=read

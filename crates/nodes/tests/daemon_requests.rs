@@ -181,6 +181,8 @@ fn request(random: &mut StdRng, name: ShardKey) -> Vec<u8> {
         "/shards?after=../secret",
         "/space",
         "/identity",
+        "/loan",
+        "/loan?x",
         "/metrics",
         "/secret",
         "/../secret",

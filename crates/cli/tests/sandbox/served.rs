@@ -17,10 +17,19 @@ pub struct Served {
 }
 
 impl Served {
-    /// Without a key, or with one and TLS.
+    /// Without a key, or with one and TLS; as on another machine: it has a limit, with which it lends no files.
     pub fn start(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
+        Self::with(sandbox, folder, listen, key, &["--bwlimit", "1000G"])
+    }
+
+    /// The same, lending files to users on this machine.
+    pub fn lending(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
+        Self::with(sandbox, folder, listen, key, &[])
+    }
+
+    fn with(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>, more: &[&str]) -> Self {
         let key: Vec<&str> = key.into_iter().flat_map(|file| ["--key", file, "--tls"]).collect();
-        let arguments = [&["node", "serve", folder, "--listen", listen][..], &key].concat();
+        let arguments = [&["node", "serve", folder, "--listen", listen][..], &key, more].concat();
         Self::of(sandbox.command(arguments))
     }
 
