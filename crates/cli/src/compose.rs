@@ -1,6 +1,7 @@
 //! The composition root: from the path of META to a volume that works.
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,8 +42,12 @@ impl Opened {
     }
 }
 
-/// The threads on which transfers run.
+/// The threads on which transfers run, with as many open files as are allowed at all: the usual 1,024 are for programs
+/// that call `select`.
 pub fn runtime() -> Result<Runtime> {
+    let allowed = getrlimit(Resource::Nofile);
+    // As many as there are will have to do, else.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: allowed.maximum, ..allowed });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("transfer").build();
     runtime.context("no threads can be started")
 }

@@ -7,9 +7,6 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use weft_format::ShardKey;
 
-/// Few, because a process has 1024 descriptors by default and dozens of nodes; enough for the shards being read now.
-const CAPACITY: usize = 32;
-
 /// Least recently used last; short enough that searching it is cheaper than hashing.
 #[derive(Debug, Default)]
 pub(crate) struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
@@ -47,10 +44,11 @@ impl ShardFiles {
         Some(Arc::clone(&entries[0].1))
     }
 
-    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
+    /// Keeps it, and of the others those used last, `capacity` in all.
+    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>, capacity: usize) {
         let mut entries = self.0.lock();
         entries.retain(|(known, _)| *known != key);
-        entries.truncate(CAPACITY - 1);
+        entries.truncate(capacity.saturating_sub(1));
         entries.insert(0, (key, file));
     }
 
