@@ -29,7 +29,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -38,6 +38,9 @@ use weft_format::ShardKey;
 
 /// Whoever is on the same machine answers in so long, or is stopped.
 const DEADLINE: Duration = Duration::from_secs(1);
+
+/// A file that is not read in so long is asked the daemon for.
+const READ_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A daemon that lends nothing is asked again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
@@ -201,8 +204,6 @@ struct Loan {
     socket: String,
     ticket: String,
     files: ShardFiles,
-    /// Where the folder's bytes are.
-    medium: OnceLock<Medium>,
     /// Waits for the daemon's end.
     guard: AbortHandle,
 }
@@ -228,7 +229,6 @@ impl Loan {
             socket: body.socket,
             ticket: body.ticket,
             files: ShardFiles::default(),
-            medium: OnceLock::new(),
             guard: guard.abort_handle(),
         }))
     }
@@ -238,7 +238,7 @@ impl Loan {
             Some(file) => file,
             None => self.borrow(key).await?,
         };
-        let bytes = read(file, *self.medium.get()?, range.clone()).await;
+        let bytes = read(file, range.clone()).await;
         if bytes.is_none() {
             self.files.forget(key);
         }
@@ -252,13 +252,13 @@ impl Loan {
             self.files.clear();
             return None;
         };
-        let file = Arc::new(ShardFile::new(file).ok()?.0);
-        if self.medium.get().is_none() {
-            // A network's file system may have to be waited for.
-            let of = Arc::clone(&file);
-            let medium = tokio::task::spawn_blocking(move || Medium::of(&of.file)).await.ok()?.ok()?;
-            let _ = self.medium.set(medium);
-        }
+        let (file, _) = wait_for(move || {
+            let medium = Medium::of(&file)?;
+            ShardFile::new(file, medium)
+        })
+        .await?
+        .ok()?;
+        let file = Arc::new(file);
         self.files.keep(key, Arc::clone(&file), files_max());
         Some(file)
     }
@@ -276,9 +276,9 @@ async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Opti
 }
 
 /// Up to all of `range`, on this thread where that cannot wait for a device; `None`: the shard was removed, or cannot be read.
-async fn read(file: Arc<ShardFile>, medium: Medium, range: Range<u64>) -> Option<Bytes> {
+async fn read(file: Arc<ShardFile>, range: Range<u64>) -> Option<Bytes> {
     let is_short = range.end.saturating_sub(range.start) <= INLINE_READ_BYTES;
-    match medium {
+    match file.medium {
         Medium::Memory if is_short => return read_by(&file, &range, read_at),
         Medium::Cached if is_short => {
             if let Some(bytes) = read_by(&file, &range, read_cached_at) {
@@ -287,7 +287,12 @@ async fn read(file: Arc<ShardFile>, medium: Medium, range: Range<u64>) -> Option
         }
         _ => {}
     }
-    tokio::task::spawn_blocking(move || read_by(&file, &range, read_at)).await.ok()?
+    wait_for(move || read_by(&file, &range, read_at)).await?
+}
+
+/// Does what may have to wait for a device, or for whatever a file is that somebody else has opened; `None`: too long.
+async fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::time::timeout(READ_DEADLINE, tokio::task::spawn_blocking(work)).await.ok()?.ok()
 }
 
 fn read_by(

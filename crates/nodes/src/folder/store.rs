@@ -214,7 +214,7 @@ fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::
         }
         opened => opened?,
     };
-    let (shard, size) = ShardFile::new(file)?;
+    let (shard, size) = ShardFile::new(file, root.medium)?;
     let shard = Arc::new(shard);
     root.shard_files.keep(key, Arc::clone(&shard), SHARD_FILES_MAX);
     Ok((shard, size))

@@ -1,5 +1,6 @@
 //! A few open shard files, so that reading a shard piece by piece opens it once (opening costs more than reading 4 KiB).
 
+use super::medium::Medium;
 use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
@@ -15,16 +16,17 @@ pub(crate) struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
 #[derive(Debug)]
 pub(crate) struct ShardFile {
     pub(crate) file: OwnedFd,
+    pub(crate) medium: Medium,
     device: u64,
     inode: u64,
 }
 
 impl ShardFile {
     /// With its length in bytes.
-    pub(crate) fn new(file: OwnedFd) -> rustix::io::Result<(Self, u64)> {
+    pub(crate) fn new(file: OwnedFd, medium: Medium) -> rustix::io::Result<(Self, u64)> {
         let stat = rustix::fs::fstat(&file)?;
         require_file(&stat)?;
-        Ok((Self { file, device: stat.st_dev, inode: stat.st_ino }, stat.st_size as u64))
+        Ok((Self { file, medium, device: stat.st_dev, inode: stat.st_ino }, stat.st_size as u64))
     }
 
     pub(crate) fn is(&self, stat: &Stat) -> bool {
