@@ -84,10 +84,6 @@ enum First {
 
 impl First {
     const ALL: [First; 3] = [First::Products, First::Sum, First::Remainder];
-    // By number, since that is what functions can be generic over.
-    const PRODUCTS: usize = First::Products as usize;
-    const SUM: usize = First::Sum as usize;
-    const REMAINDER: usize = First::Remainder as usize;
 }
 
 /// Some targets as combinations of some sources, or a run of such.

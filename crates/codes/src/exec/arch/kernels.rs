@@ -13,6 +13,13 @@ impl Step {
     }
 }
 
+impl First {
+    // By number, since that is what functions can be generic over.
+    pub(super) const PRODUCTS: usize = First::Products as usize;
+    pub(super) const SUM: usize = First::Sum as usize;
+    pub(super) const REMAINDER: usize = First::Remainder as usize;
+}
+
 /// A register of bytes and the few instructions that kernels are made of.
 ///
 /// # Safety
