@@ -211,7 +211,7 @@ impl Executor {
         lower::probes().all(|probe| {
             let right = portable.probe(&probe, |_| Stores::Cached);
             let same = |stores| right.is_some() && self.probe(&probe, stores) == right;
-            same(|_| Stores::Cached) && same(|_| Stores::Streaming)
+            same(|_| Stores::Cached) && same(|_| Stores::Fetching) && same(|_| Stores::Streaming)
         })
     }
 

@@ -405,11 +405,14 @@ impl Steps {
 /// Bytes of a cache line, and of the widest vector.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// How targets are stored.
+/// How targets are stored, and whether sources are near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stores {
     /// Into the caches.
     Cached,
+    /// Into the caches, while sources come from memory. Networks then ask for these ahead of use: prefetchers alone lag
+    /// behind with dozens of streams in short slices.
+    Fetching,
     /// Past them, where alignment allows it.
     Streaming,
 }
@@ -652,6 +655,7 @@ unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, sy
     let Scratch { pieces, given_piece_count, calls, named, .. } = scratch;
     named.resize(steps.most_named, ptr::null_mut());
     let (pieces, named) = (&mut pieces[..], &mut named[..]);
+    let plain = if stores == Stores::Cached { Stores::Cached } else { Stores::Fetching };
     let mut left_bytes = symbol_bytes;
     while left_bytes > 0 {
         let bytes = slice_bytes.min(left_bytes);
@@ -664,7 +668,7 @@ unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, sy
             // Temporaries always have `slice_bytes` bytes, and lie one after the other.
             let (bytes, stores) = match call.kind {
                 Kind::Internal => (slice_bytes, Stores::Cached),
-                Kind::Plain => (bytes, Stores::Cached),
+                Kind::Plain => (bytes, plain),
                 Kind::Final => (bytes, stores),
             };
             let step = &steps.steps[call.step as usize];

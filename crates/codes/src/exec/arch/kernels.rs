@@ -103,7 +103,7 @@ impl Place {
 }
 
 /// How far ahead of its use a line of a long stream is asked for.
-const PREFETCH_BYTES: usize = 512;
+const PREFETCH_BYTES: usize = 256;
 
 /// The plain sum of exactly `SOURCES` sources, whose pointers stay in registers.
 ///
@@ -459,6 +459,11 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
             *factor = V::factor(step, index);
         }
         let mut at = 0;
+        while stores == Stores::Fetching && at + V::BYTES <= bytes {
+            let place = Place { prefetches: true, ..Place::whole(at) };
+            network_at::<V, POINTS, INVERSE, SCALED>(step, &sources, &targets, &factors, place, false);
+            at += V::BYTES;
+        }
         while at + V::BYTES <= bytes {
             network_at::<V, POINTS, INVERSE, SCALED>(step, &sources, &targets, &factors, Place::whole(at), streams);
             at += V::BYTES;
