@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
 
 /// As [`place`], with the shards of each of `groups` (shard indices, no shard in two) within one locality and no two groups in
-/// one. Shards of no group go to other localities where they can. Where there are too few localities with enough domains
+/// one. Shards of no group go to other localities, as many as can. Where there are too few localities with enough domains
 /// for the groups, shards are placed as if there were no groups: repair then reads across localities, and nothing else changes.
 ///
 /// # Errors
@@ -48,8 +48,12 @@ fn in_localities(view: &View, request: &PlacementRequest<'_>, groups: &[Vec<usiz
     }
     let rest: Vec<usize> = (0..nodes.len()).filter(|shard| nodes[*shard].is_none()).collect();
     let used: BTreeSet<NodeId> = nodes.iter().flatten().copied().collect();
-    for (shard, node) in rest.iter().zip(elsewhere(view, request, &used, rest.len())?) {
-        nodes[*shard] = Some(node);
+    let homes: BTreeSet<&str> = used.iter().map(|node| view.members[node].locality.as_str()).collect();
+    let mut found = Places { view, request, used, nodes: BTreeMap::new() };
+    found.place_apart(&rest, &homes);
+    found.place_left(&rest);
+    for (shard, node) in found.nodes {
+        nodes[shard] = Some(node);
     }
     let nodes: Vec<NodeId> = nodes.into_iter().collect::<Option<_>>()?;
     let taken: BTreeSet<&str> = nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
@@ -79,31 +83,11 @@ fn localities(view: &View, request: &PlacementRequest<'_>, domain_count: usize) 
     drawn.into_iter().map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Nodes for shards of no group: in localities without a group, or else only in other domains.
-fn elsewhere(
-    view: &View,
-    request: &PlacementRequest<'_>,
-    used: &BTreeSet<NodeId>,
-    shard_count: usize,
-) -> Option<Vec<NodeId>> {
-    let of_used =
-        |by: fn(&crate::Member) -> &str| -> BTreeSet<&str> { used.iter().map(|id| by(&view.members[id])).collect() };
-    let (localities, domains) = (of_used(|member| &member.locality), of_used(|member| &member.domain));
-    let excluding = |is_used: &dyn Fn(&crate::Member) -> bool| {
-        let excluded = view.members.values().filter(|member| is_used(member)).map(|member| member.domain.clone());
-        let excluded: BTreeSet<String> = excluded.chain(request.excluded_domains.iter().cloned()).collect();
-        place(view, &PlacementRequest { shard_count, excluded_domains: &excluded, ..request.clone() }).ok()
-    };
-    let placed = excluding(&|member| localities.contains(member.locality.as_str()))
-        .or_else(|| excluding(&|member| domains.contains(member.domain.as_str())))?;
-    Some(placed.nodes)
-}
-
 /// Nodes for shards of a placed segment that are lost, in their order; `None`: there is no place for it. `nodes` says by shard
 /// where the others are.
 ///
 /// Where the volume wants each of `groups` in a locality of its own, a shard of a group goes to where the rest of the group is,
-/// and one of no group to where no group is; those for which there is no room there go anywhere, as by [`place`]. Every one is in a
+/// and one of no group to where no group is, as in [`place_groups`]; those for which there is no room there go anywhere, as by [`place`]. Every one is in a
 /// domain of its own. Of `request` the number of shards means nothing; its exclusions hold beside `nodes`.
 pub fn place_lost(
     view: &View,
@@ -112,7 +96,7 @@ pub fn place_lost(
     nodes: &[Option<NodeId>],
     lost: &[usize],
 ) -> Vec<Option<NodeId>> {
-    let mut found = Lost { view, request, used: nodes.iter().flatten().copied().collect(), nodes: BTreeMap::new() };
+    let mut found = Places { view, request, used: nodes.iter().flatten().copied().collect(), nodes: BTreeMap::new() };
     if view.rule.locality_depth > 0 && !groups.is_empty() {
         let homes: Vec<Option<&str>> = groups.iter().map(|group| home(view, group, nodes)).collect();
         for (group, home) in groups.iter().zip(&homes) {
@@ -121,10 +105,9 @@ pub fn place_lost(
         }
         let is_of_none = |shard: &usize| !groups.iter().any(|group| group.contains(shard));
         let of_none: Vec<usize> = lost.iter().copied().filter(is_of_none).collect();
-        found.place(&of_none, &|locality| !homes.contains(&Some(locality)));
+        found.place_apart(&of_none, &homes.into_iter().flatten().collect());
     }
-    let rest: Vec<usize> = lost.iter().copied().filter(|shard| !found.nodes.contains_key(shard)).collect();
-    found.place(&rest, &|_| true);
+    found.place_left(lost);
     lost.iter().map(|shard| found.nodes.get(shard).copied()).collect()
 }
 
@@ -136,8 +119,8 @@ fn home<'v>(view: &'v View, group: &[usize], nodes: &[Option<NodeId>]) -> Option
     localities.first().copied().filter(|_| localities.len() == 1)
 }
 
-/// Lost shards that have a place.
-struct Lost<'a> {
+/// Places that were found for shards.
+struct Places<'a> {
     view: &'a View,
     request: &'a PlacementRequest<'a>,
     /// Nodes with a shard of the segment.
@@ -145,7 +128,18 @@ struct Lost<'a> {
     nodes: BTreeMap<usize, NodeId>,
 }
 
-impl Lost<'_> {
+impl Places<'_> {
+    /// Places shards of no group, as many as can be, in localities without one: each there is one less that goes with a group.
+    fn place_apart(&mut self, shards: &[usize], homes: &BTreeSet<&str>) {
+        self.place(shards, &|locality| !homes.contains(locality));
+    }
+
+    /// Places those that have no place yet anywhere.
+    fn place_left(&mut self, shards: &[usize]) {
+        let left: Vec<usize> = shards.iter().copied().filter(|shard| !self.nodes.contains_key(shard)).collect();
+        self.place(&left, &|_| true);
+    }
+
     /// Places as many of `shards` as can be, in the localities that are wanted.
     fn place(&mut self, shards: &[usize], is_wanted: &dyn Fn(&str) -> bool) {
         let members = &self.view.members;

@@ -61,6 +61,23 @@ fn global_parities_share_racks_where_there_is_no_other() {
 }
 
 #[test]
+fn as_many_global_parities_as_can_be_are_in_racks_of_their_own() {
+    // Two racks for the groups, and one with a single host.
+    let domains: Vec<String> = (0..9).map(|i| format!("rack{}/host{i}", i / 4)).collect();
+    let mut view = view(domains.iter().map(|domain| (domain.as_str(), 1)));
+    view.rule = PlacementRule { unit_depth: 0, locality_depth: 1, set_count: 0 };
+    let small = NodeId(9);
+    for i in 0..50 {
+        let placed = place_groups(&view, &request(i, 8), &groups()).unwrap().nodes;
+        assert!(placed[6] == small || placed[7] == small, "{placed:?}");
+        // Lost, they go where they would have been placed.
+        let nodes: Vec<Option<NodeId>> = placed[..6].iter().copied().map(Some).chain([None, None]).collect();
+        let found = place_lost(&view, &request(i, 1), &groups(), &nodes, &[6, 7]);
+        assert!(found.iter().all(Option::is_some) && found.contains(&Some(small)), "{found:?}");
+    }
+}
+
+#[test]
 fn a_rack_that_fails_is_passed_over() {
     let view = racks(4, 4);
     let gone: BTreeSet<NodeId> = (1..=4).map(NodeId).collect();
