@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_format::records::{SegmentRecord, Wanted};
+use weft_format::records::SegmentRecord;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
 use weft_transfer::{Receipt, WriteRequest};
@@ -230,9 +230,11 @@ impl Volume {
             let page = self.store.segments_by_live(after, SEGMENTS_PAGE)?;
             let Some((last, _)) = page.last() else { return Ok(candidates) };
             after = Some(*last);
+            let segments: Vec<SegmentId> = page.iter().map(|(segment, _)| *segment).collect();
+            let divided = if has_unlike_policies { self.store.divided(&segments, now())? } else { BTreeSet::new() };
             for (segment, live_bytes) in page {
                 if let Some(record) = self.store.segment(segment)? {
-                    let is_divided = has_unlike_policies && self.store.wanted_code(segment, now())? == Wanted::Divided;
+                    let is_divided = divided.contains(&segment);
                     candidates.push(Candidate::new(segment, live_bytes, &record, is_divided));
                 }
             }

@@ -1,6 +1,7 @@
 //! Policies: few, shared by many directories and files, never changed and never removed; and what they say of a segment.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_format::records::{Kind, PolicyRecord, Timestamp, Wanted, wanted};
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -82,6 +83,30 @@ impl Store {
         })
     }
 
+    /// Those of some living segments whose files want unlike codes at `now`: a file is looked up once, and one policy is never unlike.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn divided(&self, segments: &[SegmentId], now: Timestamp) -> Result<BTreeSet<SegmentId>, MetaError> {
+        let shared = self.view(|txn| {
+            let mut of_files = HashMap::new();
+            let mut shared = Vec::new();
+            for segment in segments {
+                if txn.has_unlike_users(*segment, &mut of_files)? {
+                    shared.push(*segment);
+                }
+            }
+            Ok(shared)
+        })?;
+        let mut divided = BTreeSet::new();
+        for segment in shared {
+            if self.wanted_code(segment, now)? == Wanted::Divided {
+                divided.insert(segment);
+            }
+        }
+        Ok(divided)
+    }
+
     /// Does any policy want files to have another code later?
     ///
     /// # Errors
@@ -92,6 +117,46 @@ impl Store {
 }
 
 impl Txn<'_> {
+    /// Shows `look` the files that may have bytes in a segment, until it says no.
+    fn each_user(
+        &mut self,
+        segment: SegmentId,
+        mut look: impl FnMut(&mut Self, Ino) -> Result<bool, MetaError>,
+    ) -> Result<(), MetaError> {
+        let mut range = users_of(segment);
+        loop {
+            let pairs = self.scan(&range, USERS_PAGE)?;
+            for (key, _) in &pairs {
+                if let Some(Key::UsedBy(_, ino)) = Key::parse(key)
+                    && !look(self, ino)?
+                {
+                    return Ok(());
+                }
+            }
+            match pairs.last().filter(|_| pairs.len() == USERS_PAGE) {
+                Some((last, _)) => range = after(range, Key::parse(last)),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Have files that may be in the segment unlike policies? `of_files`: those of files that were looked up.
+    fn has_unlike_users(
+        &mut self,
+        segment: SegmentId,
+        of_files: &mut HashMap<Ino, Option<PolicyId>>,
+    ) -> Result<bool, MetaError> {
+        let mut policies = BTreeSet::new();
+        self.each_user(segment, |txn, ino| {
+            policies.extend(match of_files.entry(ino) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => *unknown.insert(txn.find_inode(ino)?.map(|attributes| attributes.policy)),
+            });
+            Ok(policies.len() < 2)
+        })?;
+        Ok(policies.len() > 1)
+    }
+
     fn wanted_code(
         &mut self,
         segment: SegmentId,
@@ -100,23 +165,16 @@ impl Txn<'_> {
         mut counts: impl FnMut(&mut Self, Ino) -> Result<bool, MetaError>,
     ) -> Result<Wanted, MetaError> {
         let mut oldest_ms: BTreeMap<PolicyId, u64> = BTreeMap::new();
-        let mut range = users_of(segment);
-        loop {
-            let pairs = self.scan(&range, USERS_PAGE)?;
-            for (key, _) in &pairs {
-                let Some(Key::UsedBy(_, ino)) = Key::parse(key) else { continue };
-                let Some(attributes) = self.find_inode(ino)? else { continue };
-                if counts(self, ino)? {
-                    let changed_ms = milliseconds(attributes.mtime).max(segment.created_ms());
-                    let oldest_ms = oldest_ms.entry(attributes.policy).or_insert(changed_ms);
-                    *oldest_ms = changed_ms.min(*oldest_ms);
-                }
+        self.each_user(segment, |txn, ino| {
+            if let Some(attributes) = txn.find_inode(ino)?
+                && counts(txn, ino)?
+            {
+                let changed_ms = milliseconds(attributes.mtime).max(segment.created_ms());
+                let oldest_ms = oldest_ms.entry(attributes.policy).or_insert(changed_ms);
+                *oldest_ms = changed_ms.min(*oldest_ms);
             }
-            match pairs.last().filter(|_| pairs.len() == USERS_PAGE) {
-                Some((last, _)) => range = after(range, Key::parse(last)),
-                None => break,
-            }
-        }
+            Ok(true)
+        })?;
         let mut users = Vec::new();
         for (policy, changed_ms) in oldest_ms {
             users.push((self.policy(policy)?, milliseconds(now).saturating_sub(changed_ms)));

@@ -41,7 +41,13 @@ fn what_the_files_of_a_segment_want_of_it() {
         .collect();
     store.commit_files(&[(pack, segment_record(1000))], &commits, at(3)).unwrap();
     write(&store, files[0], 1000, 100, 2);
-    let wanted = |number, now| store.wanted_code(segment_id(number), at(now)).unwrap();
+    let wanted = |number, now| {
+        let wanted = store.wanted_code(segment_id(number), at(now)).unwrap();
+        let all = [1, 2, 77].map(segment_id);
+        let is_divided = store.divided(&all, at(now)).unwrap().contains(&segment_id(number));
+        assert_eq!(is_divided, wanted == Wanted::Divided, "both ways to ask say the same");
+        wanted
+    };
     assert_eq!([wanted(1, 9), wanted(2, 9), wanted(77, 9)], [Wanted::AsIs, Wanted::AsIs, Wanted::AsIs]);
     assert!(!store.has_age_rules().unwrap());
     let other = PolicyRecord::of("rs:2+1", 1);
