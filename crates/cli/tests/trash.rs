@@ -4,6 +4,7 @@ mod sandbox;
 
 use sandbox::{Sandbox, until};
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 fn content(number: usize) -> Vec<u8> {
     (0..200_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
@@ -90,6 +91,68 @@ fn what_is_past_its_time_is_gone_and_its_room_free() {
         status["live_bytes"].as_u64().expect("bytes")
     };
     until("nothing lives", || live_bytes() == 0);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn a_nearly_full_volume_lets_go_of_the_oldest_as_far_as_room_is_missing() {
+    const KEPT: usize = 20;
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    for number in 1..=6 {
+        let image = sandbox.path(&format!("image{number}"));
+        fs::File::create(&image).and_then(|file| file.set_len(24 << 20)).expect("an image");
+        sandbox.weft(["node", "add", "meta.db", &number.to_string(), &format!("block://{image}")]).ok();
+    }
+    sandbox.weft(["trash", "keep", "meta.db", "1d"]).ok();
+    sandbox.mount();
+    let write = |name: &str, number: usize| {
+        let bytes: Vec<u8> = content(number).into_iter().cycle().take(1 << 20).collect();
+        let file = fs::File::create(sandbox.file(name)).expect("made");
+        file.write_all_at(&bytes, 0).and_then(|()| file.sync_all()).map(|()| bytes)
+    };
+    let names: Vec<String> = (0..KEPT).map(|number| format!("/old{number:02}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        write(&name[1..], number).expect("there is room");
+        fs::remove_file(sandbox.file(&name[1..])).expect("removed");
+    }
+    until("all are listed", || paths(&sandbox) == names);
+    let mut written = Vec::new();
+    loop {
+        let room = rustix::fs::statvfs(sandbox.mnt()).expect("it is mounted");
+        if room.f_bavail < room.f_blocks / 20 {
+            break;
+        }
+        assert_eq!(paths(&sandbox), names, "room that is not missing is taken from nobody");
+        let name = format!("new{}", written.len());
+        match write(&name, KEPT + written.len()) {
+            Ok(bytes) => written.push((name, bytes)),
+            // Filled faster than anybody looks: what was refused is given up.
+            Err(error) => {
+                assert_eq!(error.raw_os_error(), Some(28), "ENOSPC, not {error}");
+                fs::remove_file(sandbox.file(&name)).expect("deleting works on a full volume");
+                break;
+            }
+        }
+    }
+    let is_old = |path: &String| path.starts_with("/old");
+    let old = || paths(&sandbox).into_iter().filter(is_old).collect::<Vec<_>>();
+    until("the oldest are let go", || old().len() < KEPT);
+    let left = old();
+    assert!(left.len() >= KEPT / 2 && names.ends_with(&left), "{left:?}");
+    sandbox.weft(["trash", "restore", "meta.db", &names[KEPT - 1]]).ok();
+    written.push((names[KEPT - 1][1..].into(), content(KEPT - 1).into_iter().cycle().take(1 << 20).collect()));
+    for (name, bytes) in &written {
+        assert!(fs::read(sandbox.file(name)).expect("read") == *bytes, "{name} differs");
+    }
+    // What was let go is room again, once nobody can be reading it.
+    sandbox.umount();
+    sandbox.weft(["gc", "meta.db", "--grace", "0s"]).ok();
+    sandbox.mount();
+    let room = rustix::fs::statvfs(sandbox.mnt()).expect("it is mounted");
+    assert!(room.f_bavail >= room.f_blocks / 20, "{} of {} blocks", room.f_bavail, room.f_blocks);
+    write("more", 99).expect("there is room");
     sandbox.umount();
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
