@@ -112,7 +112,7 @@ pub trait Catalogue: Send + Sync {
     /// Does any policy want files to have another code when they have not changed for a while?
     fn has_age_rules(&self) -> Result<bool, CatalogueError>;
 
-    /// May it be changed from here where files refer to? Only by the volume's owner.
+    /// May it be changed from here where files refer to? Only by the volume's owner, or while there is none.
     fn may_change_files(&self) -> bool;
 
     /// Do so few files lie in this segment that it may be joined with others?

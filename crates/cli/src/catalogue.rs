@@ -1,21 +1,33 @@
 //! The catalogue of segments as care sees it, kept in a volume's metadata.
 
 use parking_lot::Mutex;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Trashed};
 use weft_format::records::{
     LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
-use weft_meta::{Fence, MetaError, Store};
-use weft_vfs::{VfsError, Volume};
+use weft_meta::owner::current_owner;
+use weft_meta::{Access, Fence, MetaError, Store};
+use weft_vfs::open::open_store;
+use weft_vfs::{VfsError, Volume, join};
 
 /// A store opened for looking and caring.
 pub struct StoreCatalogue {
     store: Arc<Store>,
     fence: Mutex<Option<Fence>>,
-    /// Where this process is the owner: what may change where files refer to.
-    owner: Option<Weak<Volume>>,
+    files: Files,
+}
+
+/// By whom it is changed where files refer to, from this process.
+enum Files {
+    /// By nobody.
+    Fixed,
+    /// By the owner, which it is.
+    Owned(Weak<Volume>),
+    /// By an owner in passing, while nobody has it mounted, of the metadata at this path.
+    Free(PathBuf),
 }
 
 /// The lease of those who change segments.
@@ -23,16 +35,44 @@ const LEASE: &str = "care";
 
 impl StoreCatalogue {
     pub fn new(store: Arc<Store>) -> Self {
-        Self { store, fence: Mutex::default(), owner: None }
+        Self { store, fence: Mutex::default(), files: Files::Fixed }
     }
 
     /// Of a volume that this process owns.
     pub fn of_owner(volume: &Arc<Volume>) -> Self {
-        Self { owner: Some(Arc::downgrade(volume)), ..Self::new(volume.store().clone()) }
+        Self { files: Files::Owned(Arc::downgrade(volume)), ..Self::new(volume.store().clone()) }
     }
 
-    fn owner(&self) -> Option<Arc<Volume>> {
-        self.owner.as_ref().and_then(Weak::upgrade)
+    /// Of a volume, with the metadata at `meta`, which this process may own in passing.
+    pub fn in_passing(store: Arc<Store>, meta: &Path) -> Self {
+        Self { files: Files::Free(meta.to_owned()), ..Self::new(store) }
+    }
+
+    /// Changes where files refer to, by the owner or in passing; durably. About `segment`.
+    fn change_files(
+        &self,
+        segment: SegmentId,
+        by_owner: impl FnOnce(&Volume, Option<&Fence>) -> Result<(), VfsError>,
+        in_passing: impl FnOnce(&Store, Option<&Fence>) -> Result<(), MetaError>,
+    ) -> Result<(), CatalogueError> {
+        let fence = self.fence.lock().clone();
+        // Whoever has closed the volume meanwhile, or owns it now, has changed what it was about.
+        let changed = || CatalogueError::Changed(segment);
+        match &self.files {
+            Files::Fixed => Err(changed()),
+            Files::Owned(volume) => {
+                let volume = volume.upgrade().ok_or_else(changed)?;
+                by_owner(&volume, fence.as_ref()).map_err(failed_volume)?;
+                self.store.flush().map_err(failed)
+            }
+            Files::Free(meta) => {
+                let store = open_store(meta, Access::Passing, None).map_err(|error| {
+                    tracing::debug!(%error, "somebody has the volume now");
+                    changed()
+                })?;
+                in_passing(&store, fence.as_ref()).and_then(|()| store.flush()).map_err(failed)
+            }
+        }
     }
 
     /// Makes a change durable: what care removes next may be all that the old record named.
@@ -162,11 +202,18 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn may_change_files(&self) -> bool {
-        self.owner().is_some()
+        match &self.files {
+            Files::Fixed => false,
+            Files::Owned(volume) => volume.strong_count() > 0,
+            // One that has not mounted it has mostly ended when it comes to that.
+            Files::Free(meta) => {
+                current_owner(meta).is_ok_and(|owner| owner.is_none_or(|owner| owner.mountpoint.is_none()))
+            }
+        }
     }
 
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
-        weft_vfs::join::may_join(&self.store, segment).map_err(failed)
+        join::may_join(&self.store, segment).map_err(failed)
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
@@ -178,18 +225,19 @@ impl Catalogue for StoreCatalogue {
         parts: &[(SegmentId, RetiredRecord)],
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
-        // Whoever closed the volume meanwhile has changed what it was about.
-        let owner = self.owner().ok_or(CatalogueError::Changed(whole.0))?;
-        let fence = self.fence.lock().clone();
-        owner.join(parts, whole, fence.as_ref()).map_err(failed_volume)?;
-        self.store.flush().map_err(failed)
+        self.change_files(
+            whole.0,
+            |volume, fence| volume.join(parts, whole, fence),
+            |store, fence| join::join(store, parts, whole, fence),
+        )
     }
 
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
-        let owner = self.owner().ok_or(CatalogueError::Changed(whole.0))?;
-        let fence = self.fence.lock().clone();
-        owner.unjoin(whole, parts, fence.as_ref()).map_err(failed_volume)?;
-        self.store.flush().map_err(failed)
+        self.change_files(
+            whole.0,
+            |volume, fence| volume.unjoin(whole, parts, fence),
+            |store, fence| join::unjoin(store, whole, parts, fence),
+        )
     }
 
     fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {

@@ -1,7 +1,9 @@
-//! `weft policy set --convert` and `--after`: directories change their code under a mount that is in use.
+//! `weft policy set --convert` and `--after`: directories change their code under a mount that is in use, or under `weft care`.
 
 mod sandbox;
 
+use sandbox::caring::Caring;
+use sandbox::served::Served;
 use sandbox::{Sandbox, until};
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,6 +69,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
     assert!(is_only(&sandbox, "replica:3"), "{:?}", codes(&sandbox));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let ends = Ends(&done);
         // Files that are open all the while, read by the kernel's leave from the mount each time.
         let reading = scope.spawn(|| {
             let files: Vec<_> =
@@ -102,7 +105,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
         until("back", || is_only(&sandbox, "replica:3") && !conversion(&sandbox)["ended_ms"].is_null());
         let third = conversion(&sandbox);
         assert_eq!((&third["bytes_read"], &third["bytes_written"]), (&0.into(), &0.into()), "{third}");
-        done.store(true, Ordering::Release);
+        drop(ends);
         reading.join().expect("no read failed");
     });
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
@@ -165,6 +168,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     assert_eq!(codes(&sandbox), [("replica:3".to_owned(), 9)].into());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let ends = Ends(&done);
         let reading = scope.spawn(|| {
             let file = fs::File::open(sandbox.file("d/large")).expect("opens");
             let mut rounds = 0;
@@ -178,7 +182,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
         });
         sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
         until("converted", || is_only(&sandbox, "rs:4+2") && !conversion(&sandbox)["ended_ms"].is_null());
-        done.store(true, Ordering::Release);
+        drop(ends);
         reading.join().expect("no read failed");
     });
     let told = conversion(&sandbox);
@@ -221,4 +225,142 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     sandbox.mount();
     assert!(fs::read(sandbox.file("d/large")).expect("read") == expected);
     sandbox.umount();
+}
+
+/// Files of a segment each, all of one length.
+const ALIKE: usize = 16;
+const ALIKE_BYTES: usize = 1 << 20;
+
+fn alike(number: usize) -> Vec<u8> {
+    (0..ALIKE_BYTES).map(|at| (at * 31 / 7 + number * 5) as u8).collect()
+}
+
+fn write_alike(sandbox: &Sandbox) {
+    for number in 0..ALIKE {
+        let file = fs::File::create(sandbox.file(&format!("d/{number}"))).expect("made");
+        file.write_all_at(&alike(number), 0).and_then(|()| file.sync_all()).expect("synced");
+    }
+}
+
+fn check_alike(sandbox: &Sandbox) {
+    for number in 0..ALIKE {
+        assert!(fs::read(sandbox.file(&format!("d/{number}"))).expect("read") == alike(number), "{number} differs");
+    }
+}
+
+/// Says that it is done when it goes, also by a panic: whoever is waited for then ends.
+struct Ends<'d>(&'d AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+fn has_ended(sandbox: &Sandbox) -> bool {
+    !conversion(sandbox)["ended_ms"].is_null()
+}
+
+#[test]
+fn care_alone_joins_and_takes_apart_and_whoever_comes_meanwhile_is_let_in() {
+    let sandbox = Sandbox::with_volume("replica:3");
+    for name in ["7", "8", "9"] {
+        sandbox.weft(["node", "add", "meta.db", name, &sandbox.path(&format!("node{name}"))]).ok();
+    }
+    sandbox.mount();
+    fs::create_dir(sandbox.file("d")).expect("made");
+    write_alike(&sandbox);
+    sandbox.umount();
+    let _caring = Caring::of(sandbox.command(["care", "meta.db", "--scrub-every", "0", "--balance-every", "0"]));
+    let set = |code: &str| {
+        sandbox.weft(["policy", "set", "meta.db", "/d", code, "--convert"]).ok();
+    };
+    set("rs:4+2");
+    // Commands become the owner in between, as often as they like.
+    until("joined", || {
+        assert_eq!(sandbox.weft(["ls", "meta.db", "/d"]).ok().lines().count(), ALIKE);
+        is_only(&sandbox, "rs:4+2") && has_ended(&sandbox)
+    });
+    let told = conversion(&sandbox);
+    assert!(told["joined_count"].as_u64() >= Some(ALIKE as u64 / 2), "{told}");
+    // Back: nothing is written.
+    set("replica:3");
+    until("taken apart", || is_only(&sandbox, "replica:3") && has_ended(&sandbox));
+    let told = conversion(&sandbox);
+    assert_eq!((&told["bytes_read"], &told["bytes_written"]), (&0.into(), &0.into()), "{told}");
+    sandbox.weft(["fsck", "meta.db"]).ok();
+    // A mount comes while it is at it.
+    set("rs:4+2");
+    until("it is at it", || codes(&sandbox).contains_key("rs:4+2"));
+    sandbox.mount();
+    check_alike(&sandbox);
+    until("all is converted", || is_only(&sandbox, "rs:4+2"));
+    check_alike(&sandbox);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
+    let serve = |number: usize, listen: &str| {
+        let folder = sandbox.path(&format!("served{number}"));
+        fs::create_dir_all(&folder).expect("made");
+        Served::of(sandbox.command(["node", "serve", &folder, "--listen", listen, "--plain", "--key", "key"]))
+    };
+    let mut daemons: Vec<Served> = (0..8).map(|number| serve(number, "127.0.0.1:0")).collect();
+    for (number, daemon) in daemons.iter().enumerate() {
+        sandbox.weft(["node", "add", "meta.db", &number.to_string(), &daemon.url, "--key", "key"]).ok();
+    }
+    // Slow enough that something happens in between.
+    sandbox.mount_by(sandbox.command(["mount", "-d", "--bwlimit", "48M", "meta.db", &sandbox.mnt()]));
+    for folder in ["d", "busy"] {
+        fs::create_dir(sandbox.file(folder)).expect("made");
+    }
+    sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3"]).ok();
+    write_alike(&sandbox);
+    let copies_before = codes(&sandbox)["replica:3"];
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let ends = Ends(&done);
+        let busy = scope.spawn(|| {
+            let mut round = 0;
+            while !done.load(Ordering::Acquire) || round < 2 {
+                let (number, path) = (round % ALIKE, sandbox.file(&format!("busy/{}", round % 5)));
+                assert!(fs::read(sandbox.file(&format!("d/{number}"))).expect("read") == alike(number));
+                let file = fs::File::create(&path).expect("made");
+                file.write_all_at(&alike(round)[..200_000], 0).and_then(|()| file.sync_all()).expect("synced");
+                assert!(fs::read(&path).expect("read") == alike(round)[..200_000]);
+                round += 1;
+            }
+        });
+        sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
+        until("it is at it", || codes(&sandbox).get("replica:3") != Some(&copies_before));
+        let address = daemons[3].address.clone();
+        daemons[3].kill();
+        assert!(codes(&sandbox).contains_key("replica:3"), "it is not done yet");
+        until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 does not answer"));
+        daemons[3] = serve(3, &address);
+        until("converted", || is_only(&sandbox, "rs:4+2") && has_ended(&sandbox));
+        until("what was saved is told", || {
+            let care = json(&sandbox, &["care", "status", "--json", "meta.db"]);
+            let past = care["record"]["past"].as_array().expect("a list").iter();
+            let told = past.filter(|past| past["deed"] == "conversion").filter_map(|past| past["what"].as_str());
+            told.inspect(|told| println!("{told}")).any(|told| told.contains(" saved") && !told.contains(" 0 saved"))
+        });
+        until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
+        // Every copy is there still, those of the killed one too.
+        sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
+        until("back", || codes(&sandbox).get("replica:3") == Some(&copies_before) && has_ended(&sandbox));
+        let told = conversion(&sandbox);
+        assert_eq!((&told["bytes_read"], &told["bytes_written"]), (&0.into(), &0.into()), "{told}");
+        assert!(told["bytes_saved"].as_u64() > Some((ALIKE * ALIKE_BYTES) as u64), "{told}");
+        drop(ends);
+        busy.join().expect("no error came to the user");
+    });
+    check_alike(&sandbox);
+    sandbox.umount();
+    sandbox.weft(["scrub", "meta.db"]).ok();
+    sandbox.weft(["fsck", "meta.db"]).ok();
 }

@@ -3,6 +3,8 @@
 //! Ownership is an advisory lock on the file `<metadata>-owner`, held for the owner's lifetime: it dies with the process,
 //! `kill -9` included. The file's text only says who holds it, so that others can say so; it is never removed, because a
 //! lock on a removed file protects nothing.
+//!
+//! Some are owners in passing, for one change: whoever wants to be the owner waits for these, and whoever asks is told of nobody.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -19,6 +21,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const RETRIES: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
+/// A passing owner's change takes milliseconds, on a slow and busy disk seconds: whoever wants to be the owner waits for so many pauses.
+const PASSING_RETRIES: u32 = 1000;
+
 /// The text is a few lines and one path; more than this is not ours.
 const MAX_TEXT_BYTES: u64 = 16 << 10;
 
@@ -33,6 +38,8 @@ pub struct Holder {
     pub started: u64,
     /// Where it has the volume mounted, if it has.
     pub mountpoint: Option<PathBuf>,
+    /// Only for a moment.
+    pub is_passing: bool,
 }
 
 impl Holder {
@@ -43,7 +50,13 @@ impl Holder {
             host: host_name(),
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             mountpoint: mountpoint.map(Path::to_path_buf),
+            is_passing: false,
         }
+    }
+
+    /// This process, for one change.
+    pub fn passing() -> Self {
+        Self { is_passing: true, ..Self::this_process(None) }
     }
 
     /// With the host's name, for those on others: `process 123 on h`.
@@ -51,28 +64,36 @@ impl Holder {
         format!("process {} on {}", self.process, self.host)
     }
 
-    /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL.
+    /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL, or `passing`.
     fn to_text(&self) -> Vec<u8> {
         let mut text = format!("process {}\nhost {}\nstarted {}\n", self.process, self.host, self.started).into_bytes();
         if let Some(mountpoint) = &self.mountpoint {
             text.extend_from_slice(b"mountpoint ");
             text.extend_from_slice(mountpoint.as_os_str().as_bytes());
+        } else if self.is_passing {
+            text.extend_from_slice(PASSING);
         }
         text
     }
 
     fn from_text(text: &[u8]) -> Option<Self> {
         let mut lines = text.splitn(4, |byte| *byte == b'\n');
-        let mut field = |name: &str| lines.next()?.strip_prefix(name.as_bytes()).map(<[u8]>::to_vec);
-        let mut word = |name| String::from_utf8(field(name)?).ok();
-        Some(Self {
-            process: word("process ")?.parse().ok()?,
-            host: word("host ")?,
-            started: word("started ")?.parse().ok()?,
-            mountpoint: field("mountpoint ").map(|path| OsString::from_vec(path).into()),
-        })
+        let mut word = |name: &str| {
+            let value = lines.next()?.strip_prefix(name.as_bytes())?;
+            String::from_utf8(value.to_vec()).ok()
+        };
+        let process = word("process ")?.parse().ok()?;
+        let host = word("host ")?;
+        let started = word("started ")?.parse().ok()?;
+        let last = lines.next().unwrap_or_default();
+        let path = last.strip_prefix(b"mountpoint ".as_slice());
+        let mountpoint = path.map(|path| OsString::from_vec(path.to_vec()).into());
+        Some(Self { process, host, started, mountpoint, is_passing: last == PASSING })
     }
 }
+
+/// The last line of an owner in passing.
+const PASSING: &[u8] = b"passing";
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,7 +147,8 @@ pub struct OwnerLock {
 }
 
 impl OwnerLock {
-    /// Takes the ownership of the store at `metadata`, and says in the lock file that `holder` has it.
+    /// Takes the ownership of the store at `metadata`, after an owner in passing if there is one (and in passing after any that has not
+    /// mounted it), and says in the lock file that `holder` has it.
     pub fn acquire(metadata: &Path, holder: &Holder) -> Result<Self, OwnerError> {
         let path = lock_path(metadata);
         let io = |source| OwnerError::Io { path: path.clone(), source };
@@ -134,9 +156,13 @@ impl OwnerLock {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
         let mut tries = 0;
         while !try_lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io)? {
-            if tries == RETRIES {
-                let holder = read_holder(&mut file).map_err(io)?;
-                return Err(OwnerError::InUse { path: metadata.to_path_buf(), holder });
+            if tries >= RETRIES {
+                let held = read_holder(&mut file).map_err(io)?;
+                // A command without a mount has mostly ended soon, too.
+                let waits = |held: &Holder| held.is_passing || holder.is_passing && held.mountpoint.is_none();
+                if tries >= PASSING_RETRIES || !held.as_ref().is_some_and(waits) {
+                    return Err(OwnerError::InUse { path: metadata.to_path_buf(), holder: held });
+                }
             }
             tries += 1;
             std::thread::sleep(RETRY_PAUSE);
@@ -156,20 +182,23 @@ impl Drop for OwnerLock {
     }
 }
 
-/// Who owns the store at `metadata` at this moment: `Ok(None)` if nobody does. A holder that has not written who it is yet
-/// is an error of kind `WouldBlock`.
+/// Who owns the store at `metadata` at this moment, or after an owner in passing: `Ok(None)` if nobody does. A holder that has not
+/// written who it is yet is an error of kind `WouldBlock`.
 pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
     let mut file = match File::open(lock_path(metadata)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    for _ in 0..RETRIES {
+    for tries in 0..PASSING_RETRIES {
         if try_lock(&file, FlockOperation::NonBlockingLockShared)? {
             return Ok(None);
         }
-        if let Some(holder) = read_holder(&mut file)? {
-            return Ok(Some(holder));
+        match read_holder(&mut file)? {
+            Some(holder) if holder.is_passing => {}
+            Some(holder) => return Ok(Some(holder)),
+            None if tries < RETRIES => {}
+            None => break,
         }
         std::thread::sleep(RETRY_PAUSE);
     }

@@ -6,12 +6,35 @@ fn holder(mountpoint: Option<&str>) -> Holder {
 
 #[test]
 fn text_of_a_holder_is_stable_and_reads_back() {
-    let mut holder = Holder { process: 123, host: "alpha".into(), started: 1_700_000_000, mountpoint: None };
+    let mut holder =
+        Holder { process: 123, host: "alpha".into(), started: 1_700_000_000, mountpoint: None, is_passing: false };
     assert_eq!(holder.to_text(), b"process 123\nhost alpha\nstarted 1700000000\n");
     assert_eq!(Holder::from_text(&holder.to_text()), Some(holder.clone()));
     holder.mountpoint = Some(OsString::from_vec(b"/mnt/a\nb \xff".to_vec()).into());
     assert_eq!(holder.to_text(), b"process 123\nhost alpha\nstarted 1700000000\nmountpoint /mnt/a\nb \xff");
     assert_eq!(Holder::from_text(&holder.to_text()), Some(holder));
+}
+
+#[test]
+fn an_owner_in_passing_is_waited_for_and_never_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let metadata = folder.path().join("volume");
+    let passing = Holder { process: 7, host: "h".into(), started: 1, mountpoint: None, is_passing: true };
+    assert_eq!(passing.to_text(), b"process 7\nhost h\nstarted 1\npassing");
+    assert_eq!(Holder::from_text(&passing.to_text()), Some(passing.clone()));
+    let lock = OwnerLock::acquire(&metadata, &passing).unwrap();
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| OwnerLock::acquire(&metadata, &holder(Some("/mnt/weft"))));
+        // Longer than anybody else is waited for.
+        std::thread::sleep(RETRY_PAUSE * (RETRIES + 5));
+        let asked = scope.spawn(|| current_owner(&metadata));
+        drop(lock);
+        let _next = next.join().unwrap().expect("its turn has come");
+        let found = asked.join().unwrap().unwrap();
+        assert!(found.is_none_or(|found| !found.is_passing), "nobody, or who came next");
+        // One in passing does not wait for a mount.
+        assert!(OwnerLock::acquire(&metadata, &passing).is_err());
+    });
 }
 
 #[test]

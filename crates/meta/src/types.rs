@@ -9,6 +9,8 @@ pub enum Access {
     /// The one process that may change names, inodes and extents (a mount, `weft put`). Held by an advisory lock that
     /// dies with the process.
     Owner,
+    /// The same for one change: whoever wants to be the owner waits so long.
+    Passing,
     /// Reads everything; changes only nodes and segment records (care, status, info). Any number at once, also beside an owner.
     Shared,
 }

@@ -1,5 +1,6 @@
 //! Joining: files that refer to several segments refer to the one that was made of them, or the other way. Which segments, and
-//! what is stored for it, is care's affair; the owner changes where files look, and only it may.
+//! what is stored for it, is care's affair; the owner changes where files look, and only it may. Where nobody has the volume that is
+//! whoever owns it in passing (`weft_meta::Access::Passing`).
 
 use crate::error::VfsError;
 use crate::extents::each_extent;

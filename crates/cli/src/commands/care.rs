@@ -124,7 +124,7 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
     let follow_nodes = move || roll.lock().follow(&store, transfer.fleet()).map(drop).map_err(crate::catalogue::failed);
     let worker = Worker {
-        catalogue: keeper.catalogue.clone(),
+        catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
         transfer: keeper.transfer.clone(),
         board: Arc::default(),
         options: arguments.options(),

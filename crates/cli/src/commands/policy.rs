@@ -26,8 +26,8 @@ pub enum Arguments {
     ///
     /// Converting is the work of whoever cares for the volume, a mount or `weft care META`: `weft care status META` shows how far
     /// it is, `weft care pause` holds it. The former shards are kept for an hour: set the former code with `--convert` within it,
-    /// and they are taken again. Where a mount cares, large files in copies keep one copy of their data as the data of the wider
-    /// code, and only parities are written.
+    /// and they are taken again. Large files in copies keep one copy of their data as the data of the wider code, and only parities
+    /// are written, unless it is `weft care META` beside a mount that converts them.
     Set {
         /// Metadata file of the volume
         meta: PathBuf,

@@ -152,10 +152,12 @@ impl SqliteKv {
         mountpoint: Option<&Path>,
     ) -> Result<Self, OpenError> {
         let path = file::probe(path)?;
-        let owner = match access {
-            Access::Owner => Some(OwnerLock::acquire(&path, &Holder::this_process(mountpoint))?),
+        let holder = match access {
+            Access::Owner => Some(Holder::this_process(mountpoint)),
+            Access::Passing => Some(Holder::passing()),
             Access::Shared => None,
         };
+        let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder)).transpose()?;
         let connection = file::open_writer(&path)?;
         let engine = Arc::new(Engine {
             readers: Readers::new(&path),
@@ -219,7 +221,7 @@ impl Engine {
 
     /// May the cache hold it? Only what nobody else changes.
     fn is_cacheable(&self, key: &[u8]) -> bool {
-        self.access == Access::Owner && !self.is_shared(key)
+        self.access != Access::Shared && !self.is_shared(key)
     }
 }
 
