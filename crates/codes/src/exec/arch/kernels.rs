@@ -221,8 +221,7 @@ unsafe fn combine_all<
             *target = *symbols.add(step.sources.len() + index);
             streams &= is_aligned::<V>(*target);
         }
-        let prefetches =
-            UNROLLED > ROUND_SOURCES && stores == Stores::Streaming && step.combined_count() >= UNROLLED_SOURCES;
+        let prefetches = UNROLLED > ROUND_SOURCES && stores == Stores::Streaming;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
             let place = Place { prefetches, ..Place::whole(at) };
