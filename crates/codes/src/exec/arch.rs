@@ -324,7 +324,8 @@ impl Step {
     }
 }
 
-/// Which columns are to be added up to give the first row, together with all other rows; `None` if none are.
+/// Which columns are to be added up to give the first row, together with all other rows; `None` if one would have to be
+/// multiplied for that.
 fn remainder(coefficients: &Matrix) -> Option<Vec<bool>> {
     let total = |column| (0..coefficients.rows()).fold(0, |sum, row| sum ^ coefficients.at(row, column));
     let is_summed = |column| match total(column) {

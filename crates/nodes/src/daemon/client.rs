@@ -450,6 +450,7 @@ impl Node for DaemonNode {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.borrower.forget(key);
         self.ask_node(Self::shard(Method::DELETE, key)).await.map(drop)
     }
 

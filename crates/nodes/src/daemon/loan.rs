@@ -49,6 +49,9 @@ const ASK_AGAIN: Duration = Duration::from_secs(60);
 /// a few MiB each, so that all of some GiB is read at full speed in no order at all.
 const FILES_MAX: usize = 256;
 
+/// What others have removed is closed within so long: its room is not free before.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// The longest request: a ticket, a key, a newline.
 const REQUEST_BYTES_MAX: usize = 256;
 
@@ -78,15 +81,16 @@ pub(super) async fn receive(stream: &UnixStream) -> Option<String> {
     None
 }
 
-/// Until the other side has closed it.
+/// Until the other side has closed it, or breaks the rules.
 pub(super) async fn closed(stream: &UnixStream) {
     loop {
-        let _ = stream.readable().await;
+        if stream.readable().await.is_err() {
+            return;
+        }
         match stream.try_read(&mut [0; 1]) {
-            Ok(0) => return,
-            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
+            // Nothing more is to be said.
+            _ => return,
         }
     }
 }
@@ -140,9 +144,21 @@ enum State {
     #[default]
     Unasked,
     Asking,
-    Lent(Arc<Loan>),
-    /// It lends nothing, or is elsewhere, as far as was known at this time.
+    Lent {
+        loan: Arc<Loan>,
+        _guard: Guard,
+    },
+    /// It lends nothing, is elsewhere, or its files cannot be read, as far as was known at this time.
     Refused(Instant),
+}
+
+/// A task that ends with the loan.
+struct Guard(AbortHandle);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Borrower {
@@ -151,7 +167,7 @@ impl Borrower {
         let mut state = self.0.lock();
         let may_ask = match &*state {
             State::Unasked => true,
-            State::Asking | State::Lent(_) => false,
+            State::Asking | State::Lent { .. } => false,
             State::Refused(at) => at.elapsed() >= ASK_AGAIN,
         };
         if may_ask {
@@ -163,29 +179,53 @@ impl Borrower {
     /// What came of asking: a loan, if its socket can be reached.
     pub(super) async fn answered(self: &Arc<Self>, answer: Option<LoanBody>) {
         let opened = match answer {
-            Some(body) => Loan::open(body, Arc::downgrade(self)).await,
+            Some(body) => Loan::open(body).await,
             None => None,
         };
         let mut state = self.0.lock();
-        // The daemon may have ended since, which the loan's guard has noticed.
         *state = match opened {
-            Some(loan) if !loan.guard.is_finished() => State::Lent(loan),
-            Some(_) => State::Unasked,
+            Some((loan, stream)) => {
+                // It finds the loan, since it needs the lock to do anything.
+                let guard = tokio::spawn(guard(stream, Arc::downgrade(self)));
+                State::Lent { loan: Arc::new(loan), _guard: Guard(guard.abort_handle()) }
+            }
             None => State::Refused(Instant::now()),
         };
     }
 
     /// The bytes, if the shard's file is lent.
     pub(super) async fn get(&self, key: ShardKey, range: &Range<u64>) -> Option<Bytes> {
-        let loan = match &*self.0.lock() {
-            State::Lent(loan) => Arc::clone(loan),
-            _ => return None,
-        };
-        loan.get(key, range).await
+        let got = self.loan()?.get(key, range).await;
+        got.unwrap_or_else(|Late| {
+            // The daemon has a way of its own to wait for its disk, and this process only so many threads.
+            *self.0.lock() = State::Refused(Instant::now());
+            None
+        })
     }
 
-    fn end(&self) {
-        *self.0.lock() = State::Unasked;
+    /// Closes the file of a shard that was removed: open, it would take its room still.
+    pub(super) fn forget(&self, key: ShardKey) {
+        if let Some(loan) = self.loan() {
+            loan.files.forget(key);
+        }
+    }
+
+    fn loan(&self) -> Option<Arc<Loan>> {
+        match &*self.0.lock() {
+            State::Lent { loan, .. } => Some(Arc::clone(loan)),
+            _ => None,
+        }
+    }
+}
+
+/// Ends the loan with the daemon, and closes meanwhile what others have removed.
+async fn guard(stream: UnixStream, borrower: Weak<Borrower>) {
+    while tokio::time::timeout(LOOK_AGAIN, closed(&stream)).await.is_err() {
+        let Some(loan) = borrower.upgrade().and_then(|borrower| borrower.loan()) else { return };
+        let _ = wait_for(move || loan.files.forget_removed()).await;
+    }
+    if let Some(borrower) = borrower.upgrade() {
+        *borrower.0.lock() = State::Unasked;
     }
 }
 
@@ -204,63 +244,52 @@ struct Loan {
     socket: String,
     ticket: String,
     files: ShardFiles,
-    /// Waits for the daemon's end.
-    guard: AbortHandle,
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
-        self.guard.abort();
         LOANS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Loan {
-    async fn open(body: LoanBody, borrower: Weak<Borrower>) -> Option<Arc<Self>> {
+    /// And the connection that lasts as long as the daemon.
+    async fn open(body: LoanBody) -> Option<(Self, UnixStream)> {
         let (stream, _) = ask(&body.socket, &body.ticket, "").await?;
-        let guard = tokio::spawn(async move {
-            closed(&stream).await;
-            if let Some(borrower) = borrower.upgrade() {
-                borrower.end();
-            }
-        });
         LOANS.fetch_add(1, Ordering::Relaxed);
-        Some(Arc::new(Self {
-            socket: body.socket,
-            ticket: body.ticket,
-            files: ShardFiles::default(),
-            guard: guard.abort_handle(),
-        }))
+        Some((Self { socket: body.socket, ticket: body.ticket, files: ShardFiles::default() }, stream))
     }
 
-    async fn get(&self, key: ShardKey, range: &Range<u64>) -> Option<Bytes> {
+    async fn get(&self, key: ShardKey, range: &Range<u64>) -> Result<Option<Bytes>, Late> {
         let file = match self.files.find(key) {
             Some(file) => file,
-            None => self.borrow(key).await?,
+            None => match self.borrow(key).await? {
+                Some(file) => file,
+                None => return Ok(None),
+            },
         };
-        let bytes = read(file, range.clone()).await;
+        let bytes = read(file, range.clone()).await?;
         if bytes.is_none() {
             self.files.forget(key);
         }
-        bytes
+        Ok(bytes)
     }
 
-    async fn borrow(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
-        let (_, file) = ask(&self.socket, &self.ticket, &key.to_string()).await?;
+    async fn borrow(&self, key: ShardKey) -> Result<Option<Arc<ShardFile>>, Late> {
+        let Some((_, file)) = ask(&self.socket, &self.ticket, &key.to_string()).await else { return Ok(None) };
         let Some(file) = file else {
             // It was sent, but this process has as many as it may.
             self.files.clear();
-            return None;
+            return Ok(None);
         };
-        let (file, _) = wait_for(move || {
+        let opened = wait_for(move || {
             let medium = Medium::of(&file)?;
             ShardFile::new(file, medium)
-        })
-        .await?
-        .ok()?;
+        });
+        let Ok((file, _)) = opened.await? else { return Ok(None) };
         let file = Arc::new(file);
         self.files.keep(key, Arc::clone(&file), files_max());
-        Some(file)
+        Ok(Some(file))
     }
 }
 
@@ -276,23 +305,28 @@ async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Opti
 }
 
 /// Up to all of `range`, on this thread where that cannot wait for a device; `None`: the shard was removed, or cannot be read.
-async fn read(file: Arc<ShardFile>, range: Range<u64>) -> Option<Bytes> {
+async fn read(file: Arc<ShardFile>, range: Range<u64>) -> Result<Option<Bytes>, Late> {
     let is_short = range.end.saturating_sub(range.start) <= INLINE_READ_BYTES;
     match file.medium {
-        Medium::Memory if is_short => return read_by(&file, &range, read_at),
+        Medium::Memory if is_short => return Ok(read_by(&file, &range, read_at)),
         Medium::Cached if is_short => {
             if let Some(bytes) = read_by(&file, &range, read_cached_at) {
-                return Some(bytes);
+                return Ok(Some(bytes));
             }
         }
         _ => {}
     }
-    wait_for(move || read_by(&file, &range, read_at)).await?
+    wait_for(move || read_by(&file, &range, read_at)).await
 }
 
-/// Does what may have to wait for a device, or for whatever a file is that somebody else has opened; `None`: too long.
-async fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    tokio::time::timeout(READ_DEADLINE, tokio::task::spawn_blocking(work)).await.ok()?.ok()
+/// A device, or whatever a file is that somebody else has opened, took longer than [`READ_DEADLINE`].
+struct Late;
+
+async fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Late> {
+    match tokio::time::timeout(READ_DEADLINE, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => Ok(done),
+        _ => Err(Late),
+    }
 }
 
 fn read_by(
@@ -300,11 +334,7 @@ fn read_by(
     range: &Range<u64>,
     read: fn(&OwnedFd, u64, usize) -> rustix::io::Result<Vec<u8>>,
 ) -> Option<Bytes> {
-    let stat = rustix::fs::fstat(&file.file).ok()?;
-    if stat.st_nlink == 0 {
-        return None;
-    }
-    let (offset, length) = cut(range, stat.st_size as u64);
+    let (offset, length) = cut(range, file.size_if_named()?);
     read(&file.file, offset, length).ok().map(Bytes::from)
 }
 

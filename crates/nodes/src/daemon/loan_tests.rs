@@ -32,13 +32,16 @@ async fn borrowing(served: &Served, node: &dyn Node, number: u64) {
     }
 }
 
+fn is_open(path: &Path) -> bool {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    // A removed file's name is followed by a word.
+    let paths = entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    paths.into_iter().any(|open| open.to_string_lossy().starts_with(&*path.to_string_lossy()))
+}
+
 /// Until this process has the file open no more.
 async fn closed(path: &Path) {
-    let is_open = || {
-        let entries = std::fs::read_dir("/proc/self/fd").unwrap();
-        entries.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).any(|open| open == path)
-    };
-    while is_open() {
+    while is_open(path) {
         tokio::task::yield_now().await;
     }
 }
@@ -113,6 +116,26 @@ async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_lends_again() {
     drop(node);
     served.pause().await;
     closed(&served.path_of(key(1, 0))).await;
+}
+
+#[tokio::test]
+async fn what_is_removed_is_closed() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    let borrower = Arc::new(Borrower::default());
+    assert!(borrower.may_ask());
+    borrower.answered(node.terms().await.ok()).await;
+    for number in 1..=3 {
+        node.put(key(number, 0), &[bytes_of(number, 1000)]).await.unwrap();
+        assert!(borrower.get(key(number, 0), &(0..10)).await.is_some());
+        assert!(is_open(&served.path_of(key(number, 0))));
+    }
+    // By this user, and by somebody else.
+    borrower.forget(key(1, 0));
+    std::fs::remove_file(served.path_of(key(2, 0))).unwrap();
+    borrower.loan().unwrap().files.forget_removed();
+    let open: Vec<u64> = (1..=3).filter(|number| is_open(&served.path_of(key(*number, 0)))).collect();
+    assert_eq!(open, [3]);
 }
 
 #[tokio::test]

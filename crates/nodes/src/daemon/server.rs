@@ -29,6 +29,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::collections::HashMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use weft_format::records::Secret;
 
@@ -50,6 +52,20 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How long requests under way may take to end when the daemon is to end.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// Who asks, by the connection.
+#[derive(Clone, Copy)]
+struct Peer {
+    address: SocketAddr,
+    /// Has the connection one address at both ends?
+    is_here: bool,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.address.fmt(f)
+    }
+}
 
 /// One place, served.
 pub struct Daemon {
@@ -136,7 +152,8 @@ impl Daemon {
         let peers = Arc::new(Mutex::new(HashMap::new()));
         let mut stop = std::pin::pin!(stop);
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
-        let lending = tokio::spawn(Arc::clone(&self).lend());
+        let mut lending = JoinSet::new();
+        lending.spawn(Arc::clone(&self).lend());
         loop {
             let accept = async {
                 // It is never closed.
@@ -166,8 +183,7 @@ impl Daemon {
                 }
             }
         }
-        lending.abort();
-        let _ = lending.await;
+        lending.shutdown().await;
         if let (Some(gossip), Some(running)) = (&self.gossip, gossip) {
             running.abort();
             gossip.leave().await;
@@ -178,6 +194,8 @@ impl Daemon {
     }
 
     async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+        let is_here = stream.local_addr().is_ok_and(|own| own.ip() == peer.ip());
+        let peer = Peer { address: peer, is_here };
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
         let stream = Patient::new(stream);
@@ -189,7 +207,7 @@ impl Daemon {
         }
     }
 
-    async fn converse<S>(self: Arc<Self>, stream: S, peer: SocketAddr, watcher: Watcher)
+    async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -220,12 +220,12 @@ fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::
     Ok((shard, size))
 }
 
-/// The shard's file, open for reading; the descriptor is the caller's.
+/// The shard's file, opened anew: what a borrower sets on it concerns nobody else.
 pub(super) fn lend(place: &Place, key: ShardKey) -> Result<OwnedFd, NodeError> {
     let root = place.attached()?;
-    let lent = open_shard(&root, key, ResolveFlags::empty())
-        .and_then(|(shard, _)| rustix::io::fcntl_dupfd_cloexec(&shard.file, 0));
-    lent.map_err(|errno| failure_of(place, &root, key, "lending", errno))
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let opened = open_beneath(&root.dir, &file_path(key), flags, ResolveFlags::empty());
+    opened.map_err(|errno| failure_of(place, &root, key, "lending", errno))
 }
 
 pub(super) fn stat(place: &Place, key: ShardKey) -> Result<ShardStat, NodeError> {

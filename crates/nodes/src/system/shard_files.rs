@@ -29,6 +29,11 @@ impl ShardFile {
         Ok((Self { file, medium, device: stat.st_dev, inode: stat.st_ino }, stat.st_size as u64))
     }
 
+    /// Its length in bytes; `None`: it has no name any more, or cannot be asked.
+    pub(crate) fn size_if_named(&self) -> Option<u64> {
+        rustix::fs::fstat(&self.file).ok().filter(|stat| stat.st_nlink > 0).map(|stat| stat.st_size as u64)
+    }
+
     pub(crate) fn is(&self, stat: &Stat) -> bool {
         (stat.st_dev, stat.st_ino) == (self.device, self.inode)
     }
@@ -56,6 +61,13 @@ impl ShardFiles {
 
     pub(crate) fn forget(&self, key: ShardKey) {
         self.0.lock().retain(|(known, _)| *known != key);
+    }
+
+    /// Closes those that have no name any more.
+    pub(crate) fn forget_removed(&self) {
+        let entries = self.0.lock().clone();
+        let removed = entries.into_iter().filter(|(_, file)| file.size_if_named().is_none());
+        removed.for_each(|(key, _)| self.forget(key));
     }
 
     pub(crate) fn clear(&self) {

@@ -2,7 +2,7 @@
 
 use super::reply::Reply;
 use super::room::Holding;
-use super::{Daemon, already_a_node, now_ms};
+use super::{Daemon, Peer, already_a_node, now_ms};
 use crate::combine::combine_gets;
 use crate::daemon::auth::{Answered, Asked, Doubt, Key, Proof, sign_answer};
 use crate::daemon::gossip::Gossiper;
@@ -21,7 +21,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE, RETRY_AFTER, TRANSFER_ENCODING};
 use hyper::{Request, Response, StatusCode};
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,7 +58,7 @@ struct Announced {
 }
 
 impl Daemon {
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Outgoing> {
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<Outgoing> {
         let began = Instant::now();
         let proof = proof_of(request.headers());
         let class = class_of(request.headers());
@@ -79,7 +78,7 @@ impl Daemon {
         request: Request<Incoming>,
         proof: Option<Proof>,
         class: Option<Class>,
-        peer: SocketAddr,
+        peer: Peer,
         asker: &mut Asker,
     ) -> (&'static str, Reply) {
         let (head, body) = request.into_parts();
@@ -98,7 +97,7 @@ impl Daemon {
             Err(refused) => return (name, refused),
         };
         // Numbers of requests are no secret to who is on this machine anyway.
-        let is_open = call == Call::Metrics && peer.ip().is_loopback();
+        let is_open = call == Call::Metrics && peer.address.ip().is_loopback();
         let asked = Asked {
             method: head.method.as_str(),
             target: head.uri.path_and_query().map_or("", |target| target.as_str()),
@@ -116,6 +115,10 @@ impl Daemon {
                     if doubt == Doubt::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNAUTHORIZED };
                 return (name, Reply::refused(status, "", doubt.to_string()));
             }
+        }
+        if call == Call::Loan && !peer.is_here {
+            let detail = "it lends files on its own machine only: ask for bytes";
+            return (name, NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into());
         }
         let done = self.perform(call, class, announced, body, *asker).await;
         (name, done.unwrap_or_else(|refused| refused))

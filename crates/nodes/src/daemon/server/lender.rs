@@ -35,14 +35,11 @@ impl Lender {
         LoanBody { socket: self.socket.clone(), ticket: self.ticket.to_string() }
     }
 
-    /// What is asked for, by whoever has the ticket; an empty key: to be told when the daemon ends.
-    fn asked(&self, request: &str) -> Option<Option<ShardKey>> {
-        let (ticket, key) = request.split_at_checked(2 * blake3::OUT_LEN)?;
+    /// What is asked for, by whoever has the ticket.
+    fn admit<'a>(&self, request: &'a str) -> Option<&'a str> {
+        let (ticket, what) = request.split_at_checked(2 * blake3::OUT_LEN)?;
         // Comparing hashes takes constant time.
-        if blake3::Hash::from_hex(ticket).ok()? != self.ticket {
-            return None;
-        }
-        if key.is_empty() { Some(None) } else { key.parse().ok().map(Some) }
+        (blake3::Hash::from_hex(ticket).ok()? == self.ticket).then_some(what)
     }
 }
 
@@ -85,15 +82,20 @@ impl Daemon {
     }
 
     async fn lend_to(&self, stream: &UnixStream) -> Option<Waits> {
-        let request = tokio::time::timeout(DEADLINE, receive(stream)).await.ok().flatten();
-        let Some(asked) = request.and_then(|request| self.lender.asked(&request)) else {
+        // Users may go, or be stopped, as they like.
+        let request = tokio::time::timeout(DEADLINE, receive(stream)).await.ok()??;
+        let Some(what) = self.lender.admit(&request) else {
             tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
             refuse(stream).await.ok()?;
             return None;
         };
-        let Some(key) = asked else {
+        if what.is_empty() {
             give(stream, None).await.ok()?;
             return Some(Waits);
+        }
+        let Ok(key) = what.parse::<ShardKey>() else {
+            refuse(stream).await.ok()?;
+            return None;
         };
         let file = match self.served() {
             Some((_, node)) => node.lend(key).await,
