@@ -7,8 +7,9 @@ use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weft_care::collect::{self, Beside, Sightings, discard};
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
-use weft_care::{Catalogue, Job, collect};
+use weft_care::{Catalogue, Job};
 use weft_format::records::{Later, PolicyRecord, RetiredRecord, SegmentRecord, Succession};
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
@@ -127,6 +128,26 @@ async fn copies_become_the_data_of_a_wider_code_and_the_others_go() {
     assert_eq!(world.stored().await, []);
     let first = *world.files.keys().next().expect("one");
     assert_eq!(world.catalogue.joined_into(first), Ok(None), "nor what was noted of it");
+}
+
+#[tokio::test]
+async fn former_copies_go_when_their_time_is_over_though_trash_is_not_emptied() {
+    let (world, before) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let shard_bytes = object_bytes(DATA_BYTES as u64);
+    let sightings = Sightings::default();
+    for (at_ms, count) in [(0, 0), (KEEP_MS, 4)] {
+        assert_eq!(world.stored().await.len(), before.len() + 2, "and two parities");
+        let beside = Beside { sightings: &sightings, at_ms };
+        let report = discard(&*world.catalogue, &world.transfer(), &Job::default(), beside).await.expect("discarded");
+        assert_eq!((report.generation_count, report.bytes), (count, count * 2 * shard_bytes), "two copies of each");
+    }
+    let (whole, record) = living(&world).remove(0);
+    let mut of_whole: Vec<_> = (0..6).map(|index| key(&record, whole, index)).collect();
+    of_whole.sort();
+    assert_eq!(world.stored().await, of_whole);
+    want(&world, "rs:4+2");
+    assert_whole(&world, "rs:4+2").await;
+    assert_tidied(&world).await;
 }
 
 #[tokio::test]

@@ -131,9 +131,12 @@ async fn remove_one(
             other => other?,
         }
     }
-    // Nothing names what was marked, but what a mistake would cost is looked at once more.
+    // Nothing that lives names what was marked, but what a mistake would cost is looked at once more. A joined part is dead, and its
+    // record, which stays until trash is emptied, names all of it.
     let mut left = going.record.clone();
-    if let Some(now) = catalogue.segment(segment)? {
+    if catalogue.live_bytes(segment)? > 0
+        && let Some(now) = catalogue.segment(segment)?
+    {
         for (index, shard) in left.shards.iter_mut().enumerate() {
             shard.take_if(|place| now.names(index, place));
         }
