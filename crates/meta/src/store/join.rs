@@ -20,16 +20,20 @@ use crate::types::ExtentMove;
 /// Extents that one joining, or its undoing, moves, in one transaction: three keys for each leave room for the parts' own.
 pub const JOIN_MOVES_MAX: usize = 100;
 
-/// A code's data shards, each of which may have been a segment, and those of its parts before it.
+/// Notes of parts that are read of one whole: more than one ever gets.
 const PARTS_MAX: usize = 512;
+
+/// Notes of parts that a joining writes at most, three keys each. So many extents as it moves lie in fewer parts, which were made of
+/// fewer again; but what was taken apart and joined again keeps the notes of before, each time.
+const NOTES_MAX: usize = 2 * JOIN_MOVES_MAX;
 
 impl Store {
     /// Lets all files that refer to `parts` refer to the new segment `whole` instead, in one transaction, after which the parts are
     /// dead, and kept as given. `moves` are those of every extent in them, at most [`JOIN_MOVES_MAX`].
     ///
     /// # Errors
-    /// `SegmentChanged` (a part has another record than here, is dead, or has extents that do not move), `Invalid`, `TooLarge`, `Fenced`.
-    /// Nothing is applied then.
+    /// `SegmentChanged` (a part has another record than here, is dead, has extents that do not move, or was joined and taken apart too
+    /// often), `Invalid`, `TooLarge`, `Fenced`. Nothing is applied then.
     pub fn join_segments(
         &self,
         parts: &[(SegmentId, RetiredRecord)],
@@ -50,12 +54,15 @@ impl Store {
                 }
             }
             txn.move_all(&segments, moves, whole, now)?;
-            let mut offset = 0;
+            let (mut offset, mut note_count) = (0, 0);
             for (part, kept) in parts {
                 if txn.live(*part)?.is_some() {
                     return Err(MetaError::SegmentChanged(*part));
                 }
-                txn.note_joined(*part, whole, offset)?;
+                note_count += txn.note_joined(*part, whole, offset)?;
+                if note_count > NOTES_MAX {
+                    return Err(MetaError::SegmentChanged(*part));
+                }
                 txn.put(Key::Retired(*part, kept.record.generation), kept.encode());
                 offset += kept.record.geometry.data_bytes;
             }
@@ -154,15 +161,17 @@ impl Txn<'_> {
         self.get(key)?.map(|bytes| Joined::decode(&key, &bytes)).transpose()
     }
 
-    /// What was joined into `part` before is from now on in `whole`, too.
-    fn note_joined(&mut self, part: SegmentId, whole: SegmentId, offset: u64) -> Result<(), MetaError> {
-        for (segment, before) in self.parts_of(part)? {
+    /// What was joined into `part` before is from now on in `whole`, too; how many notes that are.
+    fn note_joined(&mut self, part: SegmentId, whole: SegmentId, offset: u64) -> Result<usize, MetaError> {
+        let inner = self.parts_of(part)?;
+        let note_count = inner.len() + 1;
+        for (segment, before) in inner {
             let joined = Joined { whole, offset: before.map(|before| offset + before) };
             self.note(segment, joined);
             self.remove(Key::Parts(part, segment));
         }
         self.note(part, Joined { whole, offset: Some(offset) });
-        Ok(())
+        Ok(note_count)
     }
 
     /// What was joined into `whole` is from now on in that of `parts` which has its data; the others stay with what is dead.

@@ -229,6 +229,28 @@ fn what_was_joined_by_a_program_that_did_not_note_where_is_not_taken_apart() {
 }
 
 #[test]
+fn what_has_too_many_notes_of_before_is_not_joined() {
+    for (note_count, is_joined) in [(NOTES_MAX - 1, false), (NOTES_MAX - 2, true)] {
+        let (store, files) = filled(2);
+        let note_all = |txn: &mut Txn<'_>| {
+            for number in (100..).take(note_count) {
+                txn.note(segment_id(number), Joined { whole: segment_id(1), offset: Some(0) });
+            }
+            Ok(())
+        };
+        store.transact(note_all).unwrap();
+        let joined = store.join_segments(&parts(&[1, 2]), &whole(10, 2), &steps(&files, 10), None, at(5));
+        assert_eq!(
+            joined.map_err(|error| kind_of(&error)),
+            if is_joined { Ok(()) } else { Err("SegmentChanged".into()) }
+        );
+        let (with_notes, of_whole) = if is_joined { (10, note_count + 2) } else { (1, note_count) };
+        assert_eq!(store.parts_of(segment_id(with_notes)).unwrap().len(), of_whole);
+        assert_clean(&store);
+    }
+}
+
+#[test]
 fn what_changed_meanwhile_is_not_joined_and_nothing_is_applied() {
     let (store, files) = filled(2);
     let moves = steps(&files, 10);
