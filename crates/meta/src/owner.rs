@@ -154,16 +154,20 @@ impl OwnerLock {
         let io = |source| OwnerError::Io { path: path.clone(), source };
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
-        let mut tries = 0;
+        let (mut tries, mut silent_count) = (0, 0);
         while !try_lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io)? {
-            if tries >= RETRIES {
-                let held = read_holder(&mut file).map_err(io)?;
+            let held = read_holder(&mut file).map_err(io)?;
+            let retries = match &held {
+                // Who passes says nothing either, as it comes and goes.
+                None if silent_count < RETRIES => PASSING_RETRIES,
                 // A command without a mount has mostly ended soon, too.
-                let waits = |held: &Holder| held.is_passing || holder.is_passing && held.mountpoint.is_none();
-                if tries >= PASSING_RETRIES || !held.as_ref().is_some_and(waits) {
-                    return Err(OwnerError::InUse { path: metadata.to_path_buf(), holder: held });
-                }
+                Some(held) if held.is_passing || holder.is_passing && held.mountpoint.is_none() => PASSING_RETRIES,
+                _ => RETRIES,
+            };
+            if tries >= retries {
+                return Err(OwnerError::InUse { path: metadata.to_path_buf(), holder: held });
             }
+            silent_count += u32::from(held.is_none());
             tries += 1;
             std::thread::sleep(RETRY_PAUSE);
         }
@@ -183,26 +187,29 @@ impl Drop for OwnerLock {
 }
 
 /// Who owns the store at `metadata` at this moment, or after an owner in passing: `Ok(None)` if nobody does. A holder that has not
-/// written who it is yet is an error of kind `WouldBlock`.
+/// written who it is yet, and passing ones without an end, are an error of kind `WouldBlock`.
 pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
     let mut file = match File::open(lock_path(metadata)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    for tries in 0..PASSING_RETRIES {
+    let refused = |why| Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} {why}", metadata.display())));
+    let mut silent_count = 0;
+    for _ in 0..PASSING_RETRIES {
         if try_lock(&file, FlockOperation::NonBlockingLockShared)? {
             return Ok(None);
         }
         match read_holder(&mut file)? {
             Some(holder) if holder.is_passing => {}
             Some(holder) => return Ok(Some(holder)),
-            None if tries < RETRIES => {}
-            None => break,
+            // Who passes says nothing either, as it comes and goes.
+            None if silent_count < RETRIES => silent_count += 1,
+            None => return refused("has an owner that does not say who"),
         }
         std::thread::sleep(RETRY_PAUSE);
     }
-    Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} has an owner that does not say who", metadata.display())))
+    refused("is being changed by a process that should have ended long ago, or by one after another; ask again")
 }
 
 /// `<metadata>-owner`.
