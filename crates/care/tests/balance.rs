@@ -85,11 +85,7 @@ async fn killed_at_any_step_nothing_is_less_whole_and_the_rest_is_done_later() {
             let world = grown(8).await;
             let mortal = Mortal::new(&world, steps, after);
             let (job, nobody) = (Job::default(), BTreeSet::new());
-            let killed = tokio::select! {
-                biased;
-                () = mortal.dead() => true,
-                ended = balance(mortal.catalogue(), &mortal.transfer, &job, &nobody, NOW_MS) => ended.is_err(),
-            };
+            let killed = mortal.kills(balance(mortal.catalogue(), &mortal.transfer, &job, &nobody, NOW_MS)).await;
             assert_whole(&world).await;
             let report = run(&world, &world.transfer()).await.expect("balanced");
             assert!(report.failures.is_empty(), "after {steps} steps: {report:?}");

@@ -64,7 +64,7 @@ async fn volume(work: Work) -> World {
             }
         }
         Work::Join | Work::Unjoin => {
-            world.catalogue.let_join(true);
+            world.catalogue.set_owner(true);
             for number in 2..4 {
                 let data = vec![number as u8; 40_000];
                 let (part, record) = world.put(number, "replica:2", &data).await;

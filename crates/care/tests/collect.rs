@@ -306,13 +306,9 @@ async fn a_silent_node_keeps_its_former_shard_and_a_killed_removal_is_brought_to
     loop {
         let mortal = Mortal::new(&world, steps, steps % 2 == 0);
         let (job, catalogue) = (Job::default(), mortal.catalogue());
-        let ended = tokio::select! {
-            biased;
-            () = mortal.dead() => false,
-            ended = collect(catalogue, &mortal.transfer, &job, NO_GRACE, NOW_MS) => ended.is_ok(),
-        };
+        let killed = mortal.kills(collect(catalogue, &mortal.transfer, &job, NO_GRACE, NOW_MS)).await;
         world.assert_contents().await;
-        if ended {
+        if !killed {
             break;
         }
         steps += 1;

@@ -249,11 +249,7 @@ async fn killed_at_any_step_every_segment_is_whole_under_one_of_its_codes() {
             let mortal = Mortal::new(&world, steps, after);
             let job = Job::default();
             let options = Options { workers: 1, ..Options::default() };
-            let killed = tokio::select! {
-                biased;
-                () = mortal.dead() => true,
-                ended = convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
-            };
+            let killed = mortal.kills(convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await;
             assert_whole(&world).await;
             let report = run(&world).await;
             assert_eq!(report.failures, [], "after {steps} steps");

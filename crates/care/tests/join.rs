@@ -23,7 +23,7 @@ const DATA_BYTES: usize = 40_000;
 /// Segments of one length on so many nodes.
 async fn written(node_count: u128, code: &str, count: u128) -> World {
     let mut world = World::new(node_count);
-    world.catalogue.let_join(true);
+    world.catalogue.set_owner(true);
     for number in 0..count {
         let data: Vec<u8> = (0..DATA_BYTES).map(|at| (at * 31 / 7 + number as usize * 5) as u8).collect();
         let (segment, record) = world.put(number, code, &data).await;
@@ -349,7 +349,7 @@ async fn when_their_time_is_over_or_they_are_being_removed_it_is_too_late() {
     assert_tidied(&world).await;
     // And by another process than the owner's.
     let (world, _) = joined(12, "replica:3", "rs:4+2", 4).await;
-    world.catalogue.let_join(false);
+    world.catalogue.set_owner(false);
     let report = run(&world).await;
     assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0));
     assert_whole(&world, "replica:3").await;
@@ -441,11 +441,7 @@ async fn rotten_copies_are_not_joined_and_silent_nodes_are_not_relied_on() {
 async fn killed(world: &World, steps: i64, after: bool) -> bool {
     let mortal = Mortal::new(world, steps, after);
     let (job, options) = (Job::default(), Options { workers: 1, ..Options::default() });
-    tokio::select! {
-        biased;
-        () = mortal.dead() => true,
-        ended = convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
-    }
+    mortal.kills(convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await
 }
 
 #[tokio::test]
@@ -487,11 +483,9 @@ async fn killed_at_any_step_of_a_collection_nothing_is_taken_that_an_undoing_nee
         let mortal = Mortal::new(&world, steps, steps % 2 == 0);
         let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
         let job = Job::default();
-        let is_killed = tokio::select! {
-            biased;
-            () = mortal.dead() => true,
-            ended = collect::collect(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS + 2 * KEEP_MS) => ended.is_err(),
-        };
+        let is_killed = mortal
+            .kills(collect::collect(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS + 2 * KEEP_MS))
+            .await;
         let report = run(&world).await;
         assert_eq!(report.failures, [], "after {steps} steps");
         assert_whole(&world, "replica:2").await;

@@ -249,11 +249,8 @@ async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
             let mortal = Mortal::new(&world, steps, after);
             let options = repair::Options::default();
             let job = Job::default();
-            let killed = tokio::select! {
-                biased;
-                () = mortal.dead() => true,
-                ended = repair::repair(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS) => ended.is_err(),
-            };
+            let killed =
+                mortal.kills(repair::repair(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await;
             for (segment, before) in world.files.keys().zip(before) {
                 let now = world.sound_count(*segment).await;
                 assert!(now >= before, "after {steps} steps: {now} sound shards where there were {before}");

@@ -44,11 +44,17 @@ pub(super) async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl F
     let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let (stop, ended) = start(daemon, listener);
+    Served { folder, address, tls, stop: Some(stop), ended }
+}
+
+/// What ends it, and when it has ended.
+fn start(daemon: Daemon, listener: TcpListener) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
         let _ = stopped.await;
     }));
-    Served { folder, address, tls, stop: Some(stop), ended }
+    (stop, ended)
 }
 
 impl Served {
@@ -75,11 +81,8 @@ impl Served {
     pub(super) async fn resume(&mut self, key: Option<Key>) {
         let daemon = Daemon::open(NodeUrl::Folder(self.folder.path().to_owned()), key).unwrap();
         let listener = TcpListener::bind(self.address).await.unwrap();
-        let (stop, stopped) = oneshot::channel();
-        self.ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
-            let _ = stopped.await;
-        }));
-        self.stop = Some(stop);
+        let (stop, ended) = start(daemon, listener);
+        (self.stop, self.ended) = (Some(stop), ended);
     }
 
     /// The file of a shard.

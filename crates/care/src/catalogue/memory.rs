@@ -82,8 +82,8 @@ impl MemoryCatalogue {
         self.state.lock().segments.insert(segment, entry);
     }
 
-    /// From now on segments may be joined and taken apart, as in the owner's process, or not.
-    pub fn let_join(&self, is_owners: bool) {
+    /// From now on it is that of the owner of files, who may join segments and take them apart, or not.
+    pub fn set_owner(&self, is_owners: bool) {
         self.state.lock().is_owners = is_owners;
     }
 

@@ -58,6 +58,15 @@ impl Mortal {
         self.catalogue.clone()
     }
 
+    /// Does it die before `work` is done well?
+    pub async fn kills<T, E>(&self, work: impl Future<Output = Result<T, E>>) -> bool {
+        tokio::select! {
+            biased;
+            () = self.dead() => true,
+            ended = work => ended.is_err(),
+        }
+    }
+
     /// Returns when it has made its last step.
     pub async fn dead(&self) {
         self.catalogue.fuse.dead.notified().await;

@@ -72,8 +72,8 @@ fn files_refer_to_the_whole_and_the_parts_are_dead() {
     assert_clean(&store);
 }
 
-#[test]
-fn what_was_joined_before_is_in_the_wider_whole() {
+/// Four parts, of which each two were joined, and then these.
+fn joined_twice() -> (Store, Vec<Ino>) {
     let (store, files) = filled(4);
     let [front, back] = [&files[..2], &files[2..]];
     store.join_segments(&parts(&[1, 2]), &whole(10, 2), &steps(front, 10), None, at(5)).unwrap();
@@ -81,17 +81,21 @@ fn what_was_joined_before_is_in_the_wider_whole() {
         .map(|(ino, part)| step(*ino, extent(0, PART, segment_id(u128::from(part) + 3), 0), 20, part))
         .collect();
     store.join_segments(&parts(&[3, 4]), &whole(20, 2), &of_back, None, at(5)).unwrap();
-    let moves: Vec<ExtentMove> = files
-        .iter()
-        .flat_map(|ino| store.extents(*ino, 0..PART).unwrap().into_iter().map(move |from| (*ino, from)))
-        .map(|(ino, from)| {
-            let before = if from.segment == segment_id(10) { 0 } else { 2 * PART };
-            let to = Extent { segment: segment_id(30), segment_offset: before + from.segment_offset, ..from };
-            ExtentMove { ino, from, to }
-        })
-        .collect();
+    let to_whole = |ino: &Ino| {
+        let from = store.extents(*ino, 0..PART).unwrap()[0];
+        let before = if from.segment == segment_id(10) { 0 } else { 2 * PART };
+        let to = Extent { segment: segment_id(30), segment_offset: before + from.segment_offset, ..from };
+        ExtentMove { ino: *ino, from, to }
+    };
+    let moves: Vec<ExtentMove> = files.iter().map(to_whole).collect();
     let halves = [(segment_id(10), kept(2)), (segment_id(20), kept(2))];
     store.join_segments(&halves, &whole(30, 4), &moves, None, at(6)).unwrap();
+    (store, files)
+}
+
+#[test]
+fn what_was_joined_before_is_in_the_wider_whole() {
+    let (store, _) = joined_twice();
     for number in [1, 2, 3, 4, 10, 20] {
         assert_eq!(store.joined_into(segment_id(number)).unwrap(), Some(segment_id(30)), "{number}");
     }
@@ -175,23 +179,8 @@ fn what_was_joined_becomes_segments_again_under_new_ids() {
 
 #[test]
 fn what_no_file_refers_to_any_more_stays_retired_and_notes_of_inner_parts_go_along() {
-    let (store, files) = filled(4);
-    let [front, back] = [&files[..2], &files[2..]];
-    store.join_segments(&parts(&[1, 2]), &whole(10, 2), &steps(front, 10), None, at(5)).unwrap();
-    let of_back: Vec<ExtentMove> = (back.iter().zip(0u64..))
-        .map(|(ino, part)| step(*ino, extent(0, PART, segment_id(u128::from(part) + 3), 0), 20, part))
-        .collect();
-    store.join_segments(&parts(&[3, 4]), &whole(20, 2), &of_back, None, at(5)).unwrap();
-    let halves = [(segment_id(10), kept(2)), (segment_id(20), kept(2))];
-    let to_whole = |ino: &Ino| {
-        let from = store.extents(*ino, 0..PART).unwrap()[0];
-        let before = if from.segment == segment_id(10) { 0 } else { 2 * PART };
-        let to = Extent { segment: segment_id(30), segment_offset: before + from.segment_offset, ..from };
-        ExtentMove { ino: *ino, from, to }
-    };
-    let moves: Vec<ExtentMove> = files.iter().map(to_whole).collect();
-    store.join_segments(&halves, &whole(30, 4), &moves, None, at(6)).unwrap();
-    for ino in front {
+    let (store, files) = joined_twice();
+    for ino in &files[..2] {
         store.truncate(*ino, 0, at(7), at(7), None).unwrap();
     }
     let second = [unjoined(50, 20, 2, 2)];

@@ -3,7 +3,7 @@
 use super::*;
 use crate::conformance::key;
 use crate::daemon::Key;
-use crate::daemon::tests::{Served, bytes_of, secret, serve, serve_as};
+use crate::daemon::tests::{IDENTITY, Served, bytes_of, secret, serve, serve_as};
 use crate::error::NodeErrorKind;
 use crate::node::Node;
 use std::num::NonZeroU64;
@@ -157,8 +157,7 @@ async fn nothing_is_lent_without_the_ticket() {
     let served = serve(secret()).await;
     let node = served.node(secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
-    let stranger =
-        crate::DaemonNode::open(&served.url(), "stranger", node_identity(), Some(Key::new([8; 32]))).unwrap();
+    let stranger = crate::DaemonNode::open(&served.url(), "stranger", IDENTITY, Some(Key::new([8; 32]))).unwrap();
     assert_eq!(stranger.terms().await.unwrap_err().kind, NodeErrorKind::Denied);
     let LoanBody { socket, ticket } = node.terms().await.unwrap();
     let name = key(1, 0).to_string();
@@ -187,10 +186,6 @@ async fn nothing_is_lent_without_the_ticket() {
         silent.push(stream);
     }
     while ask(&socket, &ticket, &name).await.is_none() {}
-}
-
-fn node_identity() -> crate::node::NodeIdentity {
-    crate::daemon::tests::IDENTITY
 }
 
 #[tokio::test]
