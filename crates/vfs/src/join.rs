@@ -27,7 +27,7 @@ impl Volume {
         fence: Option<&Fence>,
     ) -> Result<(), VfsError> {
         let inos = files_of(&self.store, parts.iter().map(|(part, _)| *part))?;
-        Ok(self.with_files_locked(&inos, || join(&self.store, parts, whole, fence))?)
+        Ok(self.with_files_locked(&inos, || join_files(&self.store, &inos, parts, whole, fence))?)
     }
 
     /// As [`unjoin`], while files are in use: they wait meanwhile.
@@ -41,7 +41,7 @@ impl Volume {
         fence: Option<&Fence>,
     ) -> Result<(), VfsError> {
         let inos = files_of(&self.store, [whole.0])?;
-        Ok(self.with_files_locked(&inos, || unjoin(&self.store, whole, parts, fence))?)
+        Ok(self.with_files_locked(&inos, || unjoin_files(&self.store, &inos, whole, parts, fence))?)
     }
 }
 
@@ -65,6 +65,17 @@ pub fn join(
     whole: &(SegmentId, SegmentRecord),
     fence: Option<&Fence>,
 ) -> Result<(), MetaError> {
+    let inos = files_of(store, parts.iter().map(|(part, _)| *part))?;
+    join_files(store, &inos, parts, whole, fence)
+}
+
+fn join_files(
+    store: &Store,
+    inos: &BTreeSet<Ino>,
+    parts: &[(SegmentId, RetiredRecord)],
+    whole: &(SegmentId, SegmentRecord),
+    fence: Option<&Fence>,
+) -> Result<(), MetaError> {
     let mut steps = Vec::new();
     let mut end = 0;
     for (part, kept) in parts {
@@ -72,11 +83,7 @@ pub fn join(
         steps.push(Step { from: *part, range: 0..data_bytes, to: whole.0, at: end });
         end += data_bytes;
     }
-    let inos = files_of(store, parts.iter().map(|(part, _)| *part))?;
-    let moves = moves(store, &steps, &inos)?;
-    if moves.len() > JOIN_MOVES_MAX {
-        return Err(MetaError::SegmentChanged(whole.0));
-    }
+    let moves = moves(store, &steps, inos, whole.0)?;
     store.join_segments(parts, whole, &moves, fence, now())
 }
 
@@ -91,12 +98,19 @@ pub fn unjoin(
     parts: &[Unjoined],
     fence: Option<&Fence>,
 ) -> Result<(), MetaError> {
+    unjoin_files(store, &files_of(store, [whole.0])?, whole, parts, fence)
+}
+
+fn unjoin_files(
+    store: &Store,
+    inos: &BTreeSet<Ino>,
+    whole: &(SegmentId, SegmentRecord),
+    parts: &[Unjoined],
+    fence: Option<&Fence>,
+) -> Result<(), MetaError> {
     let of = |part: &Unjoined| Step { from: whole.0, range: part.range(), to: part.segment.0, at: 0 };
     let steps: Vec<Step> = parts.iter().map(of).collect();
-    let moves = moves(store, &steps, &files_of(store, [whole.0])?)?;
-    if moves.len() > JOIN_MOVES_MAX {
-        return Err(MetaError::SegmentChanged(whole.0));
-    }
+    let moves = moves(store, &steps, inos, whole.0)?;
     let is_used = |part: &&Unjoined| moves.iter().any(|step| step.to.segment == part.segment.0);
     let used: Vec<Unjoined> = parts.iter().filter(is_used).cloned().collect();
     store.unjoin_segment(whole, &used, &moves, fence, now())
@@ -134,10 +148,11 @@ impl Step {
     }
 }
 
-fn moves(store: &Store, steps: &[Step], inos: &BTreeSet<Ino>) -> Result<Vec<ExtentMove>, MetaError> {
+/// What of these files the steps are about; no more than one transaction moves, of `whole`.
+fn moves(store: &Store, steps: &[Step], inos: &BTreeSet<Ino>, whole: SegmentId) -> Result<Vec<ExtentMove>, MetaError> {
     let mut moves = Vec::new();
     for ino in inos.iter().copied() {
         each_extent(store, ino, |extent| moves.extend(steps.iter().filter_map(|step| step.of(ino, extent))))?;
     }
-    Ok(moves)
+    if moves.len() > JOIN_MOVES_MAX { Err(MetaError::SegmentChanged(whole)) } else { Ok(moves) }
 }
