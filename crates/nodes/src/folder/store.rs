@@ -198,19 +198,16 @@ pub(super) fn get_cached(place: &Place, key: ShardKey, range: &Range<u64>) -> Op
 /// The open file of a shard and its length. An open file kept from before counts only while the shard's name still
 /// leads to it: it may have been removed, replaced or swapped.
 fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::Result<(Arc<ShardFile>, u64)> {
-    let path = file_path(key);
     if let Some(shard) = root.shard_files.find(key) {
-        match rustix::fs::statat(&root.dir, &path, AtFlags::SYMLINK_NOFOLLOW) {
+        match rustix::fs::statat(&root.dir, file_path(key), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) if shard.is(&stat) => return Ok((shard, stat.st_size as u64)),
             _ => root.shard_files.forget(key),
         }
     }
-    // Non-blocking, so that a pipe somebody put there does not hang the call.
-    let open = || open_beneath(&root.dir, &path, OFlags::RDONLY | OFlags::NONBLOCK, resolve);
-    let file = match open() {
+    let file = match open_file(root, key, resolve) {
         Err(Errno::MFILE | Errno::NFILE) => {
             root.shard_files.clear();
-            open()?
+            open_file(root, key, resolve)?
         }
         opened => opened?,
     };
@@ -220,12 +217,15 @@ fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::
     Ok((shard, size))
 }
 
+fn open_file(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+    // Non-blocking, so that a pipe somebody put there does not hang the call.
+    open_beneath(&root.dir, &file_path(key), OFlags::RDONLY | OFlags::NONBLOCK, resolve)
+}
+
 /// The shard's file, opened anew: what a borrower sets on it concerns nobody else.
 pub(super) fn lend(place: &Place, key: ShardKey) -> Result<OwnedFd, NodeError> {
     let root = place.attached()?;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-    let opened = open_beneath(&root.dir, &file_path(key), flags, ResolveFlags::empty());
-    opened.map_err(|errno| failure_of(place, &root, key, "lending", errno))
+    open_file(&root, key, ResolveFlags::empty()).map_err(|errno| failure_of(place, &root, key, "lending", errno))
 }
 
 pub(super) fn stat(place: &Place, key: ShardKey) -> Result<ShardStat, NodeError> {

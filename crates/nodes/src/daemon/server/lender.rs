@@ -4,6 +4,7 @@ use super::Daemon;
 use crate::daemon::loan::{address, closed, give, receive, refuse};
 use crate::daemon::wire::LoanBody;
 use crate::url::NodeUrl;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
@@ -68,7 +69,7 @@ impl Daemon {
                 Ok((stream, _)) => {
                     let daemon = Arc::clone(&self);
                     lending.spawn(async move {
-                        if daemon.lend_to(&stream).await == Some(Waits) {
+                        if daemon.lend_to(&stream).await.unwrap_or(false) {
                             // Without the daemon, which may have to end: that is what is waited for, or that the user goes.
                             drop(daemon);
                             closed(&stream).await;
@@ -81,37 +82,28 @@ impl Daemon {
         }
     }
 
-    async fn lend_to(&self, stream: &UnixStream) -> Option<Waits> {
+    /// Answers one request; is who asked to be told when the daemon ends?
+    async fn lend_to(&self, stream: &UnixStream) -> io::Result<bool> {
         // Users may go, or be stopped, as they like.
-        let request = tokio::time::timeout(DEADLINE, receive(stream)).await.ok()??;
+        let Ok(Some(request)) = tokio::time::timeout(DEADLINE, receive(stream)).await else { return Ok(false) };
         let Some(what) = self.lender.admit(&request) else {
             tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
-            refuse(stream).await.ok()?;
-            return None;
+            return refuse(stream).await.map(|()| false);
         };
         if what.is_empty() {
-            give(stream, None).await.ok()?;
-            return Some(Waits);
+            return give(stream, None).await.map(|()| true);
         }
-        let Ok(key) = what.parse::<ShardKey>() else {
-            refuse(stream).await.ok()?;
-            return None;
-        };
-        let file = match self.served() {
-            Some((_, node)) => node.lend(key).await,
-            None => None,
+        let file = match (what.parse::<ShardKey>(), self.served()) {
+            (Ok(key), Some((_, node))) => node.lend(key).await,
+            _ => None,
         };
         match file {
             Some(file) => {
                 self.metrics.lent();
-                give(stream, Some(&file)).await.ok()?;
+                give(stream, Some(&file)).await?;
             }
-            None => refuse(stream).await.ok()?,
+            None => refuse(stream).await?,
         }
-        None
+        Ok(false)
     }
 }
-
-/// Whoever asked is to be told when the daemon ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Waits;
