@@ -11,6 +11,8 @@
 //! no name any more, which each read looks at first.
 //!
 //! What it never does: answer with an error, or keep a file of a daemon that has ended (its disk may be about to be unmounted).
+//!
+//! Start reading at [`Borrower::get`]; the daemon's side is `server/lender.rs`.
 
 use super::wire::LoanBody;
 use crate::system::medium::Medium;
