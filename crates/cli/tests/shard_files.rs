@@ -99,6 +99,30 @@ fn too_few_shards_are_named_and_nothing_is_written() {
 }
 
 #[test]
+fn a_file_that_cannot_be_made_keeps_no_other_from_being_made() {
+    let sandbox = Sandbox::empty();
+    for (name, count) in [("first", 100_000), ("second", 200_000)] {
+        fs::write(sandbox.path(name), bytes(count)).expect("written");
+    }
+    sandbox.weft(["encode", "rs:4+2", "first", "second", "-o", "s"]).ok();
+    (0..3).for_each(|index| fs::remove_file(sandbox.path(&format!("s/first.{index}.weft"))).expect("lost"));
+    fs::remove_file(sandbox.path("s/second.4.weft")).expect("lost");
+    fs::create_dir(sandbox.path("back")).expect("made");
+    let said = sandbox.weft(["decode", "--json", "s", "-o", "back"]);
+    let answers: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!((said.code, &answers[0]["decodes"], &answers[1]["decodes"]), (Some(1), &false.into(), &true.into()));
+    assert!(said.sentence().contains("first: shards 0, 1 and 2 of 6 are missing"), "{answers}");
+    let names = |folder: &str| -> Vec<_> {
+        let names = fs::read_dir(sandbox.path(folder)).expect("listed").map(|entry| entry.expect("listed").file_name());
+        names.collect()
+    };
+    assert_eq!(names("back"), ["second"]);
+    assert!(fs::read(sandbox.path("back/second")).expect("read") == bytes(200_000));
+    assert!(sandbox.weft(["decode", "--repair", "s"]).sentence().contains("first: shards 0, 1 and 2"));
+    assert_eq!(names("s").len(), 3 + 6, "what can be mended is");
+}
+
+#[test]
 fn bad_inputs_are_refused_before_anything_is_made() {
     let sandbox = Sandbox::empty();
     fs::write(sandbox.path("file"), bytes(100_000)).expect("written");

@@ -5,7 +5,7 @@ use crate::care::{DEGRADED, UNREADABLE, count};
 use crate::render;
 use crate::shard_files::{self, Set, shard_name};
 use crate::unfinished::{Unfinished, already_there, sync_folder};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::fs;
@@ -52,6 +52,9 @@ struct Answer {
     damaged: Vec<usize>,
     /// Can the file be made from what is left?
     decodes: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
     /// What was written: the file, or rebuilt shard files.
     written: Vec<PathBuf>,
 }
@@ -69,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         bar.finish_and_clear();
         let answer = answer.with_context(|| shown(set))?;
-        if !arguments.json {
+        if !arguments.json && (arguments.check || answer.decodes) {
             say(arguments, &answer);
         }
         answers.push(answer);
@@ -78,6 +81,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&answers)?);
     }
     if !arguments.check {
+        // One file that cannot be made keeps no other from being made.
+        let failure = |answer: &Answer| Some(format!("{}: {}", render::line(&answer.file), answer.failure.as_ref()?));
+        let failures: Vec<String> = answers.iter().filter_map(failure).collect();
+        ensure!(failures.is_empty(), "{}", failures.join("; "));
         return Ok(ExitCode::SUCCESS);
     }
     Ok(
@@ -244,6 +251,7 @@ fn answer(set: &Set, pass: &Pass, written: Vec<PathBuf>) -> Answer {
         missing: missing(set),
         damaged: pass.damaged.clone(),
         decodes: pass.failure.is_none(),
+        failure: pass.failure.clone(),
         written,
     }
 }
@@ -258,8 +266,8 @@ fn decode(set: &Set, target: &Path, bar: &ProgressBar) -> Result<Answer> {
     let mut unfinished = Unfinished::in_folder(folder)?;
     let pass =
         pass(set, false, bar, |data| unfinished.file.write_all(data).with_context(|| target.display().to_string()))?;
-    if let Some(failure) = pass.failure {
-        bail!(failure);
+    if pass.failure.is_some() {
+        return Ok(answer(set, &pass, Vec::new()));
     }
     unfinished.publish(target)?;
     sync_folder(folder)?;
@@ -270,8 +278,8 @@ fn decode(set: &Set, target: &Path, bar: &ProgressBar) -> Result<Answer> {
 fn repair(set: &Set, bar: &ProgressBar) -> Result<Answer> {
     let header = &set.header;
     let pass = pass(set, true, bar, |_| Ok(()))?;
-    if let Some(failure) = pass.failure {
-        bail!(failure);
+    if pass.failure.is_some() {
+        return Ok(answer(set, &pass, Vec::new()));
     }
     let mut wanting = missing(set);
     wanting.extend(&pass.damaged);

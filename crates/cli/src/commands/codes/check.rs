@@ -56,11 +56,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Every number of losses that is promised to be survived, and one more.
+/// Every number of losses that is promised to be survived, and one more; beyond that those that leave as much as was stored,
+/// as long as every pattern can be tried.
 fn check(code: &dyn Code) -> Result<Checked> {
     let bench = Bench::new(code)?;
-    let tolerance = code.shape().tolerance;
-    let counts = 1..=(tolerance + 1).min(code.shape().n - 1);
+    let (n, tolerance) = (code.shape().n, code.shape().tolerance);
+    let is_tried_whole = |lost_count: &usize| analysis::binomial(n, *lost_count) <= PATTERNS_MAX;
+    let beyond = (tolerance + 2..=bench.erasures.most_lost()).take_while(is_tried_whole).last();
+    let counts = 1..=beyond.unwrap_or(tolerance + 1).min(n - 1);
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} patterns, {eta} left");
     let bar = ProgressBar::new(counts.clone().map(|count| bench.patterns_tried(count)).sum());
     let bar =

@@ -22,6 +22,15 @@ fn a_code_is_checked_within_and_beyond_its_promise() {
     assert_eq!(counts, [(1, 6, 6, 6), (2, 15, 15, 15), (3, 20, 20, 0)]);
 }
 
+/// The paper's code is not MDS: every pattern of up to four of eight says by how much.
+#[test]
+fn patterns_beyond_the_promise_are_tried_as_long_as_enough_is_left() {
+    let code = weft_codes::parse("msbasic:4").expect("a code");
+    let checked = check(&*code).expect("it decodes rightly");
+    let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.tried, l.decodable)).collect();
+    assert_eq!((checked.tolerance, counts), (2, vec![(1, 8, 8), (2, 28, 28), (3, 56, 52), (4, 70, 46)]));
+}
+
 #[test]
 fn many_patterns_are_sampled() {
     let code = weft_codes::parse("rs:100+20").expect("a code");

@@ -20,7 +20,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Graphs to look at
-    #[arg(long, value_name = "GRAPHS", default_value_t = 100_000)]
+    #[arg(long, value_name = "GRAPHS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
     /// For programs
     #[arg(long)]

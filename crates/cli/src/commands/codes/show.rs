@@ -148,7 +148,8 @@ impl Shown {
             tell(repair, ", if nodes compute before they send");
         }
         if let Some(locality) = figures.locality {
-            say(format_args!("  {locality} nodes are enough to rebuild any node\n"));
+            let enough = if locality == 1 { "one node is".to_owned() } else { format!("{locality} nodes are") };
+            say(format_args!("  {enough} enough to rebuild any node\n"));
         }
         for group in self.groups.iter().take(MOST_ROWS) {
             say(format_args!("  nodes {} repair among themselves\n", ranges(group)));
