@@ -13,6 +13,9 @@ pub enum CatalogueError {
     /// The segment's record is not the expected one any more, or is gone: read it again and decide again.
     #[error("segment {0} changed meanwhile")]
     Changed(SegmentId),
+    /// Where files refer to is the volume's owner's to change, and this process is not the owner.
+    #[error("the volume is not this process's to change: another one owns it")]
+    NotOwner,
     /// Another has the lease now; what was under way here is left to it.
     #[error("another process cares for this volume now")]
     Fenced,
@@ -112,8 +115,11 @@ pub trait Catalogue: Send + Sync {
     /// Does any policy want files to have another code when they have not changed for a while?
     fn has_age_rules(&self) -> Result<bool, CatalogueError>;
 
-    /// May it be changed from here where files refer to? Only by the volume's owner, or while there is none.
-    fn may_change_files(&self) -> bool;
+    /// Asks whether [`Self::join`] and [`Self::unjoin`] may be called from here now. It may wait, as they do.
+    ///
+    /// # Errors
+    /// [`CatalogueError::NotOwner`]: they may not.
+    fn check_owner(&self) -> Result<(), CatalogueError>;
 
     /// Do so few files lie in this segment that it may be joined with others?
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError>;
@@ -125,7 +131,8 @@ pub trait Catalogue: Send + Sync {
     /// kept as given; durable when it returns. It may wait for files that are being written: not to be called where others run.
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: a part has another record than here, or files changed meanwhile; nothing was done.
+    /// [`CatalogueError::NotOwner`]; [`CatalogueError::Changed`]: a part has another record than here, or files changed meanwhile.
+    /// Nothing was done.
     fn join(
         &self,
         parts: &[(SegmentId, RetiredRecord)],
@@ -136,8 +143,8 @@ pub trait Catalogue: Send + Sync {
     /// what they were is kept no longer, unless no file refers to it. Durable when it returns; it may wait as [`Self::join`].
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: the whole has another record than here, a former segment is not kept any more, or files changed
-    /// meanwhile, or lie in too many pieces; nothing was done.
+    /// [`CatalogueError::NotOwner`]; [`CatalogueError::Changed`]: the whole has another record than here, a former segment is not kept
+    /// any more, or files changed meanwhile, or lie in too many pieces. Nothing was done.
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError>;
 
     /// The segment that a dead one was joined into, which may name shards of it.

@@ -131,7 +131,7 @@ pub async fn convert(
 ) -> Result<Report, CareError> {
     job.begin("looking", 0, 0);
     let record = ConvertRecord::resume(&*catalogue, options.wish_count, now_ms)?;
-    let converter = Converter { catalogue, transfer: transfer.clone(), keep_ms: options.keep_ms };
+    let converter = Converter::new(catalogue, transfer.clone(), options.keep_ms);
     let clock = Clock::new(now_ms);
     let (report, failed) = (Report::default(), BTreeMap::new());
     let waiting = VecDeque::new();

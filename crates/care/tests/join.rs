@@ -7,6 +7,7 @@ use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_care::collect::{self, Beside, Sightings, discard};
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{Catalogue, Job};
@@ -332,6 +333,7 @@ async fn when_their_time_is_over_or_they_are_being_removed_it_is_too_late() {
     assert_tidied(&world).await;
     // By a collector that comes between the look at what is kept and the taking back.
     let (world, _) = joined(12, "replica:3", "rs:4+2", 4).await;
+    let retired = world.catalogue.retired_of(first).expect("read").remove(0);
     let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
         let (catalogue, retired) = (world.catalogue.clone(), retired.clone());
         let script = move |call: &Call| {
@@ -356,17 +358,58 @@ async fn when_their_time_is_over_or_they_are_being_removed_it_is_too_late() {
     assert_tidied(&world).await;
 }
 
+/// How many shards lie on nodes that no record names, former ones included.
+async fn orphan_count(world: &World) -> usize {
+    let retired = world.catalogue.retired(None, usize::MAX).expect("read");
+    let is_former = |(node, key): &(NodeId, ShardKey)| {
+        retired.iter().any(|(segment, retired)| retired.record.has_at(*segment, *node, *key))
+    };
+    let named = world.named();
+    world.stored().await.iter().filter(|shard| !named.contains(shard) && !is_former(shard)).count()
+}
+
 #[tokio::test]
-async fn where_files_belong_to_another_process_each_is_converted_by_itself() {
-    let mut world = World::new(12);
-    for number in 0..4 {
-        let (segment, record) = world.put(number, "replica:3", &vec![number as u8; DATA_BYTES]).await;
-        world.catalogue.commit(segment, record, &format!("/f{number}"));
-        world.files.insert(segment, vec![number as u8; DATA_BYTES]);
-    }
-    want(&world, "rs:4+2");
+async fn while_another_process_owns_the_volume_each_is_converted_by_itself_and_afterwards_they_are_joined() {
+    let world = written(12, "replica:3", 8).await;
+    let segments: Vec<SegmentId> = world.files.keys().copied().collect();
+    let want_of = |segments: &[SegmentId]| {
+        segments.iter().for_each(|segment| world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+2", 0)]));
+    };
+    want_of(&segments[..4]);
+    world.catalogue.set_owner(false);
     let report = run(&world).await;
     assert_eq!((report.segment_count, report.joined_count, report.bytes_saved), (4, 0, 0));
+    assert_eq!(orphan_count(&world).await, 0, "nothing was stored in vain");
+    want_of(&segments[4..]);
+    world.catalogue.set_owner(true);
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.joined_count, report.failures.len()), (4, 4, 0), "{report:?}");
+    assert_eq!(orphan_count(&world).await, 0);
+    assert_whole(&world, "rs:4+2").await;
+    assert_tidied(&world).await;
+}
+
+#[tokio::test]
+async fn who_comes_to_own_the_volume_meanwhile_costs_one_joining_and_is_left_alone() {
+    let world = written(12, "replica:3", 8).await;
+    want(&world, "rs:4+2");
+    let put_count = Arc::new(AtomicU64::new(0));
+    let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
+        let (catalogue, put_count) = (world.catalogue.clone(), put_count.clone());
+        let script = move |call: &Call| {
+            if call.operation == Operation::Put {
+                // While the two parities of the first joining are stored, and no longer.
+                catalogue.set_owner(put_count.fetch_add(1, Ordering::SeqCst) > 1);
+            }
+            Fault::None
+        };
+        Arc::new(FaultNode::new(node, "busy", Box::new(script)))
+    });
+    let options = Options { workers: 1, ..Options::default() };
+    let report = convert(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS).await;
+    let report = report.expect("converted");
+    assert_eq!((report.segment_count, report.joined_count, report.failures.len()), (8, 0, 0), "{report:?}");
+    assert_eq!(orphan_count(&world).await, 2, "the parities of the first joining");
     assert_whole(&world, "rs:4+2").await;
     assert_tidied(&world).await;
 }

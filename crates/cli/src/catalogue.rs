@@ -8,7 +8,6 @@ use weft_format::records::{
     LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
-use weft_meta::owner::current_owner;
 use weft_meta::{Access, Fence, MetaError, Store};
 use weft_vfs::open::open_store;
 use weft_vfs::{VfsError, Volume, join};
@@ -48,28 +47,22 @@ impl StoreCatalogue {
         Self { files: Files::Free(meta.to_owned()), ..Self::new(store) }
     }
 
-    /// Changes where files refer to, by the owner or in passing; durably. About `segment`.
+    /// Changes where files refer to, by the owner or in passing; durably.
     fn change_files(
         &self,
-        segment: SegmentId,
         by_owner: impl FnOnce(&Volume, Option<&Fence>) -> Result<(), VfsError>,
         in_passing: impl FnOnce(&Store, Option<&Fence>) -> Result<(), MetaError>,
     ) -> Result<(), CatalogueError> {
         let fence = self.fence.lock().clone();
-        // Whoever has closed the volume meanwhile, or owns it now, has changed what it was about.
-        let changed = || CatalogueError::Changed(segment);
         match &self.files {
-            Files::Fixed => Err(changed()),
+            Files::Fixed => Err(CatalogueError::NotOwner),
             Files::Owned(volume) => {
-                let volume = volume.upgrade().ok_or_else(changed)?;
+                let volume = volume.upgrade().ok_or(CatalogueError::NotOwner)?;
                 by_owner(&volume, fence.as_ref()).map_err(failed_volume)?;
                 self.store.flush().map_err(failed)
             }
             Files::Free(meta) => {
-                let store = open_store(meta, Access::Passing, None).map_err(|error| {
-                    tracing::debug!(%error, "somebody has the volume now");
-                    changed()
-                })?;
+                let store = open_in_passing(meta)?;
                 in_passing(&store, fence.as_ref()).and_then(|()| store.flush()).map_err(failed)
             }
         }
@@ -81,6 +74,17 @@ impl StoreCatalogue {
         self.store.flush().map_err(failed)?;
         Ok(value)
     }
+}
+
+/// After commands that own the volume and end soon.
+fn open_in_passing(meta: &Path) -> Result<Store, CatalogueError> {
+    open_store(meta, Access::Passing, None).map_err(|error| match error {
+        MetaError::InUse(by_whom) => {
+            tracing::debug!(by_whom, "files stay where they are");
+            CatalogueError::NotOwner
+        }
+        other => failed(other),
+    })
 }
 
 pub fn failed(error: MetaError) -> CatalogueError {
@@ -201,14 +205,11 @@ impl Catalogue for StoreCatalogue {
         self.store.has_age_rules().map_err(failed)
     }
 
-    fn may_change_files(&self) -> bool {
+    fn check_owner(&self) -> Result<(), CatalogueError> {
         match &self.files {
-            Files::Fixed => false,
-            Files::Owned(volume) => volume.strong_count() > 0,
-            // One that has not mounted it has mostly ended when it comes to that.
-            Files::Free(meta) => {
-                current_owner(meta).is_ok_and(|owner| owner.is_none_or(|owner| owner.mountpoint.is_none()))
-            }
+            Files::Owned(volume) if volume.strong_count() > 0 => Ok(()),
+            Files::Fixed | Files::Owned(_) => Err(CatalogueError::NotOwner),
+            Files::Free(meta) => open_in_passing(meta).map(drop),
         }
     }
 
@@ -226,7 +227,6 @@ impl Catalogue for StoreCatalogue {
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         self.change_files(
-            whole.0,
             |volume, fence| volume.join(parts, whole, fence),
             |store, fence| join::join(store, parts, whole, fence),
         )
@@ -234,7 +234,6 @@ impl Catalogue for StoreCatalogue {
 
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
         self.change_files(
-            whole.0,
             |volume, fence| volume.unjoin(whole, parts, fence),
             |store, fence| join::unjoin(store, whole, parts, fence),
         )
@@ -272,3 +271,7 @@ impl Catalogue for StoreCatalogue {
         crate::commands::renew_node(&self.store, node).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
     }
 }
+
+#[cfg(test)]
+#[path = "catalogue_tests.rs"]
+mod tests;

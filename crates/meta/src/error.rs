@@ -60,7 +60,10 @@ pub enum MetaError {
         /// Its name.
         lease: String,
     },
-    /// The store is not a WeftFS volume, or of a newer format, or in use; the sentence says which and the mend.
+    /// Another process owns the volume; the sentence says who, and the mend.
+    #[error("{0}")]
+    InUse(String),
+    /// The store is not a WeftFS volume, or of a newer format; the sentence says which and the mend.
     #[error("{0}")]
     Refused(String),
     /// A record that does not decode: run `weft fsck`.

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
-use weft_meta::engines::SqliteKv;
+use weft_meta::engines::{OpenError, SqliteKv};
+use weft_meta::owner::OwnerError;
 use weft_meta::{Access, MetaError, Store, keys};
 use weft_nodes::daemon::AddressBook;
 use weft_nodes::wrappers::{LimitNode, Limits};
@@ -23,10 +24,12 @@ pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
 /// Opens the metadata at `path`. `mountpoint` is what others are told about an owner.
 ///
 /// # Errors
-/// Missing, not ours, of a newer format, or (for an owner) in use.
+/// [`MetaError::InUse`], for an owner; [`MetaError::Refused`]: missing, not ours, or of a newer format.
 pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
-    let kv = SqliteKv::open(path, access, keys::SHARED, mountpoint)
-        .map_err(|error| MetaError::Refused(error.to_string()))?;
+    let kv = SqliteKv::open(path, access, keys::SHARED, mountpoint).map_err(|error| match error {
+        OpenError::Owner(OwnerError::InUse { .. }) => MetaError::InUse(error.to_string()),
+        other => MetaError::Refused(other.to_string()),
+    })?;
     Ok(Store::open(Arc::new(kv))?.in_file(path))
 }
 

@@ -2,6 +2,7 @@ use super::*;
 use weft_format::records::{NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
+use weft_meta::owner::{Holder, OwnerLock};
 
 fn record(folder: &Path, name: &str) -> NodeRecord {
     NodeRecord {
@@ -53,6 +54,21 @@ fn nodes_that_are_reached_as_before_stay_open() {
 
     assert!(store.remove_node(NodeId(3)).expect("nothing refers to it"));
     assert_eq!(opener.members(&store).expect("opened").len(), 2);
+}
+
+#[test]
+fn a_volume_that_is_in_use_is_told_from_one_that_cannot_be_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("meta.db");
+    SqliteKv::create(&path).expect("made");
+    let mount = OwnerLock::acquire(&path, &Holder::this_process(Some(Path::new("/mnt")))).expect("free");
+    for access in [Access::Owner, Access::Passing] {
+        let error = open_store(&path, access, None).err();
+        assert!(matches!(&error, Some(MetaError::InUse(who)) if who.contains("/mnt")), "{error:?}");
+    }
+    drop(mount);
+    let error = open_store(&path, Access::Owner, None).err();
+    assert!(matches!(&error, Some(MetaError::Refused(_))), "it is not formatted: {error:?}");
 }
 
 #[tokio::test]

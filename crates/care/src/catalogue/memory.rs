@@ -27,7 +27,7 @@ struct State {
     fence: Option<u64>,
     renewed: Vec<NodeId>,
     is_away: bool,
-    /// Is it the owner's?
+    /// Is it that of the volume's owner?
     is_owners: bool,
     /// Where the data of segments that were joined is: of which segment, from which byte on.
     joined: BTreeMap<SegmentId, (SegmentId, u64)>,
@@ -38,6 +38,10 @@ impl State {
     /// Is this the record of a living segment?
     fn lives_as(&self, segment: SegmentId, record: &SegmentRecord) -> bool {
         self.segments.get(&segment).is_some_and(|entry| entry.dead_since_ms.is_none() && entry.record == *record)
+    }
+
+    fn check_owner(&self) -> Result<(), CatalogueError> {
+        if self.is_owners { Ok(()) } else { Err(CatalogueError::NotOwner) }
     }
 
     fn check_fence(&self) -> Result<(), CatalogueError> {
@@ -82,7 +86,7 @@ impl MemoryCatalogue {
         self.state.lock().segments.insert(segment, entry);
     }
 
-    /// From now on it is that of the owner of files, who may join segments and take them apart, or not.
+    /// From now on it is that of the volume's owner, who may join segments and take them apart, or not.
     pub fn set_owner(&self, is_owners: bool) {
         self.state.lock().is_owners = is_owners;
     }
@@ -278,8 +282,8 @@ impl Catalogue for MemoryCatalogue {
         Ok(state.segments.values().flat_map(|entry| &entry.policies).any(|policy| policy.later.is_some()))
     }
 
-    fn may_change_files(&self) -> bool {
-        self.state.lock().is_owners
+    fn check_owner(&self) -> Result<(), CatalogueError> {
+        self.reach()?.check_owner()
     }
 
     fn may_join(&self, _: SegmentId) -> Result<bool, CatalogueError> {
@@ -299,6 +303,7 @@ impl Catalogue for MemoryCatalogue {
         whole: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
+        state.check_owner()?;
         state.check_fence()?;
         if let Some((part, _)) = parts.iter().find(|(part, kept)| !state.lives_as(*part, &kept.record)) {
             return Err(CatalogueError::Changed(*part));
@@ -325,6 +330,7 @@ impl Catalogue for MemoryCatalogue {
     /// All that lives of the whole lives of its parts, as far as this catalogue knows of files.
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
+        state.check_owner()?;
         state.check_fence()?;
         let (whole, expected) = whole;
         let is_kept = |Unjoined { former: (former, kept), .. }: &Unjoined| {

@@ -2,6 +2,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::Clock;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use weft_format::SegmentId;
 use weft_format::records::{RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
@@ -9,6 +10,9 @@ use weft_transfer::{Recoded, Transfer};
 
 /// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
 const ATTEMPTS: usize = 4;
+
+/// Whoever owns the volume and does not end soon has it for a while; until then each segment is converted by itself.
+const ASK_AGAIN_MS: u64 = 60_000;
 
 /// What became of one segment.
 pub(super) enum Outcome {
@@ -38,10 +42,16 @@ type Parts = Vec<(SegmentId, SegmentRecord)>;
 pub(super) struct Converter {
     pub catalogue: Arc<dyn Catalogue>,
     pub transfer: Transfer,
-    pub keep_ms: u64,
+    keep_ms: u64,
+    /// When this process was refused what only the owner may do.
+    refused_ms: Arc<Mutex<Option<u64>>>,
 }
 
 impl Converter {
+    pub fn new(catalogue: Arc<dyn Catalogue>, transfer: Transfer, keep_ms: u64) -> Self {
+        Self { catalogue, transfer, keep_ms, refused_ms: Arc::default() }
+    }
+
     /// Gives one segment the code that is wanted now.
     ///
     /// # Errors
@@ -54,7 +64,7 @@ impl Converter {
             };
             let former = former(&self.catalogue.retired_of(segment)?, &code);
             if former.is_none()
-                && let Some(converted) = self.unjoin(segment, &record, &code).await?
+                && let Some(converted) = self.unjoin(segment, &record, &code, clock).await?
             {
                 return Ok(Outcome::Converted(converted));
             }
@@ -87,8 +97,7 @@ impl Converter {
 
     /// May it be joined with others? Whose former shards are still there goes back to these.
     pub fn may_join(&self, segment: SegmentId, record: &SegmentRecord, code: &str) -> Result<bool, CatalogueError> {
-        Ok(self.catalogue.may_change_files()
-            && self.catalogue.may_join(segment)?
+        Ok(self.catalogue.may_join(segment)?
             && former(&self.catalogue.retired_of(segment)?, code).is_none()
             && self.former_parts(segment, record, code)?.is_none())
     }
@@ -98,6 +107,9 @@ impl Converter {
     /// # Errors
     /// As [`Self::convert`].
     pub async fn join(&self, segments: Vec<SegmentId>, clock: Clock) -> Result<Outcome, CatalogueError> {
+        if !self.is_owner(clock).await? {
+            return Ok(Outcome::Alone(segments));
+        }
         let Some((parts, code)) = self.parts(&segments, clock)? else { return Ok(Outcome::Alone(segments)) };
         // As old as the youngest, so that no rule takes it for new.
         let created_ms = segments.iter().map(|segment| segment.created_ms()).max().unwrap_or_default();
@@ -112,14 +124,14 @@ impl Converter {
         let joined = (whole, recoded.record.clone());
         let kept = |(part, record)| (part, RetiredRecord::whole(record, clock.now_ms(), self.keep_ms));
         let parts: Vec<_> = parts.into_iter().map(kept).collect();
-        match self.commit(move |catalogue| catalogue.join(&parts, &joined)).await {
+        match self.as_owner(clock, move |catalogue| catalogue.join(&parts, &joined)).await {
             Ok(()) => {
                 let (segment_count, data_bytes) = (segments.len() as u64, recoded.record.geometry.data_bytes);
                 let recoded = vec![recoded];
                 Ok(Outcome::Converted(Converted { segment_count, data_bytes, recoded, is_revived: false }))
             }
-            // A writer or a repair was quicker: what was stored here is an orphan.
-            Err(CatalogueError::Changed(_)) => Ok(Outcome::Alone(segments)),
+            // A writer, a repair or another owner was quicker: what was stored here is an orphan.
+            Err(CatalogueError::Changed(_) | CatalogueError::NotOwner) => Ok(Outcome::Alone(segments)),
             Err(error) => Err(error),
         }
     }
@@ -130,11 +142,12 @@ impl Converter {
         segment: SegmentId,
         record: &SegmentRecord,
         code: &str,
+        clock: Clock,
     ) -> Result<Option<Converted>, CatalogueError> {
-        if !self.catalogue.may_change_files() {
+        let Some(formers) = self.former_parts(segment, record, code)? else { return Ok(None) };
+        if !self.is_owner(clock).await? {
             return Ok(None);
         }
-        let Some(formers) = self.former_parts(segment, record, code)? else { return Ok(None) };
         let (mut parts, mut all) = (Vec::new(), Vec::new());
         for FormerPart { offset, segment: former, retired } in formers {
             // As old as it was, so that no rule takes it for new.
@@ -150,13 +163,13 @@ impl Converter {
             all.push(recoded);
         }
         let whole = (segment, record.clone());
-        match self.commit(move |catalogue| catalogue.unjoin(&whole, &parts)).await {
+        match self.as_owner(clock, move |catalogue| catalogue.unjoin(&whole, &parts)).await {
             Ok(()) => {
                 let data_bytes = record.geometry.data_bytes;
                 Ok(Some(Converted { segment_count: 1, data_bytes, recoded: all, is_revived: true }))
             }
             // What was stored here is an orphan.
-            Err(CatalogueError::Changed(_)) => Ok(None),
+            Err(CatalogueError::Changed(_) | CatalogueError::NotOwner) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -177,14 +190,30 @@ impl Converter {
         Ok(side_by_side(kept, record.geometry.data_bytes))
     }
 
-    /// Changes where files refer to, which may wait for these.
-    async fn commit(
+    /// May this process change now where files refer to? To be asked before anything is stored for such a change.
+    async fn is_owner(&self, clock: Clock) -> Result<bool, CatalogueError> {
+        if !is_to_be_asked(*self.refused_ms.lock(), clock.now_ms()) {
+            return Ok(false);
+        }
+        match self.as_owner(clock, |catalogue| catalogue.check_owner()).await {
+            Err(CatalogueError::NotOwner) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Does what only the owner may do, which may wait for files, and for others who own the volume for a moment.
+    async fn as_owner(
         &self,
-        change: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
+        clock: Clock,
+        deed: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
     ) -> Result<(), CatalogueError> {
         let catalogue = self.catalogue.clone();
-        let changed = tokio::task::spawn_blocking(move || change(&*catalogue)).await;
-        changed.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+        let done = tokio::task::spawn_blocking(move || deed(&*catalogue)).await;
+        let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        if done == Err(CatalogueError::NotOwner) {
+            *self.refused_ms.lock() = Some(clock.now_ms());
+        }
+        done
     }
 
     /// The records of segments, if all want one code still.
@@ -201,6 +230,11 @@ impl Converter {
         codes.dedup();
         Ok(codes.pop().filter(|_| codes.is_empty()).map(|code| (parts, code)))
     }
+}
+
+/// Is it worth asking whether this process may do now what only the owner may, after it was refused that at `refused_ms`?
+fn is_to_be_asked(refused_ms: Option<u64>, now_ms: u64) -> bool {
+    refused_ms.is_none_or(|refused_ms| now_ms.saturating_sub(refused_ms) >= ASK_AGAIN_MS)
 }
 
 /// What a joined segment was made of, or what that was made of.

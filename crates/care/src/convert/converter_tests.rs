@@ -33,3 +33,12 @@ fn of_parts_and_what_these_were_made_of_the_widest_are_taken() {
     let parts = [part(1, 0, 100), part(2, 100, 100), part(3, 0, 200), part(4, 200, 200), part(5, 300, 100)];
     assert_eq!(chosen(&parts), Some(vec![3, 4]));
 }
+
+#[test]
+fn who_was_refused_asks_again_after_a_while() {
+    assert!(is_to_be_asked(None, 0));
+    let at_ms = 1_000_000;
+    for (later_ms, is_asked) in [(0, false), (ASK_AGAIN_MS - 1, false), (ASK_AGAIN_MS, true)] {
+        assert_eq!(is_to_be_asked(Some(at_ms), at_ms + later_ms), is_asked, "{later_ms}");
+    }
+}

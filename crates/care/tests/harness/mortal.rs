@@ -161,8 +161,8 @@ impl Catalogue for MortalCatalogue {
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
         self.inner.has_age_rules()
     }
-    fn may_change_files(&self) -> bool {
-        self.inner.may_change_files()
+    fn check_owner(&self) -> Result<(), CatalogueError> {
+        self.inner.check_owner()
     }
     fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
         self.inner.may_join(segment)

@@ -1,0 +1,35 @@
+use super::*;
+use weft_format::geometry::Geometry;
+use weft_format::records::{PolicyRecord, VolumeRecord};
+use weft_format::{PolicyId, VolumeId};
+use weft_meta::engines::SqliteKv;
+use weft_meta::keys;
+use weft_meta::owner::{Holder, OwnerLock};
+
+#[test]
+fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let meta = folder.path().join("meta.db");
+    SqliteKv::create(&meta).expect("made");
+    let kv = Arc::new(SqliteKv::open(&meta, Access::Owner, keys::SHARED, None).expect("opened"));
+    let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
+    Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", 1), Timestamp::default()).expect("formatted");
+    let store = Arc::new(open_store(&meta, Access::Shared, None).expect("opened"));
+    let catalogue = StoreCatalogue::in_passing(store, &meta);
+    let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");
+    let record = SegmentRecord { code: "replica:2".into(), geometry, generation: Generation(1), shards: Vec::new() };
+    let whole = (catalogue.new_segment(1), record);
+    assert_eq!(catalogue.check_owner(), Ok(()));
+    assert_eq!(catalogue.check_owner(), Ok(()), "it was given up");
+    let mount = OwnerLock::acquire(&meta, &Holder::this_process(Some(Path::new("/mnt")))).expect("free");
+    assert_eq!(catalogue.check_owner(), Err(CatalogueError::NotOwner));
+    assert_eq!(catalogue.join(&[], &whole), Err(CatalogueError::NotOwner));
+    assert_eq!(catalogue.unjoin(&whole, &[]), Err(CatalogueError::NotOwner));
+    drop(mount);
+    assert_eq!(catalogue.check_owner(), Ok(()));
+    assert_eq!(catalogue.unjoin(&whole, &[]), Err(CatalogueError::Changed(whole.0)), "there is no such segment");
+    std::fs::rename(&meta, folder.path().join("elsewhere")).expect("moved");
+    for failed in [catalogue.check_owner(), catalogue.join(&[], &whole)] {
+        assert!(matches!(&failed, Err(CatalogueError::Failed(why)) if why.contains("no metadata store")), "{failed:?}");
+    }
+}
