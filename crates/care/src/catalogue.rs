@@ -4,7 +4,9 @@
 
 pub mod memory;
 
-use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
+use weft_format::records::{
+    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+};
 use weft_format::{Generation, NodeId, SegmentId};
 
 /// A failed look-up or change; nothing of it was applied.
@@ -147,8 +149,9 @@ pub trait Catalogue: Send + Sync {
     /// any more, or files changed meanwhile, or lie in too many pieces. Nothing was done.
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError>;
 
-    /// The segment that a dead one was joined into, which may name shards of it.
-    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError>;
+    /// Who may name shards of a dead segment that was joined into another, as of one moment: the same for all parts of a whole.
+    /// `None`: it was not joined, or what it was joined into is gone.
+    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError>;
 
     /// The dead segments that were joined into this one, and those that were joined into them; and from which byte of it on the
     /// data of each lie there, where that is known.

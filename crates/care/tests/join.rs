@@ -128,7 +128,7 @@ async fn copies_become_the_data_of_a_wider_code_and_the_others_go() {
     collect_at(&world, NOW_MS + 9 * KEEP_MS).await;
     assert_eq!(world.stored().await, []);
     let first = *world.files.keys().next().expect("one");
-    assert_eq!(world.catalogue.joined_into(first), Ok(None), "nor what was noted of it");
+    assert_eq!(world.catalogue.borrowers(first), Ok(None), "nor what was noted of it");
 }
 
 #[tokio::test]
@@ -356,6 +356,37 @@ async fn when_their_time_is_over_or_they_are_being_removed_it_is_too_late() {
     assert_eq!((report.segment_count, report.revived_count, report.failures.len()), (1, 0, 0));
     assert_whole(&world, "replica:3").await;
     assert_tidied(&world).await;
+}
+
+/// What is kept, and how often the catalogue was asked for that.
+fn kept(world: &World) -> (collect::Kept, u64) {
+    let before = world.catalogue.call_count();
+    let kept = collect::kept(&*world.catalogue).expect("read");
+    (kept, world.catalogue.call_count() - before)
+}
+
+#[tokio::test]
+async fn to_tell_what_is_kept_takes_one_question_for_each_whole_and_each_segment_that_was_not_joined() {
+    // A page of what is retired, and an empty one.
+    const PAGES: u64 = 2;
+    let copy_bytes = object_bytes(DATA_BYTES as u64);
+    let (world, _) = joined(12, "replica:3", "rs:4+2", 32).await;
+    let is_kept = collect::Kept { generation_count: 32, bytes: 32 * 2 * copy_bytes };
+    assert_eq!(kept(&world), (is_kept, PAGES + 8), "two copies of each are nobody else's");
+
+    let world = written(12, "replica:3", 32).await;
+    world.catalogue.set_owner(false);
+    want(&world, "rs:4+2");
+    assert_eq!(run(&world).await.joined_count, 0);
+    let is_kept = collect::Kept { generation_count: 32, bytes: 32 * 3 * copy_bytes };
+    assert_eq!(kept(&world), (is_kept, PAGES + 32));
+
+    // Of those in the middle the parities, and of the first ones a copy, are nobody else's.
+    let (world, _) = joined(40, "replica:2", "rs:2+2", 8).await;
+    want(&world, "rs:4+2");
+    assert_eq!(run(&world).await.joined_count, 4);
+    let is_kept = collect::Kept { generation_count: 8 + 4, bytes: (8 + 4 * 2) * copy_bytes };
+    assert_eq!(kept(&world), (is_kept, PAGES + 2));
 }
 
 /// How many shards lie on nodes that no record names, former ones included.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Trashed};
 use weft_format::records::{
-    LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
+    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_meta::{Access, Fence, MetaError, Store};
@@ -239,8 +239,8 @@ impl Catalogue for StoreCatalogue {
         )
     }
 
-    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
-        self.store.joined_into(segment).map_err(failed)
+    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
+        self.store.borrowers(part).map_err(failed)
     }
 
     fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {

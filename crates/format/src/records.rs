@@ -3,6 +3,7 @@
 //! unknown version is refused with a sentence, never skipped.
 
 mod attributes;
+mod borrowers;
 mod lease;
 mod node;
 mod placement;
@@ -14,6 +15,7 @@ mod volume;
 use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
+pub use borrowers::{Borrowers, Naming};
 pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use placement::PlacementRule;

@@ -5,8 +5,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use weft_format::records::{
-    LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
-    wanted,
+    Borrowers, LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Unjoined,
+    Wanted, wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -27,6 +27,8 @@ struct State {
     fence: Option<u64>,
     renewed: Vec<NodeId>,
     is_away: bool,
+    /// How often it was asked.
+    call_count: u64,
     /// Is it that of the volume's owner?
     is_owners: bool,
     /// Where the data of segments that were joined is: of which segment, from which byte on.
@@ -38,6 +40,10 @@ impl State {
     /// Is this the record of a living segment?
     fn lives_as(&self, segment: SegmentId, record: &SegmentRecord) -> bool {
         self.segments.get(&segment).is_some_and(|entry| entry.dead_since_ms.is_none() && entry.record == *record)
+    }
+
+    fn retired_of(&self, segment: SegmentId) -> impl Iterator<Item = &RetiredRecord> {
+        self.retired.range((segment, Generation(0))..=(segment, Generation(u32::MAX))).map(|(_, retired)| retired)
     }
 
     fn check_owner(&self) -> Result<(), CatalogueError> {
@@ -69,8 +75,14 @@ impl MemoryCatalogue {
         self.state.lock().is_away = is_away;
     }
 
+    /// How often it was asked for something, or told.
+    pub fn call_count(&self) -> u64 {
+        self.state.lock().call_count
+    }
+
     fn reach(&self) -> Result<MutexGuard<'_, State>, CatalogueError> {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.call_count += 1;
         if state.is_away { Err(CatalogueError::Failed("it is away".into())) } else { Ok(state) }
     }
 
@@ -201,9 +213,7 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
-        let state = self.reach()?;
-        let of_segment = state.retired.range((segment, Generation(0))..=(segment, Generation(u32::MAX)));
-        Ok(of_segment.map(|(_, retired)| retired.clone()).collect())
+        Ok(self.reach()?.retired_of(segment).cloned().collect())
     }
 
     fn replace_retired(
@@ -355,8 +365,14 @@ impl Catalogue for MemoryCatalogue {
         Ok(())
     }
 
-    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
-        Ok(self.reach()?.joined.get(&segment).map(|(whole, _)| *whole))
+    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
+        let state = self.reach()?;
+        let Some((whole, _)) = state.joined.get(&part) else { return Ok(None) };
+        let former = |segment: SegmentId| state.retired_of(segment).map(|retired| retired.record.clone());
+        let of_whole = former(*whole).chain(state.segments.get(whole).map(|entry| entry.record.clone()));
+        let parts = state.joined.iter().filter(|(_, (into, _))| into == whole);
+        let parts = parts.map(|(part, _)| (*part, former(*part).collect())).collect();
+        Ok(Some(Borrowers { whole: (*whole, of_whole.collect()), parts }))
     }
 
     fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {

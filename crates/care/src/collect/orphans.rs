@@ -110,7 +110,7 @@ impl Sweep<'_> {
     fn is_kept(&self, key: ShardKey) -> Result<bool, CatalogueError> {
         let retired = self.catalogue.retired_of(key.segment)?;
         let is_former = retired.iter().any(|retired| is_named(Some(&retired.record), self.id, key));
-        Ok(is_former || borrower(self.catalogue, self.id, key, None)?.is_some())
+        Ok(is_former || borrower(self.catalogue, self.id, key)?.is_some())
     }
 
     /// Removes what is ripe.
@@ -157,7 +157,7 @@ impl Sweep<'_> {
             if is_named(self.catalogue.segment(key.segment)?.as_ref(), self.id, *key) {
                 self.catalogue.mark_damaged(key.segment)?;
             }
-            if let Some(whole) = borrower(self.catalogue, self.id, *key, None)? {
+            if let Some(whole) = borrower(self.catalogue, self.id, *key)? {
                 self.catalogue.mark_damaged(whole)?;
             }
         }

@@ -4,7 +4,7 @@
 //! the former generation back comes before the mark, or not at all. A crash in between leaves a mark, and the next run goes on.
 
 use super::Options;
-use super::lent::without_lent;
+use super::lent::{Lending, without_lent};
 use super::sightings::Unneeded;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
@@ -49,9 +49,9 @@ pub(crate) async fn remove(
         let page = catalogue.retired(after, PAGE)?;
         let Some((segment, last)) = page.last() else { break };
         after = Some((*segment, last.record.generation));
-        for (segment, retired) in page {
+        let own_bytes = own_bytes(catalogue, &page)?;
+        for ((segment, retired), bytes) in page.into_iter().zip(own_bytes) {
             job.checkpoint().await?;
-            let bytes = own_bytes(catalogue, segment, &retired)?;
             let known_ms = match options.in_use {
                 Some(beside) => beside.see(Unneeded::Former(segment, retired.record.generation, retired.since_ms)),
                 // A time in the future is no age.
@@ -62,8 +62,11 @@ pub(crate) async fn remove(
                 sum.young_bytes += bytes;
                 continue;
             }
-            let is_gone = options.dry_run || remove_one(catalogue, transfer, roster, segment, &retired).await?;
-            if is_gone {
+            let removed_bytes = match options.dry_run {
+                true => Some(bytes),
+                false => remove_one(catalogue, transfer, roster, segment, &retired).await?,
+            };
+            if let Some(bytes) = removed_bytes {
                 sum.generation_count += 1;
                 sum.bytes += bytes;
                 job.update(|progress| progress.segments_done += 1);
@@ -99,15 +102,17 @@ pub fn kept(catalogue: &dyn Catalogue) -> Result<Kept, CatalogueError> {
         let Some((segment, last)) = page.last() else { return Ok(kept) };
         after = Some((*segment, last.record.generation));
         kept.generation_count += page.len() as u64;
-        for (segment, retired) in &page {
-            kept.bytes += own_bytes(catalogue, *segment, retired)?;
-        }
+        kept.bytes += own_bytes(catalogue, &page)?.iter().sum::<u64>();
     }
 }
 
-/// Bytes of its shards that nobody else has.
-fn own_bytes(catalogue: &dyn Catalogue, segment: SegmentId, retired: &RetiredRecord) -> Result<u64, CatalogueError> {
-    Ok(without_lent(catalogue, segment, retired.record.clone())?.stored_bytes())
+/// For each of these the bytes of its shards that nobody else has.
+fn own_bytes(catalogue: &dyn Catalogue, page: &[(SegmentId, RetiredRecord)]) -> Result<Vec<u64>, CatalogueError> {
+    let mut lending = Lending::of(catalogue);
+    let of_one = |(segment, retired): &(SegmentId, RetiredRecord)| {
+        Ok(lending.without_lent(*segment, retired.record.clone())?.stored_bytes())
+    };
+    page.iter().map(of_one).collect()
 }
 
 /// Is its time over, when it is known to be former for `known_ms`?
@@ -115,19 +120,19 @@ fn is_due(retired: &RetiredRecord, grace_ms: u64, known_ms: u64) -> bool {
     retired.is_going || known_ms >= retired.keep_ms.max(grace_ms)
 }
 
-/// Are its shards gone, and is it forgotten?
+/// The bytes of its shards, which are gone, and it is forgotten; `None`: it stays for a later run.
 async fn remove_one(
     catalogue: &dyn Catalogue,
     transfer: &Transfer,
     roster: &Roster,
     segment: SegmentId,
     retired: &RetiredRecord,
-) -> Result<bool, CatalogueError> {
+) -> Result<Option<u64>, CatalogueError> {
     let going = RetiredRecord { is_going: true, ..retired.clone() };
     if going != *retired {
         match catalogue.replace_retired(segment, retired, Some(&going)) {
             // Somebody has taken it back, or is removing it.
-            Err(CatalogueError::Changed(_)) => return Ok(false),
+            Err(CatalogueError::Changed(_)) => return Ok(None),
             other => other?,
         }
     }
@@ -144,11 +149,11 @@ async fn remove_one(
     let left = without_lent(catalogue, segment, left)?;
     let removal = transfer.remove(segment, &left).await;
     if !removal.unknown.iter().all(|failure| roster.given_up(failure.node)) {
-        return Ok(false);
+        return Ok(None);
     }
     match catalogue.replace_retired(segment, &going, None) {
-        Err(CatalogueError::Changed(_)) => Ok(false),
-        other => other.map(|()| true),
+        Err(CatalogueError::Changed(_)) => Ok(None),
+        other => other.map(|()| Some(left.stored_bytes())),
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{Catalogue, CatalogueError, Trashed};
-use weft_format::records::{LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted};
+use weft_format::records::{
+    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+};
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_nodes::wrappers::{Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
@@ -180,8 +182,8 @@ impl Catalogue for MortalCatalogue {
     fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
         self.change(|| self.inner.unjoin(whole, parts))
     }
-    fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, CatalogueError> {
-        self.inner.joined_into(segment)
+    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
+        self.inner.borrowers(part)
     }
     fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
         self.inner.parts_of(whole)

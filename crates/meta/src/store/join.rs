@@ -2,11 +2,11 @@
 //! referred to is dead.
 //!
 //! The whole names shards of its parts under their names, and what the parts were is retired: kept for a while, for whoever
-//! thinks better of it. Whoever is about to remove a shard of a dead part asks [`Store::joined_into`] and [`Store::parts_of`] who
-//! may still need it. A dead segment never lives again: what becomes of a whole are new ones, with the shards of its parts.
+//! thinks better of it. Whoever is about to remove a shard of a dead part asks [`Store::borrowers`] who may still need it. A dead
+//! segment never lives again: what becomes of a whole are new ones, with the shards of its parts.
 
 use weft_format::SegmentId;
-use weft_format::records::{RetiredRecord, SegmentRecord, Timestamp, Unjoined};
+use weft_format::records::{Borrowers, RetiredRecord, SegmentRecord, Timestamp, Unjoined};
 
 use super::commit::{Cursor, NewSegments, check_moves, move_step};
 use super::leases::Fence;
@@ -15,6 +15,7 @@ use super::values::{self, Joined};
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, parts_of, users_of};
+use crate::kv::Pair;
 use crate::types::ExtentMove;
 
 /// Extents that one joining, or its undoing, moves, in one transaction: three keys for each leave room for the parts' own.
@@ -117,12 +118,20 @@ impl Store {
         self.view(|txn| Ok(txn.scan(&users_of(segment), most + 1)?.len() <= most))
     }
 
-    /// The segment that a dead one was joined into, which may name shards of it; `None`: none, or one that is gone.
+    /// Who may name shards of this segment, a dead one that was joined into another, as of one moment; `None`: it was not, or what it
+    /// was joined into is gone.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn joined_into(&self, segment: SegmentId) -> Result<Option<SegmentId>, MetaError> {
-        self.view(|txn| Ok(txn.joined(segment)?.map(|joined| joined.whole)))
+    pub fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, MetaError> {
+        self.view(|txn| {
+            let Some(Joined { whole, .. }) = txn.joined(part)? else { return Ok(None) };
+            let mut of_whole = txn.former_records(whole)?;
+            of_whole.extend(txn.segment(whole)?);
+            let parts = txn.part_ids(whole)?.into_iter();
+            let parts = parts.map(|part| Ok((part, txn.former_records(part)?))).collect::<Result<_, MetaError>>()?;
+            Ok(Some(Borrowers { whole: (whole, of_whole), parts }))
+        })
     }
 
     /// The dead segments that were joined into `whole`, those of its parts among them, and from which byte of it on the data of each
@@ -193,13 +202,20 @@ impl Txn<'_> {
 
     /// What was joined into `whole`, and where in it.
     pub(super) fn parts_of(&mut self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, MetaError> {
-        let mut parts = Vec::new();
-        for (key, _) in self.scan(&parts_of(whole), PARTS_MAX)? {
-            if let Some(Key::Parts(_, part)) = Key::parse(&key) {
-                parts.push((part, self.joined(part)?.and_then(|joined| joined.offset)));
-            }
-        }
-        Ok(parts)
+        let parts = self.part_ids(whole)?.into_iter();
+        parts.map(|part| Ok((part, self.joined(part)?.and_then(|joined| joined.offset)))).collect()
+    }
+
+    fn part_ids(&mut self, whole: SegmentId) -> Result<Vec<SegmentId>, MetaError> {
+        let id = |(key, _): &Pair| match Key::parse(key) {
+            Some(Key::Parts(_, part)) => Some(part),
+            _ => None,
+        };
+        Ok(self.scan(&parts_of(whole), PARTS_MAX)?.iter().filter_map(id).collect())
+    }
+
+    fn former_records(&mut self, segment: SegmentId) -> Result<Vec<SegmentRecord>, MetaError> {
+        Ok(self.retired_of(segment)?.into_iter().map(|retired| retired.record).collect())
     }
 }
 

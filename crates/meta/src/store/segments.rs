@@ -270,7 +270,7 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, MetaError> {
-        self.list(retired_of(segment), MAX_RETIRED, |key, value| Some(decode_retired(&key, value)))
+        self.view(|txn| txn.retired_of(segment))
     }
 
     /// Puts `new` in the place of what is retired, or with `None` forgets it.
@@ -321,15 +321,7 @@ impl Store {
         limit: usize,
         parse: impl Fn(Key<'_>, &[u8]) -> Option<Result<T, MetaError>>,
     ) -> Result<Vec<T>, MetaError> {
-        self.view(|txn| {
-            let wrong =
-                |key: &[u8]| MetaError::Damaged { key: printable(key), detail: "it is no key of its table".into() };
-            let pairs = txn.scan(&range, limit)?;
-            let parsed = pairs.iter().map(|(key, value)| {
-                Key::parse(key).and_then(|key| parse(key, value)).unwrap_or_else(|| Err(wrong(key)))
-            });
-            parsed.collect()
-        })
+        self.view(|txn| txn.list(&range, limit, parse))
     }
 }
 
@@ -342,6 +334,24 @@ fn decode_retired(key: &Key<'_>, bytes: &[u8]) -> Result<RetiredRecord, MetaErro
 }
 
 impl Txn<'_> {
+    fn list<T>(
+        &mut self,
+        range: &Range<Vec<u8>>,
+        limit: usize,
+        parse: impl Fn(Key<'_>, &[u8]) -> Option<Result<T, MetaError>>,
+    ) -> Result<Vec<T>, MetaError> {
+        let wrong = |key: &[u8]| MetaError::Damaged { key: printable(key), detail: "it is no key of its table".into() };
+        let pairs = self.scan(range, limit)?;
+        let parsed = pairs
+            .iter()
+            .map(|(key, value)| Key::parse(key).and_then(|key| parse(key, value)).unwrap_or_else(|| Err(wrong(key))));
+        parsed.collect()
+    }
+
+    pub(super) fn retired_of(&mut self, segment: SegmentId) -> Result<Vec<RetiredRecord>, MetaError> {
+        self.list(&retired_of(segment), MAX_RETIRED, |key, value| Some(decode_retired(&key, value)))
+    }
+
     pub(super) fn replace_retired(
         &mut self,
         segment: SegmentId,
