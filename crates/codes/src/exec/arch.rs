@@ -44,7 +44,7 @@ use crate::matrix::Matrix;
 use crate::program::SymbolId;
 use alloc::vec;
 use alloc::vec::Vec;
-use calls::Kind;
+use calls::{Kind, Name, Places, Symbols};
 use core::ptr;
 use scratch::{Pool, Scratch};
 
@@ -114,6 +114,8 @@ pub(super) struct Step {
     is_final: bool,
     /// Are all its symbols temporaries?
     is_internal: bool,
+    /// Its symbols, where each of the program's has a piece of memory of its own.
+    names: Vec<Name>,
 }
 
 impl Step {
@@ -221,6 +223,7 @@ impl Step {
             repeat_count: 1,
             is_final: false,
             is_internal: false,
+            names: Vec::new(),
         };
         assert!(step.is_sound(), "targets are their own symbols");
         step
@@ -390,6 +393,7 @@ impl Steps {
             step.is_final = !is_reread;
             let is_internal = step.is_beyond(input_count + output_count);
             step.is_internal = is_internal;
+            step.names = step.ids().map(|id| Name { piece: id as u32, offset_bytes: 0 }).collect();
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
         let has_turns = steps.iter().any(|step| matches!(step.form, Form::Turn { .. }));
@@ -429,14 +433,13 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_sfence() }
 }
 
-/// Computes one step once: so many bytes from where the pointers point to: one for each of
-/// its sources, then one for each of its targets.
+/// Computes one step once: so many bytes from where its symbols begin.
 ///
 /// # Safety
-/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). Each pointer is valid for so
-/// many bytes, those of turned blocks for whole vectors, of targets also for writing. No target overlaps any other symbol,
-/// but it may be one of the sources.
-type Kernel = unsafe fn(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores);
+/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). There is a symbol for each of
+/// its sources, then for each of its targets, and room for as many. Each is valid for so many bytes, those of turned blocks
+/// for whole vectors, targets also for writing. No target overlaps any other symbol, but it may be one of the sources.
+type Kernel = unsafe fn(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
 #[derive(Debug)]
@@ -566,18 +569,18 @@ pub(super) fn run(
 
     let most_pointers = steps.symbol_count().max(steps.most_named);
     if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
-        let mut symbols = [ptr::null_mut(); STACK_SYMBOLS];
+        let mut starts = [0; STACK_SYMBOLS];
         let mut count = 0;
         for (mut start, bytes) in pieces {
             let end = start + bytes;
             while start < end {
-                symbols[count] = ptr::with_exposed_provenance_mut(start);
+                starts[count] = start;
                 count += 1;
                 start += symbol_bytes;
             }
         }
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
-        unsafe { run_steps(isa, steps, &mut symbols[..count], slice_bytes, symbol_bytes, stores) };
+        unsafe { run_steps(isa, steps, &mut starts[..count], slice_bytes, symbol_bytes, stores) };
         return Ok(());
     }
     let mut scratch = steps.pool.take();
@@ -609,37 +612,33 @@ fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> R
 /// Runs all steps, none of which repeats, over one slice after the other.
 ///
 /// # Safety
-/// `isa` is available. There is a pointer for each symbol: inputs are valid for reading `symbol_bytes` bytes, outputs
-/// for writing as many; outputs overlap nothing. There are no temporaries.
+/// `isa` is available. There is the exposed address of each symbol: inputs are valid for reading `symbol_bytes` bytes,
+/// outputs for writing as many; outputs overlap nothing. There are no temporaries.
 unsafe fn run_steps(
     isa: &Isa,
     steps: &Steps,
-    symbols: &mut [*mut u8],
+    starts: &mut [usize],
     slice_bytes: usize,
     symbol_bytes: usize,
     stores: Stores,
 ) {
-    let mut named = [ptr::null_mut(); STACK_SYMBOLS];
+    let mut room = [ptr::null_mut(); STACK_SYMBOLS];
     let mut left_bytes = symbol_bytes;
     loop {
         let bytes = slice_bytes.min(left_bytes);
+        let places = Places { starts: starts.as_ptr(), room: room.as_mut_ptr() };
         for step in &steps.steps {
-            for (pointer, id) in named.iter_mut().zip(step.ids()) {
-                *pointer = symbols[id];
-            }
+            let symbols = Symbols { names: step.names.as_ptr(), places: &places };
             let stores = if step.is_final { stores } else { Stores::Cached };
             // SAFETY: `isa` is available, and the kernel is the step's. Symbols have `left_bytes` bytes left. Outputs overlap
             // nothing; steps write only these.
-            unsafe { isa.kernel(step)(step, named.as_ptr(), bytes, stores) };
+            unsafe { isa.kernel(step)(step, symbols, bytes, stores) };
         }
         left_bytes -= bytes;
         if left_bytes == 0 {
             break;
         }
-        for symbol in &mut *symbols {
-            // SAFETY: `bytes` and more were left.
-            *symbol = unsafe { symbol.add(bytes) };
-        }
+        starts.iter_mut().for_each(|start| *start += bytes);
     }
     if stores == Stores::Streaming {
         (isa.fence)();
@@ -653,19 +652,15 @@ unsafe fn run_steps(
 /// `symbol_bytes` bytes, outputs for writing as many, temporaries for writing `slice_bytes`; outputs and temporaries overlap
 /// nothing.
 unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, symbol_bytes: usize, stores: Stores) {
-    let Scratch { pieces, given_piece_count, calls, named, .. } = scratch;
-    named.resize(steps.most_named, ptr::null_mut());
-    let (pieces, named) = (&mut pieces[..], &mut named[..]);
+    let Scratch { starts, given_piece_count, calls, room, .. } = scratch;
+    room.resize(steps.most_named, ptr::null_mut());
     let plain = if stores == Stores::Cached { Stores::Cached } else { Stores::Fetching };
     let mut left_bytes = symbol_bytes;
     while left_bytes > 0 {
         let bytes = slice_bytes.min(left_bytes);
-        for (call, names) in calls.iter() {
-            for (pointer, name) in named.iter_mut().zip(names) {
-                // SAFETY: names are of the pieces that the calls are made for.
-                let piece = unsafe { pieces.get_unchecked(name.piece as usize) };
-                *pointer = piece.symbol(name.index as usize);
-            }
+        let places = Places { starts: starts.as_ptr(), room: room.as_mut_ptr() };
+        let mut names = calls.names.as_ptr();
+        for call in &calls.calls {
             // Temporaries always have `slice_bytes` bytes, and lie one after the other.
             let (bytes, stores) = match call.kind {
                 Kind::Internal => (slice_bytes, Stores::Cached),
@@ -673,13 +668,16 @@ unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, sy
                 Kind::Final => (bytes, stores),
             };
             let step = &steps.steps[call.step as usize];
-            // SAFETY: the kernel is the step's, of a set that is available. Inputs and outputs have `left_bytes` bytes left,
-            // temporaries `slice_bytes`; of contiguous ones `repeat_count` follow, all exposed. Outputs and temporaries
-            // overlap nothing; steps write only these.
-            unsafe { (call.kernel)(step, named.as_ptr(), call.repeat_count as usize * bytes, stores) };
+            let symbols = Symbols { names, places: &places };
+            // SAFETY: the kernel is the step's, of a set that is available; names are of the pieces that the calls are made
+            // for. Inputs and outputs have `left_bytes` bytes left, temporaries `slice_bytes`; of contiguous ones
+            // `repeat_count` follow, all exposed. Outputs and temporaries overlap nothing; steps write only these.
+            unsafe { (call.kernel)(step, symbols, call.repeat_count as usize * bytes, stores) };
+            // SAFETY: so many names are the call's.
+            names = unsafe { names.add(call.name_count as usize) };
         }
         left_bytes -= bytes;
-        pieces[..*given_piece_count].iter_mut().for_each(|piece| piece.start += bytes);
+        starts[..*given_piece_count].iter_mut().for_each(|start| *start += bytes);
     }
     if stores == Stores::Streaming {
         (calls.isa.fence)();

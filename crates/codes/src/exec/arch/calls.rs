@@ -8,36 +8,66 @@ use super::{Isa, Kernel, Step, Steps, portable};
 use alloc::vec::Vec;
 use core::ptr;
 
-/// Symbols at equal distances.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    /// Where the first begins, an exposed address.
-    pub(super) start: usize,
-    /// From the begin of one to that of the next.
-    pub(super) pitch_bytes: usize,
-}
-
-impl Piece {
-    /// Where the symbol of this number begins.
-    #[inline(always)]
-    pub(super) fn symbol(&self, index: usize) -> *mut u8 {
-        ptr::with_exposed_provenance_mut(self.start + index * self.pitch_bytes)
-    }
-}
-
-/// How far a piece reaches.
+/// Symbols at equal distances in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) symbol_count: usize,
+    /// From the begin of one to that of the next.
+    pub(super) pitch_bytes: usize,
     /// Is a slice all that lies between the begins of two symbols, so that several are one pass?
     pub(super) is_close: bool,
 }
 
-/// A symbol of a piece.
-#[derive(Clone, Copy, Debug)]
+/// A symbol: so many bytes after the begin of a piece of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) piece: u32,
-    pub(super) index: u32,
+    pub(super) offset_bytes: u32,
+}
+
+/// What names stand for, while a program runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Places {
+    /// Where pieces begin, exposed addresses.
+    pub(super) starts: *const usize,
+    /// Room for as many pointers as any step names symbols.
+    pub(super) room: *mut *mut u8,
+}
+
+/// The symbols of a step: its sources, then its targets. Kernels of few symbols find them as they need them, in registers;
+/// that is what makes short calls cheap.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Symbols<'a> {
+    pub(super) names: *const Name,
+    pub(super) places: &'a Places,
+}
+
+impl Symbols<'_> {
+    /// Where the symbol of this number begins.
+    ///
+    /// # Safety
+    /// There is a name for it, and a piece for the name.
+    #[inline(always)]
+    pub(super) unsafe fn at(self, index: usize) -> *mut u8 {
+        // SAFETY: as the caller says.
+        unsafe {
+            let Name { piece, offset_bytes } = *self.names.add(index);
+            ptr::with_exposed_provenance_mut(*self.places.starts.add(piece as usize) + offset_bytes as usize)
+        }
+    }
+
+    /// Where the first so many begin.
+    ///
+    /// # Safety
+    /// As [`Symbols::at`] says, of each; there is room for so many.
+    #[inline(always)]
+    pub(super) unsafe fn first(self, count: usize) -> *const *mut u8 {
+        for index in 0..count {
+            // SAFETY: as the caller says.
+            unsafe { *self.places.room.add(index) = self.at(index) };
+        }
+        self.places.room
+    }
 }
 
 /// How many bytes a call is for, and how its targets are stored.
@@ -57,7 +87,7 @@ pub(super) struct Call {
     pub(super) kernel: Kernel,
     pub(super) step: u32,
     pub(super) repeat_count: u32,
-    name_count: u32,
+    pub(super) name_count: u32,
     pub(super) kind: Kind,
 }
 
@@ -67,9 +97,9 @@ pub(super) struct Calls {
     /// What they are made for.
     pub(super) isa: &'static Isa,
     extents: Vec<Extent>,
-    calls: Vec<Call>,
+    pub(super) calls: Vec<Call>,
     /// Of each call in turn.
-    names: Vec<Name>,
+    pub(super) names: Vec<Name>,
 }
 
 impl Default for Calls {
@@ -100,12 +130,13 @@ impl Calls {
                 for id in step.ids().map(|id| id + repeat as usize) {
                     let piece = first_ids.partition_point(|&first| first <= id) - 1;
                     let index = id - first_ids[piece];
-                    let Extent { symbol_count, is_close } = extents[piece];
+                    let Extent { symbol_count, pitch_bytes, is_close } = extents[piece];
                     let reach = if is_close { symbol_count - index } else { 1 };
                     if !step.is_internal {
                         repeat_count = repeat_count.min(reach as u32);
                     }
-                    self.names.push(Name { piece: piece as u32, index: index as u32 });
+                    let offset_bytes = u32::try_from(index * pitch_bytes).expect("pieces are no longer");
+                    self.names.push(Name { piece: piece as u32, offset_bytes });
                 }
                 let kind = match step {
                     Step { is_internal: true, .. } => Kind::Internal,
@@ -117,15 +148,5 @@ impl Calls {
                 repeat += repeat_count;
             }
         }
-    }
-
-    /// All calls, with the symbols that each names.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&Call, &[Name])> {
-        let mut left = &self.names[..];
-        self.calls.iter().map(move |call| {
-            let (names, rest) = left.split_at(call.name_count as usize);
-            left = rest;
-            (call, names)
-        })
     }
 }

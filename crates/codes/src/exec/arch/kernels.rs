@@ -4,7 +4,7 @@
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use super::BLOCK_SYMBOLS;
-use super::{First, LINE_BYTES, Step, Stores};
+use super::{First, LINE_BYTES, Step, Stores, Symbols};
 
 impl Step {
     /// How many sources are combined, coupled ones as one with what they are coupled with.
@@ -112,16 +112,16 @@ const PREFETCH_BYTES: usize = 256;
 #[inline(always)]
 pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
     _: &Step,
-    symbols: *const *mut u8,
+    symbols: Symbols<'_>,
     bytes: usize,
     stores: Stores,
 ) {
-    // SAFETY: there are pointers for all sources, then for the target; blocks lie within `bytes`.
+    // SAFETY: there are all sources, then the target; blocks lie within `bytes`.
     unsafe {
-        let target = *symbols.add(SOURCES);
+        let target = symbols.at(SOURCES);
         let mut sources = [target.cast_const(); SOURCES];
         for (index, source) in sources.iter_mut().enumerate() {
-            *source = *symbols.add(index);
+            *source = symbols.at(index);
         }
         let streams = stores == Stores::Streaming && is_aligned::<V>(target);
         let mut at = 0;
@@ -176,12 +176,13 @@ unsafe fn sum_at<V: Vector, const SOURCES: usize>(sources: &[*const u8; SOURCES]
 #[inline(always)]
 pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usize, const FIRST: usize>(
     step: &Step,
-    symbols: *const *mut u8,
+    symbols: Symbols<'_>,
     bytes: usize,
     stores: Stores,
 ) {
     // SAFETY: the caller's promises are passed on.
     unsafe {
+        let symbols = symbols.first(step.sources.len() + TARGETS);
         if step.coupled_count > 0 {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, bytes, stores);
         } else if stores == Stores::Streaming || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
@@ -387,15 +388,15 @@ unsafe fn combined<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
 /// # Safety
 /// As [`super::Kernel`] says; the step is one of pairs.
 #[inline(always)]
-pub(super) unsafe fn pairs<V: Vector>(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
-    // SAFETY: there are pointers for all sources, then for as many targets; a pair has four coefficients; vectors lie
+pub(super) unsafe fn pairs<V: Vector>(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
+    // SAFETY: there are symbols for all sources, then for as many targets; a pair has four coefficients; vectors lie
     // within `bytes`.
     unsafe {
         let count = step.targets.len();
         let mut first = 0;
         while first < count {
-            let (a, b) = ((*symbols.add(first)).cast_const(), (*symbols.add(first + 1)).cast_const());
-            let targets = [*symbols.add(count + first), *symbols.add(count + first + 1)];
+            let (a, b) = (symbols.at(first).cast_const(), symbols.at(first + 1).cast_const());
+            let targets = [symbols.at(count + first), symbols.at(count + first + 1)];
             let streams = stores == Stores::Streaming && is_aligned::<V>(targets[0]) && is_aligned::<V>(targets[1]);
             let by_a = [V::factor(step, 2 * first), V::factor(step, 2 * first + 2)];
             let by_b = [V::factor(step, 2 * first + 1), V::factor(step, 2 * first + 3)];
@@ -438,19 +439,19 @@ unsafe fn pair_at<V: Vector>(
 #[inline(always)]
 pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
     step: &Step,
-    symbols: *const *mut u8,
+    symbols: Symbols<'_>,
     bytes: usize,
     stores: Stores,
 ) {
-    // SAFETY: there is a pointer for each source, then for each target; vectors lie within `bytes`; a network has a factor
+    // SAFETY: there is a symbol for each source, then for each target; vectors lie within `bytes`; a network has a factor
     // less than it has values.
     unsafe {
         let mut sources = [core::ptr::null(); POINTS];
         let mut targets = [core::ptr::null_mut(); POINTS];
         let mut streams = stores == Stores::Streaming;
         for point in 0..POINTS {
-            sources[point] = (*symbols.add(point)).cast_const();
-            targets[point] = *symbols.add(POINTS + point);
+            sources[point] = symbols.at(point).cast_const();
+            targets[point] = symbols.at(POINTS + point);
             streams &= is_aligned::<V>(targets[point]);
         }
         let mut factors = [V::factor(step, 0); POINTS];
@@ -558,12 +559,13 @@ pub(super) trait BitVector: Vector {
 #[inline(always)]
 pub(super) unsafe fn turn<V: BitVector, const INVERSE: bool>(
     step: &Step,
-    symbols: *const *mut u8,
+    symbols: Symbols<'_>,
     bytes: usize,
     stores: Stores,
 ) {
     // SAFETY: vectors lie within `bytes`, and what is turned is whole.
     unsafe {
+        let symbols = symbols.first(step.sources.len() + step.targets.len());
         let mut at = 0;
         while at + V::BYTES <= bytes {
             turn_at::<V, INVERSE>(step, symbols, Place::whole(at), stores);
@@ -667,12 +669,12 @@ macro_rules! entry_points {
     ($vector:ty, $features:literal, [$($vectors:literal),*]) => {
         pub(super) const KERNELS: $crate::exec::arch::Kernels = {
             use $crate::exec::arch::kernels::{self, firsts};
-            use $crate::exec::arch::{Kernels, Step, Stores};
+            use $crate::exec::arch::{Kernels, Step, Stores, Symbols};
 
             /// # Safety
             /// As [`kernels::sum_of`] says.
             #[target_feature(enable = $features)]
-            unsafe fn sum_of<const SOURCES: usize>(s: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+            unsafe fn sum_of<const SOURCES: usize>(s: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
                 // SAFETY: the caller's promises are passed on.
                 unsafe { kernels::sum_of::<$vector, SOURCES>(s, symbols, bytes, stores) }
             }
@@ -682,7 +684,7 @@ macro_rules! entry_points {
             #[target_feature(enable = $features)]
             unsafe fn combine<const TARGETS: usize, const VECTORS: usize, const FIRST: usize>(
                 step: &Step,
-                symbols: *const *mut u8,
+                symbols: Symbols<'_>,
                 bytes: usize,
                 stores: Stores,
             ) {
@@ -693,7 +695,7 @@ macro_rules! entry_points {
             /// # Safety
             /// As [`kernels::pairs`] says.
             #[target_feature(enable = $features)]
-            unsafe fn pairs(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+            unsafe fn pairs(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
                 // SAFETY: the caller's promises are passed on.
                 unsafe { kernels::pairs::<$vector>(step, symbols, bytes, stores) }
             }
@@ -703,7 +705,7 @@ macro_rules! entry_points {
             #[target_feature(enable = $features)]
             unsafe fn butterflies<const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
                 step: &Step,
-                symbols: *const *mut u8,
+                symbols: Symbols<'_>,
                 bytes: usize,
                 stores: Stores,
             ) {
@@ -760,12 +762,12 @@ macro_rules! entry_points {
 macro_rules! turns {
     ($vector:ty, $features:literal) => {
         pub(super) const TURNS: Option<[$crate::exec::arch::Kernel; 2]> = {
-            use $crate::exec::arch::{Step, Stores, kernels};
+            use $crate::exec::arch::{Step, Stores, Symbols, kernels};
 
             /// # Safety
             /// As [`kernels::turn`] says.
             #[target_feature(enable = $features)]
-            unsafe fn turn<const INVERSE: bool>(s: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+            unsafe fn turn<const INVERSE: bool>(s: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
                 // SAFETY: the caller's promises are passed on.
                 unsafe { kernels::turn::<$vector, INVERSE>(s, symbols, bytes, stores) }
             }

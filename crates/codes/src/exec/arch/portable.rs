@@ -1,6 +1,8 @@
 //! Plain Rust for every machine, and the oracle of the other kernels: one table look-up per byte.
 
-use super::{First, Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores};
+use super::{
+    First, Form, Isa, Kernel, Kernels, MOST_POINTS, MOST_SUMMANDS, MOST_TARGETS, NETWORK_SIZES, Step, Stores, Symbols,
+};
 use crate::gf::{MUL, mul};
 use core::slice;
 
@@ -23,7 +25,7 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
 
 /// # Safety
 /// As [`super::Kernel`] says.
-unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) {
+unsafe fn kernel(step: &Step, symbols: Symbols<'_>, bytes: usize, _: Stores) {
     if let Form::Butterflies { is_inverse, .. } = step.form {
         // SAFETY: the caller's promises are passed on.
         return unsafe { butterflies(step, is_inverse, symbols, bytes) };
@@ -41,8 +43,8 @@ unsafe fn kernel(step: &Step, symbols: *const *mut u8, bytes: usize, _: Stores) 
     // A block of all targets is computed before any is written, because a target may be a source.
     for at in (0..bytes).step_by(BLOCK_BYTES) {
         let block_bytes = BLOCK_BYTES.min(bytes - at);
-        // SAFETY: there is a pointer for each source, then for each target, and they have `bytes` bytes.
-        let start = |index: usize| unsafe { (*symbols.add(index)).add(at) };
+        // SAFETY: there is a symbol for each source, then for each target, and they have `bytes` bytes.
+        let start = |index: usize| unsafe { symbols.at(index).add(at) };
         let mut sums = [[0; BLOCK_BYTES]; MOST_TARGETS];
         for column in 0..step.sources.len() {
             // SAFETY: a source is valid for reading.
@@ -70,12 +72,12 @@ const BLOCK_BYTES: usize = 256;
 
 /// # Safety
 /// As [`super::Kernel`] says; the step is one of pairs.
-unsafe fn pairs(step: &Step, symbols: *const *mut u8, bytes: usize) {
+unsafe fn pairs(step: &Step, symbols: Symbols<'_>, bytes: usize) {
     let count = step.targets.len();
     for first in (0..count).step_by(2) {
         for at in 0..bytes {
-            // SAFETY: there is a pointer for each source, then for each target, valid for `bytes` bytes.
-            let byte = |index: usize| unsafe { (*symbols.add(index)).add(at) };
+            // SAFETY: there is a symbol for each source, then for each target, valid for `bytes` bytes.
+            let byte = |index: usize| unsafe { symbols.at(index).add(at) };
             // SAFETY: as above.
             let (a, b) = unsafe { (*byte(first), *byte(first + 1)) };
             for target in first..first + 2 {
@@ -89,7 +91,7 @@ unsafe fn pairs(step: &Step, symbols: *const *mut u8, bytes: usize) {
 
 /// # Safety
 /// As [`super::Kernel`] says; the step is a network.
-unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, bytes: usize) {
+unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: Symbols<'_>, bytes: usize) {
     let points = step.targets.len();
     let (factors, scales) = step.coefficients.split_at(points - 1);
     let levels = points.ilog2();
@@ -99,8 +101,8 @@ unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, by
         let mut values = [0; MOST_POINTS];
         let values = &mut values[..points];
         for (point, value) in values.iter_mut().enumerate() {
-            // SAFETY: there is a pointer for each source, valid for `bytes` bytes.
-            *value = unsafe { *(*symbols.add(point)).add(at) };
+            // SAFETY: there is a symbol for each source, valid for `bytes` bytes.
+            *value = unsafe { *symbols.at(point).add(at) };
         }
         if is_inverse {
             scale(values);
@@ -126,8 +128,8 @@ unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, by
             scale(values);
         }
         for (point, value) in values.iter().enumerate() {
-            // SAFETY: there is a pointer for each target after as many sources, valid for writing `bytes` bytes.
-            unsafe { *(*symbols.add(points + point)).add(at) = *value };
+            // SAFETY: there is a symbol for each target after as many sources, valid for writing `bytes` bytes.
+            unsafe { *symbols.at(points + point).add(at) = *value };
         }
     }
 }
@@ -135,12 +137,12 @@ unsafe fn butterflies(step: &Step, is_inverse: bool, symbols: *const *mut u8, by
 /// # Safety
 /// As [`super::Kernel`] says.
 #[cfg(test)]
-unsafe fn erring_kernel(step: &Step, symbols: *const *mut u8, bytes: usize, stores: Stores) {
+unsafe fn erring_kernel(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
     // SAFETY: the caller's promises are passed on; a broken vector has a last byte.
     unsafe {
         kernel(step, symbols, bytes, stores);
         if !bytes.is_multiple_of(32) {
-            *(*symbols.add(step.sources.len())).add(bytes - 1) ^= 1;
+            *symbols.at(step.sources.len()).add(bytes - 1) ^= 1;
         }
     }
 }

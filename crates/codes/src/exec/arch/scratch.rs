@@ -1,7 +1,7 @@
 //! What a run needs beside the symbols given, kept from run to run so that none allocates.
 
 use super::LINE_BYTES;
-use super::calls::{Calls, Extent, Piece};
+use super::calls::{Calls, Extent};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ptr;
@@ -15,15 +15,15 @@ struct Line(#[allow(dead_code)] [u8; LINE_BYTES]);
 /// Room for one run at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Where all symbols lie, in the order of their ids.
-    pub(super) pieces: Vec<Piece>,
-    /// Of each piece.
+    /// Where pieces begin, exposed addresses; together they hold all symbols, in the order of their ids.
+    pub(super) starts: Vec<usize>,
+    /// What lies in each piece.
     pub(super) extents: Vec<Extent>,
     /// How many of the pieces hold inputs and outputs; temporaries follow.
     pub(super) given_piece_count: usize,
     pub(super) calls: Calls,
     /// Room for the pointers of a call.
-    pub(super) named: Vec<*mut u8>,
+    pub(super) room: Vec<*mut u8>,
     temporaries: Vec<Line>,
 }
 
@@ -37,29 +37,49 @@ impl Scratch {
         temporary_count: usize,
         slice_bytes: usize,
     ) {
-        self.pieces.clear();
+        self.starts.clear();
         self.extents.clear();
+        let most_count = most_symbols(symbol_bytes);
         let mut end = None;
         for (start, bytes) in given {
             let symbol_count = if bytes == symbol_bytes { 1 } else { bytes / symbol_bytes };
-            match self.extents.last_mut() {
-                Some(last) if end == Some(start) => last.symbol_count += symbol_count,
-                _ => {
-                    self.pieces.push(Piece { start, pitch_bytes: symbol_bytes });
-                    self.extents.push(Extent { symbol_count, is_close: slice_bytes >= symbol_bytes });
-                }
-            }
+            let symbols = Extent { symbol_count, pitch_bytes: symbol_bytes, is_close: slice_bytes >= symbol_bytes };
+            self.add(start, symbols, most_count, end == Some(start));
             end = Some(start + bytes);
         }
-        self.given_piece_count = self.pieces.len();
+        self.given_piece_count = self.starts.len();
         let lines = (temporary_count * slice_bytes).div_ceil(LINE_BYTES);
         if self.temporaries.len() < lines {
             self.temporaries.resize(lines, Line([0; LINE_BYTES]));
         }
         let start = self.temporaries.as_mut_ptr().cast::<u8>().expose_provenance();
-        self.pieces.push(Piece { start, pitch_bytes: slice_bytes });
-        self.extents.push(Extent { symbol_count: temporary_count, is_close: slice_bytes == symbol_bytes });
+        let is_close = slice_bytes == symbol_bytes;
+        let symbols = Extent { symbol_count: temporary_count, pitch_bytes: slice_bytes, is_close };
+        self.add(start, symbols, most_symbols(slice_bytes), false);
     }
+
+    /// Adds symbols that begin there, in pieces of at most so many: to the last piece, if they follow it.
+    fn add(&mut self, mut start: usize, symbols: Extent, most_count: usize, follow: bool) {
+        let mut left_count = symbols.symbol_count;
+        if let Some(last) = self.extents.last_mut().filter(|_| follow) {
+            let added = left_count.min(most_count - last.symbol_count);
+            last.symbol_count += added;
+            left_count -= added;
+            start += added * symbols.pitch_bytes;
+        }
+        while left_count > 0 {
+            let symbol_count = left_count.min(most_count);
+            self.starts.push(start);
+            self.extents.push(Extent { symbol_count, ..symbols });
+            left_count -= symbol_count;
+            start += symbol_count * symbols.pitch_bytes;
+        }
+    }
+}
+
+/// How many symbols a piece may have, for a name to tell each.
+fn most_symbols(pitch_bytes: usize) -> usize {
+    (u32::MAX as usize / pitch_bytes).max(1)
 }
 
 /// Runs of one program at the same time that keep their scratch; further ones allocate.
@@ -118,3 +138,7 @@ impl Drop for Pool {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "scratch_tests.rs"]
+mod tests;
