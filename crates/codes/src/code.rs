@@ -76,7 +76,7 @@ impl Offers {
         let mut price: Price = 0;
         let mut is_asked = vec![false; self.0.len()];
         for read in reads {
-            if let Some(offer) = self.0[read.shard] {
+            if let Some(Some(offer)) = self.0.get(read.shard) {
                 let is_first = !core::mem::replace(&mut is_asked[read.shard], true);
                 let request_price = if is_first { offer.request_price } else { 0 };
                 price = price.saturating_add(request_price).saturating_add(offer.symbol_price);

@@ -88,9 +88,24 @@ pub struct Program {
     pub ops: Vec<Op>,
 }
 
+/// Programs of more symbols are refused before memory is taken for them; those of the widest codes have some ten thousand.
+const MOST_SYMBOLS: usize = 1 << 24;
+
 /// What makes a program invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
+    /// The counts add up to more symbols than any program has.
+    #[error(
+        "{input_count} inputs, {output_count} outputs and {temporary_count} temporaries are more than {MOST_SYMBOLS} symbols; count only those that operations name"
+    )]
+    TooManySymbols {
+        /// Inputs of the program.
+        input_count: usize,
+        /// Outputs of the program.
+        output_count: usize,
+        /// Temporaries of the program.
+        temporary_count: usize,
+    },
     /// A symbol id is past the last symbol.
     #[error(
         "operation {op} names symbol {symbol}, but the program has only {symbol_count}; number inputs, outputs, temporaries in turn"
@@ -165,13 +180,13 @@ impl Program {
     /// Inputs, outputs and temporaries together.
     #[must_use]
     pub fn symbol_count(&self) -> usize {
-        self.input_count + self.output_count + self.temporary_count
+        self.input_count.saturating_add(self.output_count).saturating_add(self.temporary_count)
     }
 
     /// Ids of the outputs.
     #[must_use]
     pub fn outputs(&self) -> core::ops::Range<SymbolId> {
-        self.input_count..self.input_count + self.output_count
+        self.input_count..self.input_count.saturating_add(self.output_count)
     }
 
     /// Symbols added to others: the operations on two symbols that the program comes to, as the literature counts XORs;
@@ -201,6 +216,10 @@ impl Program {
     /// The first thing that is wrong, in the order of the operations.
     pub fn verify(&self) -> Result<(), ProgramError> {
         let symbol_count = self.symbol_count();
+        if symbol_count > MOST_SYMBOLS {
+            let Program { input_count, output_count, temporary_count, .. } = *self;
+            return Err(ProgramError::TooManySymbols { input_count, output_count, temporary_count });
+        }
         let mut written = vec![false; symbol_count];
         written[..self.input_count].fill(true);
         for (index, op) in self.ops.iter().enumerate() {

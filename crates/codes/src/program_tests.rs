@@ -44,4 +44,6 @@ fn invalid_programs_are_refused() {
         Err(ProgramError::WrongCoefficients { op: 0, rows: 1, columns: 1, targets: 1, sources: 2 })
     );
     assert_eq!(verify(vec![xor(&[0], 2)]), Err(ProgramError::OutputNotWritten { output: 1 }));
+    let endless = Program { temporary_count: usize::MAX, ..program(Vec::new()) };
+    assert!(matches!(endless.verify(), Err(ProgramError::TooManySymbols { input_count: 2, output_count: 2, .. })));
 }

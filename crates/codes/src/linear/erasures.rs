@@ -80,7 +80,7 @@ impl Erasures {
     pub fn operations(&self, lost_count: usize) -> u64 {
         let checks = (self.n * self.alpha).saturating_sub(self.native_count);
         let elements_per_operation = if matches!(self.columns, Some(Columns::Bits(_))) { 64 } else { 1 };
-        let columns = (lost_count * self.alpha).min(checks) as u64;
+        let columns = lost_count.saturating_mul(self.alpha).min(checks) as u64;
         // Each column is reduced by half of those before it.
         1 + columns * columns / 2 * (checks as u64).div_ceil(elements_per_operation)
     }

@@ -1,6 +1,7 @@
 //! The crate through its public face.
 
 mod conformance;
+mod entries;
 mod formats;
 mod golden;
 mod ldpc;

@@ -31,14 +31,14 @@ pub fn question(specs: &'static [&'static str]) -> impl Strategy<Value = (&'stat
 /// What the reads cost, counted again from the plan; panics where a read asks for what was not offered.
 fn price_of(plan: &Plan, have: &Offers) -> Price {
     let mut asked = vec![false; have.0.len()];
-    let mut price = 0;
+    let mut price: Price = 0;
     for read in &plan.reads {
         let offer = have.0[read.shard].expect("plans read only what is offered");
         assert!(offer.combines || matches!(read.terms[..], [(_, 1)]), "only nodes that combine are asked to");
         if !std::mem::replace(&mut asked[read.shard], true) {
-            price += offer.request_price;
+            price = price.saturating_add(offer.request_price);
         }
-        price += offer.symbol_price;
+        price = price.saturating_add(offer.symbol_price);
     }
     price
 }

@@ -28,7 +28,7 @@ impl Graph {
     pub fn new(data_count: usize, mut checks: Vec<Vec<usize>>) -> Result<Graph, Problem> {
         require(data_count >= 1, || "at least 1 data block is needed".to_owned())?;
         require(!checks.is_empty(), || "at least 1 check is needed".to_owned())?;
-        let blocks = data_count + checks.len();
+        let blocks = data_count.saturating_add(checks.len());
         require(blocks <= MOST_BLOCKS, || format!("a graph has at most {MOST_BLOCKS} blocks, not {blocks}"))?;
         let mut is_covered = vec![false; data_count];
         for (index, check) in checks.iter_mut().enumerate() {
