@@ -1,6 +1,12 @@
 //! RAID-5: `n - 1` data shards and their XOR. Parity stays on the last shard; placement rotates shards over nodes.
 //!
+//! ```text
+//! P = D_0 + D_1 + ... + D_(n-2)
+//! ```
+//!
 //! Cost: `n / (n - 1)` bytes stored per byte; a repair reads the `n - 1` others.
+//!
+//! Source: Patterson, Gibson, Katz: A case for redundant arrays of inexpensive disks (SIGMOD 1988).
 //!
 //! ```
 //! let code = weft_codes::parse("raid5:5")?;

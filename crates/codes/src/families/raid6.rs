@@ -1,9 +1,15 @@
 //! RAID-6: `n - 2` data shards, P and Q. P is the XOR of the data, Q is the sum of 2^j times data shard j.
 //!
+//! ```text
+//! P = D_0 + D_1 + ...          Q = D_0 + 2 D_1 + 4 D_2 + ...      in GF(2^8)
+//! ```
+//!
 //! MDS because the powers of the generator 2 are distinct for j < 255: of two columns `(1, 2^i)`, `(1, 2^j)` the
 //! determinant is 2^i + 2^j.
 //!
 //! Cost: `n / (n - 2)` bytes stored per byte; a repair reads `n - 2` shards, of one loss without Q where P is there.
+//!
+//! Source: Anvin: The mathematics of RAID-6 (2004); bytes equal to Linux md and ISA-L's `pq_gen`.
 //!
 //! ```
 //! let code = weft_codes::parse("raid6:6")?;

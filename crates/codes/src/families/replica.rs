@@ -1,6 +1,12 @@
 //! Replication: `r` shards, each a plain copy of the one native symbol.
 //!
+//! ```text
+//! shard i = the native symbol      for every i
+//! ```
+//!
 //! Cost: `r` bytes stored per byte; a repair reads one copy.
+//!
+//! Source: folklore.
 //!
 //! ```
 //! let code = weft_codes::parse("replica:3")?;

@@ -18,6 +18,8 @@
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
 //!
+//! Source: Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995), as in ISA-L, columns normalised.
+//!
 //! ```
 //! let code = weft_codes::parse("rs:4+2")?;
 //! assert_eq!((code.shape().n, code.shape().tolerance), (6, 2));

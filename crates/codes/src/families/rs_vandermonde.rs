@@ -1,10 +1,16 @@
 //! Reed-Solomon with ISA-L's Vandermonde-like matrix, for reading and writing what ISA-L's users store.
 //!
-//! Parity row `r`, column `j` is 2^(r * j). The first row is the XOR of the data, the second the Q of RAID-6. Being
+//! ```text
+//! parity r = sum of 2^(r j) D_j      in GF(2^8)
+//! ```
+//!
+//! The first row is the XOR of the data, the second the Q of RAID-6. Being
 //! systematic without elimination, the matrix is MDS only within the limits below (found by trying all square
 //! submatrices); others are refused, `rs:` has none.
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
+//!
+//! Source: ISA-L's `gf_gen_rs_matrix`.
 //!
 //! ```
 //! let code = weft_codes::parse("rs-vandermonde:10+3")?;
