@@ -9,19 +9,24 @@
 //! 2. take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
 //!    basis), express the wanted rows, and drop what the expression does not use;
 //! 3. for codes that are not MDS, try 2 within each locality group of the shape, and within those of all wanted shards;
-//! 4. then try every set of symbols where twelve or fewer are offered by nodes that do not combine them;
-//! 5. else leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
-//!    shape does not tell. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds.
+//! 4. leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
+//!    shape does not tell. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds;
+//! 5. of at most 24 symbols offered by nodes that do not combine them, search all sets, cut short by bounds on the price;
+//! 6. where nodes combine, of every set of them (of at most eight) cut each down, dearest first, to sending what the others
+//!    leave open.
 //!
 //! Generator matrices of zeros and ones, as XOR codes have, are eliminated in words of 64 bits.
 //!
 //! For MDS codes with `alpha` = 1 the result is optimal: fewer than k symbols determine nothing but themselves, so
-//! either 1 is cheapest or the k cheapest shards are. So it is where 4 applies. In all other cases it is a good local
-//! optimum (the exact question is that of the lightest dual codeword, which is NP-hard), and a family that knows better
-//! overrides it. Where a node combines, it is asked for as few symbols as the rank of its share in the answer.
+//! either 1 is cheapest or the k cheapest shards are. So it is where 5 comes to its end, which of 16 symbols it does. In all
+//! other cases it is a good local optimum (the exact question is that of the lightest dual codeword, which is NP-hard), and a
+//! family that knows better overrides it. Where a node combines, it is asked for as few symbols as the rank of its share in
+//! the answer.
 
+mod echelon;
 mod erasures;
 mod question;
+mod search;
 pub(crate) mod span;
 
 use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
@@ -211,8 +216,19 @@ pub fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), Plan
     }
 }
 
+/// May the engine find what is cheaper than a family's plan by rules of its own, and is asking it cheap? It may where it tries
+/// every set of symbols, and where nodes combine, of which those rules make no use.
+pub(crate) fn may_be_cheaper(shape: &Shape, have: &Offers) -> bool {
+    let combine = shape.alpha > 1 && have.0.iter().flatten().any(|offer| offer.combines);
+    let operations = shape.contents.len() as u64 * (shape.native_count as u64).pow(2);
+    tries_all(shape, have) || combine && operations <= MOST_ASKED
+}
+
+/// Element operations of an elimination that take a tenth of a millisecond or so.
+const MOST_ASKED: u64 = 1 << 18;
+
 /// Are so few symbols offered that the engine tries every set of them?
-pub(crate) fn tries_all(shape: &Shape, have: &Offers) -> bool {
+fn tries_all(shape: &Shape, have: &Offers) -> bool {
     have.0.iter().flatten().count() * shape.alpha <= MOST_SYMBOLS_TRIED
 }
 

@@ -71,6 +71,27 @@ pub fn cheapest_price(shape: &Shape, generator: &Matrix, wanted: &Wanted, have: 
     cheapest
 }
 
+/// The price of the cheapest set of nodes one of whose symbols each, or a combination of its symbols, add up to this native
+/// symbol, by trying every set; `None` if no set does. All nodes combine. Takes 2^(shards offered) eliminations.
+#[must_use]
+pub fn cheapest_sum_price(shape: &Shape, generator: &Matrix, native: usize, have: &Offers) -> Option<Price> {
+    let alpha = shape.alpha;
+    let target = Matrix::from_fn(1, shape.native_count, |_, column| u8::from(column == native));
+    let offered: Vec<usize> = (0..shape.n).filter(|&shard| have.0[shard].is_some()).collect();
+    let mut cheapest = None;
+    for set in 0u64..1 << offered.len() {
+        let shards: Vec<usize> = (0..offered.len()).filter(|i| set >> i & 1 == 1).map(|i| offered[i]).collect();
+        let symbols: Vec<usize> = shards.iter().flat_map(|shard| shard * alpha..(shard + 1) * alpha).collect();
+        let one_of_each: Vec<usize> = shards.iter().map(|shard| shard * alpha).collect();
+        let price = set_price(alpha, &one_of_each, have);
+        let stored = generator.select_rows(&symbols);
+        if cheapest.is_none_or(|cheapest| price < cheapest) && stored.rank() == stored.clone().stack(&target).rank() {
+            cheapest = Some(price);
+        }
+    }
+    cheapest
+}
+
 fn set_price(alpha: usize, symbols: &[usize], have: &Offers) -> Price {
     let mut price = 0;
     for (shard, offer) in have.0.iter().enumerate() {

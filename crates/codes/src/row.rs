@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 /// A row of elements.
 pub(crate) trait Row: Clone + Ord {
+    /// So many elements take the time of one byte, in rows of a hundred or so.
+    const ELEMENTS_PER_OPERATION: u64;
     /// So many zeros.
     fn zeros(count: usize) -> Self;
     /// The row of these elements.
@@ -31,6 +33,8 @@ pub(crate) trait Row: Clone + Ord {
 pub(crate) struct Bytes(Vec<u8>);
 
 impl Row for Bytes {
+    const ELEMENTS_PER_OPERATION: u64 = 1;
+
     fn zeros(count: usize) -> Bytes {
         Bytes(vec![0; count])
     }
@@ -69,6 +73,8 @@ impl Row for Bytes {
 pub(crate) struct Bits(Vec<u64>);
 
 impl Row for Bits {
+    const ELEMENTS_PER_OPERATION: u64 = 8;
+
     fn zeros(count: usize) -> Bits {
         Bits(vec![0; count.div_ceil(64)])
     }

@@ -136,7 +136,9 @@ impl Code for Basic {
         // Of parts of lost shards, not every strip of the others need be read, nor every step be taken.
         let lost_count = symbols.iter().filter(|symbol| have.0[symbol.0].is_none()).count();
         match planned {
-            Some(planned) if lost_count.is_multiple_of(cell) && !linear::tries_all(self.shape(), have) => Ok(planned),
+            Some(planned) if lost_count.is_multiple_of(cell) && !linear::may_be_cheaper(self.shape(), have) => {
+                Ok(planned)
+            }
             planned => {
                 let generic = self.linear.plan(wanted, have)?;
                 let cost = |plan: &Plan| (plan.price, plan.program.xor_count());

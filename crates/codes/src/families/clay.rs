@@ -21,8 +21,8 @@
 //!
 //! Costs: `n / k` stored, as for every MDS code. Repair reads `1 / q` of each of the `n - 1` others, plain symbols in
 //! runs of `q^(t-1-y)`. No helper computes anything. Where more shards are lost, what is cheaper of this with more
-//! planes and of reading `k` shards. Of twelve symbols or fewer every set is tried, so that no plan is cheaper at any
-//! prices. Encoding multiplies 1.5 to 2 times as often as `rs` does.
+//! planes and of reading `k` shards. Of few symbols every set is tried, so that no plan is cheaper at any prices; and small
+//! codes ask nodes that can to combine, where that is cheaper. Encoding multiplies 1.5 to 2 times as often as `rs` does.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -249,12 +249,12 @@ impl Code for Clay {
                 _ => break,
             }
         }
-        if price > least_price && linear::tries_all(&self.shape, have) {
+        if price > least_price && linear::may_be_cheaper(&self.shape, have) {
             let generator =
                 self.generator.get_or_init(|| linear::generator(self).expect("the encode program is valid"));
-            let exact = linear::plan(self, generator, wanted, have)?;
-            if exact.price < price {
-                return Ok(exact);
+            let other = linear::plan(self, generator, wanted, have)?;
+            if other.price < price {
+                return Ok(other);
             }
         }
         Ok(Plan { reads: best.reads(), program: best.program(), price })

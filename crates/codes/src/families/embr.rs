@@ -17,8 +17,8 @@
 //!
 //! Costs: `n (n - 1) / m` stored per native byte. A lost shard is repaired by copying one block from each of the
 //! `n - 1` others, no helper computes anything; two lost shards share one block, which then follows from any `m`
-//! others. For `k = n - 2` code block and duplicate always fall on the last two shards: placement should rotate shards
-//! over nodes.
+//! others. Only where nodes add blocks up before they send, a block that both its shards have lost may take fewer. For
+//! `k = n - 2` code block and duplicate always fall on the last two shards: placement should rotate shards over nodes.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -201,6 +201,13 @@ impl Code for Embr {
         let reads = reads(n, &sources);
         let read: Vec<usize> = sources.iter().map(|&(block, _)| block).collect();
         let price = have.price(&reads);
+        if linear::may_be_cheaper(&self.shape, have) {
+            let generator = linear::generator(self).expect("the encode program is valid");
+            let other = linear::plan(self, &generator, wanted, have)?;
+            if other.price < price {
+                return Ok(other);
+            }
+        }
         Ok(Plan { reads, program: program(&self.coding, &read, &blocks), price })
     }
 }

@@ -24,8 +24,8 @@
 //! graphs of hundreds of blocks, the promise is what was proved. Most larger losses can be decoded as well;
 //! [`profile`] counts them, and [`sampled_blocks_needed`] estimates where they are too many to be counted.
 //!
-//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, and for small graphs a
-//! search that proves the choice; the program peels first and eliminates only what peeling leaves.
+//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, and of few blocks the
+//! search of [`crate::linear`] that proves the choice; the program peels first and eliminates only what peeling leaves.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -50,7 +50,7 @@ use super::Family;
 use super::parameters::Problem;
 use super::sums::{self, Sum};
 use crate::code::{Code, Offers, Plan, PlanError, Shape, Wanted};
-use crate::linear::LinearCode;
+use crate::linear::{self, LinearCode};
 use crate::program::Program;
 use alloc::format;
 use alloc::string::String;
@@ -139,6 +139,13 @@ impl Code for LdpcCode {
     }
 
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-        plan::plan(self, &self.graph, wanted, have)
+        let plan = plan::plan(self, &self.graph, wanted, have)?;
+        if linear::may_be_cheaper(self.shape(), have) {
+            let other = self.linear.plan(wanted, have)?;
+            if other.price < plan.price {
+                return Ok(other);
+            }
+        }
+        Ok(plan)
     }
 }

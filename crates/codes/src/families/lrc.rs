@@ -19,7 +19,7 @@
 //!   suffice. With `g <= 1` this too is maximally recoverable; with more it is not promised.
 //!
 //! Cost: `(k + l + g) / k` bytes stored per byte; repair of a data shard or a local parity reads its group, `k / l`
-//! shards, of a global parity `k`.
+//! shards, of a global parity at most `k`.
 //!
 //! Sources: Huang et al., Erasure coding in Windows Azure storage (ATC 2012), whose two groups have the subspaces of low
 //! and high bits; the many subspaces are a spread, as in Gopalan et al., Explicit maximally recoverable codes with

@@ -1,5 +1,8 @@
 //! A question in terms of the generator matrix, and the ways of answering it.
 
+mod combined;
+
+use super::search::Search;
 use super::span::Span;
 use crate::code::{Group, Offer, Offers, Plan, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
@@ -8,14 +11,13 @@ use crate::row::{Row, reduced};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 
 /// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,
 /// never reached by codes of a few dozen symbols.
 const SEARCH_OPERATIONS: u64 = 1 << 28;
 
-/// Up to so many offered symbols all sets of them are tried that bounds do not rule out: a few thousand at most.
-pub(super) const MOST_SYMBOLS_TRIED: usize = 12;
+/// Up to so many offered symbols all sets of them are tried that bounds do not rule out.
+pub(super) const MOST_SYMBOLS_TRIED: usize = 24;
 
 /// What is asked.
 pub(super) struct Question<'a, R> {
@@ -76,28 +78,27 @@ impl<'a, R: Row> Question<'a, R> {
     /// The cheapest answer that the ways below find; `None` if there is none.
     pub(super) fn answered(&self, is_mds: bool) -> Option<Answer> {
         let least_price = self.least_price();
-        let mut best = self.direct();
+        let best = self.direct();
         let is_cheapest = |best: &Option<Answer>| best.as_ref().is_some_and(|best| best.price <= least_price);
         if is_cheapest(&best) {
             return best;
         }
-        let mut offered = self.offered();
-        let spanned = self.spanned(&offered)?;
+        let spanned = self.spanned(&self.offered())?;
         // A node that combines may send less than the symbols that an answer is made of.
         let is_plain = self.shape.alpha == 1 || !self.have.0.iter().flatten().any(|offer| offer.combines);
-        let found = if is_mds || spanned.price <= least_price {
-            spanned
-        } else if is_plain && super::tries_all(self.shape, self.have) {
-            // Dear shards first: most is saved where they can be left out, and bounds grow fast where not.
-            offered.sort_by_key(|&symbol| Reverse(self.whole_price(symbol / self.shape.alpha)));
-            self.cheapest(self.local(spanned), &offered, 0)
-        } else {
-            self.improved(self.local(spanned))
+        let is_settled = is_mds || spanned.price <= least_price;
+        let found = if is_settled { spanned } else { self.improved(self.local(spanned)) };
+        let best = match best {
+            Some(best) if best.price <= found.price => best,
+            _ => found,
         };
-        if best.as_ref().is_none_or(|best| found.price < best.price) {
-            best = Some(found);
-        }
-        best
+        let tries_all = !is_mds && is_plain && super::tries_all(self.shape, self.have);
+        Some(match tries_all {
+            _ if best.price <= least_price => best,
+            true => self.cheapest(best),
+            false if is_plain => best,
+            false => self.combined(best),
+        })
     }
 
     /// No answer is cheaper than this.
@@ -185,20 +186,14 @@ impl<'a, R: Row> Question<'a, R> {
         shards
     }
 
-    /// The cheapest answer from any set of these symbols that has the first `kept` of them, if that is cheaper.
-    fn cheapest(&self, mut best: Answer, symbols: &[usize], kept: usize) -> Answer {
-        if kept == symbols.len() || self.price(&symbols[..kept]) >= best.price {
-            return best;
-        }
-        let without = [&symbols[..kept], &symbols[kept + 1..]].concat();
-        // What these do not span, no part of them does.
-        if let Some(answer) = self.spanned(&without) {
-            if answer.price < best.price {
-                best = answer;
-            }
-            best = self.cheapest(best, &without, kept);
-        }
-        self.cheapest(best, symbols, kept + 1)
+    /// The cheapest answer from any set of offered symbols, if that is cheaper, as far as the search gets.
+    fn cheapest(&self, best: Answer) -> Answer {
+        let mut symbols = self.offered();
+        symbols.sort_by_key(|&symbol| self.whole_price(symbol / self.shape.alpha));
+        let columns = self.shape.native_count;
+        let search = Search::new(&self.stored, self.shape.alpha, self.have, symbols, columns, best.price);
+        let found = search.cheapest(&self.targets).and_then(|symbols| self.spanned(&symbols));
+        found.filter(|found| found.price < best.price).unwrap_or(best)
     }
 
     /// Leaves out one used shard after the other, each time the one that saves most, as long as that is cheaper and
@@ -238,13 +233,6 @@ impl<'a, R: Row> Question<'a, R> {
             offer.request_price.saturating_add(offer.symbol_price.saturating_mul(self.shape.alpha as Price))
         };
         self.have.0[shard].map_or(0, price)
-    }
-
-    /// What reading these symbols costs.
-    fn price(&self, symbols: &[usize]) -> Price {
-        let alpha = self.shape.alpha;
-        let read = |&symbol: &usize| Read { shard: symbol / alpha, terms: Vec::new() };
-        self.have.price(&symbols.iter().map(read).collect::<Vec<_>>())
     }
 
     fn symbols(&self, shards: &[usize]) -> Vec<usize> {

@@ -1,5 +1,6 @@
 //! The promises of the contract, for codes of every family: which losses are decoded and to which bytes, what reads and
-//! repairs cost, and that bad questions are refused. A family takes part by its entry in the table below.
+//! repairs cost, and that bad questions are refused. A family takes part by its entry in the table below. `weft codes check`
+//! does the like for any code, with all patterns up to 14 shards and beyond.
 
 mod checks;
 
@@ -144,7 +145,7 @@ claims! {
     crs: Claims {
         family: "crs",
         small: || {
-            let counts = ["1+1", "3+1", "4+2", "4+4", "6+3", "2+6", "8+2,w=4", "6+3,w=4", "7+3"];
+            let counts = ["1+1", "3+1", "4+2", "4+4", "6+3", "2+6", "2+2,w=4", "3+2,w=4", "8+2,w=4", "6+3,w=4", "7+3"];
             counts.iter().map(|counts| format!("crs:{counts}")).collect()
         },
         wide: &["crs:8+6,w=4", "crs:12+4,w=4", "crs:10+4", "crs:20+6"],
@@ -203,8 +204,8 @@ claims! {
     mojette: Claims {
         family: "mojette",
         small: || {
-            let systematic = ["1+1,l=2", "2+1,l=3", "1+3,l=3", "2+2", "3+3,l=4", "4+2,l=6", "4+4,l=3", "8+4,l=4"];
-            let paper = ["1+2,l=2", "2+1,l=8", "4+2,l=5", "3+4,l=3", "5+4,l=1"];
+            let systematic = ["1+1,l=2", "2+1,l=3", "1+3,l=3", "2+2,l=3", "2+2", "3+3,l=4", "4+2,l=6", "4+4,l=3", "8+4,l=4"];
+            let paper = ["1+2,l=2", "2+1,l=3", "2+1,l=8", "4+2,l=5", "3+4,l=3", "5+4,l=1"];
             let paper = paper.iter().map(|counts| counts.replace(",l", ",nonsystematic,l"));
             systematic.map(str::to_owned).into_iter().chain(paper).map(|counts| format!("mojette:{counts}")).collect()
         },

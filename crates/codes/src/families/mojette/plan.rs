@@ -32,7 +32,7 @@ pub(super) fn plan(code: &dyn Code, layout: &Layout, wanted: &Wanted, have: &Off
     let mut candidates = vec![layout.zeros()];
     if choices.is_empty() {
         if layout.may_have_all(have) {
-            return linear::plan(code, &linear::generator(code).expect("the encode program is valid"), wanted, have);
+            return by_elimination(code, wanted, have);
         }
         candidates.push(layout.peeled(have));
     } else {
@@ -46,9 +46,19 @@ pub(super) fn plan(code: &dyn Code, layout: &Layout, wanted: &Wanted, have: &Off
         (have.price(&reads), reads, names, sums)
     });
     match answers.min_by_key(|answer| answer.0) {
-        Some((price, reads, names, sums)) => Ok(Plan { program: sums::program(&names, &sums, &targets), reads, price }),
+        Some((price, reads, names, sums)) => {
+            let plan = Plan { program: sums::program(&names, &sums, &targets), reads, price };
+            // Rows so short may follow in part from fewer shards, and nodes may add bins up.
+            let other = linear::may_be_cheaper(code.shape(), have).then(|| by_elimination(code, wanted, have));
+            Ok(other.and_then(Result::ok).filter(|other| other.price < plan.price).unwrap_or(plan))
+        }
         None => Err(linear::unrecoverable(code, &had(&layout.peeled(have)), wanted, have)),
     }
+}
+
+/// What the generic engine finds.
+fn by_elimination(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+    linear::plan(code, &linear::generator(code).expect("the encode program is valid"), wanted, have)
 }
 
 /// The sets of `k` shards that may be the cheapest. A whole row costs `l` symbols of each of `k` shards, so the `k` cheapest

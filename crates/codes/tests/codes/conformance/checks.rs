@@ -21,8 +21,12 @@ const MOST_PATTERNS: usize = 1500;
 const PROOF_EFFORT: u64 = 16 * EFFORT;
 /// Patterns, questions and ranges where not all are tried.
 const SAMPLES: usize = 60;
-/// Brute force tries every set of so many symbols at most.
-const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 12;
+/// Brute force tries every set of so many symbols at most; a few times where a dozen are exceeded.
+const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 16;
+const QUESTIONS_OF_MANY_SYMBOLS: usize = 4;
+/// Brute force tries every set of nodes that combine, of codes of so few stored symbols and shards.
+const MOST_SYMBOLS_COMBINED: usize = 64;
+const MOST_SHARDS_COMBINED: usize = 8;
 
 /// A code with one encoded stripe.
 pub struct Code {
@@ -200,11 +204,12 @@ impl Code {
         }
     }
 
-    /// Unequal prices: honest, nothing read in vain, and the cheapest there is.
+    /// Unequal prices: honest, nothing read in vain, and the cheapest there is; of plain symbols, and of one symbol each of nodes
+    /// that combine.
     fn respects_prices(&self) {
         let shape = self.shape();
         let mut random = Random(SEED);
-        for _ in 0..SAMPLES {
+        for question in 0..SAMPLES {
             let mut offer = |shard: usize| Offer {
                 combines: shard.is_multiple_of(2),
                 request_price: random.below(4) as Price,
@@ -220,11 +225,23 @@ impl Code {
             if let Ok(plan) = self.code.plan(&wanted, &have) {
                 is_sound(&*self.code, &wanted, &have, &plan);
             }
-            if shape.contents.len() - shape.alpha <= MOST_SYMBOLS_OF_BRUTE_FORCE {
+            let symbol_count = shape.contents.len() - shape.alpha;
+            let is_tried = symbol_count <= 12 || question < QUESTIONS_OF_MANY_SYMBOLS;
+            if symbol_count <= MOST_SYMBOLS_OF_BRUTE_FORCE && is_tried {
                 have.0.iter_mut().flatten().for_each(|offer| offer.combines = false);
                 let cheapest = reference::cheapest_price(shape, &self.generator, &wanted, &have);
                 let price = self.code.plan(&wanted, &have).ok().map(|plan| plan.price);
                 assert_eq!(price, cheapest, "{}: {wanted} from {have:?}", self.spec());
+            }
+            if shape.contents.len() <= MOST_SYMBOLS_COMBINED && shape.n <= MOST_SHARDS_COMBINED {
+                have.0.iter_mut().flatten().for_each(|offer| offer.combines = true);
+                let native = random.below(shape.native_count);
+                let cheapest = reference::cheapest_sum_price(shape, &self.generator, native, &have);
+                let plan = self.code.plan(&Wanted::Natives(vec![native]), &have).ok();
+                if let Some(plan) = &plan {
+                    is_sound(&*self.code, &Wanted::Natives(vec![native]), &have, plan);
+                }
+                assert_eq!(plan.map(|plan| plan.price), cheapest, "{}: {native} from {have:?}", self.spec());
             }
         }
     }

@@ -9,8 +9,7 @@
 //!    wanted, by the exchange property of matroids;
 //! 3. 2, and the better of 1 and 2, again without one block that the best so far reads, as long as that helps.
 //!
-//! In graphs of at most [`MOST_PROVED_BLOCKS`] blocks a search over all sets, cut short wherever it cannot get cheaper,
-//! then proves the answer the cheapest or finds the one that is.
+//! Where few blocks are offered, the generic engine then proves the answer the cheapest or finds the one that is.
 
 use super::{Prices, Question};
 use crate::code::Price;
@@ -21,9 +20,6 @@ use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-
-/// Twice as many sets for each block more; so many take well below a millisecond.
-const MOST_PROVED_BLOCKS: usize = 16;
 
 /// Blocks that are left out by way of trial, each at about a tenth of a millisecond in a graph of 100+100.
 const MOST_TRIALS: usize = 200;
@@ -49,11 +45,7 @@ impl Question<'_> {
                 best = if answer.price < best.price { answer } else { best };
             }
         }
-        if best.price <= least_price || self.graph.block_count() > MOST_PROVED_BLOCKS {
-            return Some(best);
-        }
-        let proved = Proof::new(self, prices, best.price).search();
-        proved.and_then(|reads| self.answer(&reads, prices)).or(Some(best))
+        Some(best)
     }
 
     /// Is each target determined by what is offered?
@@ -163,78 +155,4 @@ impl Question<'_> {
         }
         Some(reads)
     }
-}
-
-/// The search over all sets of reads, cheapest blocks first, a bit per data block.
-struct Proof {
-    /// (price, the data blocks it sums, block), ascending.
-    offered: Vec<(Price, u32, usize)>,
-    targets: Vec<u32>,
-    /// Only what is cheaper is looked for.
-    below: Price,
-    best: Option<Vec<usize>>,
-}
-
-impl Proof {
-    fn new(question: &Question<'_>, prices: &Prices, below: Price) -> Proof {
-        let data_count = question.graph.data_count();
-        let mask = |block: usize| match block.checked_sub(data_count) {
-            None => 1 << block,
-            Some(check) => question.graph.checks()[check].iter().fold(0, |mask, data| mask | 1 << data),
-        };
-        let offer = |block: usize| Some((prices[block]?, mask(block), block));
-        let mut offered: Vec<(Price, u32, usize)> = (0..prices.len()).filter_map(offer).collect();
-        offered.sort_unstable();
-        Proof { offered, targets: question.targets.iter().map(|&block| mask(block)).collect(), below, best: None }
-    }
-
-    /// The cheapest set below the price given, if there is any.
-    fn search(mut self) -> Option<Vec<usize>> {
-        let targets = independent(&[], &self.targets);
-        self.visit(0, 0, &mut Vec::new(), &targets, &mut Vec::new());
-        self.best
-    }
-
-    /// `rows`: what was chosen, reduced; `missing`: what the targets add to it, reduced; `next`: the first block not yet
-    /// decided on.
-    fn visit(&mut self, next: usize, price: Price, rows: &mut Vec<u32>, missing: &[u32], chosen: &mut Vec<usize>) {
-        if missing.is_empty() {
-            (self.below, self.best) = (price, Some(chosen.clone()));
-            return;
-        }
-        // Each further read makes one less missing, at best.
-        let dues = self.offered[next..].iter().take(missing.len()).map(|offer| offer.0);
-        let least = dues.fold(price, Price::saturating_add);
-        if least >= self.below || self.offered.len() - next < missing.len() {
-            return;
-        }
-        let (due, mask, block) = self.offered[next];
-        let row = residual(rows, mask);
-        if row != 0 {
-            rows.push(row);
-            chosen.push(block);
-            let left = independent(rows, missing);
-            self.visit(next + 1, price.saturating_add(due), rows, &left, chosen);
-            chosen.pop();
-            rows.pop();
-        }
-        self.visit(next + 1, price, rows, missing, chosen);
-    }
-}
-
-/// What is left of the mask modulo these rows, of which each is zero at the leading ones of those before.
-fn residual(rows: &[u32], mask: u32) -> u32 {
-    rows.iter().fold(mask, |mask, &row| if mask >> row.ilog2() & 1 == 1 { mask ^ row } else { mask })
-}
-
-/// What the masks add to the span of the rows, reduced.
-fn independent(rows: &[u32], masks: &[u32]) -> Vec<u32> {
-    let mut all = rows.to_vec();
-    for &mask in masks {
-        let row = residual(&all, mask);
-        if row != 0 {
-            all.push(row);
-        }
-    }
-    all.split_off(rows.len())
 }

@@ -1,0 +1,221 @@
+//! Questions to nodes that combine: what each sends is any subspace of what it stores, so that the symbols of an answer
+//! made of plain ones are not what it is best asked for.
+
+use super::{Answer, Question};
+use crate::code::{Price, Read};
+use crate::linear::echelon::{added, residual, step};
+use crate::linear::span::Span;
+use crate::matrix::Matrix;
+use crate::row::Row;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Elimination that the search for such answers may take, in element operations: about a millisecond.
+const MOST_OPERATIONS: u64 = 1 << 21;
+
+/// Of more nodes there are too many sets.
+const MOST_SHARDS_TRIED: usize = 8;
+
+/// What a node might send.
+#[derive(Clone)]
+struct Part<R> {
+    /// (sub-symbol, coefficient)
+    terms: Vec<(usize, u8)>,
+    row: R,
+}
+
+impl<R: Row> Question<'_, R> {
+    /// The cheapest answer of nodes that send no more than the others leave open, if that is cheaper: of every set of nodes that
+    /// is not too dear, as far as the search gets.
+    pub(super) fn combined(&self, mut best: Answer) -> Answer {
+        let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect();
+        if offered.len() > MOST_SHARDS_TRIED {
+            return best;
+        }
+        let set =
+            |set: u32| -> Vec<usize> { (0..offered.len()).filter(|i| set >> i & 1 == 1).map(|i| offered[i]).collect() };
+        let is_enough = |asked: &Vec<usize>| asked.len() * self.shape.alpha >= self.least_symbols;
+        let sets = (1..1 << offered.len()).map(set).filter(is_enough);
+        let mut sets: Vec<(Price, Vec<usize>)> = sets.map(|asked| (self.least_price_of(&asked), asked)).collect();
+        sets.sort();
+        let columns = self.shape.native_count as u64;
+        let mut operations_left = MOST_OPERATIONS * R::ELEMENTS_PER_OPERATION;
+        for (least_price, asked) in sets {
+            let elimination = (asked.len() * self.shape.alpha) as u64 * columns * columns;
+            if least_price >= best.price || elimination > operations_left {
+                break;
+            }
+            operations_left -= elimination;
+            if !self.is_determined_by(&asked) {
+                continue;
+            }
+            match operations_left.checked_sub(elimination * asked.len() as u64) {
+                Some(left) => operations_left = left,
+                None => break,
+            }
+            match self.cut_down(&asked) {
+                Some(answer) if answer.price < best.price => best = answer,
+                _ => {}
+            }
+        }
+        best
+    }
+
+    /// What asking all of these nodes costs at least: a symbol each, and as many as are needed in all.
+    fn least_price_of(&self, asked: &[usize]) -> Price {
+        let one = |&shard: &usize| Read { shard, terms: Vec::new() };
+        let price = self.have.price(&asked.iter().map(one).collect::<Vec<_>>());
+        let cheapest = asked.iter().filter_map(|&shard| self.have.0[shard]).map(|offer| offer.symbol_price).min();
+        let more = self.least_symbols.saturating_sub(asked.len()) as Price;
+        price.saturating_add(cheapest.unwrap_or(0).saturating_mul(more))
+    }
+
+    /// Have these nodes what is wanted?
+    fn is_determined_by(&self, asked: &[usize]) -> bool {
+        let rows: Vec<R> = self.symbols(asked).into_iter().map(|symbol| self.stored[symbol].clone()).collect();
+        added(&spanned_rows(&rows), &self.targets).is_empty()
+    }
+
+    /// What these nodes send where each is cut down, dearest first, to what the others leave open; they have what is wanted.
+    fn cut_down(&self, asked: &[usize]) -> Option<Answer> {
+        let alpha = self.shape.alpha;
+        let mut parts: Vec<Vec<Part<R>>> = vec![Vec::new(); self.shape.n];
+        for &shard in asked {
+            let whole = |sub: usize| Part { terms: vec![(sub, 1)], row: self.stored[shard * alpha + sub].clone() };
+            parts[shard] = (0..alpha).map(whole).collect();
+        }
+        let mut order = asked.to_vec();
+        let price = |&shard: &usize| {
+            let offer = self.have.0[shard]?;
+            Some((offer.symbol_price, offer.request_price))
+        };
+        order.sort_by_key(|shard| core::cmp::Reverse(price(shard)));
+        for shard in order {
+            let own = core::mem::take(&mut parts[shard]);
+            let others = spanned(parts.iter().flatten());
+            let combines = self.have.0[shard].is_some_and(|offer| offer.combines);
+            parts[shard] = if combines { self.least_sent(&own, &others) } else { self.least_read(own, &others) };
+        }
+        self.answered_by(&parts)
+    }
+
+    /// Combinations of a node's parts, as few as determine the targets together with what others send: preferably such as
+    /// are parts of the targets, since these leave less for others to send.
+    fn least_sent(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
+        let mut known = others.to_vec();
+        let mut sent = Vec::new();
+        let targets = spanned_rows(&self.targets);
+        for combination in self.zeros_modulo(own, &targets).into_iter().chain(self.openings(own, others)) {
+            if let Some(step) = step(residual(&known, &combination.row)) {
+                known.push(step);
+                sent.push(combination);
+            }
+        }
+        // Combinations beyond the targets may stand for those within; what is not needed is left out, last first.
+        for index in (0..sent.len()).rev() {
+            let mut fewer = sent.clone();
+            fewer.remove(index);
+            let known = spanned_with(others, &fewer);
+            if added(&known, &self.targets).is_empty() {
+                sent = fewer;
+            }
+        }
+        sent
+    }
+
+    /// Combinations of parts that lie in the span of an echelon, independent.
+    fn zeros_modulo(&self, own: &[Part<R>], echelon: &[(usize, R)]) -> Vec<Part<R>> {
+        let mut span: Span<R> = Span::new(self.shape.native_count);
+        let mut members: Vec<usize> = Vec::new();
+        let mut zeros = Vec::new();
+        for (index, part) in own.iter().enumerate() {
+            let row = residual(echelon, &part.row);
+            match span.express(&row) {
+                None => {
+                    span.insert(index, &row);
+                    members.push(index);
+                }
+                Some(coefficients) => {
+                    let mut factors: Vec<(usize, u8)> = members.iter().copied().zip(coefficients).collect();
+                    factors.push((index, 1));
+                    zeros.extend(self.combination(own, &factors));
+                }
+            }
+        }
+        zeros
+    }
+
+    /// Combinations of parts that are, but for what others send, what each target lacks.
+    fn openings(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
+        let mut span: Span<R> = Span::new(self.shape.native_count);
+        own.iter().enumerate().for_each(|(index, part)| span.insert(index, &residual(others, &part.row)));
+        let members = span.members().to_vec();
+        let opening = |target: &R| {
+            let coefficients = span.express(&residual(others, target))?;
+            let factors: Vec<(usize, u8)> = members.iter().copied().zip(coefficients).collect();
+            self.combination(own, &factors)
+        };
+        self.targets.iter().filter_map(opening).collect()
+    }
+
+    /// The sum of these multiples of parts, by index; `None` for zero.
+    fn combination(&self, own: &[Part<R>], factors: &[(usize, u8)]) -> Option<Part<R>> {
+        let mut row = R::zeros(self.shape.native_count);
+        let mut coefficients = vec![0; self.shape.alpha];
+        for &(index, factor) in factors.iter().filter(|(_, factor)| *factor != 0) {
+            row.add_multiple(&own[index].row, factor);
+            own[index].terms.iter().for_each(|&(sub, c)| coefficients[sub] ^= crate::gf::mul(c, factor));
+        }
+        row.first_nonzero()?;
+        let terms = coefficients.into_iter().enumerate().filter(|(_, c)| *c != 0).collect();
+        Some(Part { terms, row })
+    }
+
+    /// The parts of a node that does not combine without those that the others make needless.
+    fn least_read(&self, mut own: Vec<Part<R>>, others: &[(usize, R)]) -> Vec<Part<R>> {
+        for index in (0..own.len()).rev() {
+            let part = own.remove(index);
+            if !added(&spanned_with(others, &own), &self.targets).is_empty() {
+                own.insert(index, part);
+            }
+        }
+        own
+    }
+
+    /// The answer from what nodes send, each part of it used.
+    fn answered_by(&self, parts: &[Vec<Part<R>>]) -> Option<Answer> {
+        let sent: Vec<(usize, &Part<R>)> =
+            parts.iter().enumerate().flat_map(|(shard, parts)| parts.iter().map(move |part| (shard, part))).collect();
+        let mut span: Span<R> = Span::new(self.shape.native_count);
+        sent.iter().enumerate().for_each(|(index, (_, part))| span.insert(index, &part.row));
+        let expressed: Vec<Vec<u8>> = self.targets.iter().map(|target| span.express(target)).collect::<Option<_>>()?;
+        let used: Vec<usize> =
+            (0..span.members().len()).filter(|&member| expressed.iter().any(|row| row[member] != 0)).collect();
+        let read = |&member: &usize| {
+            let (shard, part) = sent[span.members()[member]];
+            Read { shard, terms: part.terms.clone() }
+        };
+        let reads: Vec<Read> = used.iter().map(read).collect();
+        let coefficients = Matrix::from_fn(expressed.len(), used.len(), |row, column| expressed[row][used[column]]);
+        let price: Price = self.have.price(&reads);
+        Some(Answer { price, reads, coefficients })
+    }
+}
+
+fn spanned<'a, R: Row + 'a>(parts: impl Iterator<Item = &'a Part<R>>) -> Vec<(usize, R)> {
+    let mut echelon = Vec::new();
+    parts.for_each(|part| echelon.extend(step(residual(&echelon, &part.row))));
+    echelon
+}
+
+fn spanned_with<R: Row>(echelon: &[(usize, R)], parts: &[Part<R>]) -> Vec<(usize, R)> {
+    let mut echelon = echelon.to_vec();
+    parts.iter().for_each(|part| echelon.extend(step(residual(&echelon, &part.row))));
+    echelon
+}
+
+fn spanned_rows<R: Row>(rows: &[R]) -> Vec<(usize, R)> {
+    let mut echelon = Vec::new();
+    rows.iter().for_each(|row| echelon.extend(step(residual(&echelon, row))));
+    echelon
+}
