@@ -1,4 +1,5 @@
-//! `weft codes check SPEC...`: random bytes encoded, nodes lost, everything decoded and compared.
+//! `weft codes check SPEC...`: random bytes encoded, nodes lost, everything decoded and compared; single nodes also rebuilt
+//! by nodes that compute before they send.
 
 use super::figures::{Losses, SEED};
 use crate::compose;
@@ -10,7 +11,7 @@ use rand::seq::index::sample;
 use rand::{RngCore, SeedableRng};
 use serde::Serialize;
 use std::process::ExitCode;
-use weft_codes::{Code, Compiled, Content, Erasures, Offer, Offers, Read, Wanted, analysis, executor};
+use weft_codes::{Code, Compiled, Content, Erasures, Matrix, Offer, Offers, Program, Read, Wanted, analysis, executor};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -154,34 +155,50 @@ impl<'a> Bench<'a> {
     /// otherwise than the rank.
     fn survives(&self, lost: &[usize]) -> Result<bool> {
         let shape = self.code.shape();
-        let have = Offers((0..shape.n).map(|shard| (!lost.contains(&shard)).then_some(OFFER)).collect());
+        let offers = |offer| Offers((0..shape.n).map(|shard| (!lost.contains(&shard)).then_some(offer)).collect());
+        let have = offers(OFFER);
         let data = Wanted::Natives((0..shape.native_count).collect());
         let decoded = self.fetch(&data, &have)?;
         let decodes = self.erasures.decodes(lost);
         ensure!(decoded.is_some() == decodes, "{} is wrong about what it can do without {lost:?}", self.code.spec());
         let Some(decoded) = decoded else { return Ok(false) };
         ensure!(decoded == self.natives, "{} decoded wrong bytes without nodes {lost:?}", self.code.spec());
-        let Some(rebuilt) = self.fetch(&Wanted::Shards(lost.to_vec()), &have)? else { return Ok(false) };
-        let symbols = lost.iter().flat_map(|shard| shard * shape.alpha..(shard + 1) * shape.alpha);
-        let right = symbols.zip(&rebuilt).all(|(symbol, bytes)| self.stored[symbol] == *bytes);
-        ensure!(right, "{} rebuilt nodes {lost:?} wrongly", self.code.spec());
+        // By nodes that only send; a single node also by nodes that compute.
+        let ways = [have, offers(Offer { combines: true, ..OFFER })];
+        for have in &ways[..if lost.len() == 1 { 2 } else { 1 }] {
+            let Some(rebuilt) = self.fetch(&Wanted::Shards(lost.to_vec()), have)? else { return Ok(false) };
+            let symbols = lost.iter().flat_map(|shard| shard * shape.alpha..(shard + 1) * shape.alpha);
+            let right = symbols.zip(&rebuilt).all(|(symbol, bytes)| self.stored[symbol] == *bytes);
+            ensure!(right, "{} rebuilt nodes {lost:?} wrongly", self.code.spec());
+        }
         Ok(true)
     }
 
     /// `None`: the code has no plan.
     fn fetch(&self, wanted: &Wanted, have: &Offers) -> Result<Option<Vec<Vec<u8>>>> {
-        let shape = self.code.shape();
         let Ok(plan) = self.code.plan(wanted, have) else { return Ok(None) };
-        // Nobody here combines, so each read is one symbol as it is stored.
-        let read = |read: &Read| &self.stored[read.shard * shape.alpha + read.terms[0].0];
-        let inputs: Vec<&Vec<u8>> = plan.reads.iter().map(read).collect();
+        let sent = plan.reads.iter().map(|read| self.sent(read)).collect::<Result<Vec<_>>>()?;
         let mut outputs = vec![vec![0; self.natives[0].len()]; plan.program.output_count];
-        compute(plan.program, &inputs, &mut outputs)?;
+        compute(plan.program, &sent.iter().collect::<Vec<_>>(), &mut outputs)?;
         Ok(Some(outputs))
+    }
+
+    /// A symbol as it is stored, or what a node makes of several.
+    fn sent(&self, read: &Read) -> Result<Vec<u8>> {
+        let stored = |sub: usize| &self.stored[read.shard * self.code.shape().alpha + sub];
+        if let [(sub, 1)] = read.terms[..] {
+            return Ok(stored(sub).clone());
+        }
+        let terms: Vec<&Vec<u8>> = read.terms.iter().map(|&(sub, _)| stored(sub)).collect();
+        let coefficients = Matrix::from_fn(1, terms.len(), |_, term| read.terms[term].1);
+        let mut sent = [vec![0; self.natives[0].len()]];
+        compute(Program::from_matrix(&coefficients), &terms, &mut sent)?;
+        let [sent] = sent;
+        Ok(sent)
     }
 }
 
-fn compute(program: weft_codes::Program, inputs: &[&Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
+fn compute(program: Program, inputs: &[&Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
     let inputs: Vec<&[u8]> = inputs.iter().map(|input| input.as_slice()).collect();
     let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
     Ok(executor().run(&Compiled::new(program)?, &inputs, &mut outputs)?)

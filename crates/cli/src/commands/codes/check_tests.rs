@@ -31,6 +31,21 @@ fn patterns_beyond_the_promise_are_tried_as_long_as_enough_is_left() {
     assert_eq!((checked.tolerance, counts), (2, vec![(1, 8, 8), (2, 28, 28), (3, 56, 52), (4, 70, 46)]));
 }
 
+/// Nodes that compute send sums and products: of bytes, and of strips.
+#[test]
+fn nodes_that_compute_are_checked_too() {
+    for spec in ["msr:4+4,d=7", "basic:4+4,d=6"] {
+        let code = weft_codes::parse(spec).expect("a code");
+        let bench = Bench::new(&*code).expect("it encodes");
+        let last = code.shape().n - 1;
+        let offer = |shard| (shard != last).then_some(Offer { combines: true, ..OFFER });
+        let have = Offers((0..code.shape().n).map(offer).collect());
+        let plan = code.plan(&Wanted::Shards(vec![last]), &have).expect("one is lost");
+        assert!(plan.reads.iter().any(|read| read.terms.len() > 1), "{spec}");
+        assert!(bench.survives(&[last]).expect("it is rebuilt rightly"), "{spec}");
+    }
+}
+
 #[test]
 fn many_patterns_are_sampled() {
     let code = weft_codes::parse("rs:100+20").expect("a code");
