@@ -28,7 +28,8 @@ mod gfni {
     use super::super::kernels::{entry_points, turns};
     use super::{Affine, Bytes32};
 
-    entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 1, 1, 1, 1]);
+    // As many as leave of 16 registers one for a factor and one for a product; the loads of factors are shared.
+    entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 2, 2, 1, 1]);
     turns!(Bytes32<Affine>, "avx2,gfni");
 }
 
@@ -37,8 +38,14 @@ mod gfni {
 /// # Safety
 /// As [`Vector`] says.
 trait Multiply: Copy {
+    /// See [`Vector::Operand`].
+    type Operand: Copy;
+    /// See [`Vector::UNROLLS`].
+    const UNROLLS: bool;
+
     unsafe fn factor(step: &Step, index: usize) -> Self;
-    unsafe fn multiply(self, bytes: __m256i) -> __m256i;
+    unsafe fn operand(bytes: __m256i) -> Self::Operand;
+    unsafe fn product(self, operand: Self::Operand) -> __m256i;
 }
 
 /// Products with the low and with the high halves of bytes.
@@ -46,9 +53,13 @@ trait Multiply: Copy {
 struct Nibbles(__m256i, __m256i);
 
 impl Multiply for Nibbles {
+    /// The low and the high halves of bytes.
+    type Operand = (__m256i, __m256i);
+    const UNROLLS: bool = false;
+
     #[inline(always)]
     unsafe fn factor(step: &Step, index: usize) -> Nibbles {
-        // SAFETY: a table has 16 products of each half.
+        // SAFETY: as the trait says; a table is twice 16 bytes.
         unsafe {
             let products = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr();
             let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(products.cast()));
@@ -57,14 +68,18 @@ impl Multiply for Nibbles {
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, bytes: __m256i) -> __m256i {
+    unsafe fn operand(bytes: __m256i) -> (__m256i, __m256i) {
         // SAFETY: as the trait says.
         unsafe {
             let low_nibble = _mm256_set1_epi8(0x0f);
-            let low = _mm256_and_si256(bytes, low_nibble);
-            let high = _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), low_nibble);
-            _mm256_xor_si256(_mm256_shuffle_epi8(self.0, low), _mm256_shuffle_epi8(self.1, high))
+            (_mm256_and_si256(bytes, low_nibble), _mm256_and_si256(_mm256_srli_epi64::<4>(bytes), low_nibble))
         }
+    }
+
+    #[inline(always)]
+    unsafe fn product(self, (low, high): (__m256i, __m256i)) -> __m256i {
+        // SAFETY: as the trait says.
+        unsafe { _mm256_xor_si256(_mm256_shuffle_epi8(self.0, low), _mm256_shuffle_epi8(self.1, high)) }
     }
 }
 
@@ -73,6 +88,9 @@ impl Multiply for Nibbles {
 struct Affine(__m256i);
 
 impl Multiply for Affine {
+    type Operand = __m256i;
+    const UNROLLS: bool = true;
+
     #[inline(always)]
     unsafe fn factor(step: &Step, index: usize) -> Affine {
         // SAFETY: as the trait says.
@@ -80,9 +98,14 @@ impl Multiply for Affine {
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, bytes: __m256i) -> __m256i {
+    unsafe fn operand(bytes: __m256i) -> __m256i {
+        bytes
+    }
+
+    #[inline(always)]
+    unsafe fn product(self, operand: __m256i) -> __m256i {
         // SAFETY: as the trait says.
-        unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(bytes, self.0) }
+        unsafe { _mm256_gf2p8affine_epi64_epi8::<0>(operand, self.0) }
     }
 }
 
@@ -99,6 +122,9 @@ impl<M> Bytes32<M> {
 impl<M: Multiply> Vector for Bytes32<M> {
     const BYTES: usize = 32;
     type Factor = M;
+    type Operand = M::Operand;
+    const ADDS_THREE: bool = false;
+    const UNROLLS: bool = M::UNROLLS;
 
     #[inline(always)]
     unsafe fn zero() -> Self {
@@ -155,9 +181,15 @@ impl<M: Multiply> Vector for Bytes32<M> {
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, factor: M) -> Self {
+    unsafe fn operand(self) -> M::Operand {
         // SAFETY: as the trait says.
-        Bytes32::new(unsafe { factor.multiply(self.0) })
+        unsafe { M::operand(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn product(operand: M::Operand, factor: M) -> Self {
+        // SAFETY: as the trait says.
+        Bytes32::new(unsafe { factor.product(operand) })
     }
 
     #[inline(always)]

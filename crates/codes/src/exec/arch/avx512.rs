@@ -34,6 +34,9 @@ struct Bytes64(__m512i);
 impl Vector for Bytes64 {
     const BYTES: usize = 64;
     type Factor = __m512i;
+    type Operand = Bytes64;
+    const ADDS_THREE: bool = true;
+    const UNROLLS: bool = true;
 
     #[inline(always)]
     unsafe fn zero() -> Bytes64 {
@@ -102,9 +105,14 @@ impl Vector for Bytes64 {
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, factor: __m512i) -> Bytes64 {
+    unsafe fn operand(self) -> Bytes64 {
+        self
+    }
+
+    #[inline(always)]
+    unsafe fn product(operand: Bytes64, factor: __m512i) -> Bytes64 {
         // SAFETY: as the trait says.
-        Bytes64(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(self.0, factor) })
+        Bytes64(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(operand.0, factor) })
     }
 
     #[inline(always)]

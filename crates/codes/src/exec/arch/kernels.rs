@@ -30,6 +30,12 @@ pub(super) trait Vector: Copy {
     const BYTES: usize;
     /// A coefficient in the form that multiplication takes.
     type Factor: Copy;
+    /// A register in the form that multiplication takes, by any coefficient.
+    type Operand: Copy;
+    /// Are three registers added as fast as two? Then sources are taken by twos.
+    const ADDS_THREE: bool;
+    /// Are products so fast that out of cache it matters how well prefetchers tell sources apart?
+    const UNROLLS: bool;
 
     /// All zeros.
     unsafe fn zero() -> Self;
@@ -69,8 +75,16 @@ pub(super) trait Vector: Copy {
     unsafe fn mask(step: &Step, index: usize) -> Self;
     /// Coefficient `index` of the step, in the order of [`Step::coefficients`].
     unsafe fn factor(step: &Step, index: usize) -> Self::Factor;
+    /// What is multiplied.
+    unsafe fn operand(self) -> Self::Operand;
+    /// Each byte of what the operand is made of times the coefficient.
+    unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self;
     /// Each byte times the coefficient.
-    unsafe fn multiply(self, factor: Self::Factor) -> Self;
+    #[inline(always)]
+    unsafe fn multiply(self, factor: Self::Factor) -> Self {
+        // SAFETY: as the trait says.
+        unsafe { Self::product(self.operand(), factor) }
+    }
     /// Asks for the cache line at `from`, which need not be valid.
     unsafe fn prefetch(from: *const u8);
 }
@@ -185,7 +199,7 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
         let symbols = symbols.first(step.sources.len() + TARGETS);
         if step.coupled_count > 0 {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, bytes, stores);
-        } else if stores == Stores::Streaming || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
+        } else if (V::UNROLLS && stores == Stores::Streaming) || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
             combine_all::<V, TARGETS, VECTORS, FIRST, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
         } else {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, bytes, stores);
@@ -222,7 +236,7 @@ unsafe fn combine_all<
             *target = *symbols.add(step.sources.len() + index);
             streams &= is_aligned::<V>(*target);
         }
-        let prefetches = UNROLLED > ROUND_SOURCES && stores == Stores::Streaming;
+        let prefetches = stores == Stores::Streaming;
         let mut at = 0;
         while at + VECTORS * V::BYTES <= bytes {
             let place = Place { prefetches, ..Place::whole(at) };
@@ -298,20 +312,8 @@ unsafe fn combine_at<
             };
         }
         add_pairs!(0 1 2 3 4 5 6 7);
-        let factor = paired * TARGETS;
         if paired < combined_count {
-            let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, paired, place);
-            for (target, sum) in sums.iter_mut().enumerate() {
-                for vector in 0..VECTORS {
-                    sum[vector] = if FIRST == First::SUM && target == 0 {
-                        sum[vector].xor(a[vector])
-                    } else if FIRST == First::REMAINDER && target == 0 {
-                        sum[vector].xor_masked(a[vector], V::mask(step, factor))
-                    } else {
-                        sum[vector].xor(a[vector].multiply(V::factor(step, factor + target)))
-                    };
-                }
-            }
+            add_one::<V, TARGETS, VECTORS, FIRST, COUPLED>(step, symbols, paired, place, &mut sums);
         }
         if FIRST == First::REMAINDER
             && let [first, others @ ..] = &mut sums[..]
@@ -337,6 +339,10 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
 ) {
     // SAFETY: the step has both sources, and a coefficient for each source and target.
     unsafe {
+        if !V::ADDS_THREE {
+            add_one::<V, TARGETS, VECTORS, FIRST, COUPLED>(step, symbols, source, place, sums);
+            return add_one::<V, TARGETS, VECTORS, FIRST, COUPLED>(step, symbols, source + 1, place, sums);
+        }
         let a = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, place);
         let b = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source + 1, place);
         for (target, sum) in sums.iter_mut().enumerate() {
@@ -355,6 +361,37 @@ unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
                 for vector in 0..VECTORS {
                     sum[vector] = sum[vector].xor3(a[vector].multiply(by_a), b[vector].multiply(by_b));
                 }
+            }
+        }
+    }
+}
+
+/// Adds source number `source`.
+#[inline(always)]
+unsafe fn add_one<V: Vector, const TARGETS: usize, const VECTORS: usize, const FIRST: usize, const COUPLED: bool>(
+    step: &Step,
+    symbols: *const *mut u8,
+    source: usize,
+    place: Place,
+    sums: &mut [[V; VECTORS]; TARGETS],
+) {
+    // SAFETY: the step has the source, and a coefficient for it and each target.
+    unsafe {
+        let values = combined::<V, TARGETS, VECTORS, COUPLED>(step, symbols, source, place);
+        let mut operands = [values[0].operand(); VECTORS];
+        for (operand, value) in operands.iter_mut().zip(values) {
+            *operand = value.operand();
+        }
+        for (target, sum) in sums.iter_mut().enumerate() {
+            let index = source * TARGETS + target;
+            for vector in 0..VECTORS {
+                sum[vector] = if FIRST == First::SUM && target == 0 {
+                    sum[vector].xor(values[vector])
+                } else if FIRST == First::REMAINDER && target == 0 {
+                    sum[vector].xor_masked(values[vector], V::mask(step, index))
+                } else {
+                    sum[vector].xor(V::product(operands[vector], V::factor(step, index)))
+                };
             }
         }
     }
@@ -633,7 +670,8 @@ unsafe fn load_one<V: Vector>(source: *const u8, place: Place, vector: usize) ->
     // SAFETY: as above.
     unsafe {
         let start = source.add(place.at + vector * V::BYTES);
-        if place.prefetches {
+        // Once a line, where several vectors are one.
+        if place.prefetches && (vector * V::BYTES).is_multiple_of(LINE_BYTES) {
             V::prefetch(start.wrapping_add(PREFETCH_BYTES));
         }
         match place.part_bytes {

@@ -26,6 +26,10 @@ struct Nibbles(uint8x16_t, uint8x16_t);
 impl Vector for Bytes16 {
     const BYTES: usize = 16;
     type Factor = Nibbles;
+    /// The low and the high halves of bytes.
+    type Operand = (uint8x16_t, uint8x16_t);
+    const ADDS_THREE: bool = false;
+    const UNROLLS: bool = false;
 
     #[inline(always)]
     unsafe fn zero() -> Bytes16 {
@@ -85,12 +89,15 @@ impl Vector for Bytes16 {
     }
 
     #[inline(always)]
-    unsafe fn multiply(self, factor: Nibbles) -> Bytes16 {
+    unsafe fn operand(self) -> (uint8x16_t, uint8x16_t) {
         // SAFETY: as the trait says.
-        unsafe {
-            let low = vqtbl1q_u8(factor.0, vandq_u8(self.0, vdupq_n_u8(0x0f)));
-            Bytes16(veorq_u8(low, vqtbl1q_u8(factor.1, vshrq_n_u8::<4>(self.0))))
-        }
+        unsafe { (vandq_u8(self.0, vdupq_n_u8(0x0f)), vshrq_n_u8::<4>(self.0)) }
+    }
+
+    #[inline(always)]
+    unsafe fn product((low, high): (uint8x16_t, uint8x16_t), factor: Nibbles) -> Bytes16 {
+        // SAFETY: as the trait says.
+        Bytes16(unsafe { veorq_u8(vqtbl1q_u8(factor.0, low), vqtbl1q_u8(factor.1, high)) })
     }
 
     #[inline(always)]
