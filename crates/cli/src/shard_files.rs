@@ -36,16 +36,28 @@ struct Found {
     file: File,
 }
 
+/// Of the names of shard files.
+const EXTENSION: &str = "weft";
+
 /// The name of a shard's file: `photos.tar.03.weft`, with digits enough that names sort by index.
 pub fn shard_name(name: &OsStr, index: usize, n: usize) -> PathBuf {
     let digits = (n - 1).to_string().len();
     let mut shard = name.to_owned();
-    shard.push(format!(".{index:0digits$}.weft"));
+    shard.push(format!(".{index:0digits$}.{EXTENSION}"));
     shard.into()
 }
 
+/// What was found.
+pub struct Finds {
+    /// By the name of the encoded file.
+    pub sets: Vec<Set>,
+    /// Files in folders that are named as shard files and are none, as far as can be seen.
+    pub unrecognised: Vec<PathBuf>,
+}
+
 /// The sets that `paths` hold: shard files, and folders with shard files among others.
-pub fn find(paths: &[PathBuf]) -> Result<Vec<Set>> {
+pub fn find(paths: &[PathBuf]) -> Result<Finds> {
+    let mut unrecognised = Vec::new();
     let mut found: BTreeMap<VolumeId, Vec<(PathBuf, Found)>> = BTreeMap::new();
     for path in paths {
         let metadata = fs::metadata(path).with_context(|| path.display().to_string())?;
@@ -60,8 +72,10 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Set>> {
         let mut names = names().with_context(|| path.display().to_string())?;
         names.sort();
         for name in names.into_iter().filter(|name| name.is_file()) {
-            if let Some(shard) = look(&name)? {
-                found.entry(shard.set).or_default().push((name, shard));
+            match look(&name)? {
+                Some(shard) => found.entry(shard.set).or_default().push((name, shard)),
+                None if name.extension() == Some(OsStr::new(EXTENSION)) => unrecognised.push(name),
+                None => {}
             }
         }
     }
@@ -71,7 +85,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Vec<Set>> {
     }
     let mut sets = found.into_values().map(set_of).collect::<Result<Vec<_>>>()?;
     sets.sort_by(|a, b| a.header.name.cmp(&b.header.name));
-    Ok(sets)
+    Ok(Finds { sets, unrecognised })
 }
 
 /// `None`: it is no shard file. One whose header is damaged is known by its first object.

@@ -148,6 +148,8 @@ fn bad_inputs_are_refused_before_anything_is_made() {
     fs::remove_file(sandbox.path("file.shards/file.3.weft")).expect("lost");
     fs::write(sandbox.path("file.shards/file.3.weft"), "something else").expect("written");
     refused(&["decode", "--repair", "file.shards"], &["file.3.weft", "another file"]);
+    let unlike = sandbox.weft(["decode", "--check", "file.shards"]).stdout;
+    assert!(unlike.contains("file.3.weft is no shard file, or its beginning is damaged"), "{unlike}");
     // Shards of two encodings of one name are two sets.
     sandbox.weft(["encode", "raid5:3", "file", "-o", "second"]).ok();
     fs::create_dir(sandbox.path("back")).expect("made");

@@ -3,7 +3,7 @@
 use super::encode::progress_bar;
 use crate::care::{DEGRADED, UNREADABLE, count};
 use crate::render;
-use crate::shard_files::{self, Set, shard_name};
+use crate::shard_files::{self, Finds, Set, shard_name};
 use crate::unfinished::{Unfinished, already_there, sync_folder};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
@@ -60,7 +60,13 @@ struct Answer {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let sets = shard_files::find(&arguments.paths)?;
+    let Finds { sets, unrecognised } = shard_files::find(&arguments.paths)?;
+    for path in unrecognised.iter().filter(|_| !arguments.json) {
+        println!(
+            "{} is no shard file, or its beginning is damaged beyond recognition: it is passed over",
+            path.display()
+        );
+    }
     let targets = if arguments.check || arguments.repair { Vec::new() } else { targets(arguments, &sets)? };
     let mut answers = Vec::new();
     for (position, set) in sets.iter().enumerate() {
