@@ -114,7 +114,7 @@ pub(super) struct Step {
     is_final: bool,
     /// Are all its symbols temporaries?
     is_internal: bool,
-    /// Its symbols, where each of the program's has a piece of memory of its own.
+    /// Its symbols, in small programs, where each of the program's has a piece of memory of its own.
     names: Vec<Name>,
 }
 
@@ -358,6 +358,8 @@ pub(super) struct Steps {
     has_turns: bool,
     /// Sources and targets of the step that has most.
     most_named: usize,
+    /// Do its steps' own names do, so that it needs no calls?
+    is_small: bool,
     pool: Pool,
 }
 
@@ -393,17 +395,27 @@ impl Steps {
             step.is_final = !is_reread;
             let is_internal = step.is_beyond(input_count + output_count);
             step.is_internal = is_internal;
-            step.names = step.ids().map(|id| Name { piece: id as u32, offset_bytes: 0 }).collect();
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
         let has_turns = steps.iter().any(|step| matches!(step.form, Form::Turn { .. }));
         let most_named = steps.iter().map(|step| step.sources.len() + step.targets.len()).max().unwrap_or(0);
+        let is_small = temporary_count == 0 && !has_runs && symbol_count.max(most_named) <= STACK_SYMBOLS;
+        for step in steps.iter_mut().filter(|_| is_small) {
+            step.names = step.ids().map(|id| Name { piece: id as u32, offset_bytes: 0 }).collect();
+        }
         let pool = Pool::default();
-        Steps { input_count, output_count, temporary_count, steps, slice_bytes, has_runs, has_turns, most_named, pool }
-    }
-
-    fn symbol_count(&self) -> usize {
-        self.input_count + self.output_count + self.temporary_count
+        Steps {
+            input_count,
+            output_count,
+            temporary_count,
+            steps,
+            slice_bytes,
+            has_runs,
+            has_turns,
+            most_named,
+            is_small,
+            pool,
+        }
     }
 }
 
@@ -567,8 +579,7 @@ pub(super) fn run(
     let outputs = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
     let pieces = inputs.chain(outputs);
 
-    let most_pointers = steps.symbol_count().max(steps.most_named);
-    if steps.temporary_count == 0 && !steps.has_runs && most_pointers <= STACK_SYMBOLS {
+    if steps.is_small {
         let mut starts = [0; STACK_SYMBOLS];
         let mut count = 0;
         for (mut start, bytes) in pieces {
