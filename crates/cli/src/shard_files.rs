@@ -63,7 +63,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Finds> {
         let metadata = fs::metadata(path).with_context(|| path.display().to_string())?;
         if !metadata.is_dir() {
             let Some(shard) = look(path)? else {
-                bail!("{} is no shard file, or its beginning is damaged beyond recognition", path.display());
+                bail!(unlike(path));
             };
             found.entry(shard.set).or_default().push((path.clone(), shard));
             continue;
@@ -86,6 +86,11 @@ pub fn find(paths: &[PathBuf]) -> Result<Finds> {
     let mut sets = found.into_values().map(set_of).collect::<Result<Vec<_>>>()?;
     sets.sort_by(|a, b| a.header.name.cmp(&b.header.name));
     Ok(Finds { sets, unrecognised })
+}
+
+/// What is said of such a file.
+pub fn unlike(path: &Path) -> String {
+    format!("{} is no shard file, or its beginning is damaged beyond recognition", path.display())
 }
 
 /// `None`: it is no shard file. One whose header is damaged is known by its first object.

@@ -61,11 +61,8 @@ struct Answer {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Finds { sets, unrecognised } = shard_files::find(&arguments.paths)?;
-    for path in unrecognised.iter().filter(|_| !arguments.json) {
-        println!(
-            "{} is no shard file, or its beginning is damaged beyond recognition: it is passed over",
-            path.display()
-        );
+    if !arguments.json {
+        unrecognised.iter().for_each(|path| println!("{}: it is passed over", shard_files::unlike(path)));
     }
     let targets = if arguments.check || arguments.repair { Vec::new() } else { targets(arguments, &sets)? };
     let mut answers = Vec::new();
