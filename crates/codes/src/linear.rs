@@ -25,11 +25,12 @@
 
 mod echelon;
 mod erasures;
+mod lazy_generator;
 mod question;
 mod search;
 pub(crate) mod span;
 
-use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Shape, Wanted};
+use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Price, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::{Program, ProgramError};
 use crate::row::{Bits, Bytes, Row};
@@ -38,6 +39,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 pub use erasures::Erasures;
+pub(crate) use lazy_generator::LazyGenerator;
 use question::{MOST_SYMBOLS_TRIED, Question};
 
 /// A code given by its generator matrix.
@@ -222,6 +224,22 @@ pub(crate) fn may_be_cheaper(shape: &Shape, have: &Offers) -> bool {
     let combine = shape.alpha > 1 && have.0.iter().flatten().any(|offer| offer.combines);
     let operations = shape.contents.len() as u64 * (shape.native_count as u64).pow(2);
     tries_all(shape, have) || combine && operations <= MOST_ASKED
+}
+
+/// The engine's plan, if it may be and is cheaper than `price`, that of a family's own.
+///
+/// # Errors
+/// Those of the engine.
+pub(crate) fn cheaper_than(
+    price: Price,
+    shape: &Shape,
+    have: &Offers,
+    engine: impl FnOnce() -> Result<Plan, PlanError>,
+) -> Result<Option<Plan>, PlanError> {
+    if !may_be_cheaper(shape, have) {
+        return Ok(None);
+    }
+    engine().map(|plan| (plan.price < price).then_some(plan))
 }
 
 /// Element operations of an elimination that take a tenth of a millisecond or so.

@@ -41,7 +41,7 @@ mod draft;
 use super::parameters::{Problem, data_and_parity, require};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
-use crate::linear;
+use crate::linear::{self, LazyGenerator};
 use crate::matrix::Matrix;
 use crate::once::OnceLock;
 use crate::program::Program;
@@ -91,7 +91,7 @@ pub(super) struct Clay {
     /// Of the code of a plane: a row per check, a column per node.
     parity_check: Matrix,
     encode: OnceLock<Program>,
-    generator: OnceLock<Matrix>,
+    generator: LazyGenerator,
 }
 
 /// A symbol: shard and plane.
@@ -112,7 +112,7 @@ impl Clay {
             groups: Vec::new(),
         };
         let parity_check = rs::normalised_cauchy(m * (t - 1), m).beside(&Matrix::identity(m));
-        let (encode, generator) = (OnceLock::new(), OnceLock::new());
+        let (encode, generator) = (OnceLock::new(), LazyGenerator::new());
         Clay { spec: format!("clay:{k}+{m}"), shape, q: m, t, parity_check, encode, generator }
     }
 
@@ -249,13 +249,11 @@ impl Code for Clay {
                 _ => break,
             }
         }
-        if price > least_price && linear::may_be_cheaper(&self.shape, have) {
-            let generator =
-                self.generator.get_or_init(|| linear::generator(self).expect("the encode program is valid"));
-            let other = linear::plan(self, generator, wanted, have)?;
-            if other.price < price {
-                return Ok(other);
-            }
+        let engine = || linear::plan(self, self.generator.of(self), wanted, have);
+        if price > least_price
+            && let Some(cheaper) = linear::cheaper_than(price, &self.shape, have, engine)?
+        {
+            return Ok(cheaper);
         }
         Ok(Plan { reads: best.reads(), program: best.program(), price })
     }

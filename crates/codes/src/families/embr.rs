@@ -35,9 +35,10 @@ use super::Family;
 use super::parameters::{Problem, named_count, require};
 use super::rs::isal_cauchy;
 use crate::code::{Code, Content, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
+use crate::linear::{self, LazyGenerator};
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
-use crate::{gf, linear, passes};
+use crate::{gf, passes};
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -73,6 +74,7 @@ struct Embr {
     /// The code blocks: a row each, a column per native block.
     coding: Matrix,
     encode: Program,
+    generator: LazyGenerator,
 }
 
 /// A block to be read, and the shard to read it from.
@@ -102,7 +104,7 @@ impl Embr {
             contents,
             groups: Vec::new(),
         };
-        Embr { spec: format!("embr:n={n},k={k}"), shape, coding, encode }
+        Embr { spec: format!("embr:n={n},k={k}"), shape, coding, encode, generator: LazyGenerator::new() }
     }
 
     /// The wanted blocks, one per output.
@@ -201,12 +203,9 @@ impl Code for Embr {
         let reads = reads(n, &sources);
         let read: Vec<usize> = sources.iter().map(|&(block, _)| block).collect();
         let price = have.price(&reads);
-        if linear::may_be_cheaper(&self.shape, have) {
-            let generator = linear::generator(self).expect("the encode program is valid");
-            let other = linear::plan(self, &generator, wanted, have)?;
-            if other.price < price {
-                return Ok(other);
-            }
+        let engine = || linear::plan(self, self.generator.of(self), wanted, have);
+        if let Some(cheaper) = linear::cheaper_than(price, &self.shape, have, engine)? {
+            return Ok(cheaper);
         }
         Ok(Plan { reads, program: program(&self.coding, &read, &blocks), price })
     }

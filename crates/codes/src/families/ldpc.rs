@@ -140,12 +140,7 @@ impl Code for LdpcCode {
 
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
         let plan = plan::plan(self, &self.graph, wanted, have)?;
-        if linear::may_be_cheaper(self.shape(), have) {
-            let other = self.linear.plan(wanted, have)?;
-            if other.price < plan.price {
-                return Ok(other);
-            }
-        }
-        Ok(plan)
+        let engine = || self.linear.plan(wanted, have);
+        Ok(linear::cheaper_than(plan.price, self.shape(), have, engine)?.unwrap_or(plan))
     }
 }

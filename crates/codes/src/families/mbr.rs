@@ -45,9 +45,8 @@ use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::product_matrix::{self, ProductMatrix, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
-use crate::linear;
+use crate::linear::LazyGenerator;
 use crate::matrix::Matrix;
-use crate::once::OnceLock;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
 use alloc::format;
@@ -83,7 +82,7 @@ struct Mbr {
     spec: String,
     shape: Shape,
     encode: Program,
-    generator: OnceLock<Matrix>,
+    generator: LazyGenerator,
 }
 
 impl Mbr {
@@ -102,7 +101,7 @@ impl Mbr {
             groups: Vec::new(),
         };
         let encode = encoding(&shape);
-        Mbr { spec: format!("mbr:{k}+{m},d={d}"), shape, encode, generator: OnceLock::new() }
+        Mbr { spec: format!("mbr:{k}+{m},d={d}"), shape, encode, generator: LazyGenerator::new() }
     }
 
     fn d(&self) -> usize {
@@ -246,7 +245,7 @@ impl ProductMatrix for Mbr {
     }
 
     fn generator(&self) -> &Matrix {
-        self.generator.get_or_init(|| linear::generator(self).expect("the encode program is valid"))
+        self.generator.of(self)
     }
 
     fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)> {

@@ -42,6 +42,7 @@ use super::Family;
 use super::parameters::{Problem, count, data_and_parity, require};
 use super::sums;
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
+use crate::linear::LazyGenerator;
 use crate::program::Program;
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -234,6 +235,7 @@ struct MojetteCode {
     layout: Layout,
     shape: Shape,
     encode: Program,
+    generator: LazyGenerator,
 }
 
 impl MojetteCode {
@@ -260,7 +262,7 @@ impl MojetteCode {
             contents,
             groups: Vec::new(),
         };
-        MojetteCode { spec, layout, shape, encode }
+        MojetteCode { spec, layout, shape, encode, generator: LazyGenerator::new() }
     }
 }
 
@@ -278,6 +280,6 @@ impl Code for MojetteCode {
     }
 
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-        plan::plan(self, &self.layout, wanted, have)
+        plan::plan(self, &self.layout, &self.generator, wanted, have)
     }
 }

@@ -46,10 +46,10 @@ use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::product_matrix::{self, ProductMatrix, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
+use crate::linear::LazyGenerator;
 use crate::matrix::Matrix;
-use crate::once::OnceLock;
 use crate::program::{Op, Program, SymbolId};
-use crate::{gf, linear, passes};
+use crate::{gf, passes};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -114,7 +114,7 @@ struct Msr {
     /// By shard, with those not stored.
     points: Vec<Point>,
     encode: Program,
-    generator: OnceLock<Matrix>,
+    generator: LazyGenerator,
 }
 
 impl Msr {
@@ -139,7 +139,7 @@ impl Msr {
             zero_count: alpha + 1 - k,
             points: points.to_vec(),
             encode: Program { input_count: 0, output_count: 0, temporary_count: 0, ops: Vec::new() },
-            generator: OnceLock::new(),
+            generator: LazyGenerator::new(),
         };
         let data: Vec<usize> = (0..k).collect();
         let parities: Vec<usize> = (native_count..n * alpha).collect();
@@ -279,7 +279,7 @@ impl ProductMatrix for Msr {
     }
 
     fn generator(&self) -> &Matrix {
-        self.generator.get_or_init(|| linear::generator(self).expect("the encode program is valid"))
+        self.generator.of(self)
     }
 
     fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)> {

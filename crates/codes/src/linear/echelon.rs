@@ -26,12 +26,16 @@ pub(super) fn step<R: Row>(mut row: R) -> Option<(usize, R)> {
     Some((pivot, row))
 }
 
-/// What the rows add to the span of an echelon, reduced by it.
-pub(super) fn added<R: Row>(echelon: &[(usize, R)], rows: &[R]) -> Vec<R> {
-    let mut all: Vec<(usize, R)> = Vec::with_capacity(rows.len());
+/// The steps that the rows add to an echelon.
+pub(super) fn added<'a, R: Row + 'a>(echelon: &[(usize, R)], rows: impl IntoIterator<Item = &'a R>) -> Vec<(usize, R)> {
+    let mut all = Vec::new();
     for row in rows {
-        let row = residual(&all, &residual(echelon, row));
-        all.extend(step(row));
+        all.extend(step(residual(&all, &residual(echelon, row))));
     }
-    all.into_iter().map(|(_, row)| row).collect()
+    all
+}
+
+/// Are all these rows in the span of an echelon?
+pub(super) fn spans<'a, R: Row + 'a>(echelon: &[(usize, R)], rows: impl IntoIterator<Item = &'a R>) -> bool {
+    rows.into_iter().all(|row| residual(echelon, row).first_nonzero().is_none())
 }

@@ -92,12 +92,14 @@ impl<'a, R: Row> Question<'a, R> {
             Some(best) if best.price <= found.price => best,
             _ => found,
         };
-        let tries_all = !is_mds && is_plain && super::tries_all(self.shape, self.have);
-        Some(match tries_all {
-            _ if best.price <= least_price => best,
-            true => self.cheapest(best),
-            false if is_plain => best,
-            false => self.combined(best),
+        Some(if best.price <= least_price {
+            best
+        } else if !is_plain {
+            self.combined(best)
+        } else if !is_mds && super::tries_all(self.shape, self.have) {
+            self.cheapest(best)
+        } else {
+            best
         })
     }
 

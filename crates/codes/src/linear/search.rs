@@ -1,6 +1,6 @@
 //! The cheapest set of plain reads: a search over all sets of offered symbols, cut short wherever it cannot get cheaper.
 
-use super::echelon::{added, residual, step};
+use super::echelon::{added, residual, spans, step};
 use crate::code::{Offers, Price};
 use crate::row::Row;
 use alloc::vec;
@@ -56,7 +56,7 @@ impl<'a, R: Row> Search<'a, R> {
     }
 
     /// `missing`: what the targets add to the span of what is chosen; `next`: the first symbol not yet decided on.
-    fn visit(&mut self, next: usize, chosen: &mut Chosen<R>, missing: &[R]) {
+    fn visit(&mut self, next: usize, chosen: &mut Chosen<R>, missing: &[(usize, R)]) {
         if missing.is_empty() {
             if chosen.price < self.below {
                 (self.below, self.best) = (chosen.price, Some(chosen.symbols.clone()));
@@ -79,7 +79,7 @@ impl<'a, R: Row> Search<'a, R> {
             chosen.counts[shard] += 1;
             chosen.symbols.push(symbol);
             chosen.echelon.push(step);
-            let left = added(&chosen.echelon, missing);
+            let left = added(&chosen.echelon, missing.iter().map(|(_, row)| row));
             self.visit(next + 1, chosen, &left);
             chosen.echelon.pop();
             chosen.symbols.pop();
@@ -115,13 +115,9 @@ impl<'a, R: Row> Search<'a, R> {
     }
 
     /// Do the symbols from `next` on have what is missing?
-    fn reaches(&self, next: usize, chosen: &Chosen<R>, missing: &[R]) -> bool {
-        let mut echelon = Vec::with_capacity(self.symbols.len() - next);
-        for &symbol in &self.symbols[next..] {
-            // Rows without a part in what is chosen stay so when they are reduced by each other.
-            let row = residual(&echelon, &residual(&chosen.echelon, &self.stored[symbol]));
-            echelon.extend(step(row));
-        }
-        missing.iter().all(|row| residual(&echelon, row).first_nonzero().is_none())
+    fn reaches(&self, next: usize, chosen: &Chosen<R>, missing: &[(usize, R)]) -> bool {
+        // Rows without a part in what is chosen stay so when they are reduced by each other.
+        let echelon = added(&chosen.echelon, self.symbols[next..].iter().map(|&symbol| &self.stored[symbol]));
+        spans(&echelon, missing.iter().map(|(_, row)| row))
     }
 }

@@ -5,7 +5,7 @@ use super::Layout;
 use super::grid::Element;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Wanted};
 use crate::families::sums::{self, Sum};
-use crate::linear;
+use crate::linear::{self, LazyGenerator};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -25,14 +25,21 @@ struct Choice {
 ///
 /// # Errors
 /// As [`Code::plan`].
-pub(super) fn plan(code: &dyn Code, layout: &Layout, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+pub(super) fn plan(
+    code: &dyn Code,
+    layout: &Layout,
+    generator: &LazyGenerator,
+    wanted: &Wanted,
+    have: &Offers,
+) -> Result<Plan, PlanError> {
     linear::check(code, wanted, have)?;
+    let engine = || linear::plan(code, generator.of(code), wanted, have);
     let targets = layout.names(wanted);
     let choices = choices(layout, &targets, have);
     let mut candidates = vec![layout.zeros()];
     if choices.is_empty() {
         if layout.may_have_all(have) {
-            return by_elimination(code, wanted, have);
+            return engine();
         }
         candidates.push(layout.peeled(have));
     } else {
@@ -49,16 +56,10 @@ pub(super) fn plan(code: &dyn Code, layout: &Layout, wanted: &Wanted, have: &Off
         Some((price, reads, names, sums)) => {
             let plan = Plan { program: sums::program(&names, &sums, &targets), reads, price };
             // Rows so short may follow in part from fewer shards, and nodes may add bins up.
-            let other = linear::may_be_cheaper(code.shape(), have).then(|| by_elimination(code, wanted, have));
-            Ok(other.and_then(Result::ok).filter(|other| other.price < plan.price).unwrap_or(plan))
+            Ok(linear::cheaper_than(price, code.shape(), have, engine)?.unwrap_or(plan))
         }
         None => Err(linear::unrecoverable(code, &had(&layout.peeled(have)), wanted, have)),
     }
-}
-
-/// What the generic engine finds.
-fn by_elimination(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-    linear::plan(code, &linear::generator(code).expect("the encode program is valid"), wanted, have)
 }
 
 /// The sets of `k` shards that may be the cheapest. A whole row costs `l` symbols of each of `k` shards, so the `k` cheapest

@@ -3,7 +3,7 @@
 
 use super::{Answer, Question};
 use crate::code::{Price, Read};
-use crate::linear::echelon::{added, residual, step};
+use crate::linear::echelon::{added, residual, spans, step};
 use crate::linear::span::Span;
 use crate::matrix::Matrix;
 use crate::row::Row;
@@ -72,8 +72,8 @@ impl<R: Row> Question<'_, R> {
 
     /// Have these nodes what is wanted?
     fn is_determined_by(&self, asked: &[usize]) -> bool {
-        let rows: Vec<R> = self.symbols(asked).into_iter().map(|symbol| self.stored[symbol].clone()).collect();
-        added(&spanned_rows(&rows), &self.targets).is_empty()
+        let symbols = self.symbols(asked);
+        spans(&added(&[], symbols.iter().map(|&symbol| &self.stored[symbol])), &self.targets)
     }
 
     /// What these nodes send where each is cut down, dearest first, to what the others leave open; they have what is wanted.
@@ -92,7 +92,7 @@ impl<R: Row> Question<'_, R> {
         order.sort_by_key(|shard| core::cmp::Reverse(price(shard)));
         for shard in order {
             let own = core::mem::take(&mut parts[shard]);
-            let others = spanned(parts.iter().flatten());
+            let others = added(&[], parts.iter().flatten().map(|part| &part.row));
             let combines = self.have.0[shard].is_some_and(|offer| offer.combines);
             parts[shard] = if combines { self.least_sent(&own, &others) } else { self.least_read(own, &others) };
         }
@@ -104,7 +104,7 @@ impl<R: Row> Question<'_, R> {
     fn least_sent(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
         let mut known = others.to_vec();
         let mut sent = Vec::new();
-        let targets = spanned_rows(&self.targets);
+        let targets = added(&[], &self.targets);
         for combination in self.zeros_modulo(own, &targets).into_iter().chain(self.openings(own, others)) {
             if let Some(step) = step(residual(&known, &combination.row)) {
                 known.push(step);
@@ -115,8 +115,7 @@ impl<R: Row> Question<'_, R> {
         for index in (0..sent.len()).rev() {
             let mut fewer = sent.clone();
             fewer.remove(index);
-            let known = spanned_with(others, &fewer);
-            if added(&known, &self.targets).is_empty() {
+            if spans(&with(others, &fewer), &self.targets) {
                 sent = fewer;
             }
         }
@@ -175,7 +174,7 @@ impl<R: Row> Question<'_, R> {
     fn least_read(&self, mut own: Vec<Part<R>>, others: &[(usize, R)]) -> Vec<Part<R>> {
         for index in (0..own.len()).rev() {
             let part = own.remove(index);
-            if !added(&spanned_with(others, &own), &self.targets).is_empty() {
+            if !spans(&with(others, &own), &self.targets) {
                 own.insert(index, part);
             }
         }
@@ -202,20 +201,7 @@ impl<R: Row> Question<'_, R> {
     }
 }
 
-fn spanned<'a, R: Row + 'a>(parts: impl Iterator<Item = &'a Part<R>>) -> Vec<(usize, R)> {
-    let mut echelon = Vec::new();
-    parts.for_each(|part| echelon.extend(step(residual(&echelon, &part.row))));
-    echelon
-}
-
-fn spanned_with<R: Row>(echelon: &[(usize, R)], parts: &[Part<R>]) -> Vec<(usize, R)> {
-    let mut echelon = echelon.to_vec();
-    parts.iter().for_each(|part| echelon.extend(step(residual(&echelon, &part.row))));
-    echelon
-}
-
-fn spanned_rows<R: Row>(rows: &[R]) -> Vec<(usize, R)> {
-    let mut echelon = Vec::new();
-    rows.iter().for_each(|row| echelon.extend(step(residual(&echelon, row))));
-    echelon
+/// An echelon of what it spans together with these parts.
+fn with<R: Row>(echelon: &[(usize, R)], parts: &[Part<R>]) -> Vec<(usize, R)> {
+    [echelon, &added(echelon, parts.iter().map(|part| &part.row))].concat()
 }
