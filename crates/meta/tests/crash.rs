@@ -41,7 +41,7 @@ fn batch(number: u64) -> Batch {
 }
 
 #[test]
-#[ignore = "the process that `killed_at_any_moment` kills"]
+#[ignore = "the process that `finding_06_killed_at_any_moment` kills"]
 fn child() {
     let path = std::env::var_os(STORE).expect("the store");
     let mut random = ChaCha8Rng::seed_from_u64(std::env::var(SEED).expect("the seed").parse().unwrap());
@@ -60,7 +60,7 @@ fn child() {
 }
 
 #[test]
-fn killed_at_any_moment() {
+fn finding_06_killed_at_any_moment() {
     let seed: u64 = rand::random();
     println!("seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -80,6 +80,9 @@ fn killed_at_any_moment() {
             let expected: Vec<Vec<u8>> = (1..=last).map(|number| key(table, number)).collect();
             assert!(found == expected, "table {table} has not just the batches up to {last}");
         }
+        let check = |found: String| assert_eq!(found, "ok", "finding 6: the tables do not fit together");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        check(connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap());
         assert_eq!(get(&kv, b"node/1"), (last >= 29).then(|| (last / 29 * 29).to_be_bytes().to_vec()));
     }
 }

@@ -121,6 +121,8 @@ struct State {
     full: bool,
     /// The engine takes no more writes, because of this.
     stopped: Option<String>,
+    /// The writer panicked: nobody answers batches any more.
+    writer_is_lost: bool,
     closing: bool,
 }
 
@@ -159,16 +161,7 @@ impl SqliteKv {
         };
         let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder)).transpose()?;
         let connection = file::open_writer(&path)?;
-        let engine = Arc::new(Engine {
-            readers: Readers::new(&path),
-            path,
-            access,
-            shared_keys,
-            cache: ValueCache::new(),
-            state: Mutex::default(),
-            work: Condvar::new(),
-            done: Condvar::new(),
-        });
+        let engine = Arc::new(Engine::new(path, access, shared_keys));
         let no_thread = |error| engine.failed(format!("it gets no thread: {error}"));
         let (checkpoints, checkpointer) = checkpoint::start(&engine.path).map_err(no_thread)?;
         let writer = writer::start(engine.clone(), connection, checkpoints).map_err(no_thread)?;
@@ -203,6 +196,19 @@ impl Drop for SqliteKv {
 }
 
 impl Engine {
+    fn new(path: PathBuf, access: Access, shared_keys: &'static [SharedPrefix]) -> Self {
+        Self {
+            readers: Readers::new(&path),
+            path,
+            access,
+            shared_keys,
+            cache: ValueCache::new(),
+            state: Mutex::default(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        }
+    }
+
     fn failed(&self, detail: impl ToString) -> KvError {
         KvError::Failed { store: self.path.display().to_string(), detail: detail.to_string() }
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 /// A checkpoint after this many rows. A row changes about one page, so that is 16 MiB of log at most.
@@ -45,9 +45,18 @@ impl CheckpointHandle {
     /// `rows` more are in the log.
     pub fn written(&self, rows: usize) {
         self.rows.set(self.rows.get() + rows);
-        // A full channel means that a checkpoint is about to begin, which will take these along.
-        if self.rows.get() >= ROWS && self.sender.try_send(()).is_ok() {
-            self.rows.set(0);
+        if self.rows.get() < ROWS {
+            return;
+        }
+        match self.sender.try_send(()) {
+            Ok(()) => self.rows.set(0),
+            // A checkpoint is about to begin, which will take these along.
+            Err(TrySendError::Full(())) => {}
+            // The thread panicked: the writer does its work.
+            Err(TrySendError::Disconnected(())) => {
+                self.rows.set(0);
+                self.behind.store(true, Ordering::Relaxed);
+            }
         }
     }
 

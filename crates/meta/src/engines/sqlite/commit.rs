@@ -137,6 +137,9 @@ impl Engine {
             if let Some(outcome) = state.outcomes.remove(&ticket) {
                 return outcome.map_err(|failure| self.error(failure));
             }
+            if state.writer_is_lost {
+                state.refuse_if_stopped(self)?;
+            }
         }
     }
 

@@ -19,6 +19,8 @@ use std::time::Duration;
 const APPLICATION_ID: i32 = 0x5745_4654;
 /// The version that this program writes.
 const FORMAT_VERSION: i32 = 1;
+/// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
+const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a
 /// few times over.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,6 +32,14 @@ const PAGE_CACHE_KIB: i32 = -8192;
 /// Why a store cannot be made or opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
+    /// The program runs on a SQLite that loses data.
+    #[error(
+        "this program runs on SQLite {found}, which can lose what was committed; use a weft that is built with SQLite 3.51.3 or newer"
+    )]
+    OldSqlite {
+        /// Its version.
+        found: String,
+    },
     /// No such file.
     #[error("there is no metadata store at {}; make one with `weft format`, or correct the path", .0.display())]
     Missing(PathBuf),
@@ -63,6 +73,7 @@ pub enum OpenError {
 
 /// Builds the store under another name and renames it, so that a store is there whole or not at all.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
+    require_sqlite(rusqlite::version_number())?;
     let path = absolute(path)?;
     // A log beside the path would be replayed into the new store.
     for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
@@ -111,9 +122,19 @@ fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
 }
 
+/// Refuses a library that loses data, whatever the program was linked with.
+fn require_sqlite(version_number: i32) -> Result<(), OpenError> {
+    if version_number >= SQLITE_VERSION_MIN {
+        return Ok(());
+    }
+    let (major, minor, patch) = (version_number / 1_000_000, version_number / 1000 % 1000, version_number % 1000);
+    Err(OpenError::OldSqlite { found: format!("{major}.{minor}.{patch}") })
+}
+
 /// Is it ours, and of a format that we know? Changes nothing, leaves no log beside somebody else's file, and answers the
 /// path made absolute.
 pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
+    require_sqlite(rusqlite::version_number())?;
     let path = absolute(path)?;
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::Missing(path)),
@@ -262,3 +283,7 @@ fn immutable_uri(path: &Path) -> String {
     }
     uri + "?immutable=1"
 }
+
+#[cfg(test)]
+#[path = "file_tests.rs"]
+mod tests;

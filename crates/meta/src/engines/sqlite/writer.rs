@@ -57,8 +57,22 @@ pub(super) fn start(
     connection: Connection,
     checkpoints: CheckpointHandle,
 ) -> io::Result<JoinHandle<()>> {
-    let writer = Writer { engine, connection, checkpoints };
-    std::thread::Builder::new().name("weft-meta-writer".into()).spawn(move || writer.run())
+    let writer = Writer { engine: engine.clone(), connection, checkpoints };
+    std::thread::Builder::new().name("weft-meta-writer".into()).spawn(move || supervise(&engine, || writer.run()))
+}
+
+/// Runs the writer. Should it panic, everybody who waits for it is answered, and so is whoever comes later.
+fn supervise(engine: &Engine, writer: impl FnOnce()) {
+    struct Watch<'e>(&'e Engine);
+    impl Drop for Watch<'_> {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                self.0.lose_writer();
+            }
+        }
+    }
+    let _watch = Watch(engine);
+    writer();
 }
 
 struct Writer {
@@ -307,6 +321,17 @@ impl Engine {
         }
         state.held.clear();
         state.writing = false;
+        drop(state);
+        self.done.notify_all();
+    }
+
+    /// The writer is gone: what it had in hand has failed, and nothing is written any more.
+    fn lose_writer(&self) {
+        let failure = Failure::Broken("its writer panicked; start weft again, and report the panic".into());
+        let mut state = self.state.lock();
+        state.held.clear();
+        state.writer_is_lost = true;
+        self.fail(&mut state, failure);
         drop(state);
         self.done.notify_all();
     }

@@ -29,3 +29,40 @@ fn a_failure_is_tried_again_after_a_while_or_when_wanted_and_a_stopped_engine_is
     assert_eq!(due(&State { wanted: 1, ..failed(1) }), Due::Now);
     assert_eq!(due(&State { stopped: Some("why".into()), wanted: 1, ..failed(1) }), Due::Later);
 }
+
+/// Whoever waits for a flush, for a batch written through, for room or for a held key, and whoever comes later.
+#[test]
+fn finding_33_a_panic_of_the_writer_answers_everybody() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    super::super::file::create(&path).unwrap();
+    let shared_keys = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
+    let engine = &Engine::new(path, crate::Access::Owner, shared_keys);
+    let batch = |key: &[u8]| Batch { checks: vec![], writes: vec![(key.to_vec(), Some(vec![1]))] };
+    engine.commit(batch(b"inode/1")).expect("there is room");
+    engine.state.lock().held.insert(b"inode/2".to_vec());
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| engine.flush());
+        let through = scope.spawn(|| engine.commit(batch(b"node/1")));
+        let held = scope.spawn(|| engine.commit(batch(b"inode/2")));
+        let waits = || engine.state.lock().wanted > 0 && !engine.state.lock().through.is_empty();
+        while !waits() {
+            std::thread::yield_now();
+        }
+        let writer = scope.spawn(|| {
+            supervise(engine, || {
+                // It has them in hand.
+                engine.hold();
+                panic!("on purpose");
+            });
+        });
+        assert!(writer.join().is_err());
+        for waiting in [flush, through, held] {
+            let error = waiting.join().unwrap().expect_err("nothing was written").to_string();
+            assert!(error.contains("its writer panicked; start weft again"), "{error}");
+        }
+    });
+    assert!(engine.flush().is_err());
+    assert!(engine.commit(batch(b"node/2")).is_err());
+    assert!(engine.commit(batch(b"inode/3")).is_err());
+}
