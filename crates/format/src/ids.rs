@@ -84,9 +84,16 @@ impl SegmentId {
     }
 }
 
-/// Counts how often a segment's shards have been written anew; part of every shard's name, so names are never reused.
+/// In a shard's name: the attempt that stored it. The first write of a segment is [`Generation::FIRST`]; every later attempt to store
+/// shards of it (a rebuild, a move, a conversion) draws a random number, so that no two attempts store under one name, whichever
+/// of them is late, killed or repeated. In a segment's record: how often the record was replaced, counted from the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(pub u32);
+
+impl Generation {
+    /// Of what is stored first; 0 is what a missing field decodes as.
+    pub const FIRST: Generation = Generation(1);
+}
 
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

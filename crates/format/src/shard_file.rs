@@ -24,7 +24,6 @@ pub const FILE_MAGIC: [u8; 8] = *b"WEFTFILE";
 pub const MAX_NAME_BYTES: usize = 255;
 
 const VERSION: u16 = 1;
-const FIRST_GENERATION: Generation = Generation(1);
 const CODE_OFFSET: usize = 96;
 const NAME_OFFSET: usize = CODE_OFFSET + MAX_CODE_BYTES;
 const CHECK_OFFSET: usize = FILE_HEADER_BYTES - 8;
@@ -92,7 +91,7 @@ impl ShardFileHeader {
 
     /// Who the object of this shard and segment is.
     pub fn object_identity(&self, segment: u64, index: ShardIndex) -> ShardIdentity {
-        let key = ShardKey { segment: SegmentId(segment.into()), generation: FIRST_GENERATION, index };
+        let key = ShardKey { segment: SegmentId(segment.into()), generation: Generation::FIRST, index };
         ShardIdentity { volume: self.set, key }
     }
 

@@ -39,7 +39,7 @@ pub use rebuild::Rebuilt;
 pub use recode::{Joiner, Recoded};
 pub use remove::Removal;
 pub use scheduler::Profile;
-pub use transfer::{Settings, Transfer};
+pub use transfer::{Draw, Settings, Transfer};
 pub use verify::{SegmentHealth, ShardHealth};
 pub use weft_cluster::{Balance, Holdings, Load, Pass, Relocation};
 pub use write::{Receipt, WriteRequest};

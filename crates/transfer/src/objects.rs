@@ -10,7 +10,7 @@ use crate::read::held::Held;
 use crate::read::plan::{Computed, ShardOffer, ShardOffers, compute};
 use crate::scheduler::Arrived;
 use crate::write::encode::encode_here;
-use crate::write::split::{FIRST_GENERATION, Split, full_stripe_bytes, geometry};
+use crate::write::split::{Split, full_stripe_bytes, geometry};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use weft_format::shard::{
     CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardBuilder, ShardHeader, ShardIdentity, frame_count,
     verify_frames,
 };
-use weft_format::{SegmentId, ShardIndex, VolumeId};
+use weft_format::{Generation, SegmentId, ShardIndex, VolumeId};
 
 /// Segments of about this many bytes are long enough that their fixed costs vanish, and short enough to be held.
 const SEGMENT_BYTES: u64 = 16 << 20;
@@ -83,7 +83,7 @@ impl Coder {
         data: Bytes,
     ) -> Result<Vec<Bytes>, WriteError> {
         let n = self.shape().n;
-        let (generation, code) = (FIRST_GENERATION, self.code.clone());
+        let (generation, code) = (Generation::FIRST, self.code.clone());
         let split = Split { segment, generation, code, geometry, quorum: n, least: n, data: vec![data] };
         Ok(encode_here(volume, &split)?.into_iter().map(|(object, _)| object).collect())
     }

@@ -36,7 +36,7 @@ use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 /// What a rebuild leaves behind: commit `record`, and only then remove what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// The record with the new locations; its generation, and that of every rebuilt shard, is one higher.
+    /// The record with the new locations, one more than the former. The rebuilt shards have names that no other attempt uses.
     pub record: SegmentRecord,
     /// Bytes that nodes sent, to this engine or, in a chain, to each other.
     pub bytes_read: u64,
@@ -58,14 +58,17 @@ struct Job<'a> {
     record: &'a SegmentRecord,
     code: Arc<LoadedCode>,
     geometry: Geometry,
-    generation: Generation,
+    /// In the names of the rebuilt shards.
+    attempt: Generation,
+    /// Of the next record.
+    next: Generation,
     /// Ascending, each once.
     lost: Vec<usize>,
 }
 
 impl Transfer {
-    /// Rebuilds the shards `lost` from the others, checks them, and stores them on nodes of free domains under a new
-    /// generation. Overwrites nothing, removes nothing. One rebuild of a segment at a time: the caller holds its lease.
+    /// Rebuilds the shards `lost` from the others, checks them, and stores them on nodes of free domains under new
+    /// names. Overwrites nothing, removes nothing: several may be under way, and one of their records can be committed.
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.
@@ -126,13 +129,13 @@ fn job<'a>(
         return Err(RebuildError::NoSuchShard { segment, index: *beyond, count: record.shards.len() });
     }
     let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
-    let (geometry, generation) = (record.geometry, Generation(next));
-    Ok(Job { segment, record, code, geometry, generation, lost: lost.into_iter().collect() })
+    let (geometry, next, attempt) = (record.geometry, Generation(next), inner.new_attempt(record));
+    Ok(Job { segment, record, code, geometry, attempt, next, lost: lost.into_iter().collect() })
 }
 
 impl Job<'_> {
     fn key(&self, shard: usize) -> ShardKey {
-        ShardKey { segment: self.segment, generation: self.generation, index: ShardIndex(shard as u16) }
+        ShardKey { segment: self.segment, generation: self.attempt, index: ShardIndex(shard as u16) }
     }
 
     fn mismatch(&self, shard: usize, against: &'static str) -> RebuildError {
@@ -379,12 +382,12 @@ fn finish(
     (stored, failures): (Vec<Option<NodeId>>, Failures),
 ) -> Rebuilt {
     let mut record = job.record.clone();
-    record.generation = job.generation;
+    record.generation = job.next;
     let mut placed = Vec::new();
     let mut bytes_written = 0;
     for ((shard, (object, digest)), node) in job.lost.iter().zip(objects).zip(stored) {
         let Some(node) = node else { continue };
-        record.shards[*shard] = Some(ShardLocation { node, generation: job.generation, digest: *digest, origin: None });
+        record.shards[*shard] = Some(ShardLocation { node, generation: job.attempt, digest: *digest, origin: None });
         placed.push((ShardIndex(*shard as u16), node));
         bytes_written += object.len() as u64;
     }

@@ -1,4 +1,4 @@
-//! Giving a segment another code: the same bytes, under a new generation, while the old shards stay where they are.
+//! Giving a segment another code: the same bytes, under new names, while the old shards stay where they are.
 //!
 //! ```text
 //! begin (which shards there are that the new code would hold too: pure) -> verify those
@@ -65,7 +65,7 @@ fn plain_bytes(algebra: &Algebra, segment: SegmentId, code: &str, data_bytes: u6
 
 impl Transfer {
     /// Stores a segment under another code. `former`: a record of it with that very code whose shards may still be there.
-    /// Overwrites nothing, removes nothing. The caller holds the segment's lease, as for [`Self::rebuild`].
+    /// Overwrites nothing, removes nothing that another attempt stored: several may be under way, as of [`Self::rebuild`].
     ///
     /// # Errors
     /// [`RecodeError`]; the segment is as it was, and what was stored is removed as far as nodes answer.
@@ -76,14 +76,13 @@ impl Transfer {
         code: &str,
         former: Option<&SegmentRecord>,
     ) -> Result<Recoded, RecodeError> {
-        let target = Target::new(&self.inner.algebra, segment, record, code, former)?;
-        let Target { mut begun, generation } = target;
+        let mut begun = begun(&self.inner.algebra, segment, record, code, former)?;
         let bytes_verified = self.keep_sound(segment, &mut begun).await;
-        let recoded = match self.complete(segment, &begun, generation).await {
+        let recoded = match self.complete(segment, &begun).await {
             Some(recoded) => recoded,
-            None => self.rewrite(segment, record, code, generation).await?,
+            None => self.rewrite(segment, record, code).await?,
         };
-        let mut recoded = self.proven(segment, recoded, generation).await?;
+        let mut recoded = self.proven(segment, recoded, &begun).await?;
         recoded.bytes_verified += bytes_verified;
         if recoded.reused_count > 0 {
             let shard_bytes = recoded.record.shard_bytes();
@@ -101,17 +100,14 @@ impl Transfer {
         health.bytes_verified
     }
 
-    /// Reads back what was written under `generation`.
+    /// Reads back what was written, beyond what was there when it was `begun`.
     async fn proven(
         &self,
         segment: SegmentId,
         mut recoded: Recoded,
-        generation: Generation,
+        begun: &SegmentRecord,
     ) -> Result<Recoded, RecodeError> {
-        let mut written = recoded.record.clone();
-        for shard in &mut written.shards {
-            shard.take_if(|shard| shard.generation != generation);
-        }
+        let written = written(&recoded.record, begun);
         let written_health = self.verify(segment, &written).await;
         recoded.bytes_verified = written_health.bytes_verified;
         let is_wrong = |(index, _): &(usize, _)| written_health.shards[*index] != ShardHealth::Sound;
@@ -127,7 +123,7 @@ impl Transfer {
 
     /// The record with the shards that `begun` lacks, computed from those that it has; `None`: they do not suffice, or not all
     /// could be stored.
-    async fn complete(&self, segment: SegmentId, begun: &SegmentRecord, generation: Generation) -> Option<Recoded> {
+    async fn complete(&self, segment: SegmentId, begun: &SegmentRecord) -> Option<Recoded> {
         let missing: Vec<ShardIndex> = (0u16..)
             .map(ShardIndex)
             .take(begun.shards.len())
@@ -135,7 +131,7 @@ impl Transfer {
             .collect();
         let reused_count = (begun.shards.len() - missing.len()) as u64;
         let mut recoded = Recoded {
-            record: SegmentRecord { generation, ..begun.clone() },
+            record: SegmentRecord { generation: next_generation(begun)?, ..begun.clone() },
             reused_count,
             written_count: missing.len() as u64,
             bytes_read: 0,
@@ -156,11 +152,7 @@ impl Transfer {
             };
             (recoded.bytes_read, recoded.bytes_written) = (rebuilt.bytes_read, rebuilt.bytes_written);
             if rebuilt.placed.len() < missing.len() {
-                let mut stored = rebuilt.record;
-                stored.shards.iter_mut().for_each(|shard| {
-                    shard.take_if(|shard| shard.generation != generation);
-                });
-                self.forget(segment, &stored).await;
+                self.forget(segment, &written(&rebuilt.record, begun)).await;
                 return None;
             }
             recoded.record = rebuilt.record;
@@ -169,17 +161,13 @@ impl Transfer {
     }
 
     /// Reads the data and writes every shard anew.
-    async fn rewrite(
-        &self,
-        segment: SegmentId,
-        record: &SegmentRecord,
-        code: &str,
-        generation: Generation,
-    ) -> Result<Recoded, RecodeError> {
+    async fn rewrite(&self, segment: SegmentId, record: &SegmentRecord, code: &str) -> Result<Recoded, RecodeError> {
+        let used_up = || RecodeError::Record { segment, detail: USED_UP.into() };
+        let generation = next_generation(record).ok_or_else(used_up)?;
         let record = Arc::new(record.clone());
         let (data, report) = self.read_bytes(segment, &record, 0..record.geometry.data_bytes).await?;
         let inner = &self.inner;
-        let split = Arc::new(split_as(&inner.algebra, segment, generation, code, vec![data])?);
+        let split = Arc::new(split_as(&inner.algebra, segment, inner.new_attempt(&record), code, vec![data])?);
         let bytes = split.object_bytes() * split.code.shape().n as u64;
         let nodes = inner.fleet.seats(inner.class);
         let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
@@ -192,7 +180,7 @@ impl Transfer {
         }
         Ok(Recoded {
             written_count: receipt.record.shards.len() as u64,
-            record: receipt.record,
+            record: SegmentRecord { generation, ..receipt.record },
             reused_count: 0,
             bytes_read: report.bytes_fetched,
             bytes_written: receipt.bytes_written,
@@ -201,7 +189,7 @@ impl Transfer {
         })
     }
 
-    /// Removes what was stored in vain, as far as nodes answer.
+    /// Removes what this attempt stored in vain, as far as nodes answer. No other attempt, and no record, has its names.
     async fn forget(&self, segment: SegmentId, stored: &SegmentRecord) {
         let place = |index: u16| {
             let index = ShardIndex(index);
@@ -212,43 +200,50 @@ impl Transfer {
     }
 }
 
-/// A segment's next record, as far as it is there already.
-struct Target {
-    /// Under the new code, with the shards that may be there; its generation is the newest given out.
-    begun: SegmentRecord,
-    /// That of what is to be written.
-    generation: Generation,
+/// Says of a record that it cannot be followed by another.
+const USED_UP: &str = "its generations are used up";
+
+/// Of the record that comes after this one.
+fn next_generation(record: &SegmentRecord) -> Option<Generation> {
+    record.generation.0.checked_add(1).map(Generation)
 }
 
-impl Target {
-    fn new(
-        algebra: &Algebra,
-        segment: SegmentId,
-        record: &SegmentRecord,
-        code: &str,
-        former: Option<&SegmentRecord>,
-    ) -> Result<Self, RecodeError> {
-        let refused = |detail| RecodeError::Record { segment, detail };
-        let old = algebra.load_for(record).map_err(refused)?;
-        let new = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
-        let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
-        let alike = algebra.alike(&old, &new);
-        let fits = |former: &&SegmentRecord| former.code == code && algebra.load_for(former).is_ok();
-        let former = former.filter(fits);
-        let geometry = match former {
-            Some(former) => former.geometry,
-            None if alike.contains(&true) => record.geometry,
-            None => geometry(new.shape(), segment, record.geometry.data_bytes)?,
-        };
-        let shard = |index: usize| {
-            let kept = former.and_then(|former| former.shards[index].clone());
-            let shared = (geometry == record.geometry && alike[index]).then(|| record.shards[index].clone()).flatten();
-            shared.or(kept)
-        };
-        let shards = (0..new.shape().n).map(shard).collect();
-        let begun = SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards };
-        Ok(Self { begun, generation: Generation(next) })
+/// The record with those shards only that are not in `begun`: what one attempt wrote.
+fn written(record: &SegmentRecord, begun: &SegmentRecord) -> SegmentRecord {
+    let mut written = record.clone();
+    for (index, shard) in written.shards.iter_mut().enumerate() {
+        shard.take_if(|shard| begun.names(index, shard));
     }
+    written
+}
+
+/// A segment's next record, as far as it is there already: under the new code, with the shards that may be there, and the
+/// generation of the present one.
+fn begun(
+    algebra: &Algebra,
+    segment: SegmentId,
+    record: &SegmentRecord,
+    code: &str,
+    former: Option<&SegmentRecord>,
+) -> Result<SegmentRecord, RecodeError> {
+    let refused = |detail| RecodeError::Record { segment, detail };
+    let old = algebra.load_for(record).map_err(refused)?;
+    let new = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
+    let alike = algebra.alike(&old, &new);
+    let fits = |former: &&SegmentRecord| former.code == code && algebra.load_for(former).is_ok();
+    let former = former.filter(fits);
+    let geometry = match former {
+        Some(former) => former.geometry,
+        None if alike.contains(&true) => record.geometry,
+        None => geometry(new.shape(), segment, record.geometry.data_bytes)?,
+    };
+    let shard = |index: usize| {
+        let kept = former.and_then(|former| former.shards[index].clone());
+        let shared = (geometry == record.geometry && alike[index]).then(|| record.shards[index].clone()).flatten();
+        shared.or(kept)
+    };
+    let shards = (0..new.shape().n).map(shard).collect();
+    Ok(SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards })
 }
 
 #[cfg(test)]

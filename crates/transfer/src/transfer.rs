@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
-use weft_format::{NodeId, VolumeId};
+use weft_format::records::SegmentRecord;
+use weft_format::{Generation, NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, Rate};
 
 /// Plain settings.
@@ -69,6 +70,9 @@ pub struct Transfer {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// Draws numbers for the names of attempts; a test may know them beforehand.
+pub type Draw = Arc<dyn Fn() -> u32 + Send + Sync>;
+
 /// What clones share; a copy of it for each class.
 #[derive(Clone)]
 pub(crate) struct Inner {
@@ -84,6 +88,7 @@ pub(crate) struct Inner {
     pub(crate) chains: Arc<Chains>,
     pub(crate) line: Arc<Line>,
     pub(crate) tracer: Arc<Tracer>,
+    draw: Draw,
     rate: Option<Arc<Rate>>,
     inflight: Arc<Semaphore>,
     inflight_units: u32,
@@ -112,6 +117,7 @@ impl Transfer {
             chains: Arc::default(),
             line: Arc::default(),
             tracer: Arc::default(),
+            draw: Arc::new(rand::random::<u32>),
             rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
             inflight_units,
@@ -135,6 +141,11 @@ impl Transfer {
         Self { inner: Arc::new(Inner { class: Class::Background, ..Inner::clone(&self.inner) }) }
     }
 
+    /// The same engine, whose attempts have the numbers that `draw` gives.
+    pub fn with_draw(self, draw: Draw) -> Self {
+        Self { inner: Arc::new(Inner { draw, ..Inner::clone(&self.inner) }) }
+    }
+
     /// From now on keeps what happens in downloads.
     pub fn start_trace(&self) {
         self.inner.tracer.start();
@@ -152,6 +163,14 @@ impl Transfer {
 }
 
 impl Inner {
+    /// The number of a new attempt to store shards of a segment: one that no shard of its record bears.
+    pub(crate) fn new_attempt(&self, record: &SegmentRecord) -> Generation {
+        let is_free = |attempt: &Generation| {
+            *attempt > Generation::FIRST && record.shards.iter().flatten().all(|shard| shard.generation != *attempt)
+        };
+        std::iter::repeat_with(|| Generation((self.draw)())).find(is_free).expect("it is drawn until one is free")
+    }
+
     /// Waits until `moved_bytes` may travel to and from `nodes` and `held_bytes` be in memory; they are until it is dropped.
     pub(crate) async fn admit(
         &self,

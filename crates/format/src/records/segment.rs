@@ -25,7 +25,7 @@ pub struct Origin {
 pub struct ShardLocation {
     /// The node that stores it.
     pub node: NodeId,
-    /// The generation in the shard's name and header.
+    /// The generation in the shard's name and header: which attempt stored it.
     pub generation: Generation,
     /// Digest of the shard's payload: the same for the same bytes whatever the generation.
     pub digest: Digest,
@@ -48,7 +48,7 @@ pub struct SegmentRecord {
     pub code: String,
     /// How the segment's bytes lie in its shards.
     pub geometry: Geometry,
-    /// Highest generation ever given out for this segment.
+    /// Counts the records that the segment has had. It orders them, and says nothing of the names of shards.
     pub generation: Generation,
     /// n entries by shard index; `None`: this shard is known to be missing (a short write, a lost shard given up) and
     /// waits for repair.
@@ -180,7 +180,7 @@ impl SegmentRecord {
     /// The inverse of [`Self::encode`].
     ///
     /// # Errors
-    /// Unknown version; a code, geometry, id or digest that cannot be; a shard of a generation that was never given out.
+    /// Unknown version; a code, geometry, id or digest that cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         let message: Message = decode_versions(WHAT, JOINED_VERSION, bytes)?;
         check_code(WHAT, &message.code)?;
@@ -196,7 +196,7 @@ impl SegmentRecord {
         if message.shards.is_empty() || message.shards.len() > usize::from(u16::MAX) {
             return Err(damaged(WHAT, format!("{} shards", message.shards.len())));
         }
-        let shards = message.shards.into_iter().map(|shard| shard.location(message.generation));
+        let shards = message.shards.into_iter().map(LocationMessage::location);
         let record = Self {
             code: message.code,
             geometry,
@@ -211,13 +211,9 @@ impl SegmentRecord {
 }
 
 impl LocationMessage {
-    fn location(self, newest_generation: u32) -> Result<Option<ShardLocation>, RecordError> {
+    fn location(self) -> Result<Option<ShardLocation>, RecordError> {
         if self == Self::default() {
             return Ok(None);
-        }
-        if self.generation > newest_generation {
-            let detail = format!("a shard of generation {} where {newest_generation} is the newest", self.generation);
-            return Err(damaged(WHAT, detail));
         }
         let digest = self.digest.as_slice().try_into();
         let origin = match (&self.origin_segment[..], self.origin_index) {

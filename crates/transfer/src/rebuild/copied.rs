@@ -12,8 +12,8 @@ use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
 use weft_format::{NodeId, SegmentId, ShardIndex};
 
 impl Transfer {
-    /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new generation. One that cannot be
-    /// read as it should be is rebuilt from the others, on any other node. Overwrites nothing, removes nothing; the caller holds the lease, as for [`Self::rebuild`].
+    /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new name. One that cannot be
+    /// read as it should be is rebuilt from the others, on any other node. Overwrites nothing, removes nothing, as [`Self::rebuild`].
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.

@@ -12,7 +12,7 @@ use super::{Recoded, plain_bytes};
 use crate::error::RecodeError;
 use crate::transfer::Transfer;
 use weft_format::records::{Origin, SegmentRecord, ShardLocation};
-use weft_format::{Generation, SegmentId, ShardIndex};
+use weft_format::{SegmentId, ShardIndex};
 
 impl Transfer {
     /// Finds segments to be joined, going by how the nodes are now.
@@ -21,7 +21,7 @@ impl Transfer {
     }
 
     /// Stores what `parts` lack to be one segment of `code`, their data one after the other, in their order. `segment` is a new id.
-    /// Overwrites nothing, removes nothing; the caller holds the lease of all of them.
+    /// Overwrites nothing, removes nothing that another attempt stored.
     ///
     /// # Errors
     /// [`RecodeError`]; the segments are as they were, and what was stored is removed as far as nodes answer.
@@ -44,11 +44,10 @@ impl Transfer {
         if let Some(index) = (0..stays.len()).find(|index| stays[*index].is_some() && begun.shards[*index].is_none()) {
             return Err(RecodeError::Unsound { segment, index: ShardIndex(index as u16) });
         }
-        let generation = Generation(begun.generation.0.checked_add(1).ok_or_else(unfit)?);
         let missing_count = stays.iter().filter(|stays| stays.is_none()).count();
-        let recoded = self.complete(segment, &begun, generation).await;
+        let recoded = self.complete(segment, &begun).await;
         let recoded = recoded.ok_or(RecodeError::Short { segment, missing_count })?;
-        let mut recoded = self.proven(segment, recoded, generation).await?;
+        let mut recoded = self.proven(segment, recoded, &begun).await?;
         recoded.bytes_verified += bytes_verified;
         let of_one = plain_bytes(&self.inner.algebra, segment, code, first.geometry.data_bytes)?;
         recoded.count_saved(of_one * parts.len() as u64);
@@ -56,7 +55,7 @@ impl Transfer {
     }
 
     /// Stores what `former`, which was joined with others and has this record, lacks to be a segment by itself again, under the new id
-    /// `segment`: nothing, where its shards are sound. Overwrites nothing, removes nothing; the caller holds the lease of the whole.
+    /// `segment`: nothing, where its shards are sound. Overwrites nothing, removes nothing that another attempt stored.
     ///
     /// # Errors
     /// [`RecodeError`]; what was stored is removed as far as nodes answer.
@@ -72,9 +71,8 @@ impl Transfer {
             *shard = shard.take().map(|location| lent(former, index, &location));
         }
         let bytes_verified = self.keep_sound(segment, &mut begun).await;
-        let generation = Generation(begun.generation.0.checked_add(1).ok_or_else(unfit)?);
-        let recoded = self.complete(segment, &begun, generation).await.ok_or_else(unfit)?;
-        let mut recoded = self.proven(segment, recoded, generation).await?;
+        let recoded = self.complete(segment, &begun).await.ok_or_else(unfit)?;
+        let mut recoded = self.proven(segment, recoded, &begun).await?;
         recoded.bytes_verified += bytes_verified;
         let of_one = plain_bytes(&self.inner.algebra, segment, &record.code, record.geometry.data_bytes)?;
         recoded.count_saved(of_one);

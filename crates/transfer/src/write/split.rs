@@ -10,9 +10,6 @@ use weft_format::geometry::{CELL_BYTES_TARGET, Geometry};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, object_bytes};
 use weft_format::{Generation, SegmentId, ShardIndex, ShardKey};
 
-/// The generation of a segment's first shards; 0 is what a missing field decodes as.
-pub(crate) const FIRST_GENERATION: Generation = Generation(1);
-
 /// A segment cut, not yet encoded.
 pub(crate) struct Split {
     pub(crate) segment: SegmentId,
@@ -46,10 +43,10 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
     let margin = usize::from(write_margin);
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
-    Ok(Split { segment, generation: FIRST_GENERATION, code, geometry, quorum, least, data })
+    Ok(Split { segment, generation: Generation::FIRST, code, geometry, quorum, least, data })
 }
 
-/// A segment that is there, under another code and a new generation; every shard is wanted.
+/// A segment that is there, under another code and new names; every shard is wanted.
 pub(crate) fn split_as(
     algebra: &Algebra,
     segment: SegmentId,
