@@ -73,7 +73,8 @@ pub async fn estimate(
     transfer: &Transfer,
     given_up: &BTreeSet<NodeId>,
 ) -> Result<Estimate, CatalogueError> {
-    Ok(look(catalogue, transfer, given_up).await?.2)
+    // People wait for it.
+    Ok(look(catalogue, transfer, given_up, Roster::look(catalogue, transfer).await?)?.2)
 }
 
 /// Moves shards until each node holds its share. Nodes that do not answer neither give nor take.
@@ -89,7 +90,8 @@ pub async fn balance(
     now_ms: u64,
 ) -> Result<Report, CareError> {
     job.begin("counting", 0, 0);
-    let (roster, mut work, estimate) = look(&*catalogue, transfer, given_up).await?;
+    let roster = Roster::probe(&*catalogue, transfer).await?;
+    let (roster, mut work, estimate) = look(&*catalogue, transfer, given_up, roster)?;
     let moving: Vec<SegmentId> = work.relocations.keys().copied().collect();
     let record = JobRecord::resume(&*catalogue, BALANCE, now_ms)?;
     let mender = Mender {
@@ -112,13 +114,12 @@ pub async fn balance(
     Ok(Report { moved_count, bytes_read, bytes_written, least_bytes: estimate.least_bytes, failures })
 }
 
-async fn look(
+fn look(
     catalogue: &dyn Catalogue,
     transfer: &Transfer,
     given_up: &BTreeSet<NodeId>,
+    mut roster: Roster,
 ) -> Result<(Roster, Work, Estimate), CatalogueError> {
-    transfer.fleet().refresh_space().await;
-    let mut roster = Roster::probe(catalogue, transfer).await?;
     roster.presume_lost(given_up);
     let (work, estimate) = plan(catalogue, transfer, &roster)?;
     Ok((roster, work, estimate))

@@ -120,7 +120,6 @@ pub async fn repair(
 ) -> Result<Report, CareError> {
     job.begin("looking", 0, 0);
     unmark_dead(&*catalogue)?;
-    transfer.fleet().refresh_space().await;
     let mut roster = Roster::probe(&*catalogue, transfer).await?;
     roster.presume_lost(&options.presumed_lost);
     let roster = Arc::new(roster);

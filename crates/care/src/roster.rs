@@ -9,8 +9,11 @@ use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{Node, NodeErrorKind, Space};
 use weft_transfer::Transfer;
 
-/// A node that takes longer than this to say who it is, is out of reach.
+/// A node that takes longer than this to say who it is, is out of reach for a job, which goes on without it.
 const PROBE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// People who look wait no longer than this for all nodes together; of those that are slower nothing is known yet.
+pub const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Does a node answer?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +60,14 @@ impl Roster {
     /// The catalogue cannot be read. A node that does not answer is no error.
     pub async fn probe(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Self, CatalogueError> {
         Rounds::default().probe(PROBE_DEADLINE, catalogue, transfer).await
+    }
+
+    /// As [`Self::probe`], for people: all nodes together have [`LOOK_DEADLINE`].
+    ///
+    /// # Errors
+    /// As [`Self::probe`].
+    pub async fn look(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<Self, CatalogueError> {
+        Rounds::default().probe(LOOK_DEADLINE, catalogue, transfer).await
     }
 
     /// Does the node answer?
@@ -123,23 +134,26 @@ impl Rounds {
                 node.as_ref().is_some_and(|node| asked.elapsed() < rest(node.capability().request_price))
             });
             probes.spawn(async move {
-                let (asked, reach) = match lately {
-                    Some((asked, space)) => (asked, Reach::Answers(space)),
-                    None => (Instant::now(), ask(node.as_deref(), &record.name, deadline).await),
+                let (asked, reach, is_new) = match lately {
+                    Some((asked, space)) => (asked, Reach::Answers(space), false),
+                    None => (Instant::now(), ask(node.as_deref(), &record.name, deadline).await, true),
                 };
-                (id, asked, NodeFacts { record, reach, presumed_lost: false })
+                (id, asked, is_new, NodeFacts { record, reach, presumed_lost: false })
             });
         }
         let found = probes.join_all().await;
         self.answered.clear();
-        for (id, asked, facts) in &found {
+        for (id, asked, is_new, facts) in &found {
             if let Reach::Answers(space) = facts.reach {
                 self.answered.insert(*id, (*asked, space));
                 // One that was silent until now may be given work again.
                 transfer.fleet().report(*id, Ok(()));
+                if *is_new {
+                    transfer.fleet().set_space(*id, &space);
+                }
             }
         }
-        let nodes = found.into_iter().map(|(id, _, facts)| (id, facts)).collect();
+        let nodes = found.into_iter().map(|(id, _, _, facts)| (id, facts)).collect();
         Ok(Roster { nodes, rule: transfer.fleet().view().rule })
     }
 }
@@ -156,7 +170,10 @@ async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration) -> Reach {
         Ok(Ok(space)) => Reach::Answers(space),
         Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
         Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
-        Err(_) => Reach::OutOfReach(format!("node {name} did not answer within {} s", deadline.as_secs())),
+        Err(_) => {
+            let seconds = deadline.as_secs();
+            Reach::OutOfReach(format!("node {name} did not answer within {seconds} s: nothing is known of it yet"))
+        }
     }
 }
 

@@ -91,7 +91,6 @@ pub async fn scrub(
     now_ms: u64,
     mut tell: impl FnMut(&Finding),
 ) -> Result<Report, CareError> {
-    transfer.fleet().refresh_space().await;
     let roster = Arc::new(Roster::probe(&*catalogue, transfer).await?);
     let mut record = JobRecord::resume(&*catalogue, SCRUB, now_ms)?;
     let after = record.cursor.as_deref().and_then(|cursor| cursor.parse::<SegmentId>().ok());

@@ -5,7 +5,8 @@ mod harness;
 use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
-use weft_care::{CareError, Catalogue, Job, JobRecord, collect, record, repair};
+use weft_care::roster::LOOK_DEADLINE;
+use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, repair};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_nodes::wrappers::{Fault, FaultNode};
@@ -326,4 +327,23 @@ async fn a_segment_deleted_under_its_repair_stays_deleted() {
     collect_all(&world).await;
     world.nodes.retain(|id, _| !lost.contains(&id.0));
     assert_eq!(world.stored().await, world.named(), "nothing of it is left behind");
+}
+
+/// Time is paused, and goes on when everybody waits: however many nodes are silent, who looks waits once for all of them.
+#[tokio::test(start_paused = true)]
+async fn finding_22_whoever_looks_waits_once_for_all_silent_nodes() {
+    let mut world = World::new(6);
+    world.write(0, "rs:4+2").await;
+    let transfer = world.transfer_through(|id, node| match id.0 {
+        1..=3 => Arc::new(FaultNode::new(node, format!("n{}", id.0), Box::new(|_| Fault::Silence))),
+        _ => node,
+    });
+    let began = tokio::time::Instant::now();
+    let roster = Roster::look(&*world.catalogue, &transfer).await.expect("looked");
+    assert_eq!(began.elapsed(), LOOK_DEADLINE);
+    let unknown = roster.out_of_reach();
+    assert_eq!(unknown.iter().map(|(name, _)| &name[..]).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
+    assert_eq!(unknown[0].1, "node n1 did not answer within 2 s: nothing is known of it yet");
+    let room: Vec<bool> = transfer.fleet().view().members.values().map(|member| member.free_bytes.is_some()).collect();
+    assert_eq!(room, [false, false, false, true, true, true], "what the others said is known for placement");
 }

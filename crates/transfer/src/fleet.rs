@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, StaticMembership, View};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
-use weft_nodes::{Class, Node, NodeError, NodeErrorKind};
+use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Space};
 
 /// Room is asked for again after this long: placement wants proportions, not the last byte, and a full node says so itself.
 const SPACE_STALE_MS: u64 = 10_000;
@@ -105,19 +105,29 @@ impl Fleet {
         self.membership.view()
     }
 
+    /// Takes in what a node says of its room.
+    pub fn set_space(&self, id: NodeId, space: &Space) {
+        self.membership.set_space(id, space.total_bytes, space.free_bytes, space.disk);
+    }
+
     /// Asks every node for its room, all at once; doubles as a health probe. A node that does not answer in time is
     /// reported as silent.
     pub async fn refresh_space(&self) {
+        self.refresh_space_within(SPACE_DEADLINE).await;
+    }
+
+    /// As [`Self::refresh_space`], for somebody who waits: no longer than `deadline`, for all nodes together.
+    pub async fn refresh_space_within(&self, deadline: Duration) {
         self.space_asked_ms.store(self.now_ms().max(1), Ordering::Relaxed);
         let seats = self.seats(Class::Background);
         let mut asked = InFlight::new();
         for seat in seats.values() {
-            asked.push(seat, Box::pin(timeout(SPACE_DEADLINE, seat.node.space())));
+            asked.push(seat, Box::pin(timeout(deadline, seat.node.space())));
         }
         while let Some((seat, answer)) = asked.next().await {
             match answer {
                 Ok(Ok(space)) => {
-                    self.membership.set_space(seat.id, space.total_bytes, space.free_bytes, space.disk);
+                    self.set_space(seat.id, &space);
                     self.report_seat(seat, Ok(()));
                 }
                 Ok(Err(error)) => self.report_seat(seat, Err(error.kind)),

@@ -52,14 +52,20 @@ fn tick(volume: &Weak<Volume>) {
         }
         if space_seen.elapsed() >= SPACE_WATCH {
             space_seen = Instant::now();
-            volume.segments.runtime().block_on(volume.fleet().refresh_space());
+            refresh_space(&volume);
         }
     }
 }
 
+/// Nothing waits for the answers, dirty bytes least of all: a silent node takes seconds.
+fn refresh_space(volume: &Volume) {
+    let fleet = volume.fleet().clone();
+    volume.segments.runtime().spawn(async move { fleet.refresh_space().await });
+}
+
 fn watch_nodes(volume: &Volume) -> Result<(), weft_meta::MetaError> {
     if volume.follow_nodes()? {
-        volume.segments.runtime().block_on(volume.fleet().refresh_space());
+        refresh_space(volume);
     }
     Ok(())
 }

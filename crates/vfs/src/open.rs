@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::{OpenError, SqliteKv};
@@ -97,7 +98,11 @@ fn limited(node: Arc<dyn Node>, limits: NodeLimits) -> Arc<dyn Node> {
     Arc::new(LimitNode::new(node, Limits { concurrent_calls: limits.requests, bytes_per_second }))
 }
 
-/// The engine that moves segments between this process and the nodes.
+/// Whoever opens a volume waits no longer than this for all nodes together to say how much room they have; the others are asked
+/// again in the background.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The engine that moves segments between this process and the nodes. Asks none of them anything.
 ///
 /// # Errors
 /// As [`Opener::members`].
@@ -108,7 +113,6 @@ pub fn open_transfer(
     runtime: &tokio::runtime::Handle,
 ) -> Result<Transfer, MetaError> {
     let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?));
-    runtime.block_on(fleet.refresh_space());
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
 }
 
@@ -127,6 +131,7 @@ pub fn open_volume(
     let store = open_store(path, Access::Owner, mountpoint)?;
     let opener = Opener::default();
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
+    runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
     if let Some(room) = disk_cache {
         transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
     }

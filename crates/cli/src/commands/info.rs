@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 use weft_care::{Margins, Roster, Standing, standings};
 use weft_format::records::{Attributes, Kind, SegmentRecord};
 use weft_format::{Ino, SegmentId, ShardIndex};
@@ -89,11 +89,13 @@ struct Shard {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let path = tree::volume_path(&arguments.path)?;
-    sync_mounted(&arguments.meta, &path)?;
+    let synced = sync_mounted(&arguments.meta, &path)?;
     let keeper = Keeper::open(&arguments.meta)?;
     let store = &*keeper.store;
+    // The nodes are asked while the mount syncs.
+    let roster = keeper.runtime.block_on(Roster::look(&*keeper.catalogue, &keeper.transfer))?;
+    synced.wait();
     let attributes = find(store, &path)?;
-    let roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
     let extents = match attributes.kind {
         Kind::File => store.extents(attributes.ino, 0..u64::MAX)?,
         _ => Vec::new(),
@@ -125,8 +127,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Where the volume is mounted here, makes the file durable first, since only that can be seen from beside the mount. A mount
 /// that does not answer in time, or lets this user not in, is left alone.
-fn sync_mounted(meta: &Path, path: &Path) -> Result<()> {
-    let Some(mount) = mounts::of_volume(meta)?.into_iter().find(|mount| !mount.is_dead()) else { return Ok(()) };
+fn sync_mounted(meta: &Path, path: &Path) -> Result<Syncing> {
+    let began = Instant::now();
+    let Some(mount) = mounts::of_volume(meta)?.into_iter().find(|mount| !mount.is_dead()) else {
+        return Ok(Syncing { began, ended: None });
+    };
     let file = mount.mountpoint.join(path.strip_prefix("/").unwrap_or(path));
     let (done, ended) = channel();
     std::thread::spawn(move || {
@@ -136,11 +141,24 @@ fn sync_mounted(meta: &Path, path: &Path) -> Result<()> {
         // Whoever waited may have given up.
         let _ = done.send(synced);
     });
-    match ended.recv_timeout(SYNC_PATIENCE) {
-        Ok(Ok(())) => {}
-        failed => tracing::debug!(?failed, "what was just written may not be seen"),
+    Ok(Syncing { began, ended: Some(ended) })
+}
+
+/// A mount that is asked to make a file durable.
+struct Syncing {
+    began: Instant,
+    ended: Option<Receiver<rustix::io::Result<()>>>,
+}
+
+impl Syncing {
+    /// Waits for it, but no longer than [`SYNC_PATIENCE`] from the beginning on.
+    fn wait(self) {
+        let Some(ended) = self.ended else { return };
+        match ended.recv_timeout(SYNC_PATIENCE.saturating_sub(self.began.elapsed())) {
+            Ok(Ok(())) => {}
+            failed => tracing::debug!(?failed, "what was just written may not be seen"),
+        }
     }
-    Ok(())
 }
 
 fn find(store: &Store, path: &Path) -> Result<Attributes> {

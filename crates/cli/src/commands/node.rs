@@ -17,12 +17,14 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tokio::task::JoinSet;
+use weft_care::roster::LOOK_DEADLINE;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::NodeUrl;
-use weft_vfs::open::Opener;
+use weft_nodes::{NodeUrl, Space};
+use weft_vfs::open::{Members, Opener};
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -247,27 +249,22 @@ fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> 
 fn list(meta: &Path, json: bool) -> Result<()> {
     let store = compose::open_shared(meta)?;
     let members = Opener::default().members(&store)?;
-    let mut lines = compose::runtime()?.block_on(async {
-        let mut lines = Vec::new();
-        for (id, record, node) in members {
-            let space = node.space().await;
-            lines.push(Line {
-                name: record.name,
-                id: id.to_string(),
-                url: record.url,
-                state: care::state_name(record.state),
-                domain: record.domain,
-                weight: record.weight,
-                total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
-                free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
-                bytes_per_second_max: record.limits.bytes_per_second,
-                requests_max: record.limits.requests,
-                // Nothing is expected of one that was given up.
-                error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| error.detail),
-            });
-        }
-        lines
+    let spaces = compose::runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
+    let lines = spaces.into_iter().map(|(id, record, space)| Line {
+        name: record.name,
+        id: id.to_string(),
+        url: record.url,
+        state: care::state_name(record.state),
+        domain: record.domain,
+        weight: record.weight,
+        total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
+        free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
+        bytes_per_second_max: record.limits.bytes_per_second,
+        requests_max: record.limits.requests,
+        // Nothing is expected of one that was given up.
+        error: space.err().filter(|_| record.state != NodeState::Lost),
     });
+    let mut lines: Vec<Line> = lines.collect();
     lines.sort_by(|a, b| a.name.cmp(&b.name));
     if json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
@@ -293,6 +290,21 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
+async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, String>)> {
+    let mut asked = JoinSet::new();
+    for (id, record, node) in members {
+        asked.spawn(async move {
+            let space = match tokio::time::timeout(deadline, node.space()).await {
+                Ok(space) => space.map_err(|error| error.detail),
+                Err(_) => Err(format!("no answer within {} s: nothing is known of it yet", deadline.as_secs())),
+            };
+            (id, record, space)
+        });
+    }
+    asked.join_all().await
 }
 
 /// `10.0 MiB/s and 4 requests at a time at most`; `None`: no limits.
@@ -480,3 +492,7 @@ fn keep_enough(store: &Store, meta: &Path, name: &str) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

@@ -6,8 +6,10 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use weft_cluster::{loss_risk, set_count};
-use weft_codes::Shape;
+use weft_codes::analysis::{self, EFFORT, Survival};
+use weft_codes::{Code, Erasures};
 use weft_format::records::{NodeState, PlacementRule};
 use weft_meta::Store;
 
@@ -49,11 +51,21 @@ struct Answer {
     risks: Vec<Risk>,
 }
 
-/// If one failure unit more than the code survives is gone at once, for good.
+/// Samples are drawn with this, so that the same question has the same answer.
+const SEED: u64 = 1;
+
+/// Numbers of failed units looked at beyond what the code always survives.
+const SIZES_MAX: usize = 4;
+
+/// If more failure units than the code always survives are gone at once, for good.
 #[derive(Serialize)]
 struct Risk {
     policy: String,
     failed: u64,
+    /// Of the ways in which a segment can lose so many shards, the share that loses data.
+    fatal_share: f64,
+    /// How far the true share may lie from that, 19 times of 20; 0: all ways were tried.
+    fatal_share_error: f64,
     /// How likely it is that anything is lost.
     any_loss: f64,
     /// The share of all segments that is then lost, in the mean.
@@ -79,15 +91,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         risks: Vec::new(),
     };
     let (possible, short): (Vec<_>, Vec<_>) =
-        codes(&store)?.into_iter().partition(|(_, shape)| shape.n <= answer.unit_count);
+        codes(&store)?.into_iter().partition(|(_, code)| code.shape().n <= answer.unit_count);
     // Too few nodes are a fact; too few units of enough nodes are a mistake in what is asked for.
     if rule != before
-        && let Some((policy, shape)) = short.first().filter(|_| answer.unit_count < domains.len())
+        && let Some((policy, code)) = short.first().filter(|_| answer.unit_count < domains.len())
     {
         let (levels, units) = (rule.unit_depth, answer.unit_count);
-        bail!("{policy} needs {} failure units, and with {levels} levels there are {units}", shape.n);
+        bail!("{policy} needs {} failure units, and with {levels} levels there are {units}", code.shape().n);
     }
-    let risks = possible.into_iter().map(|(policy, shape)| risk(policy, &shape, &answer)).collect();
+    let mut risks = Vec::new();
+    for (policy, code) in possible {
+        risks.extend(risks_of(&policy, &*code, &answer)?);
+    }
     let answer = Answer { risks, ..answer };
     if rule != before {
         store.set_placement_rule(rule)?;
@@ -117,9 +132,9 @@ impl Arguments {
 }
 
 /// The codes of the volume's policies.
-fn codes(store: &Store) -> Result<Vec<(String, Shape)>> {
-    let shape = |code: String| Ok((code.clone(), compose::code(&code)?.shape().clone()));
-    store.policies()?.into_iter().map(|(_, policy)| shape(policy.code)).collect()
+fn codes(store: &Store) -> Result<Vec<(String, Arc<dyn Code>)>> {
+    let specs: BTreeSet<String> = store.policies()?.into_iter().map(|(_, policy)| policy.code).collect();
+    specs.into_iter().map(|spec| Ok((spec.clone(), compose::code(&spec)?))).collect()
 }
 
 fn segment_count(store: &Store) -> Result<u64> {
@@ -134,11 +149,60 @@ fn segment_count(store: &Store) -> Result<u64> {
     }
 }
 
-fn risk(policy: String, shape: &Shape, answer: &Answer) -> Risk {
-    let (units, n, tolerance) = (answer.unit_count as u64, shape.n as u64, shape.tolerance as u64);
+/// From the first number of failed units that can lose data on, until every way to lose so many shards does.
+fn risks_of(policy: &str, code: &dyn Code, answer: &Answer) -> Result<Vec<Risk>> {
+    let (erasures, shape) = (Erasures::new(code)?, code.shape());
+    let (units, n) = (answer.unit_count as u64, shape.n as u64);
     let sets = set_count(units, n, answer.segment_count, answer.set_count);
-    let risk = loss_risk(units, tolerance + 1, n, tolerance, sets);
-    Risk { policy, failed: tolerance + 1, any_loss: risk.any_loss, lost_share: risk.lost_share }
+    let (mut fatal, mut risks) = (vec![0.0; shape.tolerance + 1], Vec::new());
+    for failed in (shape.tolerance + 1..=shape.n).take(SIZES_MAX) {
+        let survival = analysis::survival(&erasures, failed, EFFORT, SEED);
+        let fatal_share = 1.0 - survival.share();
+        fatal.push(fatal_share);
+        let risk = loss_risk(units, failed as u64, n, &fatal, sets);
+        risks.push(Risk {
+            policy: policy.to_owned(),
+            failed: failed as u64,
+            fatal_share,
+            fatal_share_error: share_error(&survival),
+            any_loss: risk.any_loss,
+            lost_share: risk.lost_share,
+        });
+        if survival.decodable == 0 {
+            break;
+        }
+    }
+    Ok(risks)
+}
+
+/// How far the true share may lie from a sampled one, 19 times of 20.
+fn share_error(survival: &Survival) -> f64 {
+    if survival.is_exact() || survival.tried == 0 {
+        return 0.0;
+    }
+    let (share, tried) = (survival.share(), survival.tried as f64);
+    // What no sample met may still be three in as many (the rule of three).
+    (1.96 * (share * (1.0 - share) / tried).sqrt()).max(3.0 / tried)
+}
+
+/// A share as people read it: two digits, and never rounded to nothing or to all.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent <= 0.0 {
+        return "0 %".into();
+    }
+    if percent < 1e-6 {
+        return "less than 0.000001 %".into();
+    }
+    // Rounding of sums of many shares makes no other than 100 %.
+    if percent > 100.0 - 1e-9 {
+        return "100 %".into();
+    }
+    let decimals = (1.0 - percent.log10().floor()).clamp(0.0, 7.0) as usize;
+    match format!("{percent:.decimals$}") {
+        whole if whole.starts_with("100") => "more than 99 %".into(),
+        rounded => format!("{rounded} %"),
+    }
 }
 
 fn lines(answer: &Answer) -> Vec<String> {
@@ -164,14 +228,31 @@ fn lines(answer: &Answer) -> Vec<String> {
         1 => "segments lie on one set of nodes".into(),
         sets => format!("segments lie on at most {sets} sets of nodes"),
     });
-    for Risk { policy, failed, any_loss, lost_share } in &answer.risks {
-        lines.push(format!(
-            "{policy}: if {failed} units are gone at once, something is lost with a probability of {:.3} %, in the mean {:.2e} of \
-             {}",
-            any_loss * 100.0,
-            lost_share,
-            count(answer.segment_count, "segment"),
-        ));
+    if answer.segment_count == 0 && !answer.risks.is_empty() {
+        lines.push("nothing is stored yet that could be lost; of what will be:".into());
     }
+    lines.extend(answer.risks.iter().map(|risk| risk_line(risk, answer.segment_count)));
     lines
 }
+
+/// `rs:4+2: if 3 units are gone at once, something is lost with a probability of 5 %, in the mean 5 % of 12 segments`
+fn risk_line(risk: &Risk, segment_count: u64) -> String {
+    let Risk { policy, failed, fatal_share, fatal_share_error, any_loss, lost_share } = risk;
+    let mut line = format!("{policy}: if {failed} units are gone at once, ");
+    if segment_count > 0 {
+        line += &format!("something is lost with a probability of {}, ", percent(*any_loss));
+    }
+    line += &format!("in the mean {} of ", percent(*lost_share));
+    line += &if segment_count > 0 { count(segment_count, "segment") } else { "the segments".into() };
+    if *fatal_share < 1.0 {
+        line += &format!("; of the ways to lose {failed} shards of a segment {} lose data", percent(*fatal_share));
+    }
+    if *fatal_share_error > 0.0 {
+        line += &format!(", give or take {} (sampled)", percent(*fatal_share_error));
+    }
+    line
+}
+
+#[cfg(test)]
+#[path = "placement_tests.rs"]
+mod tests;

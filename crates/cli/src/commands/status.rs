@@ -66,7 +66,7 @@ struct Node {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::open(&arguments.meta)?;
-    let roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
+    let roster = keeper.runtime.block_on(Roster::look(&*keeper.catalogue, &keeper.transfer))?;
     let tally = weft_care::glance(&*keeper.catalogue, &roster)?;
     let statistics = keeper.store.statistics()?;
     let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;

@@ -13,14 +13,17 @@ pub struct LossRisk {
     pub lost_share: f64,
 }
 
-/// The risk when `failed` of `nodes` equal nodes are gone at once, and segments of `shards` shards, any `tolerance` of which
-/// may be lost, lie on `sets` distinct sets of nodes, drawn independently.
-pub fn loss_risk(nodes: u64, failed: u64, shards: u64, tolerance: u64, sets: f64) -> LossRisk {
-    let of_one_set = ((tolerance + 1)..=shards.min(failed))
-        .map(|hit| (ln_choose(failed, hit) + ln_choose(nodes - failed, shards - hit) - ln_choose(nodes, shards)).exp())
-        .sum::<f64>()
-        .min(1.0);
-    LossRisk { any_loss: -(sets * (-of_one_set).ln_1p()).exp_m1(), lost_share: of_one_set }
+/// The risk when `failed` of `nodes` equal nodes are gone at once, and segments of `shards` shards lie on `sets` distinct sets of
+/// nodes, drawn independently. `fatal_share` says, by the number of shards that a segment loses, what share of the ways to lose so
+/// many loses data; where it ends, all do.
+pub fn loss_risk(nodes: u64, failed: u64, shards: u64, fatal_share: &[f64], sets: f64) -> LossRisk {
+    let fatal = |hit: u64| fatal_share.get(hit as usize).copied().unwrap_or(1.0);
+    let chance =
+        |hit: u64| (ln_choose(failed, hit) + ln_choose(nodes - failed, shards - hit) - ln_choose(nodes, shards)).exp();
+    let of_one_set = (0..=shards.min(failed)).map(|hit| fatal(hit) * chance(hit)).sum::<f64>().min(1.0);
+    // Of no sets none is lost, however likely that is for one.
+    let any_loss = if sets > 0.0 { -(sets * (-of_one_set).ln_1p()).exp_m1() } else { 0.0 };
+    LossRisk { any_loss, lost_share: of_one_set }
 }
 
 /// How many distinct sets there are at most: of the segments, of the sets that the volume allows (0: any number), and of

@@ -6,6 +6,9 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use weft_care::roster::LOOK_DEADLINE;
 use weft_cluster::gossip::{Facts, Heard, Liveness};
 use weft_nodes::Key;
 
@@ -30,15 +33,22 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
     let key = cluster_key.map(parse).transpose()?;
     let urls = from.iter().map(|text| serve::daemon_url(text)).collect::<Result<Vec<_>>>()?;
     let answers = compose::runtime()?.block_on(async {
-        let mut answers = Vec::new();
-        for url in &urls {
-            answers.push(weft_nodes::daemon::members(url, None, key.clone()).await);
+        let mut asked = JoinSet::new();
+        for url in urls {
+            let key = key.clone();
+            asked.spawn(async move {
+                match timeout(LOOK_DEADLINE, weft_nodes::daemon::members(&url, None, key)).await {
+                    Ok(heard) => heard.map_err(|error| error.to_string()),
+                    Err(_) => Err(format!("{url} did not answer within {} s", LOOK_DEADLINE.as_secs())),
+                }
+            });
         }
-        answers
+        asked.join_all().await
     });
     let (told, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     let told: Vec<Vec<Heard>> = told.into_iter().flatten().collect();
-    let refused: Vec<String> = refused.into_iter().filter_map(|answer| Some(answer.err()?.to_string())).collect();
+    let mut refused: Vec<String> = refused.into_iter().filter_map(Result::err).collect();
+    refused.sort();
     if told.is_empty() {
         bail!("nobody could be asked: {}", refused.join("; "));
     }
