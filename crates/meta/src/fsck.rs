@@ -25,6 +25,10 @@ use survey::survey;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the sentence of each is its documentation")]
 pub enum Finding {
+    #[error("the metadata store is damaged: {detail}: restore it from a backup")]
+    DamagedStore { detail: String },
+    #[error("the records could not be compared with one another, since some cannot be read: {detail}")]
+    NotCompared { detail: String },
     #[error("record {key} cannot be read ({detail}): restore the metadata from a copy")]
     Unreadable { key: String, detail: String },
     #[error("{key} is no key of this format: restore the metadata from a copy, or use the program that wrote it")]
@@ -81,6 +85,14 @@ pub enum Finding {
     CounterBehind { key: String, next: u64, used: u64 },
 }
 
+impl Finding {
+    /// May records be there that were not seen?
+    fn hides_others(&self) -> bool {
+        use Finding::{DamagedStore, NotCompared, UnknownKey, Unreadable};
+        matches!(self, DamagedStore { .. } | NotCompared { .. } | Unreadable { .. } | UnknownKey { .. })
+    }
+}
+
 /// What became of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mend {
@@ -133,7 +145,7 @@ const ROUNDS: u32 = 4;
 /// The engine's. Damage is a finding, not an error.
 pub fn check(store: &Store) -> Result<Report, MetaError> {
     // Nothing is written: the time does not matter.
-    let (found, mut report) = survey(store, 0)?;
+    let (found, mut report) = read_all(store, 0)?;
     let mend = |writes: &Writes| if writes.is_empty() { Mend::Impossible } else { Mend::Possible };
     report.findings = found.into_iter().map(|found| (found.finding, mend(&found.writes))).collect();
     Ok(report)
@@ -147,9 +159,8 @@ pub fn check(store: &Store) -> Result<Report, MetaError> {
 pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
     let mut done = Vec::new();
     for _ in 0..ROUNDS {
-        let (found, mut report) = survey(store, milliseconds(now))?;
-        let unreadable =
-            |found: &Found| matches!(found.finding, Finding::Unreadable { .. } | Finding::UnknownKey { .. });
+        let (found, mut report) = read_all(store, milliseconds(now))?;
+        let unreadable = |found: &Found| found.finding.hides_others();
         let may_mend = !found.iter().any(unreadable);
         let (mendable, rest): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|found| may_mend && !found.writes.is_empty());
@@ -169,6 +180,25 @@ pub fn repair(store: &Store, now: Timestamp) -> Result<Report, MetaError> {
     done.append(&mut report.findings);
     report.findings = done;
     Ok(report)
+}
+
+/// What the engine finds of its own, then everything that does not fit. Where the store is damaged a record may be out of reach:
+/// that is a finding.
+fn read_all(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report), MetaError> {
+    let damaged = |detail| Found { finding: Finding::DamagedStore { detail }, writes: Writes::new(), seen: Vec::new() };
+    let mut found: Vec<Found> = store.verify()?.into_iter().map(damaged).collect();
+    match survey(store, now_ms) {
+        Ok((other, report)) => {
+            found.extend(other);
+            Ok((found, report))
+        }
+        Err(MetaError::Engine(KvError::Damaged { detail, .. })) => {
+            let finding = Finding::NotCompared { detail };
+            found.push(Found { finding, writes: Writes::new(), seen: Vec::new() });
+            Ok((found, Report::default()))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Applies mends, about [`STEP_WRITES`] writes at a time, each if its key still has what was seen. False if one had

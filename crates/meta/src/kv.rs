@@ -15,6 +15,16 @@ pub enum KvError {
         /// Path or URL of the store.
         store: String,
     },
+    /// What is stored is not what was written. Nothing of a batch was applied.
+    #[error(
+        "the metadata store {store} is damaged: {detail}; `weft fsck` says how far it goes, and a backup brings back what was lost"
+    )]
+    Damaged {
+        /// Path or URL of the store.
+        store: String,
+        /// What is wrong, and with which record where one is known.
+        detail: String,
+    },
     /// The engine failed. Nothing of the batch was applied, or (after a failed flush) the engine refuses further writes.
     #[error("the metadata store {store} failed: {detail}")]
     Failed {
@@ -68,4 +78,10 @@ pub trait Kv: Send + Sync {
 
     /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.
     fn flush(&self) -> Result<(), KvError>;
+
+    /// Reads all that is stored and compares it with its checksums: a clause for each fault, up to some number; empty where the
+    /// engine finds none, or keeps nothing that could be damaged.
+    fn verify(&self) -> Result<Vec<String>, KvError> {
+        Ok(Vec::new())
+    }
 }

@@ -169,6 +169,14 @@ impl Store {
         Ok(self.kv.flush()?)
     }
 
+    /// Reads all that is stored and compares it with its checksums: a clause for each fault.
+    ///
+    /// # Errors
+    /// The engine's. Damage is an answer, not an error.
+    pub fn verify(&self) -> Result<Vec<String>, MetaError> {
+        Ok(self.kv.verify()?)
+    }
+
     /// Runs `operation` on one snapshot and forgets what it would have written.
     fn view<T>(&self, operation: impl FnOnce(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         let snapshot = self.kv.snapshot()?;

@@ -82,7 +82,7 @@ fn other_files_are_refused_and_left_as_they_are() {
     rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
     let error = refusal(&newer);
     assert!(matches!(error, OpenError::Newer { found: 7, .. }), "{error}");
-    assert!(error.to_string().contains("has metadata format 7, and this program knows up to 1"), "{error}");
+    assert!(error.to_string().contains("has metadata format 7, and this program knows 2"), "{error}");
 }
 
 #[test]
@@ -212,12 +212,16 @@ fn an_id_given_out_twice_stops_the_engine_and_overwrites_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = volume(folder.path());
     let (owner, care) = (open(&path, Access::Owner), open(&path, Access::Shared));
-    // While another process writes, the owner's stays pending.
+    // What another process would write: the rows of a store that has just this key.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let with_key = volume(elsewhere.path());
+    open(&with_key, Access::Owner).commit(set(b"segment/1", b"another's")).unwrap();
+    // While it writes, the owner's stays pending.
     let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute("ATTACH ?1 AS elsewhere", [with_key.to_str().unwrap()]).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     owner.commit(when(set(b"segment/1", b"the owner's"), b"segment/1", None)).unwrap();
-    other.execute("INSERT INTO kv VALUES (?1, ?2)", [b"segment/1", &b"another's"[..]]).unwrap();
-    other.execute_batch("COMMIT").unwrap();
+    other.execute_batch("INSERT OR REPLACE INTO main.kv SELECT * FROM elsewhere.kv; COMMIT").unwrap();
     let failed = owner.flush().unwrap_err().to_string();
     assert!(failed.contains("two processes made the key segment/1"), "{failed}");
     assert!(matches!(owner.commit(set(b"inode/1", b"x")), Err(KvError::Failed { .. })), "it takes no more writes");

@@ -13,8 +13,8 @@ use weft_care::{Catalogue, Job};
 
 /// Read every shard, tell what is damaged, missing or misplaced, and repair it
 ///
-/// An interrupted scrub goes on where it stopped. Status: 0 when every shard was read and nothing is left to
-/// repair, 2 otherwise.
+/// The metadata is read and compared with its checksums, too. An interrupted scrub goes on where it stopped. Status: 0 when
+/// everything was read and nothing is left to repair, 2 otherwise.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Metadata file of the volume
@@ -34,11 +34,18 @@ pub struct Arguments {
 struct Outcome {
     report: Report,
     findings: Vec<Finding>,
+    /// What is wrong with the metadata store itself.
+    metadata_faults: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::limited(&arguments.meta, arguments.bwlimit)?;
     let options = Options { repair: !arguments.no_repair, ..Options::default() };
+    let metadata_faults = keeper.store.verify()?;
+    if !arguments.json {
+        let fault = |fault: &String| println!("the metadata store is damaged: {fault}; restore it from a backup");
+        metadata_faults.iter().for_each(fault);
+    }
     let (job, bar) = (Job::default(), care::progress_bar());
     let mut findings = Vec::new();
     let tell = |finding: &Finding| {
@@ -51,9 +58,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
     let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, care::now_ms()?, tell);
     let report = keeper.watch(&job, &bar, work)?;
-    let is_clean = report.repaired_count == report.finding_count && report.silent_shard_count == 0;
+    let is_sound = metadata_faults.is_empty();
+    let is_clean = is_sound && report.repaired_count == report.finding_count && report.silent_shard_count == 0;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&Outcome { report, findings })?);
+        println!("{}", serde_json::to_string_pretty(&Outcome { report, findings, metadata_faults })?);
     } else {
         summary(arguments, &report, job.progress().worked_ms).iter().for_each(|line| println!("{line}"));
     }

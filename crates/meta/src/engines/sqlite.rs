@@ -34,6 +34,8 @@
 //! Others see, of the owner's, the flushed prefix: their checks of owner-only keys are answered by that prefix, after which
 //! their batch counts as having come.
 //!
+//! **Damage.** Rows are sealed and linked (`rows.rs`): whatever is read, and whatever is found absent, is checked.
+//!
 //! **Failures.** No space: nothing is lost, flushes and commits answer [`KvError::Full`], each tries again, reads go on. A
 //! file locked by another process for longer than the busy time-out: likewise, with [`KvError::Failed`]. Anything else stops
 //! the engine: what the disk then holds of the last transaction is unknown, so nothing may be built upon it; reads go on.
@@ -42,6 +44,7 @@ mod cache;
 mod checkpoint;
 mod commit;
 mod file;
+mod rows;
 mod view;
 mod writer;
 
@@ -53,6 +56,7 @@ use crate::owner::{Holder, OwnerLock};
 use crate::types::Access;
 use cache::ValueCache;
 use parking_lot::{Condvar, Mutex};
+use rows::Fault;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,6 +139,8 @@ enum Failure {
     Full,
     /// Another process kept the file locked; nothing is lost.
     Busy(String),
+    /// The file is not what was written.
+    Damaged(String),
     /// Anything else.
     Broken(String),
 }
@@ -181,6 +187,10 @@ impl Kv for SqliteKv {
     fn flush(&self) -> Result<(), KvError> {
         self.engine.flush()
     }
+
+    fn verify(&self) -> Result<Vec<String>, KvError> {
+        self.engine.readers.look(rows::verify).map_err(|error| self.engine.failed(error))
+    }
 }
 
 impl Drop for SqliteKv {
@@ -213,10 +223,20 @@ impl Engine {
         KvError::Failed { store: self.path.display().to_string(), detail: detail.to_string() }
     }
 
+    fn read_error(&self, fault: Fault) -> KvError {
+        let detail = match fault {
+            Fault::Damaged(detail) => detail,
+            Fault::Sqlite(error) if rows::is_damage(&error) => rows::broken(&error),
+            Fault::Sqlite(error) => return self.failed(error),
+        };
+        KvError::Damaged { store: self.path.display().to_string(), detail }
+    }
+
     fn error(&self, failure: Failure) -> KvError {
         match failure {
             Failure::Conflict => KvError::Conflict,
             Failure::Full => KvError::Full { store: self.path.display().to_string() },
+            Failure::Damaged(detail) => KvError::Damaged { store: self.path.display().to_string(), detail },
             Failure::Busy(detail) | Failure::Broken(detail) => self.failed(detail),
         }
     }

@@ -1,7 +1,7 @@
 //! The committing side: which way a batch goes, its checks, and waiting for the writer.
 
 use super::view::View;
-use super::{Engine, State};
+use super::{Engine, State, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
 use crate::types::Access;
 use parking_lot::MutexGuard;
@@ -40,6 +40,9 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
 
 impl Engine {
     pub(super) fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !rows::is_allowed(key)) {
+            return Err(self.failed(format!("no record can have the key {}", key.escape_ascii())));
+        }
         if self.access == Access::Shared {
             if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !self.is_shared(key)) {
                 let key = key.escape_ascii();

@@ -1,8 +1,10 @@
 //! The file: making, recognising and opening it.
 //!
-//! One table, `kv(k, v)`, ordered by k as bytes; `application_id` is "WEFT" and `user_version` the version of the format.
+//! One table, `kv(k, v)`, ordered by k as bytes, its rows as `rows.rs` says; `application_id` is "WEFT" and `user_version` the version
+//! of the format.
 
 use super::Failure;
+use super::rows::{self, Fault};
 use crate::kv::KvError;
 use crate::owner::OwnerError;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -18,7 +20,7 @@ use std::time::Duration;
 /// "WEFT".
 const APPLICATION_ID: i32 = 0x5745_4654;
 /// The version that this program writes.
-const FORMAT_VERSION: i32 = 1;
+const FORMAT_VERSION: i32 = 2;
 /// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a
@@ -56,8 +58,16 @@ pub enum OpenError {
     #[error("{} cannot be written by this user: run this as its owner, or see to the permissions of it and its folder", .0.display())]
     Denied(PathBuf),
     /// The file was written by a newer program.
-    #[error("{} has metadata format {found}, and this program knows up to {FORMAT_VERSION}; use a newer weft", path.display())]
+    #[error("{} has metadata format {found}, and this program knows {FORMAT_VERSION}; use a newer weft", path.display())]
     Newer {
+        /// The store.
+        path: PathBuf,
+        /// Its format version.
+        found: i32,
+    },
+    /// The file was written by a program from before the first release.
+    #[error("{} has metadata format {found}, from before the first release, and this program knows {FORMAT_VERSION}; copy its files out with the weft that made it, into a new volume", path.display())]
+    Older {
         /// The store.
         path: PathBuf,
         /// Its format version.
@@ -102,9 +112,10 @@ fn make(draft: &Path) -> rusqlite::Result<()> {
         "PRAGMA synchronous = FULL;
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {FORMAT_VERSION};
-         CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;
-         PRAGMA journal_mode = WAL;"
+         CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;"
     ))?;
+    rows::close_table(&connection)?;
+    connection.execute_batch("PRAGMA journal_mode = WAL")?;
     connection.close().map_err(|(_, error)| error)
 }
 
@@ -165,7 +176,10 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
 
 fn recognise(path: &Path, (application_id, version): (i32, i32)) -> Result<(), OpenError> {
     match (application_id, version) {
-        (APPLICATION_ID, 1..=FORMAT_VERSION) => Ok(()),
+        (APPLICATION_ID, FORMAT_VERSION) => Ok(()),
+        (APPLICATION_ID, found) if found > 0 && found < FORMAT_VERSION => {
+            Err(OpenError::Older { path: path.to_path_buf(), found })
+        }
         (APPLICATION_ID, found) if found > FORMAT_VERSION => Err(OpenError::Newer { path: path.to_path_buf(), found }),
         _ => Err(OpenError::NotOurs(path.to_path_buf())),
     }
@@ -222,10 +236,17 @@ impl From<rusqlite::Error> for Failure {
             (Some(ErrorCode::DatabaseBusy), _) => {
                 Failure::Busy(format!("another process has it locked for more than {} s", BUSY_TIMEOUT.as_secs()))
             }
-            (Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase), _) => {
-                Failure::Broken(format!("the file is damaged ({error}); restore it from a backup"))
-            }
+            _ if rows::is_damage(&error) => Failure::Damaged(rows::broken(&error)),
             _ => Failure::Broken(error.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Sqlite(error) => error.into(),
+            Fault::Damaged(detail) => Failure::Damaged(detail),
         }
     }
 }
@@ -239,6 +260,7 @@ fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     }
     OpenError::Engine(match Failure::from(error) {
         Failure::Full => KvError::Full { store: path.display().to_string() },
+        Failure::Damaged(detail) => KvError::Damaged { store: path.display().to_string(), detail },
         Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
         Failure::Conflict => KvError::Conflict,
     })

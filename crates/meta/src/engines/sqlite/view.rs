@@ -1,10 +1,11 @@
 //! Reading: a view of (memtable over file) at one moment, and the read connections it borrows.
 
+use super::rows::{self, Fault, Scan};
 use super::{Engine, file};
 use crate::engines::memtable::{Memtable, Overlay, Shared};
 use crate::kv::{KvError, Pair, Snapshot};
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +31,14 @@ impl Readers {
         // The transaction begins with the first read.
         connection.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")?.query_row([], |_| Ok(()))?;
         Ok(connection)
+    }
+
+    /// Looks at the file as it is now.
+    pub fn look<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let connection = self.begin()?;
+        let seen = look(&connection);
+        self.end(connection);
+        seen
     }
 
     fn end(&self, connection: Connection) {
@@ -111,7 +120,7 @@ impl<'a> View<'a> {
         if cacheable && let Some(value) = self.engine.cache.get(key, self.epoch) {
             return Ok(value);
         }
-        let value = self.in_file(|connection| read(connection, key))?;
+        let value = self.in_file(|connection| rows::read(connection, key))?;
         if cacheable {
             let state = self.engine.state.lock();
             if state.fill_epoch == self.epoch {
@@ -122,10 +131,10 @@ impl<'a> View<'a> {
     }
 
     /// Reads in the view's transaction, which begins here if it has not.
-    fn in_file<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, KvError> {
+    fn in_file<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, KvError> {
         self.pin.begin(&self.engine.readers);
         match &*self.pin.0.lock() {
-            Place::Open(connection) => read(connection).map_err(|error| self.engine.failed(error)),
+            Place::Open(connection) => read(connection).map_err(|fault| self.engine.read_error(fault)),
             Place::Failed(detail) => Err(self.engine.failed(detail)),
             Place::Later | Place::Ended => unreachable!("the line above left it open or failed"),
         }
@@ -142,10 +151,11 @@ impl Snapshot for View<'_> {
             return Ok(Vec::new());
         }
         self.in_file(|connection| {
-            let mut statement = connection.prepare_cached("SELECT k, v FROM kv WHERE k >= ?1 AND k < ?2 ORDER BY k")?;
-            let rows = statement.query_map([start, end], |row| Ok((row.get(0)?, Some(row.get(1)?))))?;
+            let mut statement = connection.prepare_cached(rows::SCAN)?;
+            let rows = Scan::new(connection, &mut statement, start, end)?;
             let mut failure = None;
-            let in_file = rows.map_while(|row| row.map_err(|error| failure = Some(error)).ok());
+            let in_file = rows.map_while(|row| row.map_err(|fault| failure = Some(fault)).ok());
+            let in_file = in_file.map(|(key, value)| (key, Some(value)));
             let pending = self.memtable.range(start, end);
             let pending = pending.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec)));
             let pairs = Overlay { upper: pending.peekable(), lower: in_file.peekable() };
@@ -164,10 +174,4 @@ impl Drop for View<'_> {
             self.engine.readers.end(connection);
         }
     }
-}
-
-/// The value of `key` in the file.
-pub(super) fn read(connection: &Connection, key: &[u8]) -> rusqlite::Result<Option<Shared>> {
-    let mut statement = connection.prepare_cached("SELECT v FROM kv WHERE k = ?1")?;
-    statement.query_row([key], |row| Ok(row.get_ref(0)?.as_blob()?.into())).optional()
 }

@@ -1,7 +1,8 @@
 //! The writer thread: the only one that changes the file.
 
 use super::checkpoint::CheckpointHandle;
-use super::{Engine, Failure, State, view};
+use super::rows::{self, Editor};
+use super::{Engine, Failure, State};
 use crate::engines::memtable::{Changes, Shared};
 use crate::kv::Batch;
 use parking_lot::MutexGuard;
@@ -148,15 +149,17 @@ impl Writer {
         let written = self.transact(|| {
             let pending = self.engine.freeze();
             for key in &pending.claims {
-                if view::read(&self.connection, key)?.is_some() {
+                if rows::read(&self.connection, key)?.is_some() {
                     let key = key.escape_ascii();
                     let why = format!("two processes made the key {key}, whose id must be used once only");
                     return Err(Failure::Broken(why));
                 }
             }
+            let mut editor = Editor::new(&self.connection);
             for (key, value) in &pending.changes {
-                self.set(key, value.as_deref())?;
+                editor.set(key, value.as_deref())?;
             }
+            editor.finish()?;
             Ok(pending)
         });
         match written {
@@ -203,25 +206,16 @@ impl Writer {
     /// The batch in the transaction, if its checks hold.
     fn apply(&self, batch: &Batch) -> Result<Outcome, Failure> {
         for (key, expected) in &batch.checks {
-            if view::read(&self.connection, key)?.as_deref() != expected.as_deref() {
+            if rows::read(&self.connection, key)?.as_deref() != expected.as_deref() {
                 return Ok(Err(Failure::Conflict));
             }
         }
+        let mut editor = Editor::new(&self.connection);
         for (key, value) in &batch.writes {
-            self.set(key, value.as_deref())?;
+            editor.set(key, value.as_deref())?;
         }
+        editor.finish()?;
         Ok(Ok(()))
-    }
-
-    fn set(&self, key: &[u8], value: Option<&[u8]>) -> rusqlite::Result<()> {
-        let connection = &self.connection;
-        match value {
-            Some(value) => connection
-                .prepare_cached("INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v")?
-                .execute([key, value])?,
-            None => connection.prepare_cached("DELETE FROM kv WHERE k = ?1")?.execute([key])?,
-        };
-        Ok(())
     }
 }
 
@@ -340,7 +334,7 @@ impl Engine {
         if state.failure.as_ref() != Some(&failure) {
             tracing::warn!(store = %self.path.display(), ?failure, "the metadata store could not write");
         }
-        if let Failure::Broken(why) = &failure {
+        if let Failure::Broken(why) | Failure::Damaged(why) = &failure {
             state.stopped.get_or_insert_with(|| why.clone());
         }
         state.failures += 1;
