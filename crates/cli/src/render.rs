@@ -28,13 +28,24 @@ pub fn sentence(error: &anyhow::Error) -> String {
 pub fn line(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for character in name.chars() {
-        if character.is_control() {
+        if character.is_control() || changes_direction(character) {
             text.extend(character.escape_default());
         } else {
             text.push(character);
         }
     }
     text
+}
+
+/// Characters of no width that have what follows shown elsewhere, so that a name looks like another.
+fn changes_direction(character: char) -> bool {
+    matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// A name or path in JSON, which holds text only: the text, and the bytes in hexadecimal digits where these are none.
+pub fn for_programs(name: &[u8]) -> (String, Option<String>) {
+    let hex = || name.iter().map(|byte| format!("{byte:02x}")).collect();
+    (String::from_utf8_lossy(name).into_owned(), std::str::from_utf8(name).is_err().then(hex))
 }
 
 /// `1.5 GiB`; below 1 KiB, whole bytes.
@@ -80,11 +91,13 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// Columns of text: as wide as their widest cell, those named in `right` flush right.
 pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
+    // What is named by others is in most of them.
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| line(cell)).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let cell = |(column, cell): (usize, &String)| match right.contains(&column) {
             true => format!("{cell:>width$}", width = widths[column]),
             false => format!("{cell:<width$}", width = widths[column]),

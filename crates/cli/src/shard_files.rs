@@ -135,6 +135,13 @@ fn set_of(files: Vec<(PathBuf, Found)>) -> Result<Set> {
     Ok(Set { header, coder, shards })
 }
 
+impl ShardFile {
+    /// Its length; one that cannot be asked has nothing.
+    fn bytes(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
+    }
+}
+
 impl Set {
     pub fn name(&self) -> &OsStr {
         OsStr::from_bytes(&self.header.name)
@@ -151,7 +158,9 @@ impl Set {
         let mut objects: Vec<Option<_>> = vec![None; self.shards.len()];
         for &shard in shards {
             if let Some(shard_file) = &self.shards[shard] {
-                let mut object = vec![0; (range.end - range.start) as usize];
+                // A header may claim more than there is, and only what is there is read.
+                let there = shard_file.bytes().saturating_sub(range.start).min(range.end - range.start);
+                let mut object = vec![0; there as usize];
                 let length = read_at(&shard_file.file, &mut object, range.start);
                 object.truncate(length);
                 objects[shard] = Some(object.into());
@@ -161,11 +170,16 @@ impl Set {
         self.coder.survivors(self.header.segment_geometry(segment), identity, &objects)
     }
 
+    /// Is anything there of a segment and what follows it? A header may claim more segments than could be counted.
+    pub fn reaches(&self, segment: u64) -> bool {
+        let start = self.header.object_range(segment).start;
+        self.shards.iter().flatten().any(|shard_file| shard_file.bytes() > start)
+    }
+
     /// Is the file as long as it should be, and does its header say what the others' do?
     pub fn is_framed_well(&self, shard: usize) -> bool {
-        let length = |shard_file: &ShardFile| shard_file.file.metadata().map(|metadata| metadata.len()).ok();
         let shard_file = self.shards[shard].as_ref();
-        shard_file.is_some_and(|it| it.header_is_sound && length(it) == Some(self.header.shard_file_bytes()))
+        shard_file.is_some_and(|it| it.header_is_sound && it.bytes() == self.header.shard_file_bytes())
     }
 }
 

@@ -2,14 +2,19 @@
 //!
 //! A volume that is mounted is walked through its mount, since it can have only one owner; so `put` copies from a folder
 //! to a folder or to a volume, `get` the other way, and both are [`copy`].
+//!
+//! What a tree says is not believed: names that lead elsewhere are refused, symbolic links are never followed, and a
+//! directory that contains itself ends a walk with an error.
 
 mod copy;
 mod folder;
 mod volume;
+mod walk;
 
-pub use copy::{copy, copy_bytes};
+pub use copy::{Copying, copy, copy_bytes};
 pub use folder::FolderTree;
 pub use volume::VolumeTree;
+pub use walk::{Visit, Walk};
 
 use crate::compose::Opened;
 use anyhow::{Context, Result, bail};
@@ -22,9 +27,13 @@ use weft_format::records::{Kind, Timestamp};
 use weft_meta::owner::current_owner;
 use weft_transfer::Settings;
 
+/// Which inode of which file system something is.
+pub type FileId = (u64, u64);
+
 /// What a tree knows of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    pub id: FileId,
     pub kind: Kind,
     /// Permission bits, setuid, setgid, sticky.
     pub mode: u16,
@@ -35,12 +44,23 @@ pub struct Entry {
     pub modified: Timestamp,
 }
 
+/// What a file, a directory or a link is given after it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    pub kind: Kind,
+    /// Not of links.
+    pub mode: u16,
+    /// User and group; otherwise those that it was made with stay.
+    pub owner: Option<(u32, u32)>,
+    pub modified: Timestamp,
+}
+
 /// A file being written. Dropped without [`Sink::finish`], it keeps what was written so far.
 pub trait Sink: Write {
     /// Goes on this many bytes further; what lies between is zeros that take no room.
     fn skip(&mut self, bytes: u64) -> Result<()>;
-    /// Everything written is in the file.
-    fn finish(self: Box<Self>) -> Result<()>;
+    /// Everything written is in the file, which is given these attributes, whatever has its name by now.
+    fn finish(self: Box<Self>, attributes: &Attributes) -> Result<()>;
 }
 
 /// A tree of files. Paths are absolute; symbolic links are never followed.
@@ -53,16 +73,18 @@ pub trait Tree {
     fn read_link(&self, path: &Path) -> Result<PathBuf>;
     /// A file's bytes.
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>>;
-    /// Makes a file, or empties the one that is there.
-    fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>>;
-    /// Makes a directory.
+    /// Makes a file that only its owner may read, under a name that nothing has.
+    fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>>;
+    /// Makes a directory that only its owner may enter.
     fn make_directory(&self, path: &Path) -> Result<()>;
     /// Makes a symbolic link.
     fn make_link(&self, path: &Path, target: &Path) -> Result<()>;
-    /// Makes a pipe, a socket or a device like `entry`; refused where it cannot be.
-    fn make_special(&self, path: &Path, entry: &Entry) -> Result<()>;
-    /// Gives it the mode (but for links) and modification time of `entry`.
-    fn set(&self, path: &Path, entry: &Entry) -> Result<()>;
+    /// Makes a pipe, a socket or a device that only its owner may open; refused where it cannot be.
+    fn make_special(&self, path: &Path, kind: Kind) -> Result<()>;
+    /// Gives it owner, mode and modification time.
+    fn set(&self, path: &Path, attributes: &Attributes) -> Result<()>;
+    /// Gives what is at `from` the name `to`, at once in place of a file that has it.
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file or an empty directory.
     fn remove(&self, path: &Path, kind: Kind) -> Result<()>;
     /// The policy by which what is made in a directory, or written to a file, is kept; as `weft_vfs::policy_for` reads it.
@@ -71,6 +93,8 @@ pub trait Tree {
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()>;
     /// Gives what was deleted, at so many milliseconds since the Unix epoch, its name back.
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
+    /// Is it a volume? Then files have policies, and a directory has one name.
+    fn is_volume(&self) -> bool;
     /// Ends the walk: everything changed is durable.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -91,7 +115,7 @@ pub fn open_limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn 
                     meta.display()
                 );
             }
-            Ok(Box::new(FolderTree::at(mountpoint)))
+            Ok(Box::new(FolderTree::of_mount(mountpoint)?))
         }
         // Where somebody else holds it without a mount, opening says who.
         _ => {
@@ -121,11 +145,14 @@ pub fn require(tree: &dyn Tree, path: &Path) -> Result<Entry> {
 }
 
 /// Removes it and everything below.
-pub fn remove_all(tree: &dyn Tree, path: &Path, kind: Kind) -> Result<()> {
-    if kind == Kind::Directory {
-        for (name, entry) in tree.list(path)? {
-            remove_all(tree, &path.join(name), entry.kind)?;
+pub fn remove_all(tree: &dyn Tree, path: &Path) -> Result<()> {
+    let mut walk = Walk::new(tree, path)?;
+    while let Some((visit, path, entry)) = walk.next()? {
+        match visit {
+            Visit::Enter => {}
+            Visit::Leave => tree.remove(&path, Kind::Directory)?,
+            Visit::Other => tree.remove(&path, entry.kind)?,
         }
     }
-    tree.remove(path, kind)
+    Ok(())
 }

@@ -6,6 +6,7 @@ use sandbox::Sandbox;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
+use weft_format::shard_file::{FILE_HEADER_BYTES, ShardFileHeader};
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|i| (i * 31 + (i >> 9) * 7 + (i >> 17)) as u8).collect()
@@ -170,4 +171,26 @@ fn a_kill_leaves_no_file_under_its_name() {
     assert!(!child.wait().expect("it ends").success(), "it was quicker than the kill");
     let left: Vec<_> = fs::read_dir(sandbox.path("s")).expect("listed").collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn finding_15_a_shard_file_that_claims_a_petabyte_is_seen_through_at_once() {
+    let sandbox = Sandbox::empty();
+    fs::write(sandbox.path("file"), bytes(100_000)).expect("written");
+    sandbox.weft(["encode", "rs:4+2", "file", "-o", "s"]).ok();
+    for index in 0..6 {
+        let path = sandbox.path(&format!("s/file.{index}.weft"));
+        let file = fs::File::options().read(true).write(true).open(path).expect("opened");
+        let mut header = [0; FILE_HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).expect("read");
+        let mut header = ShardFileHeader::decode(&header).expect("a header");
+        header.file_bytes = 1 << 50;
+        file.write_all_at(&header.encode().expect("it can be"), 0).expect("written");
+    }
+    let said = sandbox.weft(["decode", "--check", "s"]);
+    assert_eq!(said.code, Some(3), "{}", said.stdout);
+    for repair in [vec!["decode", "s", "-o", "back"], vec!["decode", "--repair", "s"]] {
+        assert!(!sandbox.weft(repair).success);
+    }
+    assert!(!fs::exists(sandbox.path("back")).expect("looked"));
 }

@@ -229,7 +229,7 @@ fn status(meta: &Path, json: bool) -> Result<ExitCode> {
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
-        lines(meta, &status).iter().for_each(|line| println!("{line}"));
+        lines(meta, &status).iter().for_each(|line| println!("{}", render::line(line)));
     }
     Ok(ExitCode::SUCCESS)
 }

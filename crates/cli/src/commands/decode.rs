@@ -194,6 +194,13 @@ fn pass(set: &Set, all: bool, bar: &ProgressBar, mut take: impl FnMut(&[u8]) -> 
         if failure.is_some() && !all {
             break;
         }
+        if !set.reaches(segment) {
+            let from = segment * header.geometry.data_bytes;
+            failure.get_or_insert_with(|| {
+                format!("bytes {from} to {} cannot be made: every shard file ends before them", header.file_bytes)
+            });
+            break;
+        }
         let note = |damaged: &mut Vec<usize>, survivors: &Survivors, shards: &[usize]| {
             damaged.extend(shards.iter().copied().filter(|shard| !survivors.is_sound(*shard)));
         };

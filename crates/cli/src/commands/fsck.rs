@@ -2,6 +2,7 @@
 
 use crate::care::{self, DEGRADED, count};
 use crate::compose;
+use crate::render;
 use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -80,7 +81,7 @@ fn print(arguments: &Arguments, report: &Report) {
             Mend::Done => "; mended",
             Mend::Possible | Mend::Impossible => "",
         };
-        println!("{finding}{outcome}");
+        println!("{}{outcome}", render::line(&finding.to_string()));
     }
     let with = |wanted: Mend| report.findings.iter().filter(|(_, mend)| *mend == wanted).count() as u64;
     let (inodes, segments) = (count(report.inodes, "inode"), count(report.segments, "segment"));

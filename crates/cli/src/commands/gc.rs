@@ -67,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&Outcome { report: &report, compaction: &compaction })?);
     } else {
         let lines = [lines(arguments, &report), compaction_lines(&report, &compaction)].concat();
-        lines.iter().for_each(|line| println!("{line}"));
+        lines.iter().for_each(|line| println!("{}", render::line(line)));
     }
     let orphans = &report.orphans;
     let left = report.trash.kept_count + report.retired.kept_count > 0

@@ -4,7 +4,7 @@ use super::put::progress_bar;
 use crate::care;
 use crate::compose::Opened;
 use crate::trace;
-use crate::tree::{self, FolderTree, Tree, VolumeTree};
+use crate::tree::{self, Copying, FolderTree, Tree, VolumeTree};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::Write;
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Receive at most this many bytes per second from nodes, as in 10M; the volume must not be mounted
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
+    /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
+    #[arg(short, long)]
+    preserve: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -41,7 +44,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
     let progress = progress_bar();
-    let copied = get(&*volume, &arguments.sources, &arguments.destination, &progress);
+    let copied = get(&*volume, arguments, &progress);
     progress.finish_and_clear();
     volume.close()?;
     copied
@@ -58,7 +61,7 @@ fn traced(arguments: &Arguments) -> Result<()> {
         volume.transfer().start_trace();
     }
     let progress = progress_bar();
-    let copied = get(&tree, &arguments.sources, &arguments.destination, &progress);
+    let copied = get(&tree, arguments, &progress);
     progress.finish_and_clear();
     let events = volume.transfer().finish_trace();
     drop(volume);
@@ -69,7 +72,8 @@ fn traced(arguments: &Arguments) -> Result<()> {
     copied
 }
 
-fn get(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &ProgressBar) -> Result<()> {
+fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Result<()> {
+    let Arguments { sources, destination, preserve, .. } = arguments;
     if destination == Path::new("-") {
         let mut output = std::io::stdout().lock();
         for source in sources {
@@ -81,24 +85,28 @@ fn get(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &Pr
         }
         return Ok(output.flush()?);
     }
-    let here = FolderTree::whole();
     let destination = std::path::absolute(destination).context("the current directory is gone")?;
     let into = destination.is_dir();
     if sources.len() > 1 && !into {
         bail!("{} is no directory: several files need one", destination.display());
     }
-    if let (false, Some(parent)) = (into, destination.parent())
-        && !parent.is_dir()
-    {
-        bail!("there is no folder {}: make it with `mkdir -p`", parent.display());
+    // Links on the way there are the user's choice; below, none is followed.
+    let (folder, new_name) = match (into, destination.parent(), destination.file_name()) {
+        (false, Some(parent), Some(name)) => (parent, Some(name)),
+        _ => (destination.as_path(), None),
+    };
+    if !folder.is_dir() {
+        bail!("there is no folder {}: make it with `mkdir -p`", folder.display());
     }
+    let here = FolderTree::of_folder(folder.to_path_buf())?;
+    let how = Copying { preserve: *preserve, progress };
     for source in sources {
         let source = tree::volume_path(source)?;
-        let target = match source.file_name() {
-            Some(name) if into => destination.join(name),
-            _ => destination.clone(),
+        let target = match new_name.or(source.file_name()) {
+            Some(name) => Path::new("/").join(name),
+            None => PathBuf::from("/"),
         };
-        tree::copy(volume, &source, &here, &target, progress)?;
+        tree::copy(volume, &source, &here, &target, how)?;
     }
     Ok(())
 }

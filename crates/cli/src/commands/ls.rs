@@ -5,7 +5,7 @@ use crate::tree::{self, Entry, Tree};
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use weft_format::records::Kind;
@@ -28,6 +28,9 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Line {
     name: String,
+    /// The name's bytes in hexadecimal digits, where it is not UTF-8 and so not the one above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_hex: Option<String>,
     kind: &'static str,
     mode: String,
     uid: u32,
@@ -47,8 +50,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let rows: Vec<Vec<String>> = entries.iter().map(|(name, entry)| row(name, entry)).collect();
         write!(output, "{}", render::table(&rows, &[1, 2, 3, 4]))?;
     } else {
+        let is_terminal = output.is_terminal();
         for (name, _) in entries {
-            output.write_all(name.as_bytes())?;
+            output.write_all(&shown(&name, is_terminal))?;
             output.write_all(b"\n")?;
         }
     }
@@ -66,9 +70,16 @@ fn list(volume: &dyn Tree, arguments: &Arguments) -> Result<Vec<(OsString, Entry
     }
 }
 
+/// For programs the name as it is, for people one that does not drive the terminal.
+fn shown(name: &OsStr, is_terminal: bool) -> Vec<u8> {
+    if is_terminal { render::line(&name.to_string_lossy()).into_bytes() } else { name.as_bytes().to_vec() }
+}
+
 fn line(name: &OsStr, entry: &Entry) -> Line {
+    let (name, name_hex) = render::for_programs(name.as_bytes());
     Line {
-        name: name.to_string_lossy().into_owned(),
+        name,
+        name_hex,
         kind: kind_name(entry.kind),
         mode: format!("{:04o}", entry.mode),
         uid: entry.uid,

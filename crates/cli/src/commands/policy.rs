@@ -2,7 +2,7 @@
 
 use crate::care::{self, count};
 use crate::compose;
-use crate::tree::{self, Tree};
+use crate::tree::{self, Tree, Visit, Walk};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -143,16 +143,15 @@ struct Changed {
 impl Changed {
     /// A directory first, so that what is made in it meanwhile has the new policy too.
     fn below(&mut self, volume: &dyn Tree, directory: &Path, change: &Change) -> Result<()> {
-        change.apply(volume, directory)?;
-        for (name, entry) in volume.list(directory)? {
-            let path = directory.join(name);
-            match entry.kind {
-                Kind::Directory => self.below(volume, &path, change)?,
-                Kind::File => {
+        let mut walk = Walk::new(volume, directory)?;
+        while let Some((visit, path, entry)) = walk.next()? {
+            match (visit, entry.kind) {
+                (Visit::Enter, _) => change.apply(volume, &path)?,
+                (Visit::Other, Kind::File) => {
                     change.apply(volume, &path)?;
                     self.files += 1;
                 }
-                _ => {}
+                (Visit::Leave | Visit::Other, _) => {}
             }
         }
         Ok(())

@@ -2,9 +2,10 @@
 
 use crate::care;
 use crate::compose;
-use crate::tree::{self, FolderTree, Tree};
+use crate::tree::{self, Copying, FolderTree, Tree};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::ffi::OsStr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use weft_format::records::Kind;
@@ -23,6 +24,9 @@ pub struct Arguments {
     /// Send at most this many bytes per second to nodes, as in 10M; the volume must not be mounted
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
+    /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
+    #[arg(short, long)]
+    preserve: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -31,15 +35,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let spec = policy_for(&volume.policy(Path::new("/"))?)?.code;
     compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
     let progress = progress_bar();
-    let copied = put(&*volume, &arguments.sources, &destination, &progress);
+    let copied = put(&*volume, arguments, &destination, &progress);
     progress.finish_and_clear();
     // What was copied before a failure stays, and is made durable.
     volume.close()?;
     copied
 }
 
-fn put(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &ProgressBar) -> Result<()> {
-    let here = FolderTree::whole();
+fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &ProgressBar) -> Result<()> {
+    let sources = &arguments.sources;
     let into = volume.entry(destination)?.is_some_and(|entry| entry.kind == Kind::Directory);
     if sources.len() > 1 && !into {
         bail!("{} is no directory of the volume: several files need one", destination.display());
@@ -56,11 +60,15 @@ fn put(volume: &dyn Tree, sources: &[PathBuf], destination: &Path, progress: &Pr
         let source = std::path::absolute(source).context("the current directory is gone")?;
         // As cp does: a link that is named itself is followed.
         let source = source.canonicalize().with_context(|| source.display().to_string())?;
-        let target = match source.file_name() {
-            Some(name) if into => destination.join(name),
-            _ => destination.to_path_buf(),
+        // Below it, no link is followed.
+        let (folder, name) = match (source.parent(), source.file_name()) {
+            (Some(folder), Some(name)) => (folder, name),
+            _ => (source.as_path(), OsStr::new("")),
         };
-        tree::copy(&here, &source, volume, &target, progress)?;
+        let here = FolderTree::of_folder(folder.to_path_buf())?;
+        let target = if into && !name.is_empty() { destination.join(name) } else { destination.to_path_buf() };
+        let how = Copying { preserve: arguments.preserve, progress };
+        tree::copy(&here, &Path::new("/").join(name), volume, &target, how)?;
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: Some(report) })?);
     } else {
-        after(meta, &report, began.elapsed()).iter().for_each(|line| println!("{line}"));
+        after(meta, &report, began.elapsed()).iter().for_each(|line| println!("{}", render::line(line)));
     }
     Ok(code)
 }

@@ -34,7 +34,7 @@ fn remove(volume: &dyn Tree, arguments: &Arguments) -> Result<()> {
         if kind == Kind::Directory && !arguments.recursive {
             bail!("{} is a directory: remove it with -r", path.display());
         }
-        tree::remove_all(volume, &path, kind)?;
+        tree::remove_all(volume, &path)?;
     }
     Ok(())
 }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         if arguments.json {
             findings.push(finding.clone());
         } else {
-            bar.suspend(|| println!("{}", line(finding)));
+            bar.suspend(|| println!("{}", render::line(&line(finding))));
         }
     };
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();

@@ -49,6 +49,9 @@ pub enum Arguments {
 #[derive(Serialize)]
 struct Line {
     path: String,
+    /// The path's bytes in hexadecimal digits, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path_hex: Option<String>,
     kind: &'static str,
     size: u64,
     deleted_ms: u64,
@@ -81,8 +84,10 @@ fn list(meta: &Path, json: bool) -> Result<()> {
     let store = compose::open_shared(meta)?;
     let (bin, keep_ms) = (Bin::read(&store)?, store.keep_ms()?);
     let line = |deleted: &Deleted| -> Result<Line> {
+        let (path, path_hex) = render::for_programs(&bin.path(&store, deleted)?);
         Ok(Line {
-            path: String::from_utf8_lossy(&bin.path(&store, deleted)?).into_owned(),
+            path,
+            path_hex,
             kind: kind_name(deleted.attributes.kind),
             size: deleted.attributes.size,
             deleted_ms: deleted.deleted_ms,
@@ -135,7 +140,7 @@ fn restore(meta: &Path, path: &Path) -> Result<()> {
         volume.restore(deleted.deleted_ms, deleted.attributes.ino).with_context(taken)?;
     }
     volume.close()?;
-    println!("Brought back {} with {}", wanted.display(), count(order.len() as u64, "inode"));
+    println!("Brought back {} with {}", render::line(&wanted.to_string_lossy()), count(order.len() as u64, "inode"));
     Ok(())
 }
 
@@ -171,8 +176,13 @@ impl Bin {
 
     /// The directories that it was in and that are deleted too, the outermost first.
     fn above(&self, deleted: &Deleted) -> Vec<&Deleted> {
-        let mut above: Vec<&Deleted> =
-            std::iter::successors(self.get(deleted.parent), |up| self.get(up.parent)).collect();
+        let (mut above, mut seen) = (Vec::new(), BTreeSet::from([deleted.attributes.ino]));
+        let mut parent = deleted.parent;
+        // Damaged metadata may have directories that are within themselves.
+        while let Some(up) = self.get(parent).filter(|up| seen.insert(up.attributes.ino)) {
+            above.push(up);
+            parent = up.parent;
+        }
         above.reverse();
         above
     }

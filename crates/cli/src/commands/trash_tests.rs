@@ -44,3 +44,13 @@ fn a_directory_comes_back_from_the_top_with_the_last_of_each_name() {
     assert_eq!(order(20), [10, 11, 20], "the older one, asked for by itself");
     assert_eq!(order(30), [30]);
 }
+
+#[test]
+fn finding_12_directories_deleted_from_themselves_come_to_an_end() {
+    let bin = Bin::of(vec![deleted(10, 11, "a", 1), deleted(11, 10, "b", 2), deleted(12, 12, "c", 3)]);
+    for ino in [10, 11, 12] {
+        let wanted = bin.get(Ino(ino)).expect("it is there");
+        assert!(bin.above(wanted).len() < 3);
+        assert!(bin.order(wanted).len() < 9);
+    }
+}

@@ -1,70 +1,169 @@
 //! Copying between trees: files, directories, links, with modes and times.
+//!
+//! A file has its name only when it is whole. Until it has its attributes, nobody but its owner can open what is made.
 
-use super::{Entry, Tree};
+use super::{Attributes, Entry, FileId, Sink, Tree, Visit, Walk};
+use crate::render;
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use std::io::Read;
-use std::path::Path;
-use weft_format::records::Kind;
+use std::path::{Path, PathBuf};
+use weft_format::records::{Kind, Timestamp};
 
 /// Bytes moved at a time: one request of a mount.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Copies what is at `from_path` to `to_path`: into a directory that is there under its own entries, over a file that is
-/// there. Directories get their modes and times last, so that a read-only one can be filled.
-pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, progress: &ProgressBar) -> Result<()> {
-    let entry = super::require(from, from_path)?;
-    copy_entry(from, from_path, &entry, to, to_path, progress)
+/// Read, write and execute, of user, group and others.
+const PERMISSIONS: u16 = 0o777;
+
+/// What a file from a stream may: nothing for others.
+const STREAM_MODE: u16 = 0o600;
+
+/// How to copy.
+#[derive(Clone, Copy)]
+pub struct Copying<'p> {
+    /// Owners, set-user-id, set-group-id and sticky bits too. Otherwise what is made belongs to whoever copies, who would lend
+    /// their own rights by these bits.
+    pub preserve: bool,
+    pub progress: &'p ProgressBar,
 }
 
-fn copy_entry(
+impl Copying<'_> {
+    fn attributes(self, entry: &Entry) -> Attributes {
+        Attributes {
+            kind: entry.kind,
+            mode: if self.preserve { entry.mode } else { entry.mode & PERMISSIONS },
+            owner: self.preserve.then_some((entry.uid, entry.gid)),
+            modified: entry.modified,
+        }
+    }
+}
+
+/// Copies what is at `from_path` to `to_path`: into a directory that is there under its own entries, over a file that is
+/// there. Directories get their attributes last, so that a read-only one can be filled.
+pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, how: Copying<'_>) -> Result<()> {
+    let mut walk = Walk::new(from, from_path)?;
+    let mut top: Option<FileId> = None;
+    while let Some((visit, path, entry)) = walk.next()? {
+        let target = match path.strip_prefix(from_path) {
+            Ok(below) if below != Path::new("") => to_path.join(below),
+            _ => to_path.to_path_buf(),
+        };
+        match visit {
+            Visit::Enter => {
+                let there = make_directory(to, &target)?;
+                // All that is made lies below the first.
+                if *top.get_or_insert(there) == entry.id {
+                    bail!("{} cannot be copied into itself: choose another place", from_path.display());
+                }
+            }
+            Visit::Leave => to.set(&target, &how.attributes(&entry))?,
+            Visit::Other => copy_other(from, &path, &entry, to, &target, how)?,
+        }
+    }
+    Ok(())
+}
+
+/// A directory that is there, perhaps since before.
+fn make_directory(to: &dyn Tree, path: &Path) -> Result<FileId> {
+    match to.entry(path)? {
+        Some(there) if there.kind == Kind::Directory => return Ok(there.id),
+        Some(_) => bail!("{} is there and is no directory: remove it first", path.display()),
+        None => to.make_directory(path)?,
+    }
+    Ok(super::require(to, path)?.id)
+}
+
+fn copy_other(
     from: &dyn Tree,
     from_path: &Path,
     entry: &Entry,
     to: &dyn Tree,
     to_path: &Path,
-    progress: &ProgressBar,
+    how: Copying<'_>,
 ) -> Result<()> {
-    let there = to.entry(to_path)?;
-    let is_directory = |entry: &Entry| entry.kind == Kind::Directory;
-    match (&there, entry.kind) {
-        (Some(there), Kind::Directory) if !is_directory(there) => {
-            bail!("{} is there and is no directory: remove it first", to_path.display())
+    let there = refuse_directory(to, to_path)?;
+    match entry.kind {
+        Kind::File => {
+            how.progress.set_message(render::line(&from_path.to_string_lossy()));
+            let mut source = from.read(from_path)?;
+            return copy_file(&mut *source, to, to_path, there.as_ref(), &how.attributes(entry), how.progress);
         }
-        (Some(there), kind) if is_directory(there) && kind != Kind::Directory => {
-            bail!("{} is there and is a directory: remove it first", to_path.display())
-        }
-        (None, Kind::Directory) => to.make_directory(to_path)?,
-        // A file is written over; anything else makes way.
-        (Some(there), kind) if !is_directory(there) && (kind != Kind::File || there.kind != Kind::File) => {
-            to.remove(to_path, there.kind)?;
-        }
-        _ => {}
+        // A file makes way for a file by itself.
+        _ => there.map_or(Ok(()), |there| to.remove(to_path, there.kind))?,
     }
     match entry.kind {
-        Kind::Directory => {
-            for (name, child) in from.list(from_path)? {
-                copy_entry(from, &from_path.join(&name), &child, to, &to_path.join(&name), progress)?;
-            }
-        }
-        Kind::File => {
-            progress.set_message(from_path.display().to_string());
-            copy_bytes(&mut from.read(from_path)?, to, to_path, progress)?;
-        }
         Kind::Symlink => to.make_link(to_path, &from.read_link(from_path)?)?,
-        Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => to.make_special(to_path, entry)?,
+        kind => to.make_special(to_path, kind)?,
     }
-    to.set(to_path, entry)
+    to.set(to_path, &how.attributes(entry))
 }
 
-/// Copies a stream into a file.
+/// What is at a path, if it is no directory.
+fn refuse_directory(to: &dyn Tree, path: &Path) -> Result<Option<Entry>> {
+    let there = to.entry(path)?;
+    if there.as_ref().is_some_and(|there| there.kind == Kind::Directory) {
+        bail!("{} is there and is a directory: remove it first", path.display());
+    }
+    Ok(there)
+}
+
+/// Copies a stream into a file, with the mode of the file that is there.
 pub fn copy_bytes(source: &mut dyn Read, to: &dyn Tree, to_path: &Path, progress: &ProgressBar) -> Result<()> {
-    let mut sink = to.write(to_path)?;
+    let there = refuse_directory(to, to_path)?;
+    let mode = there.as_ref().filter(|there| there.kind == Kind::File).map_or(STREAM_MODE, |there| there.mode);
+    let attributes = Attributes { kind: Kind::File, mode: mode & PERMISSIONS, owner: None, modified: now() };
+    copy_file(source, to, to_path, there.as_ref(), &attributes, progress)
+}
+
+fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
+}
+
+fn copy_file(
+    source: &mut dyn Read,
+    to: &dyn Tree,
+    to_path: &Path,
+    there: Option<&Entry>,
+    attributes: &Attributes,
+    progress: &ProgressBar,
+) -> Result<()> {
+    let temporary = temporary(to_path);
+    let mut make = || {
+        let sink = to.make_file(&temporary)?;
+        // What is written to a file is kept by the policy of the file.
+        if to.is_volume() && there.is_some_and(|there| there.kind == Kind::File) {
+            let policy = to.policy(to_path)?;
+            if policy != to.policy(&temporary)? {
+                to.set_policy(&temporary, &policy)?;
+            }
+        }
+        fill(source, sink, attributes, progress)?;
+        to.rename(&temporary, to_path)
+    };
+    make().inspect_err(|_| {
+        // What the reader should know is why the file was not made.
+        let _ = to.remove(&temporary, Kind::File);
+    })
+}
+
+/// A name in the same directory for a file that is not whole.
+fn temporary(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".weft-unfinished-{:016x}", rand::random::<u64>()))
+}
+
+fn fill(
+    source: &mut dyn Read,
+    mut sink: Box<dyn Sink + '_>,
+    attributes: &Attributes,
+    progress: &ProgressBar,
+) -> Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     loop {
         let bytes = source.read(&mut buffer)?;
         if bytes == 0 {
-            return sink.finish();
+            return sink.finish(attributes);
         }
         // Holes are read as zeros; written, they would take room. What a stream gives in small pieces is written as it is.
         if bytes == CHUNK_BYTES && is_zero(&buffer) {

@@ -1,12 +1,18 @@
 //! A folder of this machine as a tree: any folder, or the mount of a volume.
+//!
+//! Each path is opened anew beneath the folder, through no symbolic link, and what was opened is what is changed: whatever is
+//! moved or linked meanwhile, nothing outside of the folder is reached.
 
-use super::{Entry, Sink, Tree};
-use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, XattrFlags};
-use std::ffi::OsString;
-use std::fs::{self, File, Metadata, Permissions};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use super::{Attributes, Entry, Sink, Tree};
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, XattrFlags};
+use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
@@ -15,24 +21,70 @@ use weft_vfs::{POLICY_XATTR, RESTORE_XATTR, restore_value};
 /// The longest text of a policy that is read back.
 const POLICY_BYTES_MAX: usize = 1024;
 
+/// What is made is its owner's alone until it is given a mode.
+const NEW_FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const NEW_DIRECTORY_MODE: Mode = Mode::RWXU;
+
 /// The files below a folder.
 pub struct FolderTree {
+    folder: OwnedFd,
+    /// Its path, for messages.
     root: PathBuf,
+    is_volume: bool,
 }
 
 impl FolderTree {
-    /// All files of this machine, by their usual paths.
-    pub fn whole() -> Self {
-        Self { root: PathBuf::from("/") }
-    }
-
     /// The files below `root`, which is `/` in their paths.
-    pub fn at(root: PathBuf) -> Self {
-        Self { root }
+    pub fn of_folder(root: PathBuf) -> Result<Self> {
+        Self::open(root, false)
     }
 
+    /// The files of the volume that is mounted at `root`.
+    pub fn of_mount(root: PathBuf) -> Result<Self> {
+        Self::open(root, true)
+    }
+
+    fn open(root: PathBuf, is_volume: bool) -> Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(&root, flags, Mode::empty());
+        let folder = folder.map_err(std::io::Error::from).with_context(|| root.display().to_string())?;
+        Ok(Self { folder, root, is_volume })
+    }
+
+    /// As people know it.
     fn full(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    fn failure(&self, path: &Path, errno: Errno) -> anyhow::Error {
+        let full = self.full(path);
+        match errno {
+            Errno::LOOP => anyhow::anyhow!("{}: a symbolic link is on the way, and is not followed", full.display()),
+            errno => anyhow::Error::new(std::io::Error::from(errno)).context(full.display().to_string()),
+        }
+    }
+
+    fn open_beneath(&self, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let below = if below == Path::new("") { Path::new(".") } else { below };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.folder, below, flags | OFlags::CLOEXEC, mode, resolve)
+    }
+
+    /// What is at a path, without opening it: a symbolic link itself, a pipe without waiting.
+    fn handle(&self, path: &Path) -> Result<Handle> {
+        let opened = self.open_beneath(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
+        opened.map(Handle).map_err(|errno| self.failure(path, errno))
+    }
+
+    /// The directory that a path's last name is in, and that name.
+    fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            bail!("{} is always there: name something in it", self.root.display());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let opened = self.open_beneath(parent, flags, Mode::empty());
+        Ok((opened.map_err(|errno| self.failure(parent, errno))?, name))
     }
 
     /// The name under which setxattr(2) and the like know the policy.
@@ -41,113 +93,167 @@ impl FolderTree {
     }
 }
 
+/// Something that was found, whatever happens to its name.
+struct Handle(OwnedFd);
+
+impl Handle {
+    /// A path that leads to it and nothing else, for calls that take only paths.
+    fn path(&self) -> String {
+        path_of(&self.0)
+    }
+}
+
+fn path_of(file: impl AsFd) -> String {
+    format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
+}
+
+/// Gives attributes to what is open, be it only found.
+fn set(file: impl AsFd, attributes: &Attributes) -> rustix::io::Result<()> {
+    let file = file.as_fd();
+    // Changing the owner clears bits of the mode.
+    if let Some((uid, gid)) = attributes.owner {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        rustix::fs::chownat(file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
+    }
+    if attributes.kind != Kind::Symlink {
+        rustix::fs::chmodat(CWD, path_of(file), Mode::from_raw_mode(attributes.mode.into()), AtFlags::empty())?;
+    }
+    let Timestamp { seconds, nanoseconds } = attributes.modified;
+    let unchanged = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+    let modified = Timespec { tv_sec: seconds, tv_nsec: nanoseconds.into() };
+    let times = Timestamps { last_access: unchanged, last_modification: modified };
+    rustix::fs::utimensat(file, "", &times, AtFlags::EMPTY_PATH)
+}
+
 impl Tree for FolderTree {
     fn entry(&self, path: &Path) -> Result<Option<Entry>> {
-        let full = self.full(path);
-        match fs::symlink_metadata(&full) {
-            Ok(metadata) => Ok(Some(entry(&metadata))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| full.display().to_string()),
+        let stat = || rustix::fs::fstat(self.open_beneath(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?);
+        match stat() {
+            Ok(stat) => Ok(Some(entry(&stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.failure(path, errno)),
         }
     }
 
     fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>> {
-        let full = self.full(directory);
         let list = || {
+            let opened = self.open_beneath(directory, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
+            let mut directory = Dir::read_from(&opened)?;
             let mut entries = Vec::new();
-            for child in fs::read_dir(&full)? {
-                let child = child?;
-                entries.push((child.file_name(), entry(&child.metadata()?)));
+            while let Some(child) = directory.read().transpose()? {
+                let name = child.file_name();
+                if matches!(name.to_bytes(), b"." | b"..") {
+                    continue;
+                }
+                match rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(stat) => entries.push((OsString::from_vec(name.to_bytes().to_vec()), entry(&stat))),
+                    // Removed this very moment.
+                    Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno),
+                }
             }
             entries.sort_by(|a, b| a.0.cmp(&b.0));
-            std::io::Result::Ok(entries)
+            Ok(entries)
         };
-        list().with_context(|| full.display().to_string())
+        list().map_err(|errno| self.failure(directory, errno))
     }
 
     fn read_link(&self, path: &Path) -> Result<PathBuf> {
-        let full = self.full(path);
-        fs::read_link(&full).with_context(|| full.display().to_string())
+        let target = rustix::fs::readlinkat(&self.handle(path)?.0, "", Vec::new());
+        let target = target.map_err(|errno| self.failure(path, errno))?;
+        Ok(OsStr::from_bytes(target.to_bytes()).into())
     }
 
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
+        // Without waiting for a pipe that was put there.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let open = || {
+            let file = self.open_beneath(path, flags, Mode::empty())?;
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+            Ok((File::from(file), kind))
+        };
+        let (file, kind) = open().map_err(|errno| self.failure(path, errno))?;
         let full = self.full(path);
-        let file = File::open(&full).with_context(|| full.display().to_string())?;
+        ensure!(kind == FileType::RegularFile, "{} is no file any more: try again", full.display());
         Ok(Box::new(FileSource { file, full }))
     }
 
-    fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
-        let full = self.full(path);
-        let file = File::create(&full).with_context(|| full.display().to_string())?;
-        Ok(Box::new(FileSink { file, full }))
+    fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = self.open_beneath(path, flags, NEW_FILE_MODE).map_err(|errno| self.failure(path, errno))?;
+        Ok(Box::new(FileSink { file: file.into(), full: self.full(path) }))
     }
 
     fn make_directory(&self, path: &Path) -> Result<()> {
-        let full = self.full(path);
-        fs::create_dir(&full).with_context(|| full.display().to_string())
+        let (parent, name) = self.parent(path)?;
+        rustix::fs::mkdirat(&parent, name, NEW_DIRECTORY_MODE).map_err(|errno| self.failure(path, errno))
     }
 
     fn make_link(&self, path: &Path, target: &Path) -> Result<()> {
-        let full = self.full(path);
-        std::os::unix::fs::symlink(target, &full).with_context(|| full.display().to_string())
+        let (parent, name) = self.parent(path)?;
+        rustix::fs::symlinkat(target, &parent, name).map_err(|errno| self.failure(path, errno))
     }
 
-    fn make_special(&self, path: &Path, entry: &Entry) -> Result<()> {
-        let full = self.full(path);
-        if entry.kind != Kind::Fifo {
-            bail!("{}: devices and sockets are not copied: leave them out", full.display());
+    fn make_special(&self, path: &Path, kind: Kind) -> Result<()> {
+        if kind != Kind::Fifo {
+            bail!("{}: devices and sockets are not copied: leave them out", self.full(path).display());
         }
-        let mode = rustix::fs::Mode::from_raw_mode(u32::from(entry.mode));
-        let made = rustix::fs::mknodat(CWD, &full, rustix::fs::FileType::Fifo, mode, 0);
-        made.with_context(|| full.display().to_string())
+        let (parent, name) = self.parent(path)?;
+        let made = rustix::fs::mknodat(&parent, name, FileType::Fifo, NEW_FILE_MODE, 0);
+        made.map_err(|errno| self.failure(path, errno))
     }
 
-    fn set(&self, path: &Path, entry: &Entry) -> Result<()> {
-        let full = self.full(path);
-        let set = || {
-            if entry.kind != Kind::Symlink {
-                fs::set_permissions(&full, Permissions::from_mode(u32::from(entry.mode)))?;
-            }
-            let (tv_sec, tv_nsec) = (entry.modified.seconds, i64::from(entry.modified.nanoseconds));
-            let unchanged = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
-            let times = Timestamps { last_access: unchanged, last_modification: Timespec { tv_sec, tv_nsec } };
-            rustix::fs::utimensat(CWD, &full, &times, AtFlags::SYMLINK_NOFOLLOW)?;
-            std::io::Result::Ok(())
-        };
-        set().with_context(|| full.display().to_string())
+    fn set(&self, path: &Path, attributes: &Attributes) -> Result<()> {
+        let handle = self.handle(path)?;
+        let found = rustix::fs::fstat(&handle.0).map_err(|errno| self.failure(path, errno))?;
+        if kind(&found) != attributes.kind {
+            bail!("{} was replaced by something else: try again", self.full(path).display());
+        }
+        set(&handle.0, attributes).map_err(|errno| self.failure(path, errno))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let ((from_parent, from_name), (to_parent, to_name)) = (self.parent(from)?, self.parent(to)?);
+        let renamed = rustix::fs::renameat(&from_parent, from_name, &to_parent, to_name);
+        renamed.map_err(|errno| self.failure(to, errno))
     }
 
     fn remove(&self, path: &Path, kind: Kind) -> Result<()> {
-        let full = self.full(path);
-        let removed = if kind == Kind::Directory { fs::remove_dir(&full) } else { fs::remove_file(&full) };
-        removed.with_context(|| full.display().to_string())
+        let (parent, name) = self.parent(path)?;
+        let flags = if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        rustix::fs::unlinkat(&parent, name, flags).map_err(|errno| self.failure(path, errno))
     }
 
     fn policy(&self, path: &Path) -> Result<String> {
-        let full = self.full(path);
+        let handle = self.handle(path)?;
         let mut policy = vec![0; POLICY_BYTES_MAX];
-        let length = rustix::fs::getxattr(&full, Self::policy_name(), &mut policy[..])
-            .with_context(|| full.display().to_string())?;
+        let length = rustix::fs::getxattr(handle.path(), Self::policy_name(), &mut policy[..])
+            .map_err(|errno| self.failure(path, errno))?;
         policy.truncate(length);
         Ok(String::from_utf8(policy)?)
     }
 
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {
-        let full = self.full(path);
-        rustix::fs::setxattr(&full, Self::policy_name(), policy.as_bytes(), XattrFlags::empty())
-            .with_context(|| full.display().to_string())
+        let handle = self.handle(path)?;
+        rustix::fs::setxattr(handle.path(), Self::policy_name(), policy.as_bytes(), XattrFlags::empty())
+            .map_err(|errno| self.failure(path, errno))
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
         let name = std::str::from_utf8(RESTORE_XATTR).unwrap_or_default();
         let value = restore_value(deleted_ms, ino);
-        Ok(rustix::fs::setxattr(&self.root, name, value.as_bytes(), XattrFlags::empty())?)
+        let root = self.handle(Path::new("/"))?;
+        Ok(rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty())?)
+    }
+
+    fn is_volume(&self) -> bool {
+        self.is_volume
     }
 
     fn close(self: Box<Self>) -> Result<()> {
         // Names too: each file was synced as it was finished.
-        let root = File::open(&self.root).with_context(|| self.root.display().to_string())?;
-        root.sync_all().with_context(|| self.root.display().to_string())
+        let root = self.open_beneath(Path::new("/"), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        root.and_then(rustix::fs::fsync).map_err(|errno| self.failure(Path::new("/"), errno))
     }
 }
 
@@ -187,8 +293,9 @@ impl Sink for FileSink {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
-        Ok(self.file.sync_all().map_err(|error| named(&self.full, error))?)
+    fn finish(self: Box<Self>, attributes: &Attributes) -> Result<()> {
+        let finished = set(&self.file, attributes).map_err(std::io::Error::from).and_then(|()| self.file.sync_all());
+        Ok(finished.map_err(|error| named(&self.full, error))?)
     }
 }
 
@@ -197,24 +304,31 @@ fn named(full: &Path, error: std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("{}: {error}", full.display()))
 }
 
-fn entry(metadata: &Metadata) -> Entry {
-    let kind = metadata.file_type();
-    let kind = match kind {
-        _ if kind.is_dir() => Kind::Directory,
-        _ if kind.is_symlink() => Kind::Symlink,
-        _ if kind.is_fifo() => Kind::Fifo,
-        _ if kind.is_socket() => Kind::Socket,
-        _ if kind.is_char_device() => Kind::CharDevice,
-        _ if kind.is_block_device() => Kind::BlockDevice,
+fn kind(stat: &Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Symlink,
+        FileType::Fifo => Kind::Fifo,
+        FileType::Socket => Kind::Socket,
+        FileType::CharacterDevice => Kind::CharDevice,
+        FileType::BlockDevice => Kind::BlockDevice,
         _ => Kind::File,
-    };
-    Entry {
-        kind,
-        mode: (metadata.mode() & 0o7777) as u16,
-        uid: metadata.uid(),
-        gid: metadata.gid(),
-        nlink: metadata.nlink() as u32,
-        size: metadata.size(),
-        modified: Timestamp { seconds: metadata.mtime(), nanoseconds: metadata.mtime_nsec() as u32 },
     }
 }
+
+fn entry(stat: &Stat) -> Entry {
+    Entry {
+        id: (stat.st_dev, stat.st_ino),
+        kind: kind(stat),
+        mode: (stat.st_mode & 0o7777) as u16,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        nlink: stat.st_nlink as u32,
+        size: stat.st_size as u64,
+        modified: Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 },
+    }
+}
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

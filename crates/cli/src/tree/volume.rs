@@ -1,6 +1,6 @@
 //! A volume as a tree, without a mount.
 
-use super::{Entry, Sink, Tree};
+use super::{Attributes, Entry, Sink, Tree};
 use crate::compose::Opened;
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
@@ -9,9 +9,12 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_format::Ino;
-use weft_format::records::{Attributes, Kind};
-use weft_meta::XattrMode;
+use weft_format::records::{Attributes as Inode, Kind};
+use weft_meta::RenameFlags;
 use weft_vfs::{AttributeChange, Caller, Handle, POLICY_XATTR, SetTime, VfsError, Volume};
+
+/// What stands for a file system's number; no mounted one has it.
+const VOLUME_ID: u64 = u64::MAX;
 
 /// What new files get until their mode is set.
 const NEW_FILE_MODE: u16 = 0o600;
@@ -42,7 +45,7 @@ impl VolumeTree {
     }
 
     /// What a path names. References are given back at once: nobody else removes anything meanwhile.
-    fn find(&self, path: &Path) -> Result<Option<Attributes>> {
+    fn find(&self, path: &Path) -> Result<Option<Inode>> {
         let mut found = self.volume().attributes(Ino::ROOT)?;
         for name in path.strip_prefix("/").unwrap_or(path) {
             found = match self.volume().lookup(found.ino, name.as_bytes()) {
@@ -55,7 +58,7 @@ impl VolumeTree {
         Ok(Some(found))
     }
 
-    fn require(&self, path: &Path) -> Result<Attributes> {
+    fn require(&self, path: &Path) -> Result<Inode> {
         self.find(path)?.with_context(|| format!("{}: no such file or directory", path.display()))
     }
 
@@ -108,13 +111,9 @@ impl Tree for VolumeTree {
         Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
     }
 
-    fn write(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
-        let ino = match self.find(path)? {
-            Some(found) => found.ino,
-            None => self.make(path, Kind::File, NEW_FILE_MODE)?,
-        };
-        let handle = self.volume().open(ino, libc::O_WRONLY | libc::O_TRUNC);
-        let handle = handle.with_context(|| path.display().to_string())?;
+    fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
+        let ino = self.make(path, Kind::File, NEW_FILE_MODE)?;
+        let handle = self.volume().open(ino, libc::O_WRONLY).with_context(|| path.display().to_string())?;
         Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
     }
 
@@ -130,21 +129,23 @@ impl Tree for VolumeTree {
         Ok(())
     }
 
-    fn make_special(&self, path: &Path, entry: &Entry) -> Result<()> {
-        if entry.kind != Kind::Fifo {
+    fn make_special(&self, path: &Path, kind: Kind) -> Result<()> {
+        if kind != Kind::Fifo {
             bail!("{}: devices and sockets are not copied: leave them out", path.display());
         }
-        self.make(path, entry.kind, entry.mode).map(drop)
+        self.make(path, kind, NEW_FILE_MODE).map(drop)
     }
 
-    fn set(&self, path: &Path, entry: &Entry) -> Result<()> {
-        let change = AttributeChange {
-            mode: (entry.kind != Kind::Symlink).then_some(entry.mode),
-            mtime: Some(SetTime::To(entry.modified)),
-            ..AttributeChange::default()
-        };
-        let set = self.volume().set_attributes(self.require(path)?.ino, &change);
+    fn set(&self, path: &Path, attributes: &Attributes) -> Result<()> {
+        let set = self.volume().set_attributes(self.require(path)?.ino, &change_of(attributes));
         set.map(drop).with_context(|| path.display().to_string())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
+        let flags = RenameFlags::default();
+        let renamed = self.volume().rename(parent, name.as_bytes(), new_parent, new_name.as_bytes(), flags);
+        renamed.with_context(|| to.display().to_string())
     }
 
     fn remove(&self, path: &Path, kind: Kind) -> Result<()> {
@@ -163,12 +164,15 @@ impl Tree for VolumeTree {
 
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {
         let ino = self.require(path)?.ino;
-        let set = self.volume().set_xattr(ino, POLICY_XATTR, policy.as_bytes(), XattrMode::Any);
-        set.with_context(|| path.display().to_string())
+        self.volume().set_policy(ino, policy).with_context(|| path.display().to_string())
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
         Ok(self.volume().restore(deleted_ms, ino)?)
+    }
+
+    fn is_volume(&self) -> bool {
+        true
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -233,14 +237,27 @@ impl Sink for Stream {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
+    fn finish(self: Box<Self>, attributes: &Attributes) -> Result<()> {
         // Durable when the tree is closed; a failure of these very bytes is told now.
-        self.volume.flush(self.handle).map_err(|error| self.fault(&error).into())
+        self.volume.flush(self.handle).map_err(|error| self.fault(&error))?;
+        let set = self.volume.set_attributes(self.ino, &change_of(attributes));
+        set.map(drop).map_err(|error| self.fault(&error).into())
     }
 }
 
-fn entry(attributes: &Attributes) -> Entry {
+fn change_of(attributes: &Attributes) -> AttributeChange {
+    AttributeChange {
+        mode: (attributes.kind != Kind::Symlink).then_some(attributes.mode),
+        uid: attributes.owner.map(|(uid, _)| uid),
+        gid: attributes.owner.map(|(_, gid)| gid),
+        mtime: Some(SetTime::To(attributes.modified)),
+        ..AttributeChange::default()
+    }
+}
+
+fn entry(attributes: &Inode) -> Entry {
     Entry {
+        id: (VOLUME_ID, attributes.ino.0),
         kind: attributes.kind,
         mode: attributes.mode,
         uid: attributes.uid,

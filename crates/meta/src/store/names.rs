@@ -3,6 +3,7 @@
 //! An owner-only rule holds the two directions of a name together: `dirent/<parent>/<name>` and
 //! `entry/<parent>/<cookie>` are written and removed in the same transaction.
 
+use std::collections::HashSet;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
@@ -34,6 +35,15 @@ pub(super) fn check_name(name: &[u8]) -> Result<(), MetaError> {
     Ok(())
 }
 
+/// A directory is in the one directory that it names, so that whoever follows names downwards comes to an end.
+fn check_parent(key: &Key<'_>, parent: Ino, attributes: &Attributes) -> Result<(), MetaError> {
+    let Attributes { ino, kind, parent: said, .. } = attributes;
+    if *kind == Kind::Directory && (*said != parent || *ino == Ino::ROOT) {
+        return Err(damaged(key, format!("it leads to directory {ino}, which is in directory {said}")));
+    }
+    Ok(())
+}
+
 impl Txn<'_> {
     /// A directory that names may be looked up in.
     pub(super) fn directory(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
@@ -54,6 +64,7 @@ impl Txn<'_> {
         let attributes = attributes.ok_or_else(|| {
             damaged(&Key::Dirent(parent, name), format!("it leads to inode {}, which does not exist", dirent.ino))
         })?;
+        check_parent(&Key::Dirent(parent, name), parent, &attributes)?;
         Ok(Some((dirent, attributes)))
     }
 
@@ -253,6 +264,7 @@ impl Store {
                 let attributes = txn.find_inode(ino)?;
                 let attributes = attributes
                     .ok_or_else(|| damaged(&key, format!("it leads to inode {ino}, which does not exist")))?;
+                check_parent(&key, parent, &attributes)?;
                 entries.push(Entry { cookie, name: name.to_vec(), attributes });
             }
             Ok(entries)
@@ -267,10 +279,13 @@ impl Store {
     pub fn path_of(&self, ino: Ino) -> Result<Option<Vec<u8>>, MetaError> {
         self.view(|txn| {
             let Some(mut attributes) = txn.find_inode(ino)? else { return Ok(None) };
-            let mut names = Vec::new();
+            let (mut names, mut seen) = (Vec::new(), HashSet::new());
             while attributes.ino != Ino::ROOT {
                 if attributes.nlink == 0 {
                     return Ok(None);
+                }
+                if !seen.insert(attributes.ino) {
+                    return Err(damaged(&Key::Inode(ino), "its parents form a loop"));
                 }
                 let hint = of_ino(Table::Entry, attributes.parent);
                 let found = match txn.find_name(hint, attributes.ino)? {

@@ -1,5 +1,6 @@
 use super::super::fixture::*;
 use super::*;
+use crate::kv::{Batch, Kv};
 use crate::types::{RenameFlags, SetAttributes};
 use weft_format::records::PolicyRecord;
 
@@ -166,4 +167,62 @@ fn paths() {
     store.unlink(a, b"moved", at(1)).unwrap();
     assert_eq!(path(file), None);
     assert_eq!(path(Ino(4711)), None);
+}
+
+/// Puts records as a hostile volume may have them.
+fn forge(kv: &StrictKv, records: Vec<(Key<'_>, Vec<u8>)>) {
+    let writes = records.into_iter().map(|(key, value)| (key.encode(), Some(value))).collect();
+    kv.commit(Batch { checks: Vec::new(), writes }).unwrap();
+}
+
+#[test]
+fn finding_12_names_that_lead_elsewhere_are_damage() {
+    for name in [&b""[..], b".", b"..", b"../../etc/passwd", b"/etc/passwd", b"a\0b", &[b'x'; 256]] {
+        let (store, kv) = volume();
+        let file = make(&store, Ino::ROOT, "file", Kind::File);
+        store.set_keep_ms(1000).unwrap();
+        let dirent = Dirent { ino: file, kind: Kind::File, cookie: 99 };
+        forge(
+            &kv,
+            vec![
+                (Key::Dirent(Ino::ROOT, name), dirent.encode()),
+                (Key::Entry(Ino::ROOT, 99), values::entry(file, name)),
+                (Key::Deleted(5, file), values::entry(Ino::ROOT, name)),
+            ],
+        );
+        let shown = name.escape_ascii();
+        assert_eq!(kind_of(&store.read_directory(Ino::ROOT, 0, 100).unwrap_err()), "Damaged", "{shown}");
+        assert_eq!(kind_of(&store.deleted(None, 100).unwrap_err()), "Damaged", "{shown}");
+        assert_eq!(kind_of(&store.restore(5, file, at(9)).unwrap_err()), "Damaged", "{shown}");
+        assert!(!crate::fsck::check(&store).unwrap().is_clean());
+    }
+}
+
+#[test]
+fn finding_12_a_directory_within_itself_is_damage() {
+    let (store, kv) = volume();
+    let outer = make(&store, Ino::ROOT, "outer", Kind::Directory);
+    let inner = make(&store, outer, "inner", Kind::Directory);
+    let lead = |parent, ino, cookie| {
+        let dirent = Dirent { ino, kind: Kind::Directory, cookie };
+        forge(
+            &kv,
+            vec![
+                (Key::Dirent(parent, b"again"), dirent.encode()),
+                (Key::Entry(parent, cookie), values::entry(ino, b"again")),
+            ],
+        );
+    };
+    lead(inner, outer, 98);
+    lead(Ino::ROOT, Ino::ROOT, 99);
+    for directory in [inner, Ino::ROOT] {
+        assert_eq!(kind_of(&store.lookup(directory, b"again").unwrap_err()), "Damaged");
+        assert_eq!(kind_of(&store.read_directory(directory, 0, 100).unwrap_err()), "Damaged");
+    }
+    // And where the parents say the same.
+    let mut attributes = store.attributes(outer).unwrap();
+    attributes.parent = inner;
+    forge(&kv, vec![(Key::Inode(outer), attributes.encode().to_vec())]);
+    assert_eq!(kind_of(&store.path_of(inner).unwrap_err()), "Damaged");
+    assert_eq!(kind_of(&store.lookup(Ino::ROOT, b"outer").unwrap_err()), "Damaged");
 }

@@ -6,6 +6,7 @@
 use weft_format::records::Kind;
 use weft_format::{Ino, SegmentId};
 
+use super::names::check_name;
 use crate::MetaError;
 use crate::keys::{Key, take};
 use crate::types::{Extent, JournalPage};
@@ -126,10 +127,11 @@ pub(crate) fn entry(ino: Ino, name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The inverse of [`entry`].
+/// The inverse of [`entry`]. A name that no directory can have is damage: whoever uses it as a step of a path would end elsewhere.
 pub(crate) fn decode_entry<'a>(key: &Key<'_>, bytes: &'a [u8]) -> Result<(Ino, &'a [u8]), MetaError> {
     let mut rest = versioned(key, bytes)?;
     let ino = take(&mut rest).ok_or_else(|| cut_short(key))?;
+    check_name(rest).map_err(|_| damaged(key, format!("`{}` cannot be a name", rest.escape_ascii())))?;
     Ok((Ino(u64::from_be_bytes(ino)), rest))
 }
 

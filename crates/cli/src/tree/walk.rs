@@ -1,0 +1,96 @@
+//! Everything below a path, one step at a time: no depth overflows a stack, and no loop goes on for ever.
+
+use super::{Entry, FileId, Tree};
+use anyhow::{Result, bail};
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use weft_format::records::Kind;
+
+/// What a step of a walk comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// A directory, before what is in it.
+    Enter,
+    /// The same directory, after what is in it.
+    Leave,
+    /// Anything else.
+    Other,
+}
+
+/// A walk over a tree.
+pub struct Walk<'t> {
+    tree: &'t dyn Tree,
+    /// Where the walk is: the innermost directory that was entered.
+    path: PathBuf,
+    /// What was entered and not left, the outermost first, with what is still to be visited in it.
+    open: Vec<(Entry, std::vec::IntoIter<(OsString, Entry)>)>,
+    /// Directories that must not be entered again: in a volume all that were, elsewhere those that are open, since a folder can be
+    /// mounted in two places.
+    entered: HashSet<FileId>,
+    first: Option<Entry>,
+}
+
+impl<'t> Walk<'t> {
+    /// Of what is at `path`, and everything below it.
+    pub fn new(tree: &'t dyn Tree, path: &Path) -> Result<Self> {
+        let first = Some(super::require(tree, path)?);
+        Ok(Self { tree, path: path.to_owned(), open: Vec::new(), entered: HashSet::new(), first })
+    }
+
+    /// The next step: what it comes to, its path, and what it is.
+    pub fn next(&mut self) -> Result<Option<(Visit, PathBuf, Entry)>> {
+        if let Some(entry) = self.first.take() {
+            return self.visit(None, entry).map(Some);
+        }
+        let Some((_, rest)) = self.open.last_mut() else { return Ok(None) };
+        if let Some((name, entry)) = rest.next() {
+            return self.visit(Some(&name), entry).map(Some);
+        }
+        let Some((entry, _)) = self.open.pop() else { return Ok(None) };
+        if !self.tree.is_volume() {
+            self.entered.remove(&entry.id);
+        }
+        let path = self.path.clone();
+        if !self.open.is_empty() {
+            self.path.pop();
+        }
+        Ok(Some((Visit::Leave, path, entry)))
+    }
+
+    fn visit(&mut self, name: Option<&OsStr>, entry: Entry) -> Result<(Visit, PathBuf, Entry)> {
+        if let Some(name) = name {
+            if !is_plain(name) {
+                bail!("{}: it has an entry of the name {name:?}, which is not allowed", self.path.display());
+            }
+            self.path.push(name);
+        }
+        let path = self.path.clone();
+        if entry.kind != Kind::Directory {
+            if name.is_some() {
+                self.path.pop();
+            }
+            return Ok((Visit::Other, path, entry));
+        }
+        if !self.entered.insert(entry.id) {
+            bail!(
+                "{}: this directory is in the tree more than once, perhaps within itself: run `weft fsck`, or leave it out",
+                path.display()
+            );
+        }
+        let list = self.tree.list(&path)?;
+        self.open.push((entry.clone(), list.into_iter()));
+        Ok((Visit::Enter, path, entry))
+    }
+}
+
+/// Can it be one step of a path and nothing else?
+fn is_plain(name: &OsStr) -> bool {
+    let bytes = name.as_bytes();
+    !matches!(bytes, b"" | b"." | b"..") && bytes.iter().all(|byte| !matches!(byte, b'/' | 0))
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;

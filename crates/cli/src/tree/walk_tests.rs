@@ -1,0 +1,127 @@
+//! Trees that lie.
+
+use super::*;
+use crate::tree::{Attributes, Copying, FolderTree, Sink, copy};
+use indicatif::ProgressBar;
+use std::io::Read;
+use weft_format::Ino;
+use weft_format::records::Timestamp;
+
+/// Each directory holds what `below` says of its depth.
+struct Liar<F> {
+    is_volume: bool,
+    below: F,
+}
+
+fn entry(kind: Kind, ino: u64) -> Entry {
+    let modified = Timestamp { seconds: 0, nanoseconds: 0 };
+    Entry { id: (7, ino), kind, mode: 0o755, uid: 0, gid: 0, nlink: 1, size: 0, modified }
+}
+
+impl<F: Fn(usize) -> Vec<(&'static str, Entry)>> Tree for Liar<F> {
+    fn entry(&self, _: &Path) -> Result<Option<Entry>> {
+        Ok(Some(entry(Kind::Directory, 1)))
+    }
+    fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>> {
+        let depth = directory.components().count() - 1;
+        Ok((self.below)(depth).into_iter().map(|(name, entry)| (name.into(), entry)).collect())
+    }
+    fn read(&self, _: &Path) -> Result<Box<dyn Read + '_>> {
+        Ok(Box::new(&b"content"[..]))
+    }
+    fn is_volume(&self) -> bool {
+        self.is_volume
+    }
+    fn read_link(&self, _: &Path) -> Result<PathBuf> {
+        unimplemented!()
+    }
+    fn make_file(&self, _: &Path) -> Result<Box<dyn Sink + '_>> {
+        unimplemented!()
+    }
+    fn make_directory(&self, _: &Path) -> Result<()> {
+        unimplemented!()
+    }
+    fn make_link(&self, _: &Path, _: &Path) -> Result<()> {
+        unimplemented!()
+    }
+    fn make_special(&self, _: &Path, _: Kind) -> Result<()> {
+        unimplemented!()
+    }
+    fn set(&self, _: &Path, _: &Attributes) -> Result<()> {
+        unimplemented!()
+    }
+    fn rename(&self, _: &Path, _: &Path) -> Result<()> {
+        unimplemented!()
+    }
+    fn remove(&self, _: &Path, _: Kind) -> Result<()> {
+        Ok(())
+    }
+    fn policy(&self, _: &Path) -> Result<String> {
+        unimplemented!()
+    }
+    fn set_policy(&self, _: &Path, _: &str) -> Result<()> {
+        unimplemented!()
+    }
+    fn restore(&self, _: u64, _: Ino) -> Result<()> {
+        unimplemented!()
+    }
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The steps of a whole walk.
+fn steps(tree: &dyn Tree) -> Result<usize> {
+    let mut walk = Walk::new(tree, Path::new("/"))?;
+    let mut count = 0;
+    while walk.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
+}
+
+#[test]
+fn finding_12_names_that_lead_elsewhere_end_a_walk_and_write_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["..", ".", "", "/tmp/weft-outside", "../outside", "a/../../outside"] {
+        let liar = Liar { is_volume: true, below: |_| vec![(name, entry(Kind::File, 2))] };
+        assert!(steps(&liar).expect_err(name).to_string().contains("is not allowed"));
+        let target = folder.path().join("target");
+        std::fs::create_dir_all(&target).expect("made");
+        let here = FolderTree::of_folder(target.clone()).expect("opened");
+        let how = Copying { preserve: false, progress: &ProgressBar::hidden() };
+        copy(&liar, Path::new("/"), &here, Path::new("/got"), how).expect_err(name);
+        let names = |path: &Path| std::fs::read_dir(path).expect("listed").count();
+        assert_eq!((names(folder.path()), names(&target), names(&target.join("got"))), (1, 1, 0), "{name}");
+    }
+}
+
+#[test]
+fn finding_12_a_directory_within_itself_ends_a_walk() {
+    for is_volume in [true, false] {
+        let liar = Liar { is_volume, below: |_| vec![("again", entry(Kind::Directory, 1))] };
+        assert!(steps(&liar).expect_err("endless").to_string().contains("more than once"));
+        assert!(crate::tree::remove_all(&liar, Path::new("/")).is_err());
+    }
+    // Twice side by side would double with each level: a volume's directory has one name, while a folder may be mounted twice.
+    let below = |depth| match depth {
+        0 => vec![("one", entry(Kind::Directory, 2)), ("two", entry(Kind::Directory, 2))],
+        _ => Vec::new(),
+    };
+    assert!(steps(&Liar { is_volume: true, below }).is_err());
+    assert_eq!(steps(&Liar { is_volume: false, below }).expect("no loop"), 6);
+}
+
+#[test]
+fn finding_12_no_depth_overflows_the_stack() {
+    const DEPTH: usize = 2000;
+    let walk = || {
+        let below = |depth: usize| match depth {
+            0..DEPTH => vec![("d", entry(Kind::Directory, depth as u64 + 2))],
+            _ => Vec::new(),
+        };
+        steps(&Liar { is_volume: true, below }).expect("it ends")
+    };
+    let walking = std::thread::Builder::new().stack_size(64 << 10).spawn(walk).expect("a thread");
+    assert_eq!(walking.join().expect("no overflow"), 2 * (DEPTH + 1));
+}
