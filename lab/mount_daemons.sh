@@ -3,7 +3,7 @@
 # lab/mount_daemons.sh [FOLDER]
 #
 # rs:4+2, all in memory (a new folder in /dev/shm; needs 8 GiB). KEYED=1 gives the daemons keys, TLS=1 certificates; SENT=1
-# has them send all that is read, as to another machine, where they would lend files (a daemon with a limit lends none); GLUSTER=1 sets
+# has them send all that is read, as to another machine, where they otherwise lend files (--short-circuit); GLUSTER=1 sets
 # GlusterFS 4+2 beside them, on six bricks in the same memory. Best of three writes, median of three reads, in turn. Read the ratios.
 # Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev; for GlusterFS glusterfs-server, and an address that is not loopback's.
 set -euo pipefail
@@ -42,14 +42,16 @@ for kind in folders daemons; do "$weft" format "$folder/$kind.db" --policy rs:4+
 for number in 1 2 3 4 5 6; do
     "$weft" node add "$folder/folders.db" "n$number" "$folder/f$number" >/dev/null
     mkdir "$folder/served/$number"
-    options=(${KEYED:+--key "$folder/$number.key"} ${TLS:+--tls} ${SENT:+--bwlimit 1000G})
+    options=(${KEYED:+--key "$folder/$number.key"} ${TLS:+--tls})
+    [ -n "${SENT:-}" ] || options+=(--short-circuit)
     "$weft" node serve "$folder/served/$number" --listen 127.0.0.1:0 "${options[@]}" >"$folder/said$number" 2>"$folder/log$number" &
     processes+=($!)
     until grep -q 'weft[+a-z]*://' "$folder/said$number"; do sleep 0.05; done
     url="$(grep -o 'weft[+a-z]*://[^ ]*' "$folder/said$number" | head -1)"
     "$weft" node add "$folder/daemons.db" "n$number" "$url" ${KEYED:+--key "$folder/$number.key"} >/dev/null
 done
-for kind in folders daemons; do "$weft" mount "$folder/$kind.db" "$folder/$kind" -d >/dev/null; done
+short=(); [ -n "${SENT:-}" ] || short=(--short-circuit)
+for kind in folders daemons; do "$weft" mount "$folder/$kind.db" "$folder/$kind" -d "${short[@]}" >/dev/null; done
 if [ -n "${GLUSTER:-}" ]; then
     command -v gluster >/dev/null || { echo "GLUSTER=1 needs gluster: apt-get install glusterfs-server glusterfs-client" >&2; exit 1; }
     if ! pgrep -x glusterd >/dev/null; then

@@ -30,8 +30,18 @@ impl Opened {
         transfer: weft_transfer::Settings,
         disk_cache: Option<&DiskRoom>,
     ) -> Result<Self> {
+        Self::open_as(meta, mountpoint, Settings::default(), transfer, disk_cache)
+    }
+
+    /// The same with settings of the volume.
+    pub fn open_as(
+        meta: &Path,
+        mountpoint: Option<&Path>,
+        settings: Settings,
+        transfer: weft_transfer::Settings,
+        disk_cache: Option<&DiskRoom>,
+    ) -> Result<Self> {
         let runtime = runtime()?;
-        let settings = Settings::default();
         let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, disk_cache, runtime.handle())?;
         Ok(Self { volume, runtime })
     }

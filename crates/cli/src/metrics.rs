@@ -9,16 +9,20 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use weft_care::{Board, Catalogue};
 
 /// Who asks has so long for the question, and for taking the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Questions at one time; for one more, the oldest is given up. A scraper comes every few seconds, and asks at once.
+const CONNECTIONS_MAX: usize = 16;
 
 /// Answers until it is dropped.
 pub struct Endpoint(JoinHandle<()>);
@@ -48,19 +52,32 @@ impl Drop for Endpoint {
 }
 
 async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Catalogue>) {
-    let answered = service_fn(|request| answer(request, &board, &catalogue));
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(DEADLINE).keep_alive(false);
+    // Ended with this.
+    let mut connections = JoinSet::new();
+    let mut oldest_first = VecDeque::new();
     loop {
+        while connections.try_join_next().is_some() {}
+        oldest_first.retain(|connection: &AbortHandle| !connection.is_finished());
         match listener.accept().await {
-            // One at a time: a scraper comes every few seconds.
             Ok((stream, _)) => {
-                let served = http.serve_connection(TokioIo::new(stream), &answered);
-                match tokio::time::timeout(DEADLINE, served).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => tracing::debug!("metrics were not answered: {error}"),
-                    Err(_) => tracing::debug!("who asked for metrics was too slow"),
+                // Whoever connects and says nothing keeps nobody from asking.
+                if oldest_first.len() >= CONNECTIONS_MAX
+                    && let Some(oldest) = oldest_first.pop_front()
+                {
+                    oldest.abort();
                 }
+                let (http, board, catalogue) = (http.clone(), board.clone(), catalogue.clone());
+                oldest_first.push_back(connections.spawn(async move {
+                    let answered = service_fn(|request| answer(request, &board, &catalogue));
+                    let served = http.serve_connection(TokioIo::new(stream), answered);
+                    match tokio::time::timeout(DEADLINE, served).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::debug!("metrics were not answered: {error}"),
+                        Err(_) => tracing::debug!("who asked for metrics was too slow"),
+                    }
+                }));
             }
             Err(error) => {
                 tracing::warn!("metrics cannot be asked for: {error}");

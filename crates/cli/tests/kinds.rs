@@ -111,7 +111,7 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
         sandbox.weft(["node", "add", "meta.db", &name, &url].into_iter().chain(key)).ok();
         daemons.push(served);
     }
-    sandbox.mount();
+    sandbox.mount_by(sandbox.command(["mount", "-d", "--short-circuit", sandbox.meta(), &sandbox.mnt()]));
     let content: Vec<u8> = (0..40_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
     let write = |name: &str| {
         let began = Instant::now();
@@ -206,7 +206,7 @@ fn lose_and_repair(code: &str, n: usize, lost: usize, is_keyed: bool) -> Repaire
         let key = is_keyed.then(|| sandbox.path(&format!("{name}-key")));
         let key: Vec<String> = key.into_iter().flat_map(|key| ["--key".into(), key]).collect();
         // Without TLS their metrics can be asked for by a few lines.
-        let arguments = ["node", "serve", &folder, "--listen", "127.0.0.1:0"].into_iter();
+        let arguments = ["node", "serve", &folder, "--listen", "127.0.0.1:0", "--open-metrics"].into_iter();
         let served = Served::of(sandbox.command(arguments.chain(key.iter().map(String::as_str))));
         let added = [vec![served.url.clone()], key].concat();
         (served, added)

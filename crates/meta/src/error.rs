@@ -42,6 +42,12 @@ pub enum MetaError {
     /// No such extended attribute.
     #[error("no such extended attribute")]
     NoAttribute,
+    /// Policies are few.
+    #[error("the volume has {count} policies, and this user makes no more: use one of them, or ask root for another")]
+    TooManyPolicies {
+        /// How many there are.
+        count: usize,
+    },
     /// Longer than 64 KiB.
     #[error("the extended attribute's value is {bytes} bytes long; at most 65536 are allowed")]
     AttributeTooLarge {

@@ -75,6 +75,8 @@ pub struct Store {
     transaction: Mutex<()>,
     inos: Mutex<Range<u64>>,
     cookies: Mutex<Range<u64>>,
+    /// When all inodes were last looked at for policies that nothing has.
+    policies_looked_at: Mutex<Option<Timestamp>>,
     file: Option<PathBuf>,
 }
 
@@ -142,7 +144,15 @@ impl Store {
     }
 
     fn over(kv: Arc<dyn Kv>, volume: VolumeRecord) -> Store {
-        Store { kv, volume, transaction: Mutex::new(()), inos: Mutex::new(0..0), cookies: Mutex::new(0..0), file: None }
+        Store {
+            kv,
+            volume,
+            transaction: Mutex::new(()),
+            inos: Mutex::new(0..0),
+            cookies: Mutex::new(0..0),
+            policies_looked_at: Mutex::new(None),
+            file: None,
+        }
     }
 
     /// The same, known to be in this file.

@@ -189,3 +189,12 @@ pub struct FileCommit {
     /// Journal pages that the extents supersede.
     pub journal_drop: Vec<u64>,
 }
+
+/// Who may make policies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyMaker {
+    /// Root, or who runs the volume.
+    Administrator,
+    /// Anybody else.
+    User,
+}

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! daemon_client get|put URL KEYFILE|- WORKERS SECONDS    the daemon's shards as lab/daemon.sh names them; or new ones
+//! daemon_client borrow URL KEYFILE|- WORKERS SECONDS     the same shards, of files that the daemon lends
 //! daemon_client raw FOLDER WORKERS SECONDS               the disk's bound: write, fsync, rename, fsync of the folder
 //! ```
 
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_format::records::Secret;
 use weft_format::{Generation, NodeId, NodeIdentity, SegmentId, ShardIndex, ShardKey, VolumeId};
+use weft_nodes::daemon::AddressBook;
 use weft_nodes::{NodeUrl, secret_of};
 
 /// As lab/daemon.sh claims the daemon.
@@ -30,9 +32,9 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let per_second = match arguments[..] {
         ["raw", folder, workers, seconds] => raw(folder.into(), workers.parse()?, seconds.parse()?)?,
-        [what @ ("get" | "put"), url, key_file, workers, seconds] => {
+        [what @ ("get" | "put" | "borrow"), url, key_file, workers, seconds] => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-            runtime.block_on(ask(what == "put", url, key_file, workers.parse()?, seconds.parse()?))?
+            runtime.block_on(ask(what, url, key_file, workers.parse()?, seconds.parse()?))?
         }
         _ => return Err("see the head of crates/nodes/examples/daemon_client.rs".into()),
     };
@@ -40,10 +42,14 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn ask(puts: bool, url: &str, key_file: &str, workers: u64, seconds: f64) -> Result<f64, Failure> {
+async fn ask(what: &str, url: &str, key_file: &str, workers: u64, seconds: f64) -> Result<f64, Failure> {
     let url: NodeUrl = url.parse()?;
     let secret = if key_file == "-" { Secret::default() } else { secret_of(&url, &fs::read_to_string(key_file)?)? };
-    let node = weft_nodes::open(&url, "measured", IDENTITY, &secret)?;
+    let puts = what == "put";
+    let node = match what {
+        "borrow" => AddressBook::with_short_circuit(None).open(&url, "measured", IDENTITY, &secret)?,
+        _ => weft_nodes::open(&url, "measured", IDENTITY, &secret)?,
+    };
     let (next, bytes) = (Arc::new(AtomicU64::new(0)), Bytes::from(vec![0x5a; SHARD_BYTES as usize]));
     let began = Instant::now();
     let end = began + Duration::from_secs_f64(seconds);

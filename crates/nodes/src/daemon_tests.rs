@@ -41,7 +41,7 @@ pub(super) async fn serve(key: Option<Key>) -> Served {
 
 pub(super) async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap());
+    let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap()).with_open_metrics();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, ended) = start(daemon, listener);
@@ -77,9 +77,10 @@ impl Served {
         (&mut self.ended).await.unwrap();
     }
 
-    /// Serves the folder again at the same address.
+    /// Serves the folder again at the same address, lending its files.
     pub(super) async fn resume(&mut self, key: Option<Key>) {
         let daemon = Daemon::open(NodeUrl::Folder(self.folder.path().to_owned()), key).unwrap();
+        let daemon = daemon.with_open_metrics().with_short_circuit();
         let listener = TcpListener::bind(self.address).await.unwrap();
         let (stop, ended) = start(daemon, listener);
         (self.stop, self.ended) = (Some(stop), ended);
@@ -613,5 +614,45 @@ async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry
     assert!(std::fs::read_to_string(&file).unwrap().contains(&moved.address.to_string()));
     for served in [neighbour, moved, stranger] {
         served.end().await;
+    }
+}
+
+#[tokio::test]
+async fn finding_15_a_list_that_does_not_go_on_is_no_list() {
+    let ours = format!("weft-node: {}/{}", IDENTITY.volume, IDENTITY.node);
+    let page = |keys: &[ShardKey]| {
+        let keys: Vec<String> = keys.iter().map(|key| format!("\"{key}\"")).collect();
+        let body = format!("{{\"keys\":[{}],\"foreign\":[],\"more\":true}}", keys.join(","));
+        format!("HTTP/1.1 200 OK\r\n{ours}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let one = key(1, 0);
+    for (after, keys) in [(None, vec![]), (Some(one), vec![one]), (None, vec![one, one]), (Some(key(2, 0)), vec![one])]
+    {
+        let node = liar(page(&keys).into_bytes()).await;
+        assert_eq!(refusal(node.list(after, 10).await).0, NodeErrorKind::WrongNode, "{after:?} {keys:?}");
+    }
+    let node = liar(page(&[one, key(2, 0)]).into_bytes()).await;
+    assert_eq!(node.list(None, 10).await.unwrap().keys.len(), 2);
+}
+
+#[tokio::test]
+async fn finding_17_a_daemon_with_a_key_tells_its_counters_to_who_signs() {
+    let daemon = |key, adapt: fn(Daemon) -> Daemon| {
+        let folder = TempDir::new_in("/dev/shm").unwrap();
+        (adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap()), folder)
+    };
+    for (key, adapt, is_told) in [
+        (secret(), (|daemon| daemon) as fn(Daemon) -> Daemon, false),
+        (secret(), |daemon| daemon.with_open_metrics(), true),
+        (None, |daemon| daemon, true),
+    ] {
+        let (daemon, folder) = daemon(key, adapt);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, ended) = start(daemon, listener);
+        let served = Served { folder, address, tls: None, stop: Some(stop), ended };
+        let answer = served.raw("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert_eq!(answer.contains("weft_node_requests_total"), is_told, "{answer}");
+        assert_eq!(answer.starts_with("HTTP/1.1 401"), !is_told, "{answer}");
     }
 }

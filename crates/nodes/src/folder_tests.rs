@@ -288,9 +288,9 @@ async fn a_full_disk_without_unnamed_files_is_left_clean_too() {
     let disk = Disk::mount(1 << 20);
     let open = rustix::fs::open(&disk.path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     let parts = [Bytes::from(vec![1; 600_000])];
-    store::write_named(&open, "first", &parts).unwrap();
-    assert_eq!(store::write_named(&open, "second", &parts), Err(rustix::io::Errno::NOSPC));
-    assert_eq!(store::write_named(&open, "first", &[]), Err(rustix::io::Errno::EXIST));
+    store::write_named(&open, "first", &parts, None).unwrap();
+    assert_eq!(store::write_named(&open, "second", &parts, None), Err(rustix::io::Errno::NOSPC));
+    assert_eq!(store::write_named(&open, "first", &[], None), Err(rustix::io::Errno::EXIST));
     let names: Vec<_> = fs::read_dir(&disk.path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["first"]);
     assert_eq!(fs::read(disk.path.join("first")).unwrap(), parts[0]);
@@ -519,4 +519,29 @@ async fn without_descriptors_the_node_is_unavailable_and_loses_nothing() {
     let output = under_strace(&path, None, "inject=openat2:error=EMFILE:when=2+");
     said(&output, "put", "Err(Unavailable)");
     get(&node, key(1, 0)).await.unwrap();
+}
+
+#[tokio::test]
+async fn finding_18_what_root_stores_in_a_users_node_is_the_users() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    assert!(rustix::process::geteuid().is_root(), "this test gives files to others: run it as root");
+    let owners = |path: &std::path::Path| {
+        let metadata = fs::symlink_metadata(path).unwrap();
+        (metadata.uid(), metadata.gid())
+    };
+    for (identity_of, stored_as) in [(Some((1234, 1235)), (1234, 1235)), (None, (0, 0))] {
+        let (_temporary, path, node) = folder();
+        // A node that a user made, and one that root made in a user's folder: what that holds is not for the user.
+        chown(&path, Some(1234), Some(1235)).unwrap();
+        if let Some((user, group)) = identity_of {
+            chown(path.join(IDENTITY_FILE), Some(user), Some(group)).unwrap();
+        }
+        let shard_key = key(7, 0);
+        let bytes = shard(IDENTITY.volume, shard_key, 1000, 7);
+        node.put(shard_key, std::slice::from_ref(&bytes)).await.unwrap();
+        let subfolder = path.join(format!("{:02x}", shard_key.segment.0 as u8));
+        assert_eq!(owners(&subfolder), stored_as);
+        assert_eq!(owners(&subfolder.join(shard_key.to_string())), stored_as);
+        assert_eq!(node.get(shard_key, 0..u64::MAX).await.unwrap(), bytes);
+    }
 }

@@ -29,7 +29,7 @@ pub use block::BlockNode;
 pub use combine::{Combination, Part};
 pub use daemon::{Certificate, Daemon, DaemonNode, DaemonUrl, Key, Link};
 pub use error::{NodeError, NodeErrorKind};
-pub use folder::FolderNode;
+pub use folder::{FolderNode, IDENTITY_FILE};
 pub use kinds::{KINDS, Kind};
 pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};

@@ -66,6 +66,15 @@ pub enum UrlError {
     /// Nothing.
     #[error("a node's address is empty: give a folder, such as `/mnt/disk1`, or a device, such as `block:///dev/sdb`")]
     Empty,
+    /// Where everybody sees it, and not repeated.
+    #[error(
+        "an address of `{scheme}://` holds what looks like a password, and addresses are shown: leave it out, and give it with \
+         --key FILE"
+    )]
+    Password {
+        /// What precedes `://`.
+        scheme: String,
+    },
     /// Another program's scheme.
     #[error(
         "nodes of the scheme `{scheme}` do not exist: give a folder, such as `/mnt/disk1` or `file:///mnt/disk1`, a device, \
@@ -131,6 +140,9 @@ impl FromStr for NodeUrl {
             let relative = || UrlError::Relative { path: text.to_owned() };
             return std::path::absolute(text).map(NodeUrl::Folder).map_err(|_| relative());
         };
+        if !matches!(scheme, "file" | "block") && has_password(rest) {
+            return Err(UrlError::Password { scheme: scheme.to_owned() });
+        }
         let url = || text.to_owned();
         let kind = match scheme {
             "file" => NodeUrl::Folder,
@@ -165,6 +177,21 @@ impl fmt::Display for NodeUrl {
             NodeUrl::Memory(name) => return write!(f, "memory://{name}"),
         };
         write!(f, "{scheme}://{}", percent_encode(path.as_os_str().as_bytes()))
+    }
+}
+
+/// Is there a password, as in `user:password@host`? It may hold any character, also those that end a host.
+fn has_password(rest: &str) -> bool {
+    let Some((user, _)) = rest.rsplit_once('@') else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match authority.rsplit_once('@') {
+        Some((user, _)) => user.contains(':'),
+        // `host:22/folder@2` has none.
+        None => {
+            let port = authority.rsplit_once(':').map(|(_, port)| port);
+            user.contains(':')
+                && port.is_some_and(|port| port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()))
+        }
     }
 }
 

@@ -104,3 +104,28 @@ fn a_daemons_address_says_what_is_trusted() {
         assert_eq!(former, url, "a mark leads to the same place");
     }
 }
+
+#[test]
+fn finding_17_no_password_is_repeated() {
+    for text in [
+        "sftp://user:hunter2@host/path",
+        "sftp://user:hunter2@host:22",
+        "sftp://user:hunter2/more@host/path",
+        "sftp://user:hunter2?more@host/path",
+        "sftp://user:#hunter2@host/path",
+        "sftp://user:hunter2",
+        "sftp://hunter2:hunter2@hunter2@host:port",
+        "weft://user:hunter2@host:7600",
+        "weft+tls://user:hunter2@host:7600/sha256:00",
+        "s3://key:hunter2@bucket",
+        "memory://user:hunter2@x",
+        "nothing://user:hunter2@host",
+        "webdav://user:hunter2%@host/x",
+    ] {
+        let error = text.parse::<NodeUrl>().expect_err(text).to_string();
+        assert!(!error.contains("hunter2"), "{text}: {error}");
+    }
+    for text in ["sftp://user@host:22/folder@2", "sftp://host:22/folder@2:3", "block:///dev/disk/by-id/a:b@c"] {
+        text.parse::<NodeUrl>().expect(text);
+    }
+}

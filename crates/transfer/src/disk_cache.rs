@@ -18,12 +18,15 @@ mod index;
 use bytes::Bytes;
 use index::Index;
 use parking_lot::Mutex;
-use std::fs::{DirBuilder, File, OpenOptions};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_format::{SegmentId, VolumeId};
+use weft_nodes::IDENTITY_FILE;
 
 /// A cell of most codes: what a small read of a slow node is widened to costs little more than the small read.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
@@ -55,6 +58,17 @@ pub enum DiskCacheError {
     /// Less than a few pieces.
     #[error("a cache of {0} bytes holds nothing: give it 1M at least")]
     TooSmall(u64),
+    /// What is there is not to be written.
+    #[error("the cache {} {what}: remove it, or give another folder", .file.display())]
+    Unsafe {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The folder holds shards.
+    #[error("the cache cannot be in {}, which is a node: give a folder outside of it", .0.display())]
+    InNode(PathBuf),
     /// The file cannot be opened or made.
     #[error("the cache {} cannot be used ({source}): give another folder", .file.display())]
     Io {
@@ -89,10 +103,24 @@ impl DiskCache {
             let file = file.to_owned();
             move |source| DiskCacheError::Io { file, source }
         };
+        if let Some(node) = node_around(&room.folder) {
+            return Err(DiskCacheError::InNode(node));
+        }
         // What users may not read must not be readable here.
         DirBuilder::new().recursive(true).mode(0o700).create(&room.folder).map_err(failed(&room.folder))?;
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = file.map_err(failed(&path))?;
+        // Neither a link that somebody made is followed, nor a pipe waited for.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(flags.bits() as i32);
+        let file = match options.open(&path) {
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                return Err(DiskCacheError::Unsafe { file: path, what: "is a symbolic link" });
+            }
+            opened => opened.map_err(failed(&path))?,
+        };
+        if let Some(what) = fault(&file.metadata().map_err(failed(&path))?) {
+            return Err(DiskCacheError::Unsafe { file: path, what });
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return Err(DiskCacheError::InUse(room.folder.clone())),
@@ -177,6 +205,26 @@ impl DiskCache {
         self.file.write_all_at(piece, self.slot_at(slot.into()))?;
         self.file.write_all_at(&encode(key, piece.len() as u64, digest), entry_at)
     }
+}
+
+/// Why a file that is there must not hold what users read. Closing it to others would not do: they may have it open.
+fn fault(metadata: &Metadata) -> Option<&'static str> {
+    match metadata {
+        _ if !metadata.is_file() => Some("is no regular file"),
+        _ if metadata.uid() != rustix::process::geteuid().as_raw() => Some("belongs to another user"),
+        _ if metadata.mode() & 0o077 != 0 => Some("can be opened by other users"),
+        _ if metadata.nlink() != 1 => Some("has another name elsewhere"),
+        _ => None,
+    }
+}
+
+/// The node that a folder is or lies in.
+fn node_around(folder: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(folder).ok()?;
+    // Links on the way lead to where the cache would really be.
+    let there = absolute.ancestors().find_map(|above| above.canonicalize().ok())?;
+    let mut above = there.ancestors().chain(absolute.ancestors());
+    above.find(|above| above.join(IDENTITY_FILE).exists()).map(Path::to_path_buf)
 }
 
 fn short(hash: &blake3::Hash) -> Digest {

@@ -125,3 +125,54 @@ fn readers_and_writers_at_one_time_never_see_wrong_bytes() {
     });
     assert!(kept(&cache, 0..40).len() > 5);
 }
+
+#[test]
+fn finding_14_a_file_that_others_can_open_or_that_is_elsewhere_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = tempfile::tempdir().unwrap();
+    let room = room(folder.path(), 20);
+    drop(DiskCache::open(&room, VOLUME).unwrap());
+    let path = room.folder.join(FILE);
+    let refusal = || match DiskCache::open(&room, VOLUME) {
+        Err(DiskCacheError::Unsafe { what, .. }) => what,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("it was opened"),
+    };
+    for mode in [0o644, 0o640, 0o620, 0o604] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        assert_eq!(refusal(), "can be opened by other users", "{mode:o}");
+    }
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::hard_link(&path, folder.path().join("other")).unwrap();
+    assert_eq!(refusal(), "has another name elsewhere");
+    std::fs::remove_file(&path).unwrap();
+    let victim = folder.path().join("victim");
+    std::fs::write(&victim, "precious").unwrap();
+    symlink(&victim, &path).unwrap();
+    assert_eq!(refusal(), "is a symbolic link");
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    assert_eq!(refusal(), "is no regular file");
+}
+
+#[test]
+fn finding_14_a_nodes_folder_holds_no_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = folder.path().join("node");
+    std::fs::create_dir_all(node.join("ab")).unwrap();
+    std::fs::write(node.join(IDENTITY_FILE), "{}").unwrap();
+    std::os::unix::fs::symlink(node.join("ab"), folder.path().join("link")).unwrap();
+    for place in [node.clone(), node.join("ab"), node.join("new/cache"), folder.path().join("link/cache")] {
+        let room = DiskRoom { folder: place, bytes: 2 << 20 };
+        assert!(matches!(DiskCache::open(&room, VOLUME), Err(DiskCacheError::InNode(_))));
+    }
+    assert_eq!(std::fs::read_dir(&node).unwrap().count(), 2, "nothing was made in it");
+}

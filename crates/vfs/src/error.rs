@@ -123,6 +123,7 @@ fn meta_errno(error: &MetaError) -> i32 {
         MetaError::NoAttribute => libc::ENODATA,
         MetaError::TooLarge => libc::EFBIG,
         MetaError::AttributeTooLarge { .. } => libc::E2BIG,
+        MetaError::TooManyPolicies { .. } => libc::EDQUOT,
         MetaError::Engine(KvError::Full { .. }) => libc::ENOSPC,
         MetaError::SegmentChanged(_) | MetaError::Engine(KvError::Conflict) => libc::EAGAIN,
         _ => libc::EIO,

@@ -8,7 +8,7 @@ use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, n
 use crate::volume::Volume;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
-use weft_meta::{MetaError, NewInode, RenameFlags, SetAttributes, XattrMode};
+use weft_meta::{MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, XattrMode};
 
 /// As on every Unix; the kernel lets FUSE file systems have longer ones.
 const NAME_BYTES_MAX: usize = 255;
@@ -296,13 +296,31 @@ impl Volume {
     /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted.
     ///
     /// # Errors
-    /// As setxattr(2); a policy that is none.
-    pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<(), VfsError> {
+    /// As setxattr(2); a policy that is none; what is only for the owner.
+    pub fn set_xattr(
+        &self,
+        caller: &Caller,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<(), VfsError> {
+        // The kernel asks for the right to write only, which others may have.
+        let owns = |ino| Ok::<_, VfsError>(caller.uid == 0 || caller.uid == self.store.attributes(ino)?.uid);
         if name == POLICY_XATTR {
             let code = std::str::from_utf8(value).map_err(|_| VfsError::Invalid("a policy is a text like rs:4+2"))?;
-            return self.set_policy(ino, code);
+            if !owns(ino)? {
+                return Err(VfsError::NotPermitted("only its owner and root choose its policy"));
+            }
+            let maker = if owns(Ino::ROOT)? { PolicyMaker::Administrator } else { PolicyMaker::User };
+            return self.set_policy_as(maker, ino, code);
         }
         if name == RESTORE_XATTR && ino == Ino::ROOT {
+            if !owns(Ino::ROOT)? {
+                return Err(VfsError::NotPermitted(
+                    "only the owner of the root directory and root restore what was deleted",
+                ));
+            }
             let (deleted_ms, deleted) = parse_restore(value)?;
             return self.restore(deleted_ms, deleted);
         }
@@ -337,6 +355,10 @@ impl Volume {
     /// Neither directory nor file; a code that is none of ours, or needs more nodes than there are: what is made under such a
     /// policy could never be written.
     pub fn set_policy(&self, ino: Ino, text: &str) -> Result<(), VfsError> {
+        self.set_policy_as(PolicyMaker::Administrator, ino, text)
+    }
+
+    fn set_policy_as(&self, maker: PolicyMaker, ino: Ino, text: &str) -> Result<(), VfsError> {
         let policy = Policy::new(policy_for(text)?)?;
         let nodes = self.store.nodes()?.iter().filter(|(_, node)| node.state == NodeState::Active).count();
         if nodes < policy.nodes {
@@ -344,7 +366,7 @@ impl Volume {
             return Err(VfsError::BadPolicy { code: policy.record.code, detail });
         }
         if self.store.attributes(ino)?.kind != Kind::File {
-            self.store.set_policy(ino, &policy.record, now())?;
+            self.store.set_policy_as(maker, ino, &policy.record, now())?;
             return Ok(());
         }
         // Held meanwhile, so that nobody else opens it and writes by the former policy for as long as it is open.
@@ -352,7 +374,7 @@ impl Volume {
         let set = {
             let mut state = file.lock();
             self.store
-                .set_policy(ino, &policy.record, now())
+                .set_policy_as(maker, ino, &policy.record, now())
                 .map(|policy| (state.policy, state.ctime) = (policy, now()))
         };
         self.reclaim_if(self.files.close(ino));

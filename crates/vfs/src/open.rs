@@ -43,10 +43,16 @@ type Opened = (NodeRecord, Arc<dyn Node>);
 #[derive(Default)]
 pub struct Opener {
     book: OnceLock<Arc<AddressBook>>,
+    short_circuit: bool,
     opened: Mutex<HashMap<NodeId, Opened>>,
 }
 
 impl Opener {
+    /// Of nodes that read files that daemons on this machine lend, if `short_circuit` says so.
+    pub fn new(short_circuit: bool) -> Self {
+        Self { short_circuit, ..Self::default() }
+    }
+
     /// The nodes of `store` at this moment. A node that is away now is opened all the same: it answers when it is back.
     ///
     /// # Errors
@@ -69,7 +75,8 @@ impl Opener {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
         let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
         let identity = NodeIdentity { volume: store.volume().volume, node: id };
-        let book = self.book.get_or_init(|| AddressBook::new(beside(store)));
+        let make = if self.short_circuit { AddressBook::with_short_circuit } else { AddressBook::new };
+        let book = self.book.get_or_init(|| make(beside(store)));
         let node = book
             .open(&url, &record.name, identity, &record.secret)
             .map_err(|error| MetaError::Refused(error.to_string()))?;
@@ -129,7 +136,7 @@ pub fn open_volume(
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
     let store = open_store(path, Access::Owner, mountpoint)?;
-    let opener = Opener::default();
+    let opener = Opener::new(settings.short_circuit);
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
     if let Some(room) = disk_cache {

@@ -29,12 +29,14 @@ use weft_transfer::{Fleet, Transfer};
 pub struct Settings {
     /// Bytes that may be dirty or on their way to nodes before writers wait.
     pub dirty_bytes: u64,
+    /// Read files that daemons on this machine lend, past them.
+    pub short_circuit: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Sixteen segments of rs:4+2: enough to keep two cores and six nodes busy, little beside any machine's memory.
-        Self { dirty_bytes: 128 << 20 }
+        Self { dirty_bytes: 128 << 20, short_circuit: false }
     }
 }
 

@@ -5,7 +5,7 @@ mod support;
 use support::{CALLER, World};
 use weft_format::Ino;
 use weft_meta::{RenameFlags, XattrMode};
-use weft_vfs::{Expired, RESTORE_XATTR, Volume, restore_value};
+use weft_vfs::{Caller, Expired, RESTORE_XATTR, Volume, restore_value};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -49,9 +49,13 @@ fn deleted_and_brought_back_it_is_whole_after_a_crash_at_any_commit() {
     assert_eq!(all.len(), 2);
     for (deleted_ms, ino) in all {
         let value = restore_value(deleted_ms, ino);
-        volume.set_xattr(Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any).expect("brought back");
+        volume
+            .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any)
+            .expect("brought back");
     }
-    let wrong = volume.set_xattr(Ino::ROOT, RESTORE_XATTR, b"yesterday", XattrMode::Any).expect_err("refused");
+    let wrong = volume
+        .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, RESTORE_XATTR, b"yesterday", XattrMode::Any)
+        .expect_err("refused");
     assert!(wrong.to_string().contains("a time in milliseconds"), "{wrong}");
     for crash_at in begin..=world.kv.committed_count() {
         let again = World::open(world.kv.after(crash_at), world.nodes.clone());
@@ -138,4 +142,25 @@ fn the_oldest_go_when_their_time_is_over_or_their_room_needed() {
     volume.shut_down().expect("shuts down");
     assert_eq!(volume.store().statistics().expect("counted").live_bytes, 0);
     world.fsck();
+}
+
+#[test]
+fn finding_33_restoring_is_for_the_owner_of_the_root_directory_and_root() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    volume.store().set_keep_ms(HOUR_MS).expect("wished");
+    let file = put(volume, Ino::ROOT, b"file", b"deleted on purpose");
+    volume.unlink(Ino::ROOT, b"file").expect("deleted");
+    let [(deleted_ms, ino)] = kept(volume)[..] else { panic!("one is kept") };
+    assert_eq!(ino, file);
+    let restore = |uid| {
+        let (caller, value) = (Caller { uid, ..CALLER }, restore_value(deleted_ms, ino));
+        let set = volume.set_xattr(&caller, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any);
+        set.map_err(|error| error.errno())
+    };
+    // As where the root directory is open to all: the kernel lets everybody write.
+    assert_eq!(restore(1000), Err(libc::EPERM));
+    assert_eq!(kept(volume).len(), 1);
+    assert_eq!(restore(0), Ok(()));
+    assert!(kept(volume).is_empty());
 }

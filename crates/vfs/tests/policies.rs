@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use support::{CALLER, World};
 use weft_format::Ino;
 use weft_format::records::{RetiredRecord, Succession, Wanted};
-use weft_vfs::{Demand, POLICY_XATTR, Volume};
+use weft_vfs::{Caller, Demand, POLICY_XATTR, Volume};
 
 fn create(volume: &Volume, parent: Ino, name: &str, data: &[u8]) -> Ino {
     let (attributes, handle) = volume.create(&CALLER, parent, name.as_bytes(), 0o644, 0).expect("creates");
@@ -107,9 +107,44 @@ fn a_segment_of_files_that_want_unlike_codes_is_divided() {
     assert_eq!(nothing.chosen_count, 0);
     // Directories hand the rule on as it is.
     let text = b"replica:3 then rs:8+3 after 30d";
-    volume.set_xattr(Ino::ROOT, POLICY_XATTR, text, weft_meta::XattrMode::Any).expect("sets");
+    volume
+        .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, POLICY_XATTR, text, weft_meta::XattrMode::Any)
+        .expect("sets");
     let child = create(volume, Ino::ROOT, "child", b"x");
     assert_eq!(volume.get_xattr(child, POLICY_XATTR).expect("there"), text);
     assert!(volume.set_policy(child, "replica:3 then rs:20+4 after 1d").is_err(), "too few nodes for that, ever");
+    world.fsck();
+}
+
+#[test]
+fn finding_15_a_policy_is_for_the_owner_and_root_to_choose() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    let file = create(volume, Ino::ROOT, "file", b"x");
+    let set = |uid, ino| {
+        let caller = Caller { uid, ..CALLER };
+        volume
+            .set_xattr(&caller, ino, POLICY_XATTR, b"replica:3", weft_meta::XattrMode::Any)
+            .map_err(|error| error.errno())
+    };
+    // As where a directory is open to all: the kernel lets everybody write.
+    assert_eq!(set(1001, file), Err(libc::EPERM));
+    assert_eq!(set(1000, Ino::ROOT), Err(libc::EPERM));
+    assert_eq!([set(1000, file), set(0, file), set(0, Ino::ROOT)], [Ok(()); 3]);
+    // A user comes to an end, before root does, with an error that says so.
+    let mut outcome = Ok(());
+    for number in 1.. {
+        let own = create(volume, Ino::ROOT, &format!("own{number}"), b"");
+        let text = format!("rs:4+2 then replica:3 after {number}s");
+        let set = volume.set_xattr(&CALLER, own, POLICY_XATTR, text.as_bytes(), weft_meta::XattrMode::Any);
+        if set.is_err() {
+            outcome = set;
+            break;
+        }
+    }
+    let refused = outcome.expect_err("it ends");
+    assert_eq!(refused.errno(), libc::EDQUOT);
+    assert!(refused.to_string().contains("use one of them"), "{refused}");
+    volume.set_policy(Ino::ROOT, "rs:4+2 then replica:3 after 99d").expect("root makes more");
     world.fsck();
 }

@@ -21,6 +21,9 @@ use weft_transfer::Transfer;
 /// Keys listed at once.
 const PAGE: usize = 1024;
 
+/// Keys believed of one node: more than any disk holds shards, and what they take in memory is bounded. A node that lists more lies.
+const KEYS_MAX: usize = 1 << 26;
+
 /// What became of shards that no record names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Orphans {
@@ -56,7 +59,7 @@ pub(super) async fn remove(
         if roster.given_up(*id) && !facts.answers() {
             continue;
         }
-        match list(&*node, job, &mut orphans.foreign_count).await? {
+        match list(&*node, &facts.record.name, KEYS_MAX, job, &mut orphans.foreign_count).await? {
             // An incomplete list proves nothing, so nothing of it is used.
             Err(error) => orphans.skipped_nodes.push((facts.record.name.clone(), error.to_string())),
             Ok(keys) => {
@@ -74,6 +77,8 @@ pub(super) async fn remove(
 
 async fn list(
     node: &dyn Node,
+    name: &str,
+    keys_max: usize,
     job: &Job,
     foreign_count: &mut u64,
 ) -> Result<Result<Vec<ShardKey>, NodeError>, CareError> {
@@ -86,7 +91,13 @@ async fn list(
         };
         *foreign_count += page.foreign.len() as u64;
         let more = page.more && !page.keys.is_empty();
+        // Each page goes on from the one before, or there is no end.
+        let goes_on = keys.last().into_iter().chain(&page.keys).is_sorted_by(|one, next| one < next);
         keys.extend(page.keys);
+        if !goes_on || keys.len() > keys_max {
+            let detail = "its list of shards does not ascend, or never ends: see what runs there";
+            return Ok(Err(NodeError::new(NodeErrorKind::WrongNode, name, detail)));
+        }
         if !more {
             return Ok(Ok(keys));
         }
@@ -179,3 +190,7 @@ fn is_old(key: ShardKey, modified_ms: u64, grace_ms: u64, now_ms: u64) -> bool {
 #[cfg(test)]
 #[path = "orphans_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "endless_tests.rs"]
+mod endless_tests;

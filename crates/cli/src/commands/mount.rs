@@ -58,6 +58,9 @@ pub struct How {
     /// How large that may become, as in 10G
     #[arg(long, value_name = "SIZE", value_parser = care::parse_size, default_value = "10G", requires = "cache")]
     cache_size: Option<NonZeroU64>,
+    /// Read shards past daemons on this machine that lend their files (`weft node serve --short-circuit`)
+    #[arg(long)]
+    short_circuit: bool,
     /// Leave it to others (`weft care`) to keep the volume whole while it is mounted
     #[arg(long)]
     no_care: bool,
@@ -80,6 +83,9 @@ impl How {
             let mut flag = OsString::from("--cache=");
             flag.push(room.folder);
             flags.extend([flag, format!("--cache-size={}", room.bytes).into()]);
+        }
+        if self.short_circuit {
+            flags.push("--short-circuit".into());
         }
         if self.no_care {
             flags.push("--no-care".into());
@@ -147,7 +153,8 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<(Opened, Mounted, P
     check_volume(meta)?;
     let mountpoint = fuse::mounts::absolute(directory);
     let transfer = Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() };
-    let opened = Opened::open(meta, Some(&mountpoint), transfer, how.disk_cache().as_ref())?;
+    let volume = weft_vfs::Settings { short_circuit: how.short_circuit, ..weft_vfs::Settings::default() };
+    let opened = Opened::open_as(meta, Some(&mountpoint), volume, transfer, how.disk_cache().as_ref())?;
     let settings = MountSettings {
         mountpoint: mountpoint.clone(),
         source: meta.to_path_buf(),

@@ -17,14 +17,14 @@ pub struct Served {
 }
 
 impl Served {
-    /// Without a key, or with one and TLS; as on another machine: it has a limit, with which it lends no files.
+    /// Without a key, or with one and TLS.
     pub fn start(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
-        Self::with(sandbox, folder, listen, key, &["--bwlimit", "1000G"])
+        Self::with(sandbox, folder, listen, key, &[])
     }
 
-    /// The same, lending files to users on this machine.
+    /// The same, lending files to users on this machine who ask for them.
     pub fn lending(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
-        Self::with(sandbox, folder, listen, key, &[])
+        Self::with(sandbox, folder, listen, key, &["--short-circuit"])
     }
 
     fn with(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>, more: &[&str]) -> Self {

@@ -474,7 +474,7 @@ impl fuser::Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        _request: &Request,
+        request: &Request,
         node: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -484,7 +484,7 @@ impl fuser::Filesystem for Adapter {
     ) {
         survive("setxattr", || {
             let Some(mode) = translate::xattr_mode(flags) else { return reply.error(Errno::EINVAL) };
-            let answer = self.volume.set_xattr(ino(node), name.as_bytes(), value, mode);
+            let answer = self.volume.set_xattr(&caller(request), ino(node), name.as_bytes(), value, mode);
             reply.give(answer.map_err(refused("setxattr")));
         });
     }

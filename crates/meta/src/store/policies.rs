@@ -1,9 +1,10 @@
-//! Policies: few, shared by many directories and files, never changed and never removed; and what they say of a segment.
+//! Policies: few, shared by many directories and files, never changed, removed when nothing has them any more and there are many; and
+//! what they say of a segment.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::collections::{BTreeMap, BTreeSet};
 
-use weft_format::records::{Kind, PolicyRecord, Timestamp, Wanted, wanted};
+use weft_format::records::{Attributes, Kind, PolicyRecord, Timestamp, Wanted, wanted};
 use weft_format::{Ino, PolicyId, SegmentId};
 
 use super::txn::Txn;
@@ -11,9 +12,19 @@ use super::values::damaged;
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, printable, users_of};
+use crate::types::PolicyMaker;
 
-/// Different policies of one volume.
+/// Different policies of one volume, ...
 const MAX_POLICIES: usize = 10_000;
+/// ... and how many there are while others than root may make more, so that nobody can use up the table for those who run the volume.
+const USER_POLICIES_MAX: usize = 1_000;
+
+/// Inodes looked at in one go, and policies removed in one.
+const INODES_PAGE: usize = 1024;
+const REMOVED_MAX: usize = 900;
+
+/// All inodes are looked at no sooner again, whoever asks.
+const LOOK_AGAIN_S: u64 = 60;
 
 /// Files of a segment looked at in one go.
 const USERS_PAGE: usize = 1024;
@@ -39,8 +50,71 @@ impl Store {
     /// id. What a file has already is for [`Store::wanted_code`] to tell.
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory` (neither that nor a file), `Refused` (too many policies).
+    /// `NotFound`, `NotDirectory` (neither that nor a file), `TooManyPolicies`.
     pub fn set_policy(&self, ino: Ino, record: &PolicyRecord, now: Timestamp) -> Result<PolicyId, MetaError> {
+        self.set_policy_as(PolicyMaker::Administrator, ino, record, now)
+    }
+
+    /// The same for a maker. Where there are too many, those go that nothing has.
+    ///
+    /// # Errors
+    /// As [`Store::set_policy`].
+    pub fn set_policy_as(
+        &self,
+        maker: PolicyMaker,
+        ino: Ino,
+        record: &PolicyRecord,
+        now: Timestamp,
+    ) -> Result<PolicyId, MetaError> {
+        let policies_max = match maker {
+            PolicyMaker::Administrator => MAX_POLICIES,
+            PolicyMaker::User => USER_POLICIES_MAX,
+        };
+        match self.try_set_policy(policies_max, ino, record, now) {
+            Err(MetaError::TooManyPolicies { .. }) if self.remove_unused_policies(now)? > 0 => {
+                self.try_set_policy(policies_max, ino, record, now)
+            }
+            set => set,
+        }
+    }
+
+    /// Removes policies that no inode has, some at a time: how many. The newest stays, so that no number is given out twice.
+    fn remove_unused_policies(&self, now: Timestamp) -> Result<usize, MetaError> {
+        let before = self.policies_looked_at.lock().replace(now);
+        if before.is_some_and(|before| now.seconds.abs_diff(before.seconds) < LOOK_AGAIN_S) {
+            *self.policies_looked_at.lock() = before;
+            return Ok(0);
+        }
+        let default = self.volume().default_policy;
+        self.transact(|txn| {
+            let mut unused: BTreeSet<PolicyId> = txn.policies()?.into_iter().map(|(policy, _)| policy).collect();
+            unused.pop_last();
+            unused.remove(&default);
+            let mut range = Table::Inode.range();
+            loop {
+                let pairs = txn.scan(&range, INODES_PAGE)?;
+                for (key, value) in &pairs {
+                    let attributes = Attributes::decode(value)
+                        .map_err(|error| MetaError::Damaged { key: printable(key), detail: error.to_string() })?;
+                    unused.remove(&attributes.policy);
+                }
+                match pairs.last().filter(|_| pairs.len() == INODES_PAGE) {
+                    Some((last, _)) => range = after(range, Key::parse(last)),
+                    None => break,
+                }
+            }
+            unused.iter().take(REMOVED_MAX).for_each(|policy| txn.remove(Key::Policy(*policy)));
+            Ok(unused.len().min(REMOVED_MAX))
+        })
+    }
+
+    fn try_set_policy(
+        &self,
+        policies_max: usize,
+        ino: Ino,
+        record: &PolicyRecord,
+        now: Timestamp,
+    ) -> Result<PolicyId, MetaError> {
         self.transact(|txn| {
             let mut attributes = txn.inode(ino)?;
             if !matches!(attributes.kind, Kind::Directory | Kind::File) {
@@ -49,10 +123,8 @@ impl Store {
             let policies = txn.policies()?;
             let policy = match policies.iter().find(|(_, known)| known == record) {
                 Some((policy, _)) => *policy,
-                None if policies.len() >= MAX_POLICIES => {
-                    let sentence =
-                        format!("the volume has {MAX_POLICIES} policies, and can have no more: use one of them");
-                    return Err(MetaError::Refused(sentence));
+                None if policies.len() >= policies_max => {
+                    return Err(MetaError::TooManyPolicies { count: policies.len() });
                 }
                 None => {
                     let policy = PolicyId(policies.last().map_or(0, |(policy, _)| policy.0.saturating_add(1)));

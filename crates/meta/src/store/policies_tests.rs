@@ -71,3 +71,32 @@ fn what_the_files_of_a_segment_want_of_it() {
     assert_eq!(wanted(1, 9), Wanted::AsIs);
     assert_clean(&store);
 }
+
+#[test]
+fn finding_15_users_cannot_fill_the_table_of_policies_and_unused_ones_go() {
+    let (store, _) = volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let aging =
+        |after_ms| PolicyRecord { later: Some(Later { code: "rs:2+1".to_owned(), after_ms }), ..default_policy() };
+    // One after the other on one directory: all but the last are unused, and make way.
+    for number in 1..=USER_POLICIES_MAX as u64 + 500 {
+        store.set_policy_as(PolicyMaker::User, directory, &aging(number), at(5)).unwrap();
+    }
+    assert!(store.policies().unwrap().len() <= USER_POLICIES_MAX);
+    assert_clean(&store);
+    // Each in use: users come to an end, root does not, and what there is can be chosen by all.
+    let mut number = 1_000_000;
+    let refused = loop {
+        let own = make(&store, Ino::ROOT, &number.to_string(), Kind::File);
+        match store.set_policy_as(PolicyMaker::User, own, &aging(number), at(6)) {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(kind_of(&refused), "TooManyPolicies");
+    assert_eq!(store.policies().unwrap().len(), USER_POLICIES_MAX);
+    let chosen = store.set_policy_as(PolicyMaker::User, directory, &aging(1_000_000), at(7)).unwrap();
+    assert_eq!(store.attributes(directory).unwrap().policy, chosen);
+    store.set_policy(directory, &aging(7), at(8)).unwrap();
+    assert_clean(&store);
+}

@@ -77,6 +77,14 @@ impl Superblock {
         (low > 0).then(|| of_count(low as u32))
     }
 
+    /// Could [`Self::divide`] have made it?
+    fn is_possible(&self) -> bool {
+        let slot_bytes = u64::from(self.slot_bytes);
+        self.slot_count > 0
+            && slot_bytes.is_power_of_two()
+            && (LEAST_SLOT_BYTES..=MOST_SLOT_BYTES).contains(&slot_bytes)
+    }
+
     /// Where the second copy is.
     pub(super) fn copy_offset(device_bytes: u64) -> u64 {
         let block = BLOCK_BYTES as u64;
@@ -131,14 +139,16 @@ impl Superblock {
         if version != VERSION {
             return Err(NoSuperblock::UnknownVersion(version));
         }
-        Ok(Self {
+        let superblock = Self {
             identity: NodeIdentity {
                 volume: VolumeId::from_bytes(field(bytes, 32)),
                 node: NodeId::from_bytes(field(bytes, 48)),
             },
             slot_bytes: u32::from_le_bytes(field(bytes, 12)),
             slot_count: u32::from_le_bytes(field(bytes, 16)),
-        })
+        };
+        // A right checksum is no proof that the numbers make sense.
+        if superblock.is_possible() { Ok(superblock) } else { Err(NoSuperblock::Damaged) }
     }
 }
 

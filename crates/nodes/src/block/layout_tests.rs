@@ -83,3 +83,18 @@ fn a_device_is_divided_without_overlap_and_without_much_waste() {
         assert_eq!(Superblock::divide(IDENTITY, device_bytes), None);
     }
 }
+
+#[test]
+fn finding_33_a_superblock_that_cannot_be_is_damaged() {
+    let superblock = |slot_bytes, slot_count| Superblock { identity: IDENTITY, slot_bytes, slot_count };
+    for (slot_bytes, slot_count) in
+        [(0, 448), (1, 448), (4096, 448), (3 << 14, 448), (8 << 20, 448), (u32::MAX, 1), (16 << 10, 0)]
+    {
+        let bytes = superblock(slot_bytes, slot_count).encode();
+        assert_eq!(Superblock::decode(&bytes), Err(NoSuperblock::Damaged), "{slot_bytes} {slot_count}");
+    }
+    for slot_bytes in [16 << 10, 32 << 10, 4 << 20] {
+        let possible = superblock(slot_bytes, 1);
+        assert_eq!(Superblock::decode(&possible.encode()), Ok(possible));
+    }
+}

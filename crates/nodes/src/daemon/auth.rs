@@ -15,6 +15,9 @@ use weft_format::NodeIdentity;
 /// A request older, or newer, than this is refused: clocks may differ so much, and nonces are remembered so long.
 pub const SKEW_MAX_MS: u64 = 60_000;
 
+/// Both times are cut to whole milliseconds.
+const ROUNDING_MS: u64 = 2;
+
 /// Nonces remembered; more requests than this in the time they are remembered are refused. A node answers some ten thousand
 /// requests a second.
 const NONCES_MAX: usize = 2_000_000;
@@ -102,6 +105,8 @@ pub(super) enum Doubt {
     WrongTime,
     /// The same was asked before.
     Repeated,
+    /// It is from before the daemon began, which does not know what was asked then.
+    BeforeStart,
     /// So many were asked that repetitions could no longer be told.
     TooMany,
 }
@@ -113,6 +118,9 @@ impl fmt::Display for Doubt {
             Doubt::WrongMac => "the request is signed with another key: use the one that the node was started with",
             Doubt::WrongTime => "the request is more than a minute off: set the clocks of both machines",
             Doubt::Repeated => "the request was made before",
+            Doubt::BeforeStart => {
+                "the request was signed before the daemon began, by this machine's clock: ask again, and set both clocks"
+            }
             Doubt::TooMany => "more requests came than can be told apart: ask again in a minute",
         })
     }
@@ -173,7 +181,8 @@ pub(super) fn sign_answer(key: &Key, nonce: u128, answered: &Answered<'_>) -> bl
         .finalize()
 }
 
-/// The nonces of late, so that none is accepted twice.
+/// The nonces of late, so that none is accepted twice. They are forgotten with the daemon, so what was signed before it began is refused:
+/// it may have been answered by the one before.
 #[derive(Debug, Default)]
 pub(super) struct Nonces {
     seen: HashSet<u128>,
@@ -181,13 +190,15 @@ pub(super) struct Nonces {
 }
 
 impl Nonces {
-    /// Is the request believable at `now_ms`? Only what is right takes a place among the nonces.
+    /// Is the request believable at `now_ms`, when the daemon has been up for `uptime_ms` by a clock that does not jump? Only what is
+    /// right takes a place among the nonces.
     pub(super) fn check(
         &mut self,
         key: &Key,
         asked: &Asked<'_>,
         proof: Option<Proof>,
         now_ms: u64,
+        uptime_ms: u64,
     ) -> Result<(), Doubt> {
         let proof = proof.ok_or(Doubt::NoProof)?;
         if Proof::of(key, asked, proof.time_ms, proof.nonce) != proof {
@@ -195,6 +206,9 @@ impl Nonces {
         }
         if proof.time_ms.abs_diff(now_ms) > SKEW_MAX_MS {
             return Err(Doubt::WrongTime);
+        }
+        if proof.time_ms.saturating_add(uptime_ms).saturating_add(ROUNDING_MS) < now_ms {
+            return Err(Doubt::BeforeStart);
         }
         // What was accepted at some time stays acceptable for twice the skew at most.
         while let Some(&(time_ms, nonce)) = self.by_time.front()

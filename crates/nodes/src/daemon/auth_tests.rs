@@ -3,6 +3,7 @@ use weft_format::{NodeId, VolumeId};
 
 const NODE: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const NOW_MS: u64 = 1_800_000_000_000;
+const UPTIME_MS: u64 = 3_600_000;
 
 fn key() -> Key {
     Key::new([7; 32])
@@ -24,9 +25,9 @@ fn asked() -> Asked<'static> {
 fn what_is_signed_is_believed_once() {
     let mut nonces = Nonces::default();
     let proof = Proof::of(&key(), &asked(), NOW_MS, 5);
-    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS), Ok(()));
-    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS + 10), Err(Doubt::Repeated));
-    assert_eq!(nonces.check(&key(), &asked(), Some(Proof::of(&key(), &asked(), NOW_MS, 6)), NOW_MS), Ok(()));
+    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS, UPTIME_MS), Ok(()));
+    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS + 10, UPTIME_MS), Err(Doubt::Repeated));
+    assert_eq!(nonces.check(&key(), &asked(), Some(Proof::of(&key(), &asked(), NOW_MS, 6)), NOW_MS, UPTIME_MS), Ok(()));
 }
 
 #[test]
@@ -46,13 +47,13 @@ fn whatever_is_changed_is_noticed() {
     ];
     for other in &changed {
         assert_eq!(
-            Nonces::default().check(&key(), other, Some(proof), NOW_MS),
+            Nonces::default().check(&key(), other, Some(proof), NOW_MS, UPTIME_MS),
             Err(Doubt::WrongMac),
             "{}",
             other.target
         );
     }
-    let check = |key: &Key, proof| Nonces::default().check(key, &asked(), proof, NOW_MS);
+    let check = |key: &Key, proof| Nonces::default().check(key, &asked(), proof, NOW_MS, UPTIME_MS);
     assert_eq!(check(&Key::new([8; 32]), Some(proof)), Err(Doubt::WrongMac));
     assert_eq!(check(&key(), Some(Proof { time_ms: NOW_MS + 1, ..proof })), Err(Doubt::WrongMac));
     assert_eq!(check(&key(), Some(Proof { nonce: 6, ..proof })), Err(Doubt::WrongMac));
@@ -69,15 +70,15 @@ fn old_requests_and_those_of_the_future_are_refused_and_forgotten() {
         (NOW_MS + SKEW_MAX_MS + 1, Err(Doubt::WrongTime)),
     ] {
         let proof = Proof::of(&key(), &asked(), time_ms, u128::from(time_ms));
-        assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS), right);
+        assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS, UPTIME_MS), right);
     }
     assert_eq!(nonces.seen.len(), 2, "what is refused takes no place");
     let later_ms = NOW_MS + 2 * SKEW_MAX_MS + 1;
-    nonces.check(&key(), &asked(), Some(Proof::of(&key(), &asked(), later_ms, 1)), later_ms).unwrap();
+    nonces.check(&key(), &asked(), Some(Proof::of(&key(), &asked(), later_ms, 1)), later_ms, UPTIME_MS).unwrap();
     assert_eq!((nonces.seen.len(), nonces.by_time.len()), (1, 1));
     // The latest that could still pass is refused by its time now.
     let repeated = Proof::of(&key(), &asked(), NOW_MS + SKEW_MAX_MS, u128::from(NOW_MS + SKEW_MAX_MS));
-    assert_eq!(nonces.check(&key(), &asked(), Some(repeated), later_ms), Err(Doubt::WrongTime));
+    assert_eq!(nonces.check(&key(), &asked(), Some(repeated), later_ms, UPTIME_MS), Err(Doubt::WrongTime));
 }
 
 #[test]
@@ -112,4 +113,19 @@ fn keys_are_not_shown() {
     assert!(!format!("{key:?}").contains("07"));
     let error = "0707".parse::<Key>().unwrap_err();
     assert!(!error.to_string().contains("0707"));
+}
+
+#[test]
+fn finding_33_a_restart_forgets_nonces_and_refuses_what_was_signed_before() {
+    let proof = Proof::of(&key(), &asked(), NOW_MS, 5);
+    let check = |nonces: &mut Nonces, now_ms, uptime_ms| nonces.check(&key(), &asked(), Some(proof), now_ms, uptime_ms);
+    assert_eq!(check(&mut Nonces::default(), NOW_MS + 100, UPTIME_MS), Ok(()));
+    // Another daemon in its place, which knows nothing of that, begins half a second later.
+    for later_ms in [600, 1000, 30_000] {
+        let refused = check(&mut Nonces::default(), NOW_MS + later_ms, later_ms - 500);
+        assert_eq!(refused, Err(Doubt::BeforeStart), "{later_ms}");
+    }
+    // One that began before the request believes it, whatever became of the wall clock in between.
+    assert_eq!(check(&mut Nonces::default(), NOW_MS, 0), Ok(()));
+    assert_eq!(check(&mut Nonces::default(), NOW_MS + 500, 500), Ok(()));
 }

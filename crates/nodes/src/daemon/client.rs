@@ -44,7 +44,8 @@ pub struct DaemonNode {
     identity: Option<NodeIdentity>,
     key: Option<Key>,
     connections: Arc<Connections>,
-    borrower: Arc<Borrower>,
+    /// What is read past the daemon; none unless that was asked for.
+    borrower: Option<Arc<Borrower>>,
     capability: Capability,
     class: Class,
     /// One line in the log is enough.
@@ -113,10 +114,16 @@ impl DaemonNode {
             identity,
             key,
             connections: Arc::new(Connections::new(&url.authority, tls)),
-            borrower: Arc::default(),
+            borrower: None,
             capability: kinds::DAEMON,
             class: Class::Foreground,
         })
+    }
+
+    /// The same node, reading files that its daemon lends where that is on this machine, lends, and is this user's or root's.
+    #[must_use]
+    pub fn with_short_circuit(self) -> Self {
+        Self { borrower: Some(Arc::default()), ..self }
     }
 
     /// Makes the place that the daemon serves into the node `identity`, and opens it.
@@ -313,10 +320,11 @@ impl DaemonNode {
 
     /// What is read later may be had as files, where the daemon is on this machine. Nobody waits for that.
     fn borrow_if_local(&self) {
-        if self.connections.is_local() && self.borrower.may_ask() {
-            let node = self.clone();
+        let Some(borrower) = self.borrower.as_ref().filter(|_| self.connections.is_local()) else { return };
+        if borrower.may_ask() {
+            let (node, borrower) = (self.clone(), Arc::clone(borrower));
             tokio::spawn(async move {
-                node.borrower.answered(node.terms().await.ok()).await;
+                borrower.answered(node.terms().await.ok()).await;
             });
         }
     }
@@ -376,7 +384,9 @@ impl Node for DaemonNode {
             self.stat(key).await?;
             return Ok(Bytes::new());
         }
-        if let Some(bytes) = self.borrower.get(key, &range).await {
+        if let Some(borrower) = &self.borrower
+            && let Some(bytes) = borrower.get(key, &range).await
+        {
             return Ok(bytes);
         }
         let bytes_max = (range.end - range.start).min(SHARD_BYTES_MAX);
@@ -438,19 +448,26 @@ impl Node for DaemonNode {
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        let after = after.map(|key| format!("after={key}&")).unwrap_or_default();
-        let question = Question::new(Method::GET, format!("/shards?{after}limit={limit}"));
+        let from = after.map(|key| format!("after={key}&")).unwrap_or_default();
+        let question = Question::new(Method::GET, format!("/shards?{from}limit={limit}"));
         let page: PageBody = self.decoded(&self.ask_node(question).await?)?;
         let keys: Result<Vec<ShardKey>, _> = page.keys.iter().map(|key| key.parse()).collect();
         let keys = keys.map_err(|_| self.not_a_node("it lists what is no key"))?;
-        if keys.len() > limit || !keys.is_sorted() {
+        // Each page goes on, or a list would never end.
+        let ascends = after.iter().chain(&keys).is_sorted_by(|one, next| one < next);
+        if keys.len() > limit || !ascends {
             return Err(self.not_a_node("it lists keys that were not asked for"));
+        }
+        if page.more && keys.is_empty() && limit > 0 {
+            return Err(self.not_a_node("it says that it has more keys and lists none"));
         }
         Ok(Page { keys, foreign: page.foreign, more: page.more })
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.borrower.forget(key);
+        if let Some(borrower) = &self.borrower {
+            borrower.forget(key);
+        }
         self.ask_node(Self::shard(Method::DELETE, key)).await.map(drop)
     }
 

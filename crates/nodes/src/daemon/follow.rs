@@ -74,6 +74,7 @@ pub struct AddressBook {
     members: Mutex<Vec<Member>>,
     known: Mutex<Addresses>,
     asked: tokio::sync::Mutex<Option<Instant>>,
+    short_circuit: bool,
 }
 
 #[derive(Clone)]
@@ -81,14 +82,25 @@ struct Member {
     url: DaemonUrl,
     identity: NodeIdentity,
     key: Option<Key>,
+    /// Are files read that its daemon lends?
+    short_circuit: bool,
 }
 
 impl AddressBook {
     /// With what `file` has; one that is not there, or cannot be read, is an empty one.
     pub fn new(file: Option<PathBuf>) -> Arc<Self> {
+        Arc::new(Self::read(file))
+    }
+
+    /// The same for nodes that read files that their daemons lend ([`DaemonNode::with_short_circuit`]).
+    pub fn with_short_circuit(file: Option<PathBuf>) -> Arc<Self> {
+        Arc::new(Self { short_circuit: true, ..Self::read(file) })
+    }
+
+    fn read(file: Option<PathBuf>) -> Self {
         let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
-        let known = file.as_deref().and_then(read).unwrap_or_default();
-        Arc::new(Self { file, members: Mutex::default(), known: Mutex::new(known), asked: Default::default() })
+        let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
+        Self { file, members: Mutex::default(), known, asked: Default::default(), short_circuit: false }
     }
 
     /// As [`crate::open`]; a daemon is followed where it goes.
@@ -104,7 +116,7 @@ impl AddressBook {
     ) -> Result<Arc<dyn Node>, NodeError> {
         let NodeUrl::Daemon(daemon) = url else { return crate::open(url, name, identity, secret) };
         let key = url::key(name, secret)?;
-        let member = Member { url: daemon.clone(), identity, key };
+        let member = Member { url: daemon.clone(), identity, key, short_circuit: self.short_circuit };
         let node = member.node_at(daemon, name)?;
         self.members.lock().push(member.clone());
         let (name, node) = (name.to_owned(), Arc::new(RwLock::new((daemon.clone(), node))));
@@ -170,7 +182,8 @@ impl AddressBook {
 
 impl Member {
     fn node_at(&self, url: &DaemonUrl, name: &str) -> Result<Arc<DaemonNode>, NodeError> {
-        Ok(Arc::new(DaemonNode::open(url, name, self.identity, self.key.clone())?))
+        let node = DaemonNode::open(url, name, self.identity, self.key.clone())?;
+        Ok(Arc::new(if self.short_circuit { node.with_short_circuit() } else { node }))
     }
 }
 

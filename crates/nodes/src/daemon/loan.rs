@@ -6,6 +6,9 @@
 //! connect to the socket: ticket, shard key, newline   -> `+` with the file's descriptor, open for reading, or `-`
 //! ```
 //!
+//! Off unless both sides ask for it. Anybody on the machine may listen at any name, so a user says its ticket only to a socket of a
+//! daemon's form whose process is its own user's or root's, as the kernel tells, and takes only regular files open for reading.
+//!
 //! A name of Linux's abstract namespace, new with each daemon: whoever cannot reach it is on another machine (or in another
 //! network namespace) and goes on asking for bytes. So does whoever gets no file: the answer to that says why. A removed shard's file has
 //! no name any more, which each read looks at first.
@@ -22,6 +25,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::cmsg_space;
 use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
@@ -59,6 +64,25 @@ const REQUEST_BYTES_MAX: usize = 256;
 
 const GIVEN: u8 = b'+';
 const REFUSED: u8 = b'-';
+
+/// What the names of daemons' sockets begin with; 32 hexadecimal digits follow.
+const SOCKET_PREFIX: &str = "weft-";
+
+/// A name that no other daemon has.
+pub(super) fn socket_name(random: u128) -> String {
+    format!("{SOCKET_PREFIX}{random:032x}")
+}
+
+/// Could a daemon have made it? Whatever else listens on this machine is not even connected to.
+fn is_socket_name(name: &str) -> bool {
+    let digits = name.strip_prefix(SOCKET_PREFIX).unwrap_or_default();
+    digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// May a process of the user `peer` be told a ticket, and be believed, by one of the user `own`? Root can do all that `own` can.
+fn is_trusted(peer: u32, own: u32) -> bool {
+    peer == 0 || peer == own
+}
 
 /// Where an abstract socket of this name is found.
 pub(super) fn address(socket: &str) -> String {
@@ -286,6 +310,12 @@ impl Loan {
         };
         let opened = wait_for(move || {
             let medium = Medium::of(&file)?;
+            // Reading from anything else might wait, or do something.
+            let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+            let access = rustix::fs::fcntl_getfl(&file)? & OFlags::RWMODE;
+            if kind != FileType::RegularFile || access != OFlags::RDONLY {
+                return Err(Errno::INVAL);
+            }
             ShardFile::new(file, medium)
         });
         let Ok((file, _)) = opened.await? else { return Ok(None) };
@@ -298,7 +328,15 @@ impl Loan {
 /// Asks the daemon at a socket; `None`: it does not give what was asked, or nobody is there.
 async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Option<OwnedFd>)> {
     let asking = async {
+        if !is_socket_name(socket) {
+            return Ok(None);
+        }
         let stream = UnixStream::connect(address(socket)).await?;
+        let (peer, own) = (stream.peer_cred()?.uid(), rustix::process::geteuid().as_raw());
+        if !is_trusted(peer, own) {
+            tracing::warn!(socket, peer, "a socket that a daemon names belongs to another user: nothing is said to it");
+            return Ok(None);
+        }
         send(&stream, format!("{ticket}{what}\n").as_bytes(), &[]).await?;
         let (is_given, file) = receive_answer(&stream).await?;
         io::Result::Ok(is_given.then_some((stream, file)))

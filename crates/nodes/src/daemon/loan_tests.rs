@@ -3,12 +3,23 @@
 use super::*;
 use crate::conformance::key;
 use crate::daemon::Key;
-use crate::daemon::tests::{IDENTITY, Served, bytes_of, secret, serve, serve_as};
+use crate::daemon::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
+use crate::daemon::{Daemon, DaemonNode};
 use crate::error::NodeErrorKind;
 use crate::node::Node;
 use std::num::NonZeroU64;
 use std::path::Path;
 use tokio::net::UnixListener;
+
+/// A daemon that lends.
+async fn serve(key: Option<Key>) -> Served {
+    serve_as(key, None, Daemon::with_short_circuit).await
+}
+
+/// A user of it who borrows.
+async fn borrowing_node(served: &Served, key: Option<Key>) -> DaemonNode {
+    served.node(key).await.with_short_circuit()
+}
 
 /// How many requests of a kind a daemon has answered with this status, or lent files.
 async fn count(served: &Served, series: &str) -> u64 {
@@ -50,7 +61,7 @@ async fn closed(path: &Path) {
 async fn what_is_lent_is_what_would_be_sent() {
     for key_of_node in [None, secret()] {
         let served = serve(key_of_node.clone()).await;
-        let node = served.node(key_of_node).await;
+        let node = borrowing_node(&served, key_of_node).await;
         let bytes = bytes_of(1, 500_000);
         node.put(key(1, 0), std::slice::from_ref(&bytes)).await.unwrap();
         borrowing(&served, &node, 1).await;
@@ -72,7 +83,7 @@ async fn what_is_lent_is_what_would_be_sent() {
 #[tokio::test]
 async fn a_shard_that_is_gone_or_another_is_not_read_from_an_old_file() {
     let served = serve(None).await;
-    let node = served.node(None).await;
+    let node = borrowing_node(&served, None).await;
     for number in 1..=3 {
         node.put(key(number, 0), &[bytes_of(number, 1000)]).await.unwrap();
     }
@@ -102,7 +113,7 @@ async fn a_shard_that_is_gone_or_another_is_not_read_from_an_old_file() {
 #[tokio::test]
 async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_lends_again() {
     let mut served = serve(secret()).await;
-    let node = served.node(secret()).await;
+    let node = borrowing_node(&served, secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
     borrowing(&served, &node, 1).await;
     served.pause().await;
@@ -121,7 +132,7 @@ async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_lends_again() {
 #[tokio::test]
 async fn what_is_removed_is_closed() {
     let served = serve(None).await;
-    let node = served.node(None).await;
+    let node = borrowing_node(&served, None).await;
     let borrower = Arc::new(Borrower::default());
     assert!(borrower.may_ask());
     borrower.answered(node.terms().await.ok()).await;
@@ -140,8 +151,9 @@ async fn what_is_removed_is_closed() {
 
 #[tokio::test]
 async fn with_a_limit_every_byte_passes_the_daemon() {
-    let served = serve_as(None, None, |daemon| daemon.with_bytes_per_second(NonZeroU64::MAX)).await;
-    let node = served.node(None).await;
+    let served =
+        serve_as(None, None, |daemon| daemon.with_short_circuit().with_bytes_per_second(NonZeroU64::MAX)).await;
+    let node = borrowing_node(&served, None).await;
     node.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
     for _ in 0..50 {
         node.get(key(1, 0), 0..10).await.unwrap();
@@ -155,7 +167,7 @@ async fn with_a_limit_every_byte_passes_the_daemon() {
 #[tokio::test]
 async fn nothing_is_lent_without_the_ticket() {
     let served = serve(secret()).await;
-    let node = served.node(secret()).await;
+    let node = borrowing_node(&served, secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     let stranger = crate::DaemonNode::open(&served.url(), "stranger", IDENTITY, Some(Key::new([8; 32]))).unwrap();
     assert_eq!(stranger.terms().await.unwrap_err().kind, NodeErrorKind::Denied);
@@ -196,7 +208,7 @@ async fn a_socket_that_lends_something_else_is_passed_by() {
     for (answer, file) in
         [(GIVEN, None), (GIVEN, Some(&directory)), (GIVEN, Some(&pipe)), (REFUSED, None), (b'?', None)]
     {
-        let socket = format!("weft-test-{:032x}", rand::random::<u128>());
+        let socket = socket_name(rand::random());
         let listener = UnixListener::bind(address(&socket)).unwrap();
         let serving = async {
             let (guarded, _) = listener.accept().await.unwrap();
@@ -224,6 +236,49 @@ async fn a_socket_that_lends_something_else_is_passed_by() {
     // Nobody is there: elsewhere.
     let borrower = Arc::new(Borrower::default());
     assert!(borrower.may_ask());
-    borrower.answered(Some(LoanBody { socket: "weft-nobody".to_owned(), ticket: "t".to_owned() })).await;
+    borrower.answered(Some(LoanBody { socket: socket_name(rand::random()), ticket: "t".to_owned() })).await;
     assert!(!borrower.may_ask(), "it is not asked at each read");
+}
+
+#[tokio::test]
+async fn finding_16_nothing_is_lent_or_borrowed_unless_both_sides_ask_for_it() {
+    let quiet = serve_as(None, None, |daemon| daemon).await;
+    let node = borrowing_node(&quiet, None).await;
+    assert_eq!(node.terms().await.unwrap_err().kind, NodeErrorKind::Unsupported);
+    let lending = serve(None).await;
+    let plain = lending.node(None).await;
+    plain.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
+    for _ in 0..50 {
+        plain.get(key(1, 0), 0..10).await.unwrap();
+    }
+    assert_eq!(count(&lending, "weft_node_requests_total{request=\"loan\"").await, 0, "it does not ask");
+    assert_eq!((gets(&lending).await, lent(&lending).await), (50, 0));
+}
+
+#[tokio::test]
+async fn finding_16_no_socket_is_told_anything_that_is_no_daemons() {
+    // A hostile daemon names the socket of something else on this machine.
+    for name in ["weft-victim".to_owned(), format!("victim-{:032x}", rand::random::<u128>())] {
+        let listener = UnixListener::bind(address(&name)).unwrap();
+        let borrower = Arc::new(Borrower::default());
+        assert!(borrower.may_ask());
+        borrower.answered(Some(LoanBody { socket: name, ticket: "t".to_owned() })).await;
+        assert!(borrower.loan().is_none());
+        // Whoever had connected would be waiting here.
+        let accepted = std::future::poll_fn(|context| std::task::Poll::Ready(listener.poll_accept(context).is_ready()));
+        assert!(!accepted.await, "nobody connects to it");
+    }
+    assert!(is_socket_name(&socket_name(0)) && is_socket_name(&socket_name(u128::MAX)));
+    for name in [
+        "",
+        "weft-",
+        "/org/freedesktop",
+        "weft-0123456789abcdef0123456789abcde",
+        "weft-0123456789ABCDEF0123456789abcdef",
+    ] {
+        assert!(!is_socket_name(name), "{name}");
+    }
+    // Only who can do all that this user can is believed.
+    assert_eq!([(0, 0), (0, 1000), (1000, 1000)].map(|(peer, own)| is_trusted(peer, own)), [true; 3]);
+    assert_eq!([(1000, 0), (1001, 1000)].map(|(peer, own)| is_trusted(peer, own)), [false; 2]);
 }

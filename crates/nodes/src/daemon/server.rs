@@ -17,7 +17,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, NodeIdentity};
 use crate::rate::Rate;
 use crate::url::{self, NodeUrl};
-use guests::{Guest, PEER_CONNECTIONS_MAX};
+use guests::{Guest, Guests, Limits};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -27,22 +27,18 @@ use parking_lot::{Mutex, RwLock};
 use room::Room;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
-use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use weft_format::records::Secret;
-
-/// Connections at once; more wait to be accepted.
-const CONNECTIONS_MAX: usize = 1024;
 
 /// TLS must be agreed on in so long.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -74,12 +70,17 @@ pub struct Daemon {
     key: Option<Key>,
     node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
     nonces: Mutex<Nonces>,
+    began: Instant,
+    limits: Limits,
     tls: Option<TlsAcceptor>,
     room: Room,
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
-    lender: Lender,
+    /// None unless it is to lend.
+    lender: Option<Lender>,
     metrics: Metrics,
+    /// Are these told to whoever asks on this machine?
+    has_open_metrics: bool,
     gossip: Option<Arc<Gossiper>>,
     /// To other nodes of chains; who asks has signed for all.
     doors: Doors,
@@ -109,11 +110,14 @@ impl Daemon {
             key,
             node: RwLock::new(node),
             nonces: Mutex::default(),
+            began: Instant::now(),
+            limits: Limits::default(),
             tls: None,
             room: Room::default(),
             combining: Semaphore::new(1),
-            lender: Lender::new(),
+            lender: None,
             metrics: Metrics::default(),
+            has_open_metrics: false,
             gossip: None,
             doors: Doors::default(),
             _lock: lock,
@@ -135,6 +139,18 @@ impl Daemon {
         self
     }
 
+    /// The same, lending files of shards to users on its machine who may read past it.
+    pub fn with_short_circuit(mut self) -> Self {
+        self.lender = Some(Lender::new());
+        self
+    }
+
+    /// The same, telling its counters to whoever asks on its machine, as a scraper that cannot sign.
+    pub fn with_open_metrics(mut self) -> Self {
+        self.has_open_metrics = true;
+        self
+    }
+
     /// The same, telling other daemons of itself and listening to what they tell.
     pub fn with_gossip(mut self, settings: GossipSettings) -> Self {
         self.gossip = Some(Arc::new(Gossiper::new(settings)));
@@ -148,32 +164,31 @@ impl Daemon {
 
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let (graceful, connections) = (GracefulShutdown::new(), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
-        let peers = Arc::new(Mutex::new(HashMap::new()));
+        let (graceful, guests) = (GracefulShutdown::new(), Guests::new(self.limits));
         let mut stop = std::pin::pin!(stop);
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
         let mut lending = JoinSet::new();
         lending.spawn(Arc::clone(&self).lend());
         loop {
-            let accept = async {
-                // It is never closed.
-                let permit = Arc::clone(&connections).acquire_owned().await.ok();
-                (permit, listener.accept().await)
-            };
-            let (permit, accepted) = tokio::select! {
+            let accepted = tokio::select! {
                 () = &mut stop => break,
-                accepted = accept => accepted,
+                accepted = listener.accept() => accepted,
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(guest) = Guest::of(&peers, peer.ip()) else {
-                        tracing::warn!(node = self.name, %peer, "refused: it has {PEER_CONNECTIONS_MAX} connections");
+                    let Some(guest) = guests.admit(peer.ip()) else {
+                        tracing::warn!(node = self.name, %peer, "refused: all connections are at work");
                         continue;
                     };
-                    let (daemon, watcher) = (Arc::clone(&self), graceful.watcher());
+                    let (daemon, watcher, guest) = (Arc::clone(&self), graceful.watcher(), Arc::new(guest));
                     tokio::spawn(async move {
-                        daemon.connection(stream, peer, watcher).await;
-                        drop((permit, guest));
+                        let name = daemon.name.clone();
+                        tokio::select! {
+                            () = daemon.connection(stream, peer, watcher, Arc::clone(&guest)) => {}
+                            () = guest.is_sent_away() => {
+                                tracing::debug!(node = name, %peer, "an idle connection made way for another");
+                            }
+                        }
                     });
                 }
                 Err(error) => {
@@ -193,28 +208,33 @@ impl Daemon {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher, guest: Arc<Guest>) {
         let is_here = stream.local_addr().is_ok_and(|own| own.ip() == peer.ip());
         let peer = Peer { address: peer, is_here };
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
         let stream = Patient::new(stream);
-        let Some(acceptor) = self.tls.clone() else { return self.converse(stream, peer, watcher).await };
+        let Some(acceptor) = self.tls.clone() else { return self.converse(stream, peer, watcher, guest).await };
         match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => self.converse(stream, peer, watcher).await,
+            Ok(Ok(stream)) => self.converse(stream, peer, watcher, guest).await,
             Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
             Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),
         }
     }
 
-    async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher)
+    async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher, guest: Arc<Guest>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let daemon = Arc::clone(&self);
         let service = service_fn(move |request| {
-            let daemon = Arc::clone(&daemon);
-            async move { Ok::<_, Infallible>(daemon.answer(request, peer).await) }
+            let (daemon, guest) = (Arc::clone(&daemon), Arc::clone(&guest));
+            async move {
+                guest.begins();
+                let answer = daemon.answer(request, peer).await;
+                guest.ends(answer.status().is_success());
+                Ok::<_, Infallible>(answer)
+            }
         });
         let mut server = http1::Builder::new();
         server.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);

@@ -16,6 +16,7 @@ use parking_lot::{Mutex, RwLock};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
+use rustix::process::{Gid, Uid};
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,8 +39,13 @@ pub(super) struct Root {
     pub(super) dir: OwnedFd,
     pub(super) medium: Medium,
     pub(super) shard_files: ShardFiles,
+    /// Whose node it is: user and group of its identity file.
+    pub(super) owner: Owner,
     stamp: Stamp,
 }
+
+/// User and group of a file.
+pub(super) type Owner = (Uid, Gid);
 
 /// What tells one state of the identity file from another; the change time catches an inode number used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,12 +113,12 @@ impl Place {
 
     fn attach(&self) -> Result<Arc<Root>, NodeError> {
         let dir = open_folder(&self.path).map_err(|errno| self.away(errno))?;
-        let (found, stamp) = self.read_identity(&dir)?;
+        let (found, stamp, owner) = self.read_identity(&dir)?;
         if found != self.expected {
             return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
         }
         let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
-        Ok(Arc::new(Root { dir, medium, shard_files: ShardFiles::default(), stamp }))
+        Ok(Arc::new(Root { dir, medium, shard_files: ShardFiles::default(), owner, stamp }))
     }
 
     fn not_this_node(&self, found: NodeIdentity) -> String {
@@ -131,19 +137,20 @@ impl Place {
         Ok(self.read_identity(&root.dir)?.0)
     }
 
-    fn read_identity(&self, dir: &OwnedFd) -> Result<(NodeIdentity, Stamp), NodeError> {
+    fn read_identity(&self, dir: &OwnedFd) -> Result<(NodeIdentity, Stamp, Owner), NodeError> {
         let read = || {
             let file = open_beneath(dir, IDENTITY_FILE, OFlags::RDONLY | OFlags::NONBLOCK, ResolveFlags::empty())?;
-            let stamp = Stamp::of(&rustix::fs::fstat(&file)?);
+            let stat = rustix::fs::fstat(&file)?;
+            let (stamp, owner) = (Stamp::of(&stat), (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid)));
             // One byte more than it may have, so that a longer one is refused and not cut.
             let bytes = read_at(&file, 0, MAX_IDENTITY_BYTES + 1)?;
-            rustix::io::Result::Ok((bytes, stamp))
+            rustix::io::Result::Ok((bytes, stamp, owner))
         };
-        let (bytes, stamp) = read().map_err(|errno| self.away(errno))?;
+        let (bytes, stamp, owner) = read().map_err(|errno| self.away(errno))?;
         let identity = NodeIdentity::decode(&bytes).map_err(|error| {
             self.error(NodeErrorKind::WrongNode, format!("{}: {error}", self.identity_path.display()))
         })?;
-        Ok((identity, stamp))
+        Ok((identity, stamp, owner))
     }
 
     /// What it means that the folder or its identity file cannot be opened.
@@ -263,7 +270,7 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
         return Err(place.error(NodeErrorKind::Exists, detail));
     }
     let text = bytes::Bytes::from(place.expected.encode());
-    let written = store::write_new(&dir, IDENTITY_FILE, &[text]);
+    let written = store::write_new(&dir, IDENTITY_FILE, &[text], None);
     // Somebody else was faster.
     if written == Err(Errno::EXIST)
         && let Some(found) = identity_in(place, &dir)?
@@ -290,7 +297,7 @@ fn identity_in(place: &Place, dir: &OwnedFd) -> Result<Option<NodeIdentity>, Nod
     match rustix::fs::statat(dir, IDENTITY_FILE, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(place.failure(errno, "looking for an identity file")),
-        Ok(_) => place.read_identity(dir).map(|(identity, _)| Some(identity)),
+        Ok(_) => place.read_identity(dir).map(|(identity, ..)| Some(identity)),
     }
 }
 

@@ -4,7 +4,7 @@
 //! A put: unnamed temporary file -> write -> fsync -> link under its name, which fails if the name is taken -> fsync of
 //! the directory. Until the link the shard does not exist; when the put fails, the kernel drops the file.
 
-use super::place::{Place, Root, open_beneath};
+use super::place::{Owner, Place, Root, open_beneath};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{ShardStat, Space};
 use crate::system::shard_files::{ShardFile, require_file};
@@ -46,7 +46,7 @@ pub(super) fn put(place: &Place, key: ShardKey, parts: &[Bytes]) -> Result<(), N
     };
     let folder = open_or_make_subfolder(&root, &subfolder(key)).map_err(failed)?;
     let name = key.to_string();
-    match write_new(&folder, &name, parts) {
+    match write_new(&folder, &name, parts, Some(root.owner)) {
         Ok(()) => Ok(()),
         Err(Errno::EXIST) => {
             if !holds(&folder, &name, parts).map_err(failed)? {
@@ -68,22 +68,33 @@ fn open_or_make_subfolder(root: &Root, name: &str) -> rustix::io::Result<OwnedFd
                 Ok(()) | Err(Errno::EXIST) => rustix::fs::fsync(&root.dir)?,
                 Err(errno) => return Err(errno),
             }
-            open()
+            let made = open()?;
+            hand_over(&made, root.owner)?;
+            Ok(made)
         }
         opened => opened,
     }
 }
 
-/// Writes a file that must not exist yet, durably; on any error there is no file of that name that was not there before.
-pub(super) fn write_new(folder: &OwnedFd, name: &str, parts: &[Bytes]) -> rustix::io::Result<()> {
+/// Gives what root has made in a user's node to that user, whose own mount could not read it otherwise.
+fn hand_over(made: &OwnedFd, (user, group): Owner) -> rustix::io::Result<()> {
+    // Where a server takes root for somebody else, nothing can be given away, and nothing is root's.
+    let is_roots = !user.is_root() && rustix::process::geteuid().is_root() && rustix::fs::fstat(made)?.st_uid == 0;
+    if is_roots { rustix::fs::fchown(made, Some(user), Some(group)) } else { Ok(()) }
+}
+
+/// Writes a file that must not exist yet, durably; on any error there is no file of that name that was not there before. It is the
+/// owner's, if one is given, though root writes it.
+pub(super) fn write_new(folder: &OwnedFd, name: &str, parts: &[Bytes], owner: Option<Owner>) -> rustix::io::Result<()> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     match rustix::fs::openat(folder, ".", flags, FILE_MODE) {
         Ok(file) => {
+            owner.map_or(Ok(()), |owner| hand_over(&file, owner))?;
             write_durably(&file, parts)?;
             link(&file, folder, name)?;
         }
         // EISDIR is how kernels and file systems that do not know O_TMPFILE read it.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => write_named(folder, name, parts)?,
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => write_named(folder, name, parts, owner)?,
         Err(errno) => return Err(errno),
     }
     rustix::fs::fsync(folder).inspect_err(|_| {
@@ -123,14 +134,21 @@ fn link(file: &OwnedFd, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> 
 }
 
 /// For file systems without unnamed files: a file of a name that is no shard's, renamed when it is whole.
-pub(super) fn write_named(folder: &OwnedFd, name: &str, parts: &[Bytes]) -> rustix::io::Result<()> {
+pub(super) fn write_named(
+    folder: &OwnedFd,
+    name: &str,
+    parts: &[Bytes],
+    owner: Option<Owner>,
+) -> rustix::io::Result<()> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let process = rustix::process::getpid().as_raw_nonzero();
     let temporary = format!("{TEMPORARY_PREFIX}{process}-{count}-{name}");
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder, &temporary, flags, FILE_MODE)?;
-    let moved = write_durably(&file, parts).and_then(|()| move_into_place(folder, &temporary, name));
+    let moved = owner.map_or(Ok(()), |owner| hand_over(&file, owner));
+    let moved =
+        moved.and_then(|()| write_durably(&file, parts)).and_then(|()| move_into_place(folder, &temporary, name));
     if moved.is_err() {
         let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
     }

@@ -7,7 +7,7 @@ use crate::node::SHARD_BYTES_MAX;
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use hyper::header::{CONTENT_LENGTH, LOCATION, RANGE};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Uri};
 use opendal::{Buffer, Error, HttpBody, HttpTransport};
 use opendal_http_transport_reqwest::ReqwestTransport;
 use std::error::Error as _;
@@ -54,7 +54,10 @@ impl Checked {
 }
 
 impl HttpTransport for Checked {
-    async fn fetch(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+    async fn fetch(&self, mut request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
+        if let Some(uri) = with_one_copy(request.method(), request.uri()) {
+            *request.uri_mut() = uri;
+        }
         let asked = Asked::of(&request);
         let deadline = deadline(request.body().len() as u64);
         let response = timeout(deadline, self.ask(request)).await.unwrap_or_else(|_| Err(silent()))?;
@@ -140,6 +143,22 @@ impl Asked {
         let length = response.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         length.is_some_and(|length| length > self.answer_bytes_max)
     }
+}
+
+/// The address that makes a file of WebHDFS with one copy of each block; `None`: it makes none, or says how many. HDFS would keep as many
+/// as its servers' default is, and of shards WeftFS has others.
+fn with_one_copy(method: &Method, uri: &Uri) -> Option<Uri> {
+    let query = uri.query()?;
+    let makes_file = *method == Method::PUT
+        && uri.path().starts_with("/webhdfs/v1/")
+        && query.split('&').any(|setting| setting.eq_ignore_ascii_case("op=CREATE"));
+    let says_how_many = query.split('&').any(|setting| setting.starts_with("replication="));
+    if !makes_file || says_how_many {
+        return None;
+    }
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(format!("{}?{query}&replication=1", uri.path()).parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// How long moving so many bytes may take.

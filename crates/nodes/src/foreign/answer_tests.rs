@@ -51,3 +51,25 @@ fn answers_that_are_none() {
     assert_eq!(kind(whole, 507, &[]), Some(NodeErrorKind::Full));
     assert_eq!(kind(whole, 401, &[]), Some(NodeErrorKind::Denied));
 }
+
+#[test]
+fn finding_27_hdfs_keeps_one_copy_of_what_is_made() {
+    let made = |method: Method, uri: &str| with_one_copy(&method, &uri.parse().unwrap()).map(|uri| uri.to_string());
+    let create =
+        "http://namenode:9870/webhdfs/v1/weft/ab/x%20y?op=CREATE&overwrite=true&noredirect=true&user.name=weft";
+    assert_eq!(made(Method::PUT, create), Some(format!("{create}&replication=1")));
+    // Where the name node sends it, too, unless it has passed that on.
+    let data = "http://datanode:9864/webhdfs/v1/weft/x?op=CREATE&namenoderpcaddress=namenode:8020&overwrite=true";
+    assert_eq!(made(Method::PUT, data), Some(format!("{data}&replication=1")));
+    assert_eq!(made(Method::PUT, &format!("{data}&replication=1")), None);
+    for other in [
+        "http://namenode:9870/webhdfs/v1/weft?op=MKDIRS",
+        "http://namenode:9870/webhdfs/v1/weft?op=RENAME&destination=/op=CREATE",
+        "http://server/dav/op=CREATE",
+        "http://server/webhdfs/v1/x",
+        "http://server/bucket/x?op=CREATE",
+    ] {
+        assert_eq!(made(Method::PUT, other), None, "{other}");
+    }
+    assert_eq!(made(Method::GET, create), None);
+}

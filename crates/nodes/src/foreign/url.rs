@@ -160,10 +160,10 @@ fn is_host(text: &str) -> bool {
     !authority.host().is_empty() && !text.contains('@') && has_right_port
 }
 
-/// `user:password@host` as it may be shown.
+/// As it may be shown: what follows a colon and is no port may be a password, whole or in part.
 fn without_password(authority: &str) -> String {
-    match authority.rsplit_once('@') {
-        Some((user, host)) if user.contains(':') => format!("...@{host}"),
+    match authority.split_once(':') {
+        Some((_, port)) if !port.bytes().all(|byte| byte.is_ascii_digit()) => "...".to_owned(),
         _ => authority.to_owned(),
     }
 }

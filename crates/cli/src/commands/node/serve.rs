@@ -43,6 +43,12 @@ pub struct Arguments {
     /// Send and receive at most this many bytes per second, as in 50M
     #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
     bwlimit: Option<NonZeroU64>,
+    /// Lend open files of shards to users on this machine, who then read past the daemon (`weft mount --short-circuit`)
+    #[arg(long, conflicts_with = "bwlimit")]
+    short_circuit: bool,
+    /// Answer whoever asks for /metrics on this machine, without a signature
+    #[arg(long)]
+    open_metrics: bool,
     /// Daemons to be asked for all others; any few that are mostly there will do
     #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',')]
     join: Vec<String>,
@@ -90,6 +96,12 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     }
     if let Some(bytes_per_second) = arguments.bwlimit {
         daemon = daemon.with_bytes_per_second(bytes_per_second);
+    }
+    if arguments.short_circuit {
+        daemon = daemon.with_short_circuit();
+    }
+    if arguments.open_metrics {
+        daemon = daemon.with_open_metrics();
     }
     compose::runtime()?.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);

@@ -96,8 +96,7 @@ impl Daemon {
             Ok(announced) => announced,
             Err(refused) => return (name, refused),
         };
-        // Numbers of requests are no secret to who is on this machine anyway.
-        let is_open = call == Call::Metrics && peer.address.ip().is_loopback();
+        let is_open = call == Call::Metrics && self.has_open_metrics && peer.address.ip().is_loopback();
         let asked = Asked {
             method: head.method.as_str(),
             target: head.uri.path_and_query().map_or("", |target| target.as_str()),
@@ -111,8 +110,11 @@ impl Daemon {
         match believed {
             Ok(believed) => *asker = believed,
             Err(doubt) => {
-                let status =
-                    if doubt == Doubt::TooMany { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNAUTHORIZED };
+                let status = match doubt {
+                    // It will be otherwise in a while.
+                    Doubt::TooMany | Doubt::BeforeStart => StatusCode::TOO_MANY_REQUESTS,
+                    _ => StatusCode::UNAUTHORIZED,
+                };
                 return (name, Reply::refused(status, "", doubt.to_string()));
             }
         }
@@ -127,7 +129,10 @@ impl Daemon {
     /// Whose key is a request signed with? Packets of gossip are for members only; who the members are, for users too.
     fn believe(&self, call: &Call, asked: Asked<'_>, proof: Option<Proof>) -> Result<Asker, Doubt> {
         let check = |key: Option<&Key>, asked: &Asked<'_>| match key {
-            Some(key) => self.nonces.lock().check(key, asked, proof, now_ms()),
+            Some(key) => {
+                let uptime_ms = self.began.elapsed().as_millis() as u64;
+                self.nonces.lock().check(key, asked, proof, now_ms(), uptime_ms)
+            }
             None => Ok(()),
         };
         let of_node = Asked { node: self.identity(), ..asked };

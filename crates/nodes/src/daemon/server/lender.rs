@@ -1,7 +1,7 @@
 //! Lending files of shards to users on the same machine (`daemon/loan.rs`).
 
 use super::Daemon;
-use crate::daemon::loan::{address, closed, give, receive, refuse};
+use crate::daemon::loan::{address, closed, give, receive, refuse, socket_name};
 use crate::daemon::wire::LoanBody;
 use crate::url::NodeUrl;
 use std::io;
@@ -25,10 +25,7 @@ pub(super) struct Lender {
 
 impl Lender {
     pub(super) fn new() -> Self {
-        Self {
-            socket: format!("weft-{:032x}", rand::random::<u128>()),
-            ticket: blake3::Hash::from_bytes(rand::random()),
-        }
+        Self { socket: socket_name(rand::random()), ticket: blake3::Hash::from_bytes(rand::random()) }
     }
 
     /// What a user of the node is told.
@@ -45,10 +42,10 @@ impl Lender {
 }
 
 impl Daemon {
-    /// Has it files, and may they be read past it? With a limit of bytes a second they may not.
+    /// Is it to lend, has it files, and may they be read past it? With a limit of bytes a second they may not.
     pub(super) fn lender(&self) -> Option<&Lender> {
         let lends = matches!(self.place, NodeUrl::Folder(_)) && !self.room.is_limited();
-        lends.then_some(&self.lender)
+        self.lender.as_ref().filter(|_| lends)
     }
 
     /// Lends until it is dropped.
@@ -86,7 +83,7 @@ impl Daemon {
     async fn lend_to(&self, stream: &UnixStream) -> io::Result<bool> {
         // Users may go, or be stopped, as they like.
         let Ok(Some(request)) = tokio::time::timeout(DEADLINE, receive(stream)).await else { return Ok(false) };
-        let Some(what) = self.lender.admit(&request) else {
+        let Some(what) = self.lender().and_then(|lender| lender.admit(&request)) else {
             tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
             return refuse(stream).await.map(|()| false);
         };
