@@ -184,10 +184,11 @@ pub struct FileCommit {
     pub ctime: Timestamp,
     /// Set-user-id and set-group-id bits are cleared (a write by somebody without the right to keep them): new mode.
     pub mode: Option<u16>,
-    /// Journal pages to write, after the drops; each replaces what was journaled of its page.
+    /// Journal pages to write; each replaces what was journaled of its page.
     pub journal: Vec<JournalPage>,
-    /// Journal pages that the extents supersede.
-    pub journal_drop: Vec<u64>,
+    /// Journal pages that may hold bytes under the extents. They lose these, and nothing else: what the extents do not cover
+    /// is durable nowhere but there.
+    pub journal_under: Vec<u64>,
 }
 
 /// Who may make policies.

@@ -60,7 +60,7 @@ fn write(store: &Store, ino: Ino, segment_id: SegmentId, now: Timestamp) {
         ctime: now,
         mode: None,
         journal: Vec::new(),
-        journal_drop: Vec::new(),
+        journal_under: Vec::new(),
     };
     store.commit_files(&[(segment_id, segment([1, 2, 3], 1))], &[commit], now).unwrap();
 }

@@ -1,10 +1,18 @@
-//! The dirty bytes of one file, before they are committed as extents. Pure: no I/O, no locks, no clock.
+//! The bytes and the size of one file that the store does not have yet. Pure: no I/O, no locks, no clock.
 //!
 //! A buffer is a map of non-touching-or-adjacent, never overlapping pieces, newest bytes only. A piece lives through
 //! three states: dirty (no home), travelling (it has a home in a segment that is being written), and gone (committed, so
-//! the extents answer for it). Overwriting or cutting a travelling piece trims it, so that when its segment is committed
-//! only what is still newest becomes an extent.
+//! the extents answer for it).
+//!
+//! Beside its newest bytes a buffer knows what each segment on its way carries. That is committed when the segment has
+//! landed, overwritten bytes included: newer ones are in memory only, and come over it when they are durable themselves. So
+//! nothing durable is given up for what is merely newer. Bytes that were cut off or punched are taken off the segments.
+//!
+//! The size that a commit says ([`Buffer::landing`]) never passes a byte that was appended and is not durable yet, so a file
+//! ends early after a crash, and has no hole that nobody made.
 
+use crate::extents::trim;
+use crate::ranges::Ranges;
 use bytes::{Bytes, BytesMut};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -80,12 +88,50 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     pieces: BTreeMap<u64, Piece>,
+    /// What each segment on its way carries of this file, ascending.
+    cargo: BTreeMap<SegmentId, Vec<Extent>>,
+    size: u64,
+    /// The size that the store has.
+    committed_size: u64,
+    /// Bytes that lay beyond the end when they were written and are not durable yet: where the store's size passed one of
+    /// them, it would show a hole that never was.
+    appended: Ranges,
+    /// Bytes that the store's journal holds, the newest or older ones.
+    journaled: Ranges,
     held_bytes: u64,
     dirty_bytes: u64,
     unjournaled_bytes: u64,
 }
 
+/// What a segment that has landed makes durable of one file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Landing {
+    /// Where its bytes are from now on, ascending.
+    pub extents: Vec<Extent>,
+    /// The size that the store may have with them.
+    pub size: u64,
+    /// Journal pages that hold bytes under the extents.
+    pub journal_pages: Vec<u64>,
+    /// What the segment carries from here on has to wait for appended bytes before it, which came back unwritten.
+    limit: u64,
+}
+
 impl Buffer {
+    /// Of a file whose size is `size` in the store.
+    pub fn new(size: u64) -> Self {
+        Self { size, committed_size: size, ..Self::default() }
+    }
+
+    /// The file's size.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The size that the store has.
+    pub fn committed_size(&self) -> u64 {
+        self.committed_size
+    }
+
     /// Nothing dirty and nothing travelling.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
@@ -136,10 +182,15 @@ impl Buffer {
 
     /// Puts `data` at `offset`; whatever was there is replaced.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
+        let end = offset + data.len() as u64;
+        if !data.is_empty() && end > self.size {
+            self.appended.insert(offset.max(self.size)..end);
+            self.size = end;
+        }
         if data.is_empty() || self.overwrite_in_place(offset, data) {
             return;
         }
-        self.clear(offset..offset + data.len() as u64);
+        self.drop_pieces(offset..end);
         if !self.append_to_previous(offset, data) {
             let mut bytes = BytesMut::with_capacity(data.len());
             bytes.extend_from_slice(data);
@@ -180,14 +231,45 @@ impl Buffer {
         true
     }
 
-    /// Forgets the bytes of `range`: they were overwritten, punched or cut off.
-    pub fn clear(&mut self, range: Range<u64>) {
+    fn drop_pieces(&mut self, range: Range<u64>) {
         self.split_at(range.start);
         self.split_at(range.end);
         let inside: Vec<u64> = self.pieces.range(range).map(|(start, _)| *start).collect();
         for start in inside {
             self.take(start);
         }
+    }
+
+    /// Forgets the bytes of `range`, those on their way too: they were punched or cut off, in the store as well.
+    pub fn discard(&mut self, range: Range<u64>) {
+        self.drop_pieces(range.clone());
+        for extents in self.cargo.values_mut() {
+            let rest = |extent: &Extent| [trim(extent, &(0..range.start)), trim(extent, &(range.end..u64::MAX))];
+            *extents = extents.iter().flat_map(rest).flatten().collect();
+        }
+        self.appended.remove(range.clone());
+        self.journaled.remove(range);
+    }
+
+    /// What the store's size has to be for the file's to become `size`: no more than it has while appended bytes are not
+    /// durable.
+    pub fn size_to_store(&self, size: u64) -> u64 {
+        match self.appended.first() {
+            Some(first) if first < size => size.min(self.committed_size),
+            _ => size,
+        }
+    }
+
+    /// The file was cut or extended to `size`, and the store, as [`Self::size_to_store`] said, to `stored`.
+    pub fn resized(&mut self, size: u64, stored: u64) {
+        self.discard(size..u64::MAX);
+        self.size = size;
+        self.committed_size = stored;
+    }
+
+    /// The store's size is `size`, whatever a failed call has made of it.
+    pub fn found_committed(&mut self, size: u64) {
+        self.committed_size = size.min(self.size);
     }
 
     fn split_at(&mut self, offset: u64) {
@@ -227,6 +309,7 @@ impl Buffer {
         pieces_max: usize,
     ) -> Vec<Bytes> {
         let mut departed = Vec::new();
+        let mut extents: Vec<Extent> = Vec::new();
         let mut room = bytes_max;
         let dirty: Vec<u64> =
             self.pieces.iter().filter(|(_, piece)| piece.home.is_none()).map(|(start, _)| *start).collect();
@@ -240,42 +323,63 @@ impl Buffer {
             if let Some(mut piece) = self.take(start) {
                 departed.push(piece.freeze());
                 piece.home = Some(Home { segment, offset: segment_offset });
-                segment_offset += piece.len() as u64;
-                room -= piece.len() as u64;
+                let length = piece.len() as u64;
+                match extents.last_mut() {
+                    Some(last) if last.end() == start => last.length += length,
+                    _ => extents.push(Extent { file_offset: start, length, segment, segment_offset }),
+                }
+                segment_offset += length;
+                room -= length;
                 self.add(start, piece);
             }
+        }
+        if !extents.is_empty() {
+            self.cargo.insert(segment, extents);
         }
         departed
     }
 
-    /// What of `segment` is still newest: the extents to commit.
-    pub fn extents_in(&self, segment: SegmentId) -> Vec<Extent> {
-        let mut extents: Vec<Extent> = Vec::new();
-        for (&start, piece) in &self.pieces {
-            let Some(home) = piece.home.filter(|home| home.segment == segment) else { continue };
-            let length = piece.len() as u64;
-            if let Some(last) = extents.last_mut()
-                && last.file_offset + last.length == start
-                && last.segment_offset + last.length == home.offset
-            {
-                last.length += length;
-            } else {
-                extents.push(Extent { file_offset: start, length, segment, segment_offset: home.offset });
-            }
+    /// What the commit of `segment`, which has landed, says of this file.
+    pub fn landing(&self, segment: SegmentId) -> Landing {
+        let cargo = self.cargo.get(&segment).map_or(&[][..], Vec::as_slice);
+        let mut missing = self.appended.clone();
+        cargo.iter().for_each(|extent| missing.remove(extent.file_offset..extent.end()));
+        let limit = missing.first().unwrap_or(u64::MAX);
+        let extents: Vec<Extent> = cargo.iter().filter_map(|extent| trim(extent, &(0..limit))).collect();
+        let end = extents.last().map_or(0, Extent::end);
+        let size = if missing.is_empty() { self.size } else { self.committed_size.max(end) };
+        let mut journal_pages: Vec<u64> = Vec::new();
+        for extent in &extents {
+            journal_pages.extend(self.journaled.blocks_in(extent.file_offset..extent.end(), JOURNAL_PAGE_BYTES));
         }
-        extents
+        journal_pages.dedup();
+        Landing { extents, size, journal_pages, limit }
     }
 
-    /// `segment` is committed: its pieces are answered for by extents from now on. Returns how many bytes that were.
-    pub fn arrive(&mut self, segment: SegmentId) -> u64 {
-        let arrived_bytes = self.held_of(segment);
-        self.pieces.retain(|_, piece| piece.home.is_none_or(|home| home.segment != segment));
+    /// The store has what [`Self::landing`] said of `segment`: the extents answer for its pieces from now on. What had to wait
+    /// is dirty again; returns whether there was any.
+    pub fn arrive(&mut self, segment: SegmentId, landing: &Landing) -> bool {
+        let here = |piece: &Piece| piece.home.is_some_and(|home| home.segment == segment);
+        let limit = landing.limit;
+        let mut arrived_bytes = 0;
+        self.pieces.retain(|start, piece| {
+            let arrives = here(piece) && *start < limit;
+            arrived_bytes += if arrives { piece.len() as u64 } else { 0 };
+            !arrives
+        });
         self.held_bytes -= arrived_bytes;
-        arrived_bytes
+        for extent in &landing.extents {
+            self.appended.remove(extent.file_offset..extent.end());
+            self.journaled.remove(extent.file_offset..extent.end());
+        }
+        self.committed_size = landing.size;
+        self.turn_back(segment)
     }
 
-    /// `segment` could not be written: its pieces are dirty again.
-    pub fn turn_back(&mut self, segment: SegmentId) {
+    /// `segment` could not be written: its pieces are dirty again; returns whether there were any.
+    pub fn turn_back(&mut self, segment: SegmentId) -> bool {
+        self.cargo.remove(&segment);
+        let dirty_before = self.dirty_bytes;
         for piece in self.pieces.values_mut() {
             if piece.home.is_some_and(|home| home.segment == segment) {
                 piece.home = None;
@@ -285,16 +389,11 @@ impl Buffer {
                 }
             }
         }
-    }
-
-    /// Bytes travelling to `segment`.
-    pub fn held_of(&self, segment: SegmentId) -> u64 {
-        let of_segment = |piece: &&Piece| piece.home.is_some_and(|home| home.segment == segment);
-        self.pieces.values().filter(of_segment).map(|piece| piece.len() as u64).sum()
+        self.dirty_bytes > dirty_before
     }
 
     /// The journal pages that the not yet journaled dirty bytes touch.
-    pub fn unjournaled_pages(&self) -> Vec<u64> {
+    fn unjournaled_pages(&self) -> Vec<u64> {
         let mut pages: Vec<u64> = Vec::new();
         for (&start, piece) in &self.pieces {
             if piece.home.is_none() && !piece.journaled && piece.len() > 0 {
@@ -307,20 +406,11 @@ impl Buffer {
         pages
     }
 
-    /// What the journal must hold of `page`: every dirty byte of it, or, once `committed` is, those that it holds already
-    /// and that are not there. `None` where there is nothing.
-    pub fn journal_page(&self, page: u64, committed: Option<SegmentId>) -> Option<JournalPage> {
+    /// What the journal must hold of `page`: every dirty byte of it. `None` where there is nothing.
+    fn journal_page(&self, page: u64) -> Option<JournalPage> {
         let range = page * JOURNAL_PAGE_BYTES..(page + 1) * JOURNAL_PAGE_BYTES;
         let mut ranges: Vec<(u16, Vec<u8>)> = Vec::new();
         for (start, bytes) in self.overlapping(range.clone()) {
-            let Some((_, piece)) = self.pieces.range(..=start).next_back() else { continue };
-            let belongs = match committed {
-                None => piece.home.is_none(),
-                Some(segment) => piece.journaled && piece.home.is_none_or(|home| home.segment != segment),
-            };
-            if !belongs {
-                continue;
-            }
             let within = (start - range.start) as u16;
             match ranges.last_mut() {
                 Some((from, joined)) if usize::from(*from) + joined.len() == usize::from(within) => {
@@ -332,23 +422,44 @@ impl Buffer {
         (!ranges.is_empty()).then_some(JournalPage { page, ranges })
     }
 
-    /// Every dirty piece is in the journal now.
-    pub fn mark_journaled(&mut self) {
-        for piece in self.pieces.values_mut() {
-            if piece.home.is_none() {
-                piece.journaled = true;
-            }
+    /// The pages with which the journal holds every dirty byte. Nothing may be on its way: the journal lies over all extents,
+    /// so bytes in it are never older than those of a segment that lands later.
+    pub fn to_journal(&self) -> Vec<JournalPage> {
+        debug_assert!(self.cargo.is_empty(), "a file is journaled when nothing of it is on its way");
+        self.unjournaled_pages().into_iter().filter_map(|page| self.journal_page(page)).collect()
+    }
+
+    /// The store has the file's size and what [`Self::to_journal`] said.
+    pub fn note_journaled(&mut self) {
+        for (start, piece) in self.pieces.iter_mut().filter(|(_, piece)| !piece.journaled) {
+            piece.journaled = true;
+            self.journaled.insert(*start..start + piece.len() as u64);
         }
         self.unjournaled_bytes = 0;
+        self.appended = Ranges::default();
+        self.committed_size = self.size;
+    }
+
+    /// The journal may hold less than was written to it: what is dirty goes there again with the next fsync.
+    pub fn doubt_journal(&mut self) {
+        self.pieces.values_mut().for_each(|piece| piece.journaled = false);
+        self.unjournaled_bytes = self.dirty_bytes;
+    }
+
+    /// How many pages the journal holds.
+    pub fn journal_page_count(&self) -> u64 {
+        self.journaled.blocks_in(0..u64::MAX, JOURNAL_PAGE_BYTES).count() as u64
     }
 
     /// Loads what the journal held of `page` after a crash: dirty, and journaled.
     pub fn replay(&mut self, page: &JournalPage) {
         for (within, data) in &page.ranges {
             let offset = page.page * JOURNAL_PAGE_BYTES + u64::from(*within);
-            self.clear(offset..offset + data.len() as u64);
+            let range = offset..offset + data.len() as u64;
+            self.drop_pieces(range.clone());
             let content = Content::Growing(BytesMut::from(&data[..]));
             self.add(offset, Piece { content, home: None, journaled: true });
+            self.journaled.insert(range);
         }
     }
 }
@@ -356,3 +467,7 @@ impl Buffer {
 #[cfg(test)]
 #[path = "buffer_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "buffer_crash_tests.rs"]
+mod crash_tests;

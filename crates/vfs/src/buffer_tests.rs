@@ -11,7 +11,7 @@ struct Cell {
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, Vec<u8>),
-    Clear(u64, u64),
+    Discard(u64, u64),
     Depart(u64),
     Arrive(usize),
     TurnBack(usize),
@@ -26,7 +26,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..SPAN, prop::collection::vec(any::<u8>(), 1..300)).prop_map(|(at, data)| Step::Write(at, data)),
         1 => (0..SPAN, any::<u8>(), length.clone())
             .prop_map(|(at, byte, length)| Step::Write(at, vec![byte; length as usize])),
-        1 => (0..SPAN, length.clone()).prop_map(|(at, length)| Step::Clear(at, at + length)),
+        1 => (0..SPAN, length.clone()).prop_map(|(at, length)| Step::Discard(at, at + length)),
         1 => length.prop_map(Step::Depart),
         1 => (0usize..4).prop_map(Step::Arrive),
         1 => (0usize..4).prop_map(Step::TurnBack),
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn behaves_like_an_array_of_bytes(steps in prop::collection::vec(step(), 1..60)) {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::new(2 * SPAN);
         let mut model: Vec<Option<Cell>> = vec![None; 2 * SPAN as usize];
         let mut travelling: Vec<SegmentId> = Vec::new();
         let mut next = 0u128;
@@ -49,8 +49,8 @@ proptest! {
                         model[at as usize + i] = Some(Cell { byte: *byte, home: None });
                     }
                 }
-                Step::Clear(from, to) => {
-                    buffer.clear(from..to);
+                Step::Discard(from, to) => {
+                    buffer.discard(from..to);
                     model[from as usize..to as usize].fill(None);
                 }
                 Step::Depart(max) => {
@@ -67,17 +67,23 @@ proptest! {
                 }
                 Step::Arrive(which) if which < travelling.len() => {
                     let segment = travelling.remove(which);
-                    for extent in buffer.extents_in(segment) {
+                    let landing = buffer.landing(segment);
+                    prop_assert_eq!(landing.size, 2 * SPAN);
+                    let mut held_bytes = 0;
+                    for extent in &landing.extents {
                         for i in 0..extent.length {
-                            let cell = model[(extent.file_offset + i) as usize];
-                            prop_assert_eq!(cell.and_then(|c| c.home), Some((segment, extent.segment_offset + i)));
+                            let cell = &mut model[(extent.file_offset + i) as usize];
+                            if cell.and_then(|cell| cell.home) == Some((segment, extent.segment_offset + i)) {
+                                held_bytes += 1;
+                                *cell = None;
+                            }
                         }
                     }
-                    let covered: u64 = buffer.extents_in(segment).iter().map(|extent| extent.length).sum();
-                    let here = |cell: &Option<Cell>| cell.and_then(|c| c.home).is_some_and(|home| home.0 == segment);
-                    prop_assert_eq!(covered, model.iter().filter(|cell| here(cell)).count() as u64);
-                    prop_assert_eq!(buffer.arrive(segment), covered);
-                    model.iter_mut().filter(|cell| here(cell)).for_each(|cell| *cell = None);
+                    let here = |cell: &Cell| cell.home.is_some_and(|home| home.0 == segment);
+                    prop_assert!(!model.iter().flatten().any(here), "what is newest lands");
+                    let held_before = buffer.held_bytes();
+                    prop_assert!(!buffer.arrive(segment, &landing), "nothing has to wait");
+                    prop_assert_eq!(held_before - buffer.held_bytes(), held_bytes);
                 }
                 Step::TurnBack(which) if which < travelling.len() => {
                     let segment = travelling.remove(which);
@@ -86,8 +92,8 @@ proptest! {
                         cell.home = None;
                     }
                 }
-                Step::Journal => buffer.mark_journaled(),
-                Step::Arrive(_) | Step::TurnBack(_) => {}
+                Step::Journal if travelling.is_empty() => buffer.note_journaled(),
+                Step::Arrive(_) | Step::TurnBack(_) | Step::Journal => {}
             }
             let mut seen: Vec<Option<u8>> = vec![None; model.len()];
             for (at, bytes) in buffer.overlapping(0..model.len() as u64) {
@@ -111,16 +117,15 @@ fn journal_pages_carry_exactly_the_dirty_bytes_of_a_page() {
     buffer.write(4090, &[1; 12]);
     buffer.write(8000, &[2; 10]);
     assert_eq!(buffer.unjournaled_pages(), vec![0, 1]);
-    let page = buffer.journal_page(1, None).unwrap();
+    let page = buffer.journal_page(1).unwrap();
     assert_eq!(page.ranges, vec![(0, vec![1; 6]), (8000 - 4096, vec![2; 10])]);
-    buffer.mark_journaled();
+    buffer.note_journaled();
+    assert_eq!((buffer.journal_page_count(), buffer.committed_size()), (2, 8010));
     assert_eq!(buffer.unjournaled_bytes(), 0);
     buffer.write(8001, &[3]);
     assert_eq!(buffer.unjournaled_pages(), vec![1]);
-    let held = buffer.journal_page(1, Some(SegmentId(9))).unwrap();
-    assert_eq!(held.ranges, vec![(0, vec![1; 6]), (3904, vec![2]), (3906, vec![2; 8])]);
-    let mut again = Buffer::default();
-    again.replay(&buffer.journal_page(1, None).unwrap());
+    let mut again = Buffer::new(8010);
+    again.replay(&buffer.to_journal()[0]);
     assert_eq!(again.dirty_bytes(), 16);
     assert_eq!(again.unjournaled_bytes(), 0);
 }
@@ -135,15 +140,27 @@ fn many_small_appends_grow_one_piece_and_a_full_piece_starts_another() {
     assert_eq!(buffer.held_bytes(), 600 * 4096);
 }
 
-/// A page's bytes may set off in two segments: what one of them carries stays in the journal when the other is committed.
+/// Where a segment comes back, what is appended behind it waits for it; what lies before does not.
 #[test]
-fn the_journal_keeps_what_travels_elsewhere() {
-    let mut buffer = Buffer::default();
+fn finding_08_no_end_lands_before_what_lies_before_it() {
+    let mut buffer = Buffer::new(0);
     buffer.write(0, b"first");
-    buffer.write(100, b"second");
-    buffer.mark_journaled();
-    buffer.depart(SegmentId(1), 0, u64::MAX, 1);
-    buffer.depart(SegmentId(2), 0, u64::MAX, 1);
-    let left = buffer.journal_page(0, Some(SegmentId(1))).unwrap();
-    assert_eq!(left.ranges, [(100, b"second".to_vec())]);
+    buffer.write(10, b"second");
+    for (segment, bytes) in [(1, 5), (2, 3), (3, 3)] {
+        buffer.depart(SegmentId(segment), 0, bytes, usize::MAX);
+    }
+    let landing = buffer.landing(SegmentId(1));
+    assert_eq!((landing.extents.len(), landing.size), (1, 5));
+    assert!(!buffer.arrive(SegmentId(1), &landing));
+    assert!(buffer.turn_back(SegmentId(2)));
+    let landing = buffer.landing(SegmentId(3));
+    assert_eq!((landing.extents.len(), landing.size), (0, 5));
+    assert!(buffer.turn_back(SegmentId(3)));
+    // Until then the file must not grow in the store either.
+    assert_eq!((buffer.size_to_store(100), buffer.size_to_store(10), buffer.size_to_store(3)), (5, 10, 3));
+    buffer.depart(SegmentId(4), 0, u64::MAX, usize::MAX);
+    let landing = buffer.landing(SegmentId(4));
+    assert_eq!((landing.extents[0].file_offset, landing.extents[0].length, landing.size), (10, 6, 16));
+    assert!(!buffer.arrive(SegmentId(4), &landing));
+    assert!(buffer.is_empty());
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
 use weft_meta::{Extent, MetaError, SetAttributes};
@@ -28,6 +28,8 @@ pub(crate) struct OpenFile {
     sync: bool,
     readahead: Mutex<Readahead>,
     atime_noted: AtomicBool,
+    /// Of how many failures to write the file it was told.
+    failures_told: AtomicU64,
 }
 
 impl Volume {
@@ -65,8 +67,10 @@ impl Volume {
             self.reclaim_if(self.files.close(ino));
             return Err(error);
         }
+        let failures_told = AtomicU64::new(file.lock().failures.told_count());
         Ok(self.add_open_file(OpenFile {
             file,
+            failures_told,
             sync: open_flags & (libc::O_SYNC | libc::O_DSYNC) != 0,
             readahead: Mutex::default(),
             atime_noted: AtomicBool::new(false),
@@ -81,7 +85,7 @@ impl Volume {
         let open = self.open_file(handle)?;
         let file = &open.file;
         let mut state = file.lock();
-        let size = state.size;
+        let size = state.buffer.size();
         let range = offset..size.min(offset.saturating_add(u64::from(bytes)));
         if range.is_empty() {
             return Ok(Bytes::new());
@@ -159,7 +163,7 @@ impl Volume {
         }
         self.write_back.write(file, offset, data)?;
         if open.sync {
-            self.write_back.sync_file(file)?;
+            self.write_back.sync_file(file, &open.failures_told)?;
         }
         Ok(data.len() as u32)
     }
@@ -170,8 +174,7 @@ impl Volume {
     /// The failure.
     pub fn flush(&self, handle: Handle) -> Result<(), VfsError> {
         let open = self.open_file(handle)?;
-        let error = open.file.lock().error.take();
-        error.map_or(Ok(()), |error| Err(VfsError::Earlier(error)))
+        open.file.lock().failures.tell(&open.failures_told)
     }
 
     /// The file's bytes and size are durable when it returns.
@@ -180,7 +183,7 @@ impl Volume {
     /// Too few nodes took the bytes; metadata could not be written. The bytes are kept and tried again.
     pub fn fsync(&self, handle: Handle) -> Result<(), VfsError> {
         let open = self.open_file(handle)?;
-        self.write_back.sync_file(&open.file)
+        self.write_back.sync_file(&open.file, &open.failures_told)
     }
 
     /// The last descriptor of a handle is gone.
@@ -220,16 +223,15 @@ impl Volume {
 
     fn truncate_file(&self, file: &Arc<File>, state: &mut FileState, size: u64) -> Result<(), VfsError> {
         let time = now();
-        if size < state.size {
-            state.replaced |= size == 0;
-            self.write_back.discard(state, size..u64::MAX);
+        // The store's size must not run ahead of appended bytes; their commit sets the rest.
+        let stored = state.buffer.size_to_store(size);
+        if let Err(error) = self.store.truncate(file.ino, stored, time, time, None) {
+            self.write_back.note_failed_cut(file.ino, state);
+            return Err(error.into());
         }
-        // While bytes are on their way the store's size must not run ahead of them; their commit sets the rest.
-        let stored = if state.buffer.is_empty() { size } else { size.min(state.committed_size) };
-        self.store.truncate(file.ino, stored, time, time, None)?;
         state.forget_extents();
-        state.committed_size = stored;
-        state.size = size;
+        state.replaced |= size == 0 && state.buffer.size() > 0;
+        self.write_back.change(state, |buffer| buffer.resized(size, stored));
         state.mtime = time;
         state.ctime = time;
         state.unsaved = stored != size;
@@ -263,7 +265,7 @@ impl Volume {
             }
         }
         let mut state = open.file.lock();
-        if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > state.size {
+        if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > state.buffer.size() {
             self.truncate_file(&open.file, &mut state, end)?;
         }
         Ok(())
@@ -272,9 +274,12 @@ impl Volume {
     fn punch(&self, file: &Arc<File>, range: Range<u64>) -> Result<(), VfsError> {
         let mut state = file.lock();
         let time = now();
-        self.write_back.discard(&mut state, range.clone());
-        self.store.punch(file.ino, range, time, time)?;
+        if let Err(error) = self.store.punch(file.ino, range.clone(), time, time) {
+            self.write_back.note_failed_cut(file.ino, &mut state);
+            return Err(error.into());
+        }
         state.forget_extents();
+        self.write_back.change(&mut state, |buffer| buffer.discard(range));
         self.write_back.touch(file, &mut state);
         Ok(())
     }
@@ -287,7 +292,7 @@ impl Volume {
         let open = self.open_file(handle)?;
         let file = &open.file;
         let state = file.lock();
-        let size = state.size;
+        let size = state.buffer.size();
         if offset >= size {
             return Err(VfsError::NoSuchOffset);
         }

@@ -82,7 +82,7 @@ fn follows(last: &Extent, next: &Extent) -> bool {
 }
 
 /// The part of an extent within `range`, if any.
-fn trim(extent: &Extent, range: &Range<u64>) -> Option<Extent> {
+pub(crate) fn trim(extent: &Extent, range: &Range<u64>) -> Option<Extent> {
     let start = extent.file_offset.max(range.start);
     let end = (extent.file_offset + extent.length).min(range.end);
     (start < end).then(|| Extent {

@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use weft_format::records::{Attributes, Timestamp};
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -23,26 +24,62 @@ pub(crate) struct File {
     pub settled: Condvar,
 }
 
+/// Failures to write bytes of one file. Every descriptor is told of those that happened while it was open, once, and one that is
+/// opened later of what nobody was told.
+#[derive(Default)]
+pub(crate) struct Failures {
+    count: u64,
+    told_count: u64,
+    last: Option<Arc<VfsError>>,
+}
+
+impl Failures {
+    pub fn note(&mut self, error: Arc<VfsError>) {
+        self.count += 1;
+        self.last = Some(error);
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Of how many a descriptor that is opened now need not be told.
+    pub fn told_count(&self) -> u64 {
+        self.told_count
+    }
+
+    /// The last failure, if there was one after the first `known_count`.
+    pub fn after(&self, known_count: u64) -> Result<(), VfsError> {
+        match &self.last {
+            Some(error) if self.count > known_count => Err(VfsError::Earlier(error.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells a descriptor that has been told of `told` of them.
+    pub fn tell(&mut self, told: &AtomicU64) -> Result<(), VfsError> {
+        self.told_count = self.count;
+        self.after(told.swap(self.count, Ordering::Relaxed))
+    }
+}
+
 /// See [`File`].
 pub(crate) struct FileState {
-    pub size: u64,
-    /// The size that the store knows.
-    pub committed_size: u64,
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub policy: PolicyId,
     /// Size or times differ from the store's.
     pub unsaved: bool,
+    /// The newest bytes, and the size.
     pub buffer: Buffer,
     /// Segments on their way that carry bytes of this file.
     pub travelling: BTreeSet<SegmentId>,
-    /// How many segments came back unwritten.
+    /// How many segments came back unwritten, or in part.
     pub turned_back_count: u64,
-    /// Pages of this file that the journal holds.
-    pub journal_pages: BTreeSet<u64>,
     pub dirty_since: Option<Instant>,
-    /// Why bytes of this file could not be written; told once, to the next fsync.
-    pub error: Option<Arc<VfsError>>,
+    /// Why bytes of this file could not be written.
+    pub failures: Failures,
     /// Cut to nothing while it had bytes: an editor or compiler is replacing it, so its new bytes go out at close.
     pub replaced: bool,
     /// Unlinked and closed: late bytes are dropped.
@@ -53,18 +90,15 @@ pub(crate) struct FileState {
 impl FileState {
     fn new(attributes: &Attributes) -> Self {
         Self {
-            size: attributes.size,
-            committed_size: attributes.size,
             mtime: attributes.mtime,
             ctime: attributes.ctime,
             policy: attributes.policy,
             unsaved: false,
-            buffer: Buffer::default(),
+            buffer: Buffer::new(attributes.size),
             travelling: BTreeSet::new(),
             turned_back_count: 0,
-            journal_pages: BTreeSet::new(),
             dirty_since: None,
-            error: None,
+            failures: Failures::default(),
             replaced: false,
             gone: false,
             extents: ExtentCache::default(),
@@ -84,7 +118,7 @@ impl FileState {
     /// Puts what is newer here over what the store said.
     pub fn overlay(&self, attributes: &mut Attributes) {
         if self.unsaved {
-            attributes.size = self.size;
+            attributes.size = self.buffer.size();
             attributes.mtime = self.mtime;
             attributes.ctime = attributes.ctime.max(self.ctime);
         }

@@ -20,6 +20,7 @@ pub mod join;
 mod names;
 pub mod open;
 mod policies;
+mod ranges;
 pub mod request;
 pub mod roll;
 mod segments;

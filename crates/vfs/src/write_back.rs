@@ -6,9 +6,10 @@
 //!
 //! The walk of one segment: `depart` (pieces get their place) -> `transfer.write` (shards durable) -> `commit` (one
 //! metadata transaction makes them extents) -> `settle` (waiters are told). Segments that share a file are committed in the
-//! order in which they departed, so that after a crash a file has a prefix of what was written, not a hole in it.
+//! order in which they departed, so that after a crash a file has a prefix of what was written, not a hole in it. Where one
+//! comes back unwritten, what is appended behind it comes back too ([`Buffer::landing`] decides), and is written again.
 
-use crate::buffer::{Buffer, JOURNAL_PAGE_BYTES};
+use crate::buffer::{Buffer, JOURNAL_PAGE_BYTES, Landing};
 use crate::error::VfsError;
 use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
@@ -124,7 +125,6 @@ impl WriteBack {
         let held_before = state.buffer.held_bytes();
         state.buffer.write(offset, data);
         self.note_held(held_before, state.buffer.held_bytes());
-        state.size = state.size.max(offset + data.len() as u64);
         self.touch(file, &mut state);
         let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
         if state.buffer.dirty_bytes() >= segment_bytes {
@@ -148,17 +148,19 @@ impl WriteBack {
         }
     }
 
-    /// Forgets buffered bytes of `range` (cut off, punched, or the whole file is going), and the journal's pages that held
-    /// nothing else: the store removes those itself.
-    pub fn discard(&self, state: &mut FileState, range: std::ops::Range<u64>) {
-        let held_before = state.buffer.held_bytes();
-        state.buffer.clear(range);
-        self.note_held(held_before, state.buffer.held_bytes());
-        let (buffer, pages_before) = (&state.buffer, state.journal_pages.len());
-        let bytes_of = |page: u64| page * JOURNAL_PAGE_BYTES..(page + 1) * JOURNAL_PAGE_BYTES;
-        state.journal_pages.retain(|page| buffer.overlapping(bytes_of(*page)).next().is_some());
-        let forgotten = (pages_before - state.journal_pages.len()) as u64;
-        self.journal_bytes.fetch_sub(forgotten * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+    /// Changes a file's buffer, and counts what that changes in sum.
+    pub fn change<T>(&self, state: &mut FileState, change: impl FnOnce(&mut Buffer) -> T) -> T {
+        let buffer = &mut state.buffer;
+        let (held_before, pages_before) = (buffer.held_bytes(), buffer.journal_page_count());
+        let changed = change(buffer);
+        let (held_after, pages_after) = (buffer.held_bytes(), buffer.journal_page_count());
+        self.note_held(held_before, held_after);
+        if pages_after >= pages_before {
+            self.journal_bytes.fetch_add((pages_after - pages_before) * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        } else {
+            self.journal_bytes.fetch_sub((pages_before - pages_after) * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        }
+        changed
     }
 
     fn note_held(&self, before: u64, after: u64) {
@@ -272,26 +274,21 @@ impl WriteBack {
             Ok(receipt) => self.commit_receipt(voyage.segment, &receipt, &files, &mut states),
             Err(error) => Err(VfsError::Write(error)),
         };
-        let failure = committed.err().map(|error| self.note_trouble(voyage.segment, error));
-        if failure.is_none() {
+        if let Err(error) = committed {
+            let error = self.note_trouble(voyage.segment, error);
+            for (file, state) in files.iter().zip(&mut states) {
+                let unjournaled_bytes = state.buffer.unjournaled_bytes();
+                self.turn_back(file, state, voyage.segment);
+                // Bytes that the journal holds are durable all the same.
+                if state.buffer.unjournaled_bytes() > unjournaled_bytes {
+                    state.failures.note(error.clone());
+                }
+            }
+        } else {
             *self.trouble.lock() = None;
         }
         for (file, mut state) in files.iter().zip(states) {
             state.travelling.remove(&voyage.segment);
-            match &failure {
-                None => self.note_held(state.buffer.arrive(voyage.segment), 0),
-                Some(error) => {
-                    let unjournaled_bytes = state.buffer.unjournaled_bytes();
-                    state.buffer.turn_back(voyage.segment);
-                    state.turned_back_count += 1;
-                    // Bytes that the journal holds are durable all the same.
-                    if state.buffer.unjournaled_bytes() > unjournaled_bytes {
-                        state.error = Some(error.clone());
-                    }
-                    state.dirty_since = Some(Instant::now());
-                    self.dirty.lock().insert(file.ino, file.clone());
-                }
-            }
             self.note_clean(file, &mut state);
             file.settled.notify_all();
         }
@@ -301,6 +298,20 @@ impl WriteBack {
         self.travelling.lock().remove(&voyage.sequence);
     }
 
+    /// Of `segment` nothing was committed: its bytes are dirty again.
+    fn turn_back(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId) {
+        if state.buffer.turn_back(segment) {
+            self.note_turned_back(file, state);
+        }
+    }
+
+    /// Bytes that came back wait their turn again, so that a full volume is not hammered.
+    fn note_turned_back(&self, file: &Arc<File>, state: &mut FileState) {
+        state.turned_back_count += 1;
+        state.dirty_since = Some(Instant::now());
+        self.dirty.lock().insert(file.ino, file.clone());
+    }
+
     fn commit_receipt(
         &self,
         segment: SegmentId,
@@ -308,42 +319,57 @@ impl WriteBack {
         files: &[Arc<File>],
         states: &mut [MutexGuard<'_, FileState>],
     ) -> Result<(), VfsError> {
-        let mut commits = Vec::new();
-        for (file, state) in files.iter().zip(states.iter()) {
-            let extents = state.buffer.extents_in(segment);
-            if state.gone || extents.is_empty() {
-                continue;
-            }
-            commits.push(file_commit(file.ino, state, segment, extents));
-        }
+        let landings: Vec<Landing> = states.iter().map(|state| state.buffer.landing(segment)).collect();
+        let changes = files.iter().zip(states.iter()).zip(&landings);
+        let commits: Vec<FileCommit> = changes
+            .filter(|(_, landing)| !landing.extents.is_empty())
+            .map(|((file, state), landing)| file_commit(file.ino, state, landing))
+            .collect();
         if commits.is_empty() {
-            // Everything was overwritten or deleted on the way; the shards go, and if that fails they are orphans that
-            // collection finds.
+            // Everything was cut off or deleted on the way, or has to wait; the shards go, and if that fails they are orphans
+            // that collection finds.
             let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
             self.runtime.spawn(async move { transfer.remove(segment, &record).await });
-            return Ok(());
-        }
-        self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now())?;
-        if !receipt.missing.is_empty() {
-            self.store.mark_damaged(segment)?;
-        }
-        let mut commits = commits.into_iter().peekable();
-        for (file, state) in files.iter().zip(states.iter_mut()) {
-            if let Some(commit) = commits.next_if(|commit| commit.ino == file.ino) {
-                self.note_committed(state, segment, &commit);
+        } else if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now()) {
+            for (file, state) in files.iter().zip(states) {
+                self.note_failed_change(file.ino, state);
             }
+            return Err(error.into());
+        } else if !receipt.missing.is_empty()
+            && let Err(error) = self.store.mark_damaged(segment)
+        {
+            // The record says it too.
+            tracing::warn!(%segment, "it is not queued for repair yet: {error}");
+        }
+        for ((file, state), landing) in files.iter().zip(states).zip(&landings) {
+            self.note_landed(file, state, segment, landing);
         }
         Ok(())
     }
 
-    fn note_committed(&self, state: &mut FileState, segment: SegmentId, commit: &FileCommit) {
-        state.committed_size = commit.size;
-        state.forget_extents();
-        let dropped = commit.journal_drop.iter().filter(|&page| state.journal_pages.remove(page)).count();
-        self.journal_bytes.fetch_sub(dropped as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
-        if state.buffer.held_bytes() == state.buffer.held_of(segment) {
-            state.unsaved = false;
+    fn note_landed(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId, landing: &Landing) {
+        if landing.extents.is_empty() {
+            return self.turn_back(file, state, segment);
         }
+        if self.change(state, |buffer| buffer.arrive(segment, landing)) {
+            self.note_turned_back(file, state);
+        }
+        state.forget_extents();
+        state.unsaved = state.buffer.committed_size() != state.buffer.size();
+    }
+
+    /// A change of the store that failed may have been made in part: what is known of the store's extents and size is old.
+    fn note_failed_change(&self, ino: Ino, state: &mut FileState) {
+        state.forget_extents();
+        if let Ok(attributes) = self.store.attributes(ino) {
+            state.buffer.found_committed(attributes.size);
+        }
+    }
+
+    /// The same of a truncation or a hole, which may have taken pages from the journal.
+    pub fn note_failed_cut(&self, ino: Ino, state: &mut FileState) {
+        self.note_failed_change(ino, state);
+        state.buffer.doubt_journal();
     }
 
     fn note_trouble(&self, segment: SegmentId, error: VfsError) -> Arc<VfsError> {
@@ -354,9 +380,12 @@ impl WriteBack {
         error
     }
 
-    /// fsync: every byte written before the call, and the file's size, are durable when it returns.
-    pub fn sync_file(&self, file: &Arc<File>) -> Result<(), VfsError> {
-        self.make_recoverable(file)?;
+    /// fsync: every byte written before the call, and the file's size, are durable when it returns. `told`: of how many failures
+    /// the descriptor was told.
+    pub fn sync_file(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
+        let recoverable = self.make_recoverable(file);
+        let earlier = file.lock().failures.tell(told);
+        recoverable.and(earlier)?;
         Ok(self.store.flush()?)
     }
 
@@ -364,7 +393,8 @@ impl WriteBack {
     /// with later changes of metadata, but not yet forced to the disk.
     pub fn make_recoverable(&self, file: &Arc<File>) -> Result<(), VfsError> {
         let mut state = file.lock();
-        let size = state.size;
+        let size = state.buffer.size();
+        let known_count = state.failures.count();
         let mut is_late = false;
         loop {
             // The journal commits the size too, which must not run ahead of bytes on their way.
@@ -373,7 +403,6 @@ impl WriteBack {
                 if state.unsaved || state.buffer.unjournaled_bytes() > 0 {
                     self.journal(file, &mut state)?;
                 }
-                take_error(&mut state)?;
                 break;
             }
             // Few bytes stay behind for the journal, but only once: while others write, something is always on its way.
@@ -383,8 +412,10 @@ impl WriteBack {
             }
             is_late = true;
             let turned_back_count = state.turned_back_count;
-            self.wait_settled(file, &mut state)?;
-            let is_there = state.turned_back_count == turned_back_count && state.committed_size >= size.min(state.size);
+            wait_settled(file, &mut state);
+            state.failures.after(known_count)?;
+            let committed = state.buffer.committed_size();
+            let is_there = state.turned_back_count == turned_back_count && committed >= size.min(state.buffer.size());
             if all_sent && is_there {
                 break;
             }
@@ -400,42 +431,21 @@ impl WriteBack {
         bytes == 0 || (bytes <= JOURNALED_FSYNC_BYTES_MAX && has_room)
     }
 
-    fn wait_settled(&self, file: &File, state: &mut MutexGuard<'_, FileState>) -> Result<(), VfsError> {
-        let awaited = state.travelling.clone();
-        while !state.travelling.is_disjoint(&awaited) {
-            file.settled.wait(state);
-        }
-        take_error(state)
-    }
-
     /// One transaction with the dirty bytes that the journal does not hold yet, and the file's size and times.
     fn journal(&self, file: &File, state: &mut FileState) -> Result<(), VfsError> {
         if state.gone {
             return Ok(());
         }
-        let pages = state.buffer.unjournaled_pages();
-        let journal: Vec<JournalPage> =
-            pages.iter().filter_map(|&page| state.buffer.journal_page(page, None)).collect();
-        let commit = FileCommit {
-            ino: file.ino,
-            extents: Vec::new(),
-            size: state.size,
-            mtime: state.mtime,
-            ctime: state.ctime,
-            mode: None,
-            journal,
-            journal_drop: Vec::new(),
-        };
-        self.store.commit_files(&[], &[commit], now())?;
-        state.buffer.mark_journaled();
-        let known = state.journal_pages.len();
-        state.journal_pages.extend(pages);
-        let added = (state.journal_pages.len() - known) as u64;
-        let total = self.journal_bytes.fetch_add(added * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
-        if total > JOURNAL_BYTES_MAX / 2 {
+        let (size, journal) = (state.buffer.size(), state.buffer.to_journal());
+        let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Landing::default()) };
+        if let Err(error) = self.store.commit_files(&[], &[commit], now()) {
+            self.note_failed_change(file.ino, state);
+            return Err(error.into());
+        }
+        self.change(state, Buffer::note_journaled);
+        if self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_MAX / 2 {
             self.wake_up();
         }
-        state.committed_size = state.size;
         state.unsaved = false;
         Ok(())
     }
@@ -443,13 +453,7 @@ impl WriteBack {
     /// Takes over what the journal held when the volume was last left: its bytes are dirty again.
     pub fn replay(&self, file: &Arc<File>, pages: &[JournalPage]) {
         let mut state = file.lock();
-        let held_before = state.buffer.held_bytes();
-        for page in pages {
-            state.buffer.replay(page);
-            state.journal_pages.insert(page.page);
-        }
-        self.note_held(held_before, state.buffer.held_bytes());
-        self.journal_bytes.fetch_add(pages.len() as u64 * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
+        self.change(&mut state, |buffer| pages.iter().for_each(|page| buffer.replay(page)));
         state.dirty_since = Some(Instant::now());
         self.dirty.lock().insert(file.ino, file.clone());
     }
@@ -457,7 +461,7 @@ impl WriteBack {
     /// Sends off what has waited long enough; `everything`: what has not, too. A failure, of which the first is returned,
     /// keeps no other file from being sent.
     pub fn send_aged(&self, everything: bool) -> Result<(), VfsError> {
-        let files: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
+        let files = self.dirty_files();
         let crowded = everything
             || files.len() >= DIRTY_FILES_MAX
             || self.held_bytes.load(Ordering::Relaxed) > self.held_bytes_max / 2
@@ -477,7 +481,7 @@ impl WriteBack {
                 self.files.settle(file.ino);
                 continue;
             }
-            // Bytes that failed to travel wait their turn again, so that a full volume is not hammered.
+            // Should they come back they wait their turn again.
             state.dirty_since = Some(Instant::now());
             let pieces = state.buffer.dirty_piece_count();
             let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
@@ -516,22 +520,31 @@ impl WriteBack {
 
     /// Everything written before the call is committed and durable, or the first failure is returned.
     pub fn sync_all(&self) -> Result<(), VfsError> {
+        let known: HashMap<Ino, u64> =
+            self.dirty_files().iter().map(|file| (file.ino, file.lock().failures.count())).collect();
         let mut outcome = self.send_aged(true);
         // A file is among the dirty ones until its last byte is committed.
-        let unsettled: Vec<Arc<File>> = self.dirty.lock().values().cloned().collect();
-        for file in unsettled {
-            let settled = self.wait_settled(&file, &mut file.lock());
-            // Bytes that came back, of which another call was told, are tried again.
-            outcome = outcome.and(settled.and_then(|()| self.make_recoverable(&file)));
+        for file in self.dirty_files() {
+            let mut state = file.lock();
+            wait_settled(&file, &mut state);
+            let failed = known.get(&file.ino).map_or(Ok(()), |known| state.failures.after(*known));
+            // What nodes do not take the journal may; else it was tried just now.
+            let may_help = failed.is_ok() || self.fits_journal(&state);
+            drop(state);
+            outcome = outcome.and(if may_help { self.make_recoverable(&file) } else { failed });
         }
         outcome.and(self.store.flush().map_err(VfsError::from))
+    }
+
+    fn dirty_files(&self) -> Vec<Arc<File>> {
+        self.dirty.lock().values().cloned().collect()
     }
 
     /// The unlinked file's bytes go nowhere.
     pub fn abandon(&self, file: &Arc<File>) {
         let mut state = file.lock();
         state.gone = true;
-        self.discard(&mut state, 0..u64::MAX);
+        self.change(&mut state, |buffer| buffer.discard(0..u64::MAX));
         state.unsaved = false;
         state.dirty_since = None;
         self.dirty.lock().remove(&file.ino);
@@ -561,11 +574,11 @@ impl WriteBack {
 /// Files with more than this travel alone: sharing a segment would save them nothing.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// An earlier failure is told once.
-fn take_error(state: &mut FileState) -> Result<(), VfsError> {
-    match state.error.take() {
-        Some(error) => Err(VfsError::Earlier(error)),
-        None => Ok(()),
+/// Waits until what is on its way of the file now is not any more.
+fn wait_settled(file: &File, state: &mut MutexGuard<'_, FileState>) {
+    let awaited = state.travelling.clone();
+    while !state.travelling.is_disjoint(&awaited) {
+        file.settled.wait(state);
     }
 }
 
@@ -583,40 +596,18 @@ fn depart(
     pieces
 }
 
-/// What the commit of `segment` says of one file. The size grows only as far as bytes are committed, unless these are the
-/// last: after a crash a file then ends early instead of having a hole that nobody wrote.
-fn file_commit(ino: Ino, state: &FileState, segment: SegmentId, extents: Vec<weft_meta::Extent>) -> FileCommit {
-    let is_last = state.buffer.held_bytes() == state.buffer.held_of(segment);
-    let end = extents.last().map_or(0, |extent| extent.file_offset + extent.length);
-    let size = if is_last { state.size } else { state.committed_size.max(end).min(state.size) };
-    let (journal, journal_drop) = journal_after(&state.buffer, &state.journal_pages, segment, &extents);
-    FileCommit { ino, extents, size, mtime: state.mtime, ctime: state.ctime, mode: None, journal, journal_drop }
-}
-
-/// What becomes of the journal's pages that the extents touch: rewritten with what is still only there, or dropped.
-fn journal_after(
-    buffer: &Buffer,
-    held: &BTreeSet<u64>,
-    segment: SegmentId,
-    extents: &[weft_meta::Extent],
-) -> (Vec<JournalPage>, Vec<u64>) {
-    let (mut keep, mut drop) = (Vec::new(), Vec::new());
-    let mut next = 0;
-    for extent in extents {
-        let first = (extent.file_offset / JOURNAL_PAGE_BYTES).max(next);
-        let last = (extent.file_offset + extent.length - 1) / JOURNAL_PAGE_BYTES;
-        if first > last {
-            continue;
-        }
-        for &page in held.range(first..=last) {
-            match buffer.journal_page(page, Some(segment)) {
-                Some(rest) => keep.push(rest),
-                None => drop.push(page),
-            }
-        }
-        next = last + 1;
+/// What a commit says of one file.
+fn file_commit(ino: Ino, state: &FileState, landing: &Landing) -> FileCommit {
+    FileCommit {
+        ino,
+        extents: landing.extents.clone(),
+        size: landing.size,
+        mtime: state.mtime,
+        ctime: state.ctime,
+        mode: None,
+        journal: Vec::new(),
+        journal_under: landing.journal_pages.clone(),
     }
-    (keep, drop)
 }
 
 /// The commit thread: segments in the order in which they departed, as far as they share files.

@@ -90,7 +90,7 @@ pub(super) struct Cursor {
     extents: usize,
     /// Up to which file offset the extent at hand is placed.
     placed_to: u64,
-    drops: usize,
+    covered: usize,
     pages: usize,
     finished: usize,
     used: BTreeSet<SegmentId>,
@@ -296,12 +296,12 @@ fn journal_all(
     cursor: &mut Cursor,
     changes: &Changes,
 ) -> Result<bool, MetaError> {
-    for page in file.journal_drop.iter().skip(cursor.drops) {
+    for page in file.journal_under.iter().skip(cursor.covered) {
         if txn.is_full(changes.pending_keys()) {
             return Ok(false);
         }
-        txn.remove(Key::Journal(file.ino, *page));
-        cursor.drops += 1;
+        txn.cover_page(file.ino, *page, &file.extents, file.size)?;
+        cursor.covered += 1;
     }
     for page in file.journal.iter().skip(cursor.pages) {
         if txn.is_full(changes.pending_keys()) {

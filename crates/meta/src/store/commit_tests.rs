@@ -124,9 +124,24 @@ fn a_journal_page_replaces_what_was_there() {
     commit.journal = vec![page(0, 0, 1), page(1, 0, 1)];
     store.commit_files(&[], &[commit.clone()], at(3)).unwrap();
     commit.journal = vec![page(1, 9, 2)];
-    commit.journal_drop = vec![0, 1];
     store.commit_files(&[], &[commit], at(3)).unwrap();
-    assert_eq!(store.journal(None, 10).unwrap(), [(ino, page(1, 9, 2))]);
+    assert_eq!(store.journal(None, 10).unwrap(), [(ino, page(0, 0, 1)), (ino, page(1, 9, 2))]);
+    assert_clean(&store);
+}
+
+#[test]
+fn finding_01_extents_take_from_the_journal_what_they_cover_and_no_more() {
+    let (store, ino, mut commit) = file();
+    let extents = std::mem::take(&mut commit.extents);
+    commit.size = 8192;
+    commit.journal = vec![JournalPage { page: 0, ranges: vec![(90, vec![1; 20])] }];
+    commit.journal.push(JournalPage { page: 1, ranges: vec![(0, vec![2; 4])] });
+    store.commit_files(&[], &[commit.clone()], at(3)).unwrap();
+    // The extent covers bytes 0 to 100.
+    let landed = FileCommit { extents, journal: Vec::new(), journal_under: vec![0, 1, 7], ..commit };
+    committed(&store, landed).unwrap();
+    let rest = |page, start, bytes: Vec<u8>| (ino, JournalPage { page, ranges: vec![(start, bytes)] });
+    assert_eq!(store.journal(None, 10).unwrap(), [rest(0, 100, vec![1; 10]), rest(1, 0, vec![2; 4])]);
     assert_clean(&store);
 }
 

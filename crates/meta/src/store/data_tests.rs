@@ -97,8 +97,12 @@ fn run_against_model(seed: u64, operations: u32) {
                             bytes[(extent.file_offset + i) as usize] = Some((segment, extent.segment_offset + i));
                         }
                     }
+                    // The extents take from the page that the first one begins in what they cover, and no more.
                     let first_page = extents[0].file_offset / PAGE_BYTES;
-                    journal.retain(|offset, _| offset / PAGE_BYTES != first_page);
+                    let is_covered = |offset: u64| {
+                        extents.iter().any(|extent| (extent.file_offset..extent.end()).contains(&offset))
+                    };
+                    journal.retain(|offset, _| offset / PAGE_BYTES != first_page || !is_covered(*offset));
                     commits.push(FileCommit {
                         ino: *ino,
                         size: bytes.len() as u64,
@@ -107,7 +111,7 @@ fn run_against_model(seed: u64, operations: u32) {
                         ctime: now,
                         mode: None,
                         journal: Vec::new(),
-                        journal_drop: vec![first_page],
+                        journal_under: vec![first_page],
                     });
                 }
                 store.commit_files(&[(segment, segment_record(filled))], &commits, now).unwrap();

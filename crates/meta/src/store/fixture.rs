@@ -169,7 +169,7 @@ pub(crate) fn file_commit(attributes: &Attributes, extents: Vec<Extent>) -> File
         ctime: at(3),
         mode: None,
         journal: Vec::new(),
-        journal_drop: Vec::new(),
+        journal_under: Vec::new(),
     }
 }
 

@@ -177,6 +177,31 @@ impl Txn<'_> {
         Ok(range.end)
     }
 
+    /// Takes off a journaled page what these extents, ascending and cut to the file's size, lie under.
+    pub(super) fn cover_page(
+        &mut self,
+        ino: Ino,
+        page: u64,
+        extents: &[Extent],
+        size: u64,
+    ) -> Result<(), MetaError> {
+        let key = Key::Journal(ino, page);
+        let Some(bytes) = self.get(key)? else { return Ok(()) };
+        let held = values::decode_journal_page(&key, &bytes)?;
+        let range = page * PAGE_BYTES..((page + 1) * PAGE_BYTES).min(size);
+        let first = extents.partition_point(|extent| extent.end() <= range.start);
+        let mut rest = held.clone();
+        for extent in extents[first..].iter().map_while(|extent| clip(extent, &range)) {
+            rest = trim_page(&rest, &(extent.file_offset..extent.end()));
+        }
+        if rest.ranges.is_empty() {
+            self.remove(key);
+        } else if rest != held {
+            self.put(key, values::journal_page(&rest));
+        }
+        Ok(())
+    }
+
     /// Forgets that `ino` uses the segments it lost bytes of in this transaction, where it is easily seen. Call once
     /// for each file, before [`Self::settle`].
     pub(super) fn forget_users(&mut self, ino: Ino, changes: &mut Changes) -> Result<(), MetaError> {
