@@ -24,6 +24,7 @@ mod catalogue;
 mod commands;
 mod compose;
 mod daemon;
+mod ended;
 mod metrics;
 mod render;
 mod shard_files;

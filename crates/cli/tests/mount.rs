@@ -389,3 +389,26 @@ fn what_was_read_is_read_again_from_the_local_disk_without_any_node() {
     let cached = fs::read_dir(sandbox.path("cache")).expect("listed").map(|entry| entry.expect("read").metadata());
     assert!(cached.map(|entry| entry.expect("read").len()).sum::<u64>() <= 64 << 20);
 }
+
+/// Nodes that stand in too few domains take nothing: who closes a file is told, and who unmounts; few bytes outlast it in the journal.
+#[test]
+fn finding_08_closing_and_unmounting_say_that_a_policy_cannot_be_had() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    let stand_in = |domain: &dyn Fn(u32) -> String| {
+        for number in 1..=6 {
+            sandbox.weft(["node", "set", "meta.db", &number.to_string(), "--domain", &domain(number)]).ok();
+        }
+    };
+    stand_in(&|_| "cellar".into());
+    sandbox.mount();
+    fs::write(sandbox.file("small"), [7; 1000]).expect("written");
+    let copied = Command::new("cp").arg("/proc/self/exe").arg(sandbox.file("large")).output().expect("cp runs");
+    assert!(!copied.status.success(), "cp is told");
+    let said = sandbox.weft(["umount", &sandbox.mnt()]).sentence();
+    assert!(said.contains("could not be written and are lost"), "{said}");
+    stand_in(&|number| format!("room{number}"));
+    sandbox.mount();
+    assert_eq!(fs::read(sandbox.file("small")).expect("read"), [7; 1000]);
+    fs::write(sandbox.file("large"), [7; 100_000]).expect("written");
+    sandbox.umount();
+}

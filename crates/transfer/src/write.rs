@@ -42,6 +42,17 @@ pub struct Receipt {
 }
 
 impl Transfer {
+    /// Are there places at this moment for the shards of a segment of this code, however small?
+    ///
+    /// # Errors
+    /// The code is none; too few nodes, or too few failure domains.
+    pub fn can_place(&self, code: &str) -> Result<(), WriteError> {
+        let (segment, data) = (SegmentId(0), vec![Bytes::from_static(&[0])]);
+        let request = WriteRequest { segment, code: code.into(), write_margin: 0, data };
+        let split = split::split(&self.inner.algebra, request)?;
+        place::place(&self.inner, &split).map(drop)
+    }
+
     /// Encodes a segment and stores its shards on nodes of distinct domains.
     ///
     /// # Errors

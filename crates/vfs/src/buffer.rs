@@ -147,6 +147,11 @@ impl Buffer {
         self.unjournaled_bytes
     }
 
+    /// Bytes that are durable nowhere.
+    pub fn bytes_at_risk(&self) -> u64 {
+        self.pieces.values().filter(|piece| !piece.journaled).map(|piece| piece.len() as u64).sum()
+    }
+
     /// Dirty bytes plus travelling bytes.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes

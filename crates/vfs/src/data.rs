@@ -168,13 +168,14 @@ impl Volume {
         Ok(data.len() as u32)
     }
 
-    /// A handle's descriptor is closed. An earlier failure to write is told here if no fsync told it.
+    /// A handle's descriptor is closed. An earlier failure to write is told here if no fsync told it, and while nodes take
+    /// nothing it is found out here whether the bytes can be written.
     ///
     /// # Errors
     /// The failure.
     pub fn flush(&self, handle: Handle) -> Result<(), VfsError> {
         let open = self.open_file(handle)?;
-        open.file.lock().failures.tell(&open.failures_told)
+        self.write_back.close(&open.file, &open.failures_told)
     }
 
     /// The file's bytes and size are durable when it returns.

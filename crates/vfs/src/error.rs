@@ -47,6 +47,22 @@ pub enum VfsError {
         /// Asked for.
         bytes: u64,
     },
+    /// A fault of this program.
+    #[error("{what} panicked: the log has the place; unmount and mount again")]
+    Panicked {
+        /// What did.
+        what: &'static str,
+    },
+    /// What a volume that ends could not write.
+    #[error("{bytes} bytes of {file_count} files could not be written and are lost: {source}")]
+    Dropped {
+        /// How many files.
+        file_count: u64,
+        /// How many bytes of them.
+        bytes: u64,
+        /// The first failure.
+        source: Box<VfsError>,
+    },
     /// A handle that is not open.
     #[error("handle {0} is not open")]
     BadHandle(u64),
@@ -87,6 +103,8 @@ impl VfsError {
             Self::Write(error) if is_full(error) => libc::ENOSPC,
             Self::Write(_) | Self::Stalled { .. } | Self::ShortCopy { .. } => libc::EIO,
             Self::Earlier(error) => error.errno(),
+            Self::Dropped { source, .. } => source.errno(),
+            Self::Panicked { .. } => libc::EIO,
             Self::BadHandle(_) => libc::EBADF,
             Self::Invalid(_) | Self::BadPolicy { .. } => libc::EINVAL,
             Self::NotPermitted(_) => libc::EPERM,

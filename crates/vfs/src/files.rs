@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use weft_format::records::{Attributes, Timestamp};
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -19,7 +19,9 @@ use weft_meta::{Extent, MetaError, Store};
 /// One regular file in use.
 pub(crate) struct File {
     pub ino: Ino,
-    pub state: Mutex<FileState>,
+    state: Mutex<FileState>,
+    /// The state is the store's, or newer; else nothing is known of the file yet.
+    is_loaded: AtomicBool,
     /// Told whenever a segment of this file has settled: committed, or turned back.
     pub settled: Condvar,
 }
@@ -88,13 +90,14 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    fn new(attributes: &Attributes) -> Self {
+    /// Of a file that the store was not asked about yet.
+    fn unknown() -> Self {
         Self {
-            mtime: attributes.mtime,
-            ctime: attributes.ctime,
-            policy: attributes.policy,
+            mtime: Timestamp::default(),
+            ctime: Timestamp::default(),
+            policy: PolicyId(0),
             unsaved: false,
-            buffer: Buffer::new(attributes.size),
+            buffer: Buffer::new(0),
             travelling: BTreeSet::new(),
             turned_back_count: 0,
             dirty_since: None,
@@ -102,6 +105,16 @@ impl FileState {
             replaced: false,
             gone: false,
             extents: ExtentCache::default(),
+        }
+    }
+
+    fn new(attributes: &Attributes) -> Self {
+        Self {
+            mtime: attributes.mtime,
+            ctime: attributes.ctime,
+            policy: attributes.policy,
+            buffer: Buffer::new(attributes.size),
+            ..Self::unknown()
         }
     }
 
@@ -132,6 +145,24 @@ impl FileState {
 }
 
 impl File {
+    fn new(ino: Ino) -> Self {
+        let state = Mutex::new(FileState::unknown());
+        Self { ino, state, is_loaded: AtomicBool::new(false), settled: Condvar::new() }
+    }
+
+    /// Asks the store, unless somebody did.
+    fn load(&self, store: &Store) -> Result<(), MetaError> {
+        if self.is_loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut state = self.lock();
+        if !self.is_loaded.load(Ordering::Acquire) {
+            *state = FileState::new(&store.attributes(self.ino)?);
+            self.is_loaded.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, FileState> {
         self.state.lock()
     }
@@ -142,7 +173,8 @@ struct Entry {
     open_count: u32,
 }
 
-/// All inodes in use.
+/// All inodes in use. Every call on any file takes the table's lock, so nothing waits under it, neither for the store nor for a
+/// file: who needs both locks a file first.
 #[derive(Default)]
 pub(crate) struct Files {
     table: Mutex<Table>,
@@ -208,36 +240,49 @@ impl Files {
 
     /// Opens a file; every call is answered by one [`Files::close`].
     pub fn open(&self, store: &Store, ino: Ino) -> Result<Arc<File>, VfsError> {
-        let mut table = self.table.lock();
-        if let Some(entry) = table.files.get_mut(&ino) {
+        let file = {
+            let mut table = self.table.lock();
+            let fresh = || Entry { file: Arc::new(File::new(ino)), open_count: 0 };
+            let entry = table.files.entry(ino).or_insert_with(fresh);
             entry.open_count += 1;
-            return Ok(entry.file.clone());
+            entry.file.clone()
+        };
+        if let Err(error) = file.load(store) {
+            // Should it have lost its last name meanwhile, the volume reclaims it at its end.
+            self.close(ino);
+            return Err(error.into());
         }
-        let attributes = store.attributes(ino)?;
-        let state = Mutex::new(FileState::new(&attributes));
-        let file = Arc::new(File { ino, state, settled: Condvar::new() });
-        table.files.insert(ino, Entry { file: file.clone(), open_count: 1 });
         Ok(file)
     }
 
+    /// Must not be called with the file's state locked.
     pub fn close(&self, ino: Ino) -> Option<Reclaimable> {
         let mut table = self.table.lock();
         let entry = table.files.get_mut(&ino)?;
         entry.open_count = entry.open_count.saturating_sub(1);
-        if entry.open_count == 0 && entry.file.lock().is_idle() {
-            table.files.remove(&ino);
+        let unused = (entry.open_count == 0).then(|| entry.file.clone());
+        let reclaimable = table.take_if_reclaimable(ino);
+        drop(table);
+        if let Some(file) = unused {
+            self.settle(&file);
         }
-        table.take_if_reclaimable(ino)
+        reclaimable
     }
 
     /// A file's last byte was committed: it may leave the table. Must not be called with its state locked.
-    pub fn settle(&self, ino: Ino) {
+    pub fn settle(&self, file: &Arc<File>) {
+        let state = file.lock();
+        if !state.is_idle() {
+            return;
+        }
         let mut table = self.table.lock();
-        if let Some(entry) = table.files.get(&ino)
-            && entry.open_count == 0
-            && entry.file.lock().is_idle()
-        {
-            table.files.remove(&ino);
+        let leaves = |entry: &Entry| entry.open_count == 0 && Arc::ptr_eq(&entry.file, file);
+        if table.files.get(&file.ino).is_some_and(leaves) {
+            table.files.remove(&file.ino);
         }
     }
 }
+
+#[cfg(test)]
+#[path = "files_tests.rs"]
+mod tests;

@@ -113,7 +113,14 @@ impl Volume {
     pub fn shut_down(&self) -> Result<(), VfsError> {
         self.compaction.stop();
         self.segments.note_suspects();
-        let outcome = self.write_back.sync_all().and_then(|()| self.reclaim_orphans());
+        let written = self.write_back.sync_all().map_err(|error| match self.write_back.unwritten() {
+            (0, _) => error,
+            (file_count, bytes) => VfsError::Dropped { file_count, bytes, source: Box::new(error) },
+        });
+        if let bytes @ 1.. = self.write_back.journaled_bytes() {
+            tracing::warn!(bytes, "nodes do not take what the journal in the metadata holds: it stays there");
+        }
+        let outcome = written.and_then(|()| self.reclaim_orphans());
         self.write_back.stop();
         if let Some(ticker) = self.ticker.lock().take() {
             // A panic of its own was told when it happened.

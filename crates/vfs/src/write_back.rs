@@ -16,9 +16,10 @@ use crate::policies::Policies;
 use crate::request::{milliseconds, now};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{FileCommit, JournalPage, Store};
@@ -74,6 +75,8 @@ pub(crate) struct WriteBack {
     landed: Sender<Landed>,
     /// The last failure to write, while it lasts.
     trouble: Mutex<Option<Arc<VfsError>>>,
+    /// The commit thread has ended before its time: nothing more will settle.
+    broken: OnceLock<Arc<VfsError>>,
     /// Wakes the background loop before its time.
     wake: (Mutex<bool>, Condvar),
     stopping: AtomicBool,
@@ -104,13 +107,17 @@ impl WriteBack {
             travelling: Default::default(),
             landed,
             trouble: Mutex::new(None),
+            broken: OnceLock::new(),
             wake: Default::default(),
             stopping: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&this);
         std::thread::Builder::new()
             .name("weft-commit".into())
-            .spawn(move || commit_in_order(&weak, &landings))
+            .spawn(move || {
+                let _ending = CommitEnding(&weak);
+                commit_in_order(&weak, &landings);
+            })
             .expect("the commit thread starts when the volume opens");
         this
     }
@@ -271,12 +278,17 @@ impl WriteBack {
         files.sort_by_key(|file| file.ino);
         let mut states: Vec<MutexGuard<'_, FileState>> = files.iter().map(|file| file.lock()).collect();
         let committed = match outcome {
-            Ok(receipt) => self.commit_receipt(voyage.segment, &receipt, &files, &mut states),
+            Ok(receipt) => {
+                let commit = || self.commit_receipt(voyage.segment, &receipt, &files, &mut states);
+                // A panic must not leave those waiting who wait for the segment to settle.
+                catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(VfsError::Panicked { what: "a commit" }))
+            }
             Err(error) => Err(VfsError::Write(error)),
         };
         if let Err(error) = committed {
             let error = self.note_trouble(voyage.segment, error);
             for (file, state) in files.iter().zip(&mut states) {
+                self.note_failed_change(file.ino, state);
                 let unjournaled_bytes = state.buffer.unjournaled_bytes();
                 self.turn_back(file, state, voyage.segment);
                 // Bytes that the journal holds are durable all the same.
@@ -293,7 +305,7 @@ impl WriteBack {
             file.settled.notify_all();
         }
         for file in &files {
-            self.files.settle(file.ino);
+            self.files.settle(file);
         }
         self.travelling.lock().remove(&voyage.sequence);
     }
@@ -330,16 +342,14 @@ impl WriteBack {
             // that collection finds.
             let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
             self.runtime.spawn(async move { transfer.remove(segment, &record).await });
-        } else if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now()) {
-            for (file, state) in files.iter().zip(states) {
-                self.note_failed_change(file.ino, state);
+        } else {
+            self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now())?;
+            if !receipt.missing.is_empty()
+                && let Err(error) = self.store.mark_damaged(segment)
+            {
+                // The record says it too.
+                tracing::warn!(%segment, "it is not queued for repair yet: {error}");
             }
-            return Err(error.into());
-        } else if !receipt.missing.is_empty()
-            && let Err(error) = self.store.mark_damaged(segment)
-        {
-            // The record says it too.
-            tracing::warn!(%segment, "it is not queued for repair yet: {error}");
         }
         for ((file, state), landing) in files.iter().zip(states).zip(&landings) {
             self.note_landed(file, state, segment, landing);
@@ -412,7 +422,7 @@ impl WriteBack {
             }
             is_late = true;
             let turned_back_count = state.turned_back_count;
-            wait_settled(file, &mut state);
+            self.wait_settled(file, &mut state)?;
             state.failures.after(known_count)?;
             let committed = state.buffer.committed_size();
             let is_there = state.turned_back_count == turned_back_count && committed >= size.min(state.buffer.size());
@@ -421,8 +431,48 @@ impl WriteBack {
             }
         }
         drop(state);
-        self.files.settle(file.ino);
+        self.files.settle(file);
         Ok(())
+    }
+
+    /// Waits until what is on its way of the file now is not any more.
+    fn wait_settled(&self, file: &File, state: &mut MutexGuard<'_, FileState>) -> Result<(), VfsError> {
+        let awaited = state.travelling.clone();
+        while !state.travelling.is_disjoint(&awaited) {
+            if let Some(error) = self.broken.get() {
+                return Err(VfsError::Earlier(error.clone()));
+            }
+            file.settled.wait(state);
+        }
+        Ok(())
+    }
+
+    /// Is something dirty that neither nodes nor the journal have, while nodes take nothing or cannot?
+    fn is_in_doubt(&self, state: &FileState) -> Result<bool, VfsError> {
+        if state.gone || state.buffer.bytes_at_risk() == 0 {
+            return Ok(false);
+        }
+        let policy = self.policies.get(&self.store, state.policy)?;
+        Ok(self.trouble.lock().is_some() || self.transfer.can_place(&policy.record.code).is_err())
+    }
+
+    /// A descriptor is closed. That waits for nothing while all is well; while nodes take nothing, or have no places for what
+    /// the policy says, the file's bytes are tried now, so that who closes is told.
+    pub fn close(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
+        let is_in_doubt = self.is_in_doubt(&file.lock())?;
+        let recoverable = if is_in_doubt { self.make_recoverable(file) } else { Ok(()) };
+        recoverable.and(file.lock().failures.tell(told))
+    }
+
+    /// The files, and their bytes, that are durable nowhere.
+    pub fn unwritten(&self) -> (u64, u64) {
+        let bytes = self.dirty_files().into_iter().map(|file| file.lock().buffer.bytes_at_risk());
+        bytes.filter(|bytes| *bytes > 0).fold((0, 0), |(files, sum), bytes| (files + 1, sum + bytes))
+    }
+
+    /// Bytes of files that only the metadata's journal has.
+    pub fn journaled_bytes(&self) -> u64 {
+        self.journal_bytes.load(Ordering::Relaxed)
     }
 
     fn fits_journal(&self, state: &FileState) -> bool {
@@ -478,7 +528,7 @@ impl WriteBack {
             if state.buffer.dirty_bytes() == 0 {
                 outcome = outcome.and(self.save_attributes(&file, &mut state));
                 drop(state);
-                self.files.settle(file.ino);
+                self.files.settle(&file);
                 continue;
             }
             // Should they come back they wait their turn again.
@@ -526,7 +576,10 @@ impl WriteBack {
         // A file is among the dirty ones until its last byte is committed.
         for file in self.dirty_files() {
             let mut state = file.lock();
-            wait_settled(&file, &mut state);
+            if let Err(error) = self.wait_settled(&file, &mut state) {
+                outcome = outcome.and(Err(error));
+                continue;
+            }
             let failed = known.get(&file.ino).map_or(Ok(()), |known| state.failures.after(*known));
             // What nodes do not take the journal may; else it was tried just now.
             let may_help = failed.is_ok() || self.fits_journal(&state);
@@ -574,14 +627,6 @@ impl WriteBack {
 /// Files with more than this travel alone: sharing a segment would save them nothing.
 const LARGE_BYTES: u64 = 1 << 20;
 
-/// Waits until what is on its way of the file now is not any more.
-fn wait_settled(file: &File, state: &mut MutexGuard<'_, FileState>) {
-    let awaited = state.travelling.clone();
-    while !state.travelling.is_disjoint(&awaited) {
-        file.settled.wait(state);
-    }
-}
-
 fn depart(
     state: &mut FileState,
     voyage: &Voyage,
@@ -607,6 +652,23 @@ fn file_commit(ino: Ino, state: &FileState, landing: &Landing) -> FileCommit {
         mode: None,
         journal: Vec::new(),
         journal_under: landing.journal_pages.clone(),
+    }
+}
+
+/// However the commit thread ends, nobody waits for it any more.
+struct CommitEnding<'a>(&'a std::sync::Weak<WriteBack>);
+
+impl Drop for CommitEnding<'_> {
+    fn drop(&mut self) {
+        let Some(write_back) = self.0.upgrade().filter(|_| std::thread::panicking()) else { return };
+        let error = Arc::new(VfsError::Panicked { what: "the thread that commits" });
+        let _ = write_back.broken.set(error.clone());
+        *write_back.trouble.lock() = Some(error);
+        for file in write_back.dirty_files() {
+            // Locked, so that nobody is between looking and waiting.
+            let _state = file.lock();
+            file.settled.notify_all();
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use weft_format::Ino;
 use weft_nodes::NodeErrorKind;
 use weft_nodes::wrappers::Operation;
 use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
-use weft_vfs::{AttributeChange, Volume};
+use weft_vfs::{AttributeChange, Handle, Volume};
 
 /// What is in the only file after a crash that keeps what is flushed by now.
 fn after_crash(world: &World, ino: Ino) -> Vec<u8> {
@@ -88,6 +88,136 @@ fn what_the_journal_holds_is_no_failure() {
     is_away.store(false, Ordering::SeqCst);
     volume.fsync(handle).expect("the nodes are back");
     assert!(after_crash(&world, attributes.ino) == vec![1; 100_000]);
+}
+
+/// After each commit from `first` on that a crash may leave last, what is in the only file.
+fn after_every_crash(world: &World, first: usize, ino: Ino) -> Vec<Vec<u8>> {
+    let crash = |count| {
+        let again = World::open(world.kv.after(count), world.nodes.clone());
+        let handle = again.volume.open(ino, 0).expect("opens");
+        let bytes = again.volume.read(handle, 0, 64 << 20).expect("reads").to_vec();
+        again.volume.release(handle);
+        bytes
+    };
+    (first..=world.kv.committed_count()).map(crash).collect()
+}
+
+/// What an fsync put into the journal sets off to nodes, and is overwritten in part while it is on its way.
+#[test]
+fn finding_01_bytes_that_were_synced_outlast_their_overwriting_on_the_way() {
+    let (volume, is_first) = (Arc::new(OnceLock::<(Arc<Volume>, Handle)>::new()), Arc::new(AtomicBool::new(true)));
+    let world = world_with({
+        let volume = volume.clone();
+        move |_| {
+            if let Some((volume, handle)) = volume.get()
+                && is_first.swap(false, Ordering::SeqCst)
+            {
+                volume.write(*handle, 1000, &[2; 5000], false).expect("writes");
+            }
+            Fault::None
+        }
+    });
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[1; 20_000], false).expect("writes");
+    world.volume.fsync(handle).expect("syncs");
+    let synced = world.kv.flushed_count();
+    assert!(volume.set((world.volume.clone(), handle)).is_ok());
+    world.volume.sync().expect("syncs");
+    let newest: Vec<u8> = [vec![1; 1000], vec![2; 5000], vec![1; 14_000]].concat();
+    let crashes = after_every_crash(&world, synced, attributes.ino);
+    assert!(crashes.iter().all(|bytes| *bytes == [1; 20_000] || *bytes == newest), "synced bytes are gone");
+    assert!(*crashes.last().expect("there is one") == newest);
+}
+
+/// The first segment of a file finds no room and the second does; room is made, and the volume ends.
+#[test]
+fn finding_08_a_file_never_has_an_end_without_its_beginning() {
+    let (is_full, first) = (Arc::new(AtomicBool::new(true)), Arc::new(OnceLock::new()));
+    let world = world_with({
+        let is_full = is_full.clone();
+        move |call| {
+            let segment = call.key.expect("a put has a key").segment;
+            let is_refused = *first.get_or_init(|| segment) == segment && is_full.load(Ordering::SeqCst);
+            if is_refused { Fault::Fail(NodeErrorKind::Full) } else { Fault::None }
+        }
+    });
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let data: Vec<u8> = (0..20u32 << 20).map(|i| (i % 251) as u8 + 1).collect();
+    let begun = world.kv.committed_count();
+    for (i, piece) in data.chunks(1 << 20).enumerate() {
+        world.volume.write(handle, (i << 20) as u64, piece, false).expect("writes");
+    }
+    let error = world.volume.fsync(handle).expect_err("the first segment finds no room");
+    assert_eq!(error.errno(), libc::ENOSPC);
+    is_full.store(false, Ordering::SeqCst);
+    world.volume.fsync(handle).expect("there is room again");
+    for bytes in after_every_crash(&world, begun, attributes.ino) {
+        assert!(data.starts_with(&bytes), "{} bytes, and not the first ones", bytes.len());
+    }
+    assert!(after_crash(&world, attributes.ino) == data);
+}
+
+#[test]
+fn finding_08_a_volume_that_ends_says_what_it_could_not_write() {
+    let world = world_with(|_| Fault::Fail(NodeErrorKind::Full));
+    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, 0).expect("creates");
+    let (small, small_handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
+    world.volume.write(small_handle, 0, &[2; 1000], false).expect("writes");
+    let said = world.volume.shut_down().expect_err("no node takes it").to_string();
+    assert!(said.starts_with("100000 bytes of 1 files could not be written and are lost: "), "{said}");
+    // What is small enough outlasts it in the journal.
+    assert_eq!(after_crash(&world, small.ino), [2; 1000]);
+}
+
+#[test]
+fn finding_08_who_closes_is_told_that_there_are_too_few_domains() {
+    let mut nodes = support::memory_nodes(6);
+    nodes.iter_mut().for_each(|(_, record, _)| record.domain = "one".into());
+    let world = World::open(World::new("rs:4+2", 6).kv, nodes);
+    let (small, handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[2; 1000], false).expect("writes");
+    world.volume.flush(handle).expect("the journal takes it");
+    assert_eq!(after_crash_of_all(&world, small.ino), [2; 1000]);
+    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
+    world.volume.flush(handle).expect_err("there are no places for it");
+    world.volume.shut_down().expect_err("it is lost");
+}
+
+/// What is in a file after a crash that keeps every commit.
+fn after_crash_of_all(world: &World, ino: Ino) -> Vec<u8> {
+    after_every_crash(world, world.kv.committed_count(), ino).remove(0)
+}
+
+#[test]
+fn finding_33_a_panic_of_a_commit_leaves_nobody_waiting() {
+    let world = World::new("rs:4+2", 6);
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
+    world.kv.panic_at_next_commit_of("weft-commit");
+    world.volume.fsync(handle).expect_err("its commit panicked");
+    // The bytes are kept.
+    world.volume.fsync(handle).expect("syncs");
+    assert!(after_crash(&world, attributes.ino) == vec![1; 100_000]);
+}
+
+#[test]
+fn finding_33_every_descriptor_is_told_that_a_write_failed() {
+    let is_away = Arc::new(AtomicBool::new(true));
+    let world = world_with({
+        let is_away = is_away.clone();
+        move |_| if is_away.load(Ordering::SeqCst) { Fault::Fail(NodeErrorKind::Unavailable) } else { Fault::None }
+    });
+    let volume = &world.volume;
+    let (attributes, one) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let other = volume.open(attributes.ino, 0).expect("opens");
+    volume.write(one, 0, &[1; 100_000], false).expect("writes");
+    volume.fsync(one).expect_err("no node takes them");
+    is_away.store(false, Ordering::SeqCst);
+    volume.fsync(one).expect("it was told");
+    volume.fsync(other).expect_err("the other descriptor was not");
+    volume.fsync(other).expect("now it was");
 }
 
 /// After every fsync a crash leaves the very file, whatever was written, cut and punched before it.

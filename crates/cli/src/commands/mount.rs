@@ -4,6 +4,7 @@ use crate::care;
 use crate::commands::care::Caring;
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
+use crate::ended;
 use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
+use weft_meta::owner::current_owner;
 use weft_transfer::{DiskRoom, Profile, Settings};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
@@ -124,14 +126,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             arguments.meta.display(),
             directory.display()
         );
-        return serve(opened, mounted, &mountpoint, signals, &arguments.how);
+        return serve(&meta, opened, mounted, &mountpoint, signals, &arguments.how);
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
     match mount(&meta, directory, &arguments.how) {
         Ok((opened, mounted, mountpoint)) => {
             daemon::report(&Outcome::Ready)?;
-            serve(opened, mounted, &mountpoint, signals, &arguments.how)
+            serve(&meta, opened, mounted, &mountpoint, signals, &arguments.how)
         }
         Err(error) => {
             let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
@@ -190,7 +192,9 @@ impl Signals {
 }
 
 /// Until it is unmounted or a signal says so; then everything is written.
-fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, how: &How) -> Result<()> {
+fn serve(meta: &Path, opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, how: &How) -> Result<()> {
+    // This process, as `weft umount` finds it.
+    let holder = current_owner(meta).ok().flatten();
     let tidying = Tidying::start(&opened.volume, opened.runtime.handle())?;
     let care = || Caring::of_volume(&opened.volume, how.metrics, opened.runtime.handle());
     let caring = (!how.no_care).then(care).transpose()?;
@@ -217,6 +221,11 @@ fn serve(opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, 
         caring.end(opened.runtime.handle());
     }
     let outcome = opened.close();
+    if let Some(holder) = holder
+        && let Err(error) = ended::note(meta, &holder, &outcome)
+    {
+        tracing::warn!("`weft umount` cannot be told how this mount ended: {error}");
+    }
     match &outcome {
         Ok(()) => tracing::info!("unmounted, everything is written"),
         Err(error) => tracing::error!("{error:#}"),

@@ -1,5 +1,7 @@
-//! `weft umount DIR`: unmounts, and waits until the process behind the mount has written everything and ended.
+//! `weft umount DIR`: unmounts, waits until the process behind the mount has written everything and ended, and says what it could
+//! not write.
 
+use crate::ended;
 use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -7,7 +9,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_gateways::fuse::{self, Detach, MountError, mounts::Mount};
-use weft_meta::owner::current_owner;
+use weft_meta::owner::{Holder, current_owner};
 
 /// A process that writes longer than this is worth a line.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -44,7 +46,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         _ => Detach::WhenUnused,
     };
     fuse::unmount(&mount.mountpoint, detach)?;
-    let Some((pid, process)) = process else { return Ok(()) };
+    let Some((holder, process)) = process else { return Ok(()) };
+    let pid = holder.process;
     if arguments.lazy {
         return Ok(());
     }
@@ -58,17 +61,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("unmounted; process {pid} is still writing to the nodes, waiting for it");
         has_ended(&process, None)?;
     }
-    Ok(())
+    let directory = mount.mountpoint.display();
+    match ended::of(Path::new(&mount.source), &holder) {
+        Some(Ok(())) => Ok(()),
+        Some(Err(sentence)) => bail!("{directory} is unmounted, but {sentence}"),
+        None => bail!(
+            "{directory} is unmounted, but process {pid} ended without saying that everything was written: what was fsynced is safe, look at the rest"
+        ),
+    }
 }
 
 /// The process that serves the mount, if it lives.
-fn process_of(mount: &Mount) -> Option<(u32, OwnedFd)> {
+fn process_of(mount: &Mount) -> Option<(Holder, OwnedFd)> {
     let holder = current_owner(Path::new(&mount.source)).ok()??;
     if holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
         return None;
     }
     let pid = Pid::from_raw(i32::try_from(holder.process).ok()?)?;
-    Some((holder.process, pidfd_open(pid, PidfdFlags::empty()).ok()?))
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    Some((holder, process))
 }
 
 /// Waits for the end of a process; without a limit it always comes.

@@ -89,10 +89,97 @@ fn check(folder: &Path, known: &HashMap<u64, Known>, writers: u64) {
     }
 }
 
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// A file that was fsynced, and what was written over it since: by each byte what it may be after a crash.
+type Overwritten = HashMap<u64, Vec<Vec<u8>>>;
+
+/// Bytes of each file: few enough for the journal.
+const SMALL_BYTES: usize = 6_000;
+
+/// Files that are fsynced once, and overwritten here and there without an fsync, again and again, until the mount dies.
+fn overwrite_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, known: &Mutex<Overwritten>) {
+    let mut random = StdRng::seed_from_u64(seed ^ round << 20 ^ writer << 50);
+    let mut files: Vec<(u64, File)> = Vec::new();
+    let first = writer << 48 | round << 32;
+    loop {
+        let mut work = || -> std::io::Result<()> {
+            if files.len() < 200 {
+                let next = first + files.len() as u64;
+                let file = OpenOptions::new().create_new(true).write(true).open(folder.join(format!("o{next}")))?;
+                let bytes = pattern(next, 0, SMALL_BYTES);
+                file.write_all_at(&bytes, 0)?;
+                file.sync_all()?;
+                File::open(folder)?.sync_all()?;
+                known.lock().expect("not poisoned").insert(next, vec![bytes]);
+                files.push((next, file));
+            }
+            let (name, file) = &files[random.random_range(0..files.len())];
+            let (from, length) = (random.random_range(0..SMALL_BYTES), random.random_range(1..3000));
+            let to = SMALL_BYTES.min(from + length);
+            {
+                let mut known = known.lock().expect("not poisoned");
+                let versions = known.entry(*name).or_default();
+                let mut bytes = versions.last().cloned().unwrap_or_default();
+                bytes[from..to].copy_from_slice(&pattern(random.random(), from as u64, to - from));
+                versions.push(bytes);
+            }
+            let versions = known.lock().expect("not poisoned")[name].last().cloned().unwrap_or_default();
+            file.write_all_at(&versions[from..to], from as u64)
+        };
+        if work().is_err() {
+            return;
+        }
+        // Every version is kept for the check.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn check_overwritten(folder: &Path, known: &Overwritten) {
+    for (name, versions) in known {
+        let path = folder.join(format!("o{name}"));
+        let found = std::fs::read(&path).expect("a synced file is there");
+        assert_eq!(found.len(), SMALL_BYTES, "{}", path.display());
+        let was_there = |(i, byte): (usize, &u8)| versions.iter().any(|bytes| bytes[i] == *byte);
+        let wrong = found.iter().enumerate().position(|at| !was_there(at));
+        assert_eq!(wrong, None, "{}: byte {wrong:?} is none that it ever was since its fsync", path.display());
+    }
+}
+
+/// What an fsync has put into the journal travels to nodes seconds later, and is overwritten meanwhile.
+#[test]
+fn finding_01_synced_bytes_survive_overwriting_and_kill_9() {
+    const WRITERS: u64 = 3;
+    let (rounds, seed) = (number("WEFT_KILL_ROUNDS", 3), number("WEFT_SEED", u64::from(std::process::id())));
+    println!("WEFT_SEED={seed} WEFT_KILL_ROUNDS={rounds}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let mut drive = Drive::new("rs:4+2", 6);
+    for round in 0..rounds {
+        let known: Mutex<Overwritten> = Mutex::default();
+        drive.mount();
+        // The first bytes set off after five seconds.
+        let moment = Duration::from_millis(random.random_range(4_500..9_000));
+        let folder = drive.mountpoint();
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (folder, known) = (&folder, &known);
+                scope.spawn(move || overwrite_until_killed(folder, writer, round, seed, known));
+            }
+            std::thread::sleep(moment);
+            drive.kill();
+        });
+        drive.weft(&["fsck", &drive.meta()]);
+        drive.mount();
+        check_overwritten(&drive.mountpoint(), &known.lock().expect("not poisoned"));
+        drive.umount();
+    }
+}
+
 #[test]
 fn every_synced_byte_survives_kill_9() {
     const WRITERS: u64 = 3;
-    let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
     let rounds = number("WEFT_KILL_ROUNDS", 8);
     let seed = number("WEFT_SEED", u64::from(std::process::id()));
     println!("WEFT_SEED={seed} WEFT_KILL_ROUNDS={rounds}");

@@ -99,9 +99,8 @@ fn run_against_model(seed: u64, operations: u32) {
                     }
                     // The extents take from the page that the first one begins in what they cover, and no more.
                     let first_page = extents[0].file_offset / PAGE_BYTES;
-                    let is_covered = |offset: u64| {
-                        extents.iter().any(|extent| (extent.file_offset..extent.end()).contains(&offset))
-                    };
+                    let is_covered =
+                        |offset: u64| extents.iter().any(|extent| (extent.file_offset..extent.end()).contains(&offset));
                     journal.retain(|offset, _| offset / PAGE_BYTES != first_page || !is_covered(*offset));
                     commits.push(FileCommit {
                         ino: *ino,

@@ -178,13 +178,7 @@ impl Txn<'_> {
     }
 
     /// Takes off a journaled page what these extents, ascending and cut to the file's size, lie under.
-    pub(super) fn cover_page(
-        &mut self,
-        ino: Ino,
-        page: u64,
-        extents: &[Extent],
-        size: u64,
-    ) -> Result<(), MetaError> {
+    pub(super) fn cover_page(&mut self, ino: Ino, page: u64, extents: &[Extent], size: u64) -> Result<(), MetaError> {
         let key = Key::Journal(ino, page);
         let Some(bytes) = self.get(key)? else { return Ok(()) };
         let held = values::decode_journal_page(&key, &bytes)?;

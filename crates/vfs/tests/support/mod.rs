@@ -24,6 +24,8 @@ pub const CALLER: Caller = Caller { uid: 1000, gid: 1000, pid: 1 };
 pub struct RecordingKv {
     inner: MemoryKv,
     log: Mutex<Log>,
+    /// The thread whose next commit panics.
+    panics: Mutex<Option<&'static str>>,
 }
 
 #[derive(Default)]
@@ -39,6 +41,11 @@ impl RecordingKv {
 
     pub fn flushed_count(&self) -> usize {
         self.log.lock().flushed
+    }
+
+    /// The next commit of the thread of this name panics.
+    pub fn panic_at_next_commit_of(&self, thread: &'static str) {
+        *self.panics.lock() = Some(thread);
     }
 
     /// The engine as a crash after `count` commits leaves it.
@@ -59,6 +66,8 @@ impl Kv for RecordingKv {
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let panics = { self.panics.lock().take_if(|thread| std::thread::current().name() == Some(thread)) };
+        assert!(panics.is_none(), "as the test wants");
         let mut log = self.log.lock();
         self.inner.commit(batch.clone())?;
         log.batches.push(batch);

@@ -1,0 +1,77 @@
+//! How a mount ended: a note beside the metadata, for `weft umount`, which waits for the mount's process but is not its parent.
+//!
+//! The note names the process and when it began, so one that an earlier mount left is not taken for it. Where there is none
+//! the process ended without having said that everything was written.
+
+use anyhow::Result;
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use weft_meta::owner::Holder;
+
+/// A sentence; more than this is not ours.
+const NOTE_BYTES_MAX: u64 = 16 << 10;
+
+/// `<metadata>-ended`.
+fn path(meta: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(meta);
+    name.push("-ended");
+    name.push(suffix);
+    name.into()
+}
+
+fn head(holder: &Holder) -> String {
+    format!("process {}\nstarted {}\n", holder.process, holder.started)
+}
+
+/// Says how the mount of `holder` ended. Under a name that nobody could have prepared, then renamed.
+pub fn note(meta: &Path, holder: &Holder, outcome: &Result<()>) -> io::Result<()> {
+    let text = match outcome {
+        Ok(()) => format!("{}written\n", head(holder)),
+        Err(error) => format!("{}lost {error:#}\n", head(holder)),
+    };
+    let new = path(meta, &format!(".{}", holder.process));
+    if let Err(error) = fs::remove_file(&new)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    fs::rename(&new, path(meta, ""))
+}
+
+/// How it ended: `Err` with a sentence if bytes were lost; `None` if it has not said.
+pub fn of(meta: &Path, holder: &Holder) -> Option<Result<(), String>> {
+    let note = path(meta, "");
+    if fs::metadata(&note).ok()?.len() > NOTE_BYTES_MAX {
+        return None;
+    }
+    let text = fs::read_to_string(note).ok()?;
+    match text.strip_prefix(&head(holder))?.trim_end().split_once(' ') {
+        None => Some(Ok(())),
+        Some((_, sentence)) => Some(Err(sentence.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::anyhow;
+
+    #[test]
+    fn finding_08_a_note_is_of_one_mount() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let meta = folder.path().join("meta.db");
+        let holder = Holder::this_process(None);
+        assert_eq!(of(&meta, &holder), None);
+        note(&meta, &holder, &Err(anyhow!("why").context("3 bytes are lost"))).expect("writes");
+        assert_eq!(of(&meta, &holder), Some(Err("3 bytes are lost: why".into())));
+        note(&meta, &holder, &Ok(())).expect("writes");
+        assert_eq!(of(&meta, &holder), Some(Ok(())));
+        assert_eq!(of(&meta, &Holder { started: holder.started + 1, ..holder }), None);
+        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);
+    }
+}
