@@ -5,7 +5,7 @@
 pub mod memory;
 
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -21,6 +21,9 @@ pub enum CatalogueError {
     /// Another has the lease now; what was under way here is left to it.
     #[error("another process cares for this volume now")]
     Fenced,
+    /// Nodes know a newer opening of the volume: the metadata is a copy, and nothing may be changed by it. The sentence says so.
+    #[error("{0}")]
+    Superseded(String),
     /// The metadata cannot be read or written; the sentence is the engine's.
     #[error("{0}")]
     Failed(String),
@@ -42,6 +45,9 @@ pub trait Catalogue: Send + Sync {
 
     /// Drops the record of a node that no segment refers to. One that is referred to stays, and that is no error.
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError>;
+
+    /// What is known of the volume's openings.
+    fn openings(&self) -> Result<OpeningsRecord, CatalogueError>;
 
     /// A segment's record; `None` when there is none (any more).
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError>;

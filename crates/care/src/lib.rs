@@ -20,6 +20,7 @@ pub mod lease;
 pub mod liars;
 pub mod margin;
 pub mod mend;
+pub mod openings;
 pub mod queue;
 pub mod record;
 pub mod repair;

@@ -211,9 +211,7 @@ impl Mender {
             if !damaged || rebuilt.record.shard_key(segment, *index) == Some(old) {
                 continue;
             }
-            if let Some(node) = self.transfer.fleet().get(location.node)
-                && let Err(error) = node.remove(old).await
-            {
+            if let Err(error) = self.transfer.remove_shard(location.node, old).await {
                 tracing::warn!(%error, shard = %old, "a damaged shard that was replaced is left to the collector");
             }
         }

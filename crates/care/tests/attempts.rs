@@ -8,10 +8,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use harness::mortal::Mortal;
 use harness::{NOW_MS, World};
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::{Notify, watch};
 use weft_care::convert::{self, convert};
 use weft_care::{Catalogue, Job, repair};
 use weft_format::records::{NodeState, PolicyRecord};
@@ -123,53 +124,104 @@ async fn run(work: Work, catalogue: Arc<dyn Catalogue>, transfer: &Transfer) {
     }
 }
 
-/// A process that is stopped before one of its calls of nodes, and goes on when it is told to; no answer to that call comes any
-/// more, though it may have been done.
-struct Stopped {
-    transfer: Transfer,
-    is_stopped: Receiver<()>,
-    go_on: Sender<()>,
+/// A process that is stopped before one of its calls of nodes: this one and all after it wait until it goes on. No answer to this
+/// one comes any more, though it may have been done.
+struct Gate {
+    left: AtomicI64,
+    is_done: bool,
+    is_stopped: Notify,
+    is_open: watch::Sender<bool>,
 }
 
-impl Stopped {
-    fn new(world: &World, puts: Puts, steps: i64, is_done: bool) -> Self {
-        let left = Arc::new(AtomicI64::new(steps));
-        let (stop, is_stopped) = mpsc::channel();
-        let (go_on, may_go_on) = mpsc::channel();
-        let may_go_on = Arc::new(parking_lot::Mutex::new(may_go_on));
-        let transfer = world.transfer_through(|_, node| {
-            let (left, stop, may_go_on) = (left.clone(), stop.clone(), may_go_on.clone());
-            let script = move |_: &_| {
-                if left.fetch_sub(1, Ordering::SeqCst) != 0 {
-                    return Fault::None;
-                }
-                // Whoever waits for it may be gone: then it is not stopped.
-                if stop.send(()).is_ok() {
-                    let _ = may_go_on.lock().recv();
-                }
-                let kind = NodeErrorKind::TimedOut;
-                if is_done { Fault::FailAfter(kind) } else { Fault::Fail(kind) }
-            };
-            Arc::new(FaultNode::new(puts.node(node), "stopped", Box::new(script)))
-        });
-        Self { transfer, is_stopped, go_on }
+impl Gate {
+    fn new(steps: i64, is_done: bool) -> Arc<Self> {
+        let (is_stopped, is_open) = (Notify::new(), watch::Sender::new(false));
+        Arc::new(Self { left: AtomicI64::new(steps), is_done, is_stopped, is_open })
+    }
+
+    /// Is the answer to this call lost?
+    async fn pass(&self) -> bool {
+        let left = self.left.fetch_sub(1, Ordering::SeqCst);
+        if left <= 0 {
+            if left == 0 {
+                self.is_stopped.notify_one();
+            }
+            let opened = self.is_open.subscribe().wait_for(|is_open| *is_open).await.is_ok();
+            assert!(opened, "whoever opens it is there");
+        }
+        left == 0
+    }
+
+    async fn call<T>(&self, call: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
+        let is_lost = self.pass().await;
+        if is_lost && !self.is_done {
+            return Err(lost());
+        }
+        let outcome = call.await;
+        if is_lost { Err(lost()) } else { outcome }
+    }
+}
+
+fn lost() -> NodeError {
+    NodeError::new(NodeErrorKind::TimedOut, "stopped", "no answer came")
+}
+
+/// A node, as that process calls it.
+struct Stopped(Arc<dyn Node>, Arc<Gate>);
+
+#[async_trait]
+impl Node for Stopped {
+    fn capability(&self) -> &Capability {
+        self.0.capability()
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        self.1.call(self.0.put(key, parts)).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        self.1.call(self.0.get(key, range)).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.1.call(self.0.stat(key)).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.1.call(self.0.list(after, limit)).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.1.call(self.0.remove(key)).await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.1.call(self.0.space()).await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.1.call(self.0.identity()).await
     }
 }
 
 /// One is stopped after so many steps, another does all there is to do, and the first goes on. Were there so many steps?
 async fn stopped_and_overtaken(work: Work, puts: Puts, steps: i64) -> bool {
     let world = volume(work).await;
-    let Stopped { transfer, is_stopped, go_on } = Stopped::new(&world, puts, steps, steps % 2 == 0);
-    let catalogue: Arc<dyn Catalogue> = world.catalogue.clone();
-    let late = tokio::spawn(async move { run(work, catalogue, &transfer).await });
-    // Ends as well when the other ends, which drops its nodes.
-    let was_stopped = tokio::task::spawn_blocking(move || is_stopped.recv().is_ok()).await.expect("told");
+    let gate = Gate::new(steps, steps % 2 == 0);
+    let transfer = world.transfer_through(|_, node| Arc::new(Stopped(puts.node(node), gate.clone())));
+    let late = run(work, world.catalogue.clone(), &transfer);
+    tokio::pin!(late);
+    let was_stopped = tokio::select! {
+        biased;
+        () = &mut late => false,
+        () = gate.is_stopped.notified() => true,
+    };
     if was_stopped {
         run(work, world.catalogue.clone(), &puts.transfer(&world)).await;
         world.assert_invariants().await;
-        let _ = go_on.send(());
+        gate.is_open.send_replace(true);
+        late.await;
     }
-    late.await.expect("ended");
     world.assert_contents().await;
     if let Work::Convert = work {
         let codes: Vec<String> = world.files.keys().map(|segment| world.record(*segment).code).collect();
@@ -192,12 +244,12 @@ async fn at_every_step(work: Work, steps_min: i64) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+#[tokio::test]
 async fn finding_02_a_late_conversion_removes_nothing_of_its_successors() {
     at_every_step(Work::Convert, 20).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+#[tokio::test]
 async fn finding_02_a_late_repair_removes_nothing_of_its_successors() {
     at_every_step(Work::Repair, 5).await;
 }

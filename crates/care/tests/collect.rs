@@ -6,8 +6,8 @@ use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
 use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect};
-use weft_care::{Catalogue, Job};
-use weft_format::records::{NodeState, RetiredRecord, Succession};
+use weft_care::{CareError, Catalogue, CatalogueError, Job};
+use weft_format::records::{Latest, NodeState, OpeningsRecord, RetiredRecord, Succession};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
@@ -331,4 +331,103 @@ async fn thin_segments_are_told() {
     assert_eq!(report.thin_count, 1);
     assert_eq!(report.thin[0].segment, thin.to_string());
     assert_eq!(report.thin_dead_bytes, data_bytes(thin) - 10);
+}
+
+/// Of a segment of this count of an opening.
+fn number(opening: u128, count: u128) -> u128 {
+    (opening << 48) | (count << 16) | 5
+}
+
+/// Metadata that was opened so often, and whose latest opening is settled up to a count.
+fn opened(world: &World, times: u32, settled_below: u32) -> OpeningsRecord {
+    let openings = (0..times).fold(OpeningsRecord::default(), |openings, tag| openings.followed_by(tag.into(), NOW_MS));
+    let latest = openings.latest.map(|latest| Latest { settled_below, ..latest });
+    let openings = OpeningsRecord { latest, ..openings };
+    world.catalogue.set_openings(openings.clone());
+    openings
+}
+
+#[tokio::test]
+async fn finding_04_a_writer_that_sleeps_for_a_week_between_its_puts_and_its_commit_loses_nothing() {
+    let mut world = World::new(6);
+    let openings = opened(&world, 2, 3);
+    let data = vec![7; 50_000];
+    let (segment, record) = world.put(number(2, 3), "rs:4+2", &data).await;
+    // What it gave up before that, and what was left by whoever had the volume before it.
+    world.put(number(2, 2), "rs:4+2", &data).await;
+    world.put(number(1, 9), "rs:4+2", &data).await;
+    let sightings = Sightings::default();
+    for days in 0..7 {
+        let at_ms = days * 24 * 60 * 60 * 1000;
+        let report = look(&world, &sightings, at_ms, NOW_MS + at_ms).await;
+        let removed_count = if days == 1 { 12 } else { 0 };
+        assert_eq!(report.orphans.removed_count, removed_count, "after {days} days");
+    }
+    // Nor does one that believes to be alone.
+    assert_eq!(run(&world, NO_GRACE, NOW_MS + 100 * GRACE_MS).await.orphans.removed_count, 0);
+    assert_eq!(world.stored().await.len(), 6);
+    world.catalogue.commit(segment, record, "/slow");
+    world.files.insert(segment, data.clone());
+    world.assert_invariants().await;
+    // Killed before it commits another: the next opening ends this one.
+    world.put(number(2, 4), "rs:4+2", &data).await;
+    assert_eq!(run(&world, NO_GRACE, NOW_MS + 100 * GRACE_MS).await.orphans.removed_count, 0);
+    world.catalogue.set_openings(openings.followed_by(9, NOW_MS));
+    assert_eq!(run(&world, NO_GRACE, NOW_MS + 100 * GRACE_MS).await.orphans.removed_count, 6);
+    assert_eq!(world.stored().await, world.named());
+}
+
+#[tokio::test]
+async fn finding_05_a_copy_of_the_metadata_removes_nothing_that_it_cannot_know() {
+    let world = World::new(6);
+    opened(&world, 3, 5);
+    // By openings of the original after the copy was taken, and by the one in which it was.
+    for (opening, count) in [(4, 0), (9, 100), (3, 5)] {
+        world.put(number(opening, count), "rs:4+2", &[3; 5000]).await;
+    }
+    for in_use in [None, Some(Beside { sightings: &Sightings::default(), at_ms: 0 })] {
+        let options = Options { in_use, ..NO_GRACE };
+        let orphans = run(&world, options, NOW_MS + 100 * GRACE_MS).await.orphans;
+        assert_eq!((orphans.removed_count, orphans.unknown_count, orphans.young_count), (0, 12, 6));
+    }
+    assert_eq!(world.stored().await.len(), 18);
+}
+
+#[tokio::test]
+async fn finding_05_openings_on_nodes_are_no_orphans() {
+    let world = World::new(6);
+    let latest = opened(&world, 2, 0).latest.expect("opened").opening;
+    let transfer = world.transfer();
+    let known = transfer.look_for_openings(Some(latest)).await;
+    assert_eq!(transfer.publish_opening(latest, &known.held).await, None);
+    let report = run(&world, NO_GRACE, NOW_MS + 100 * GRACE_MS).await;
+    assert_eq!((report.orphans.listed_count, report.orphans.removed_count), (0, 0));
+    assert_eq!(world.stored().await.len(), 6);
+    assert_eq!(weft_care::openings::check(&*world.catalogue, &transfer).await, Ok(()));
+}
+
+#[tokio::test]
+async fn finding_05_whoever_works_by_an_older_copy_changes_nothing() {
+    let mut world = World::new(7);
+    let segment = world.write(0, "rs:4+2").await;
+    let record = world.record(segment);
+    let newer = opened(&world, 3, 0).latest.expect("opened").opening;
+    let transfer = world.transfer();
+    let known = transfer.look_for_openings(Some(newer)).await;
+    assert_eq!(transfer.publish_opening(newer, &known.held).await, None);
+    let stored = world.stored().await;
+    opened(&world, 2, 0);
+    let job = Job::default();
+    let work = collect(world.catalogue.clone(), &transfer, &job, NO_GRACE, NOW_MS);
+    let refused = weft_care::openings::guarded(&*world.catalogue, &transfer, &job, work).await;
+    let Err(CareError::Catalogue(CatalogueError::Superseded(why))) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("knows opening 2, and nodes know opening 3"), "{why}");
+    // Nor what was begun before it was found out.
+    let (node, shard) = key(&record, segment, 0);
+    let denied = transfer.remove_shard(node, shard).await;
+    assert_eq!(denied.map_err(|error| error.kind), Err(NodeErrorKind::Denied));
+    transfer.rebuild(segment, &record, &[shard.index]).await.expect_err("nothing is stored");
+    transfer.recode(segment, &record, "rs:3+3", None).await.expect_err("nothing is stored");
+    assert_eq!(world.stored().await, stored);
+    world.assert_contents().await;
 }

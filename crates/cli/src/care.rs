@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use weft_care::balance::{self, Estimate};
 use weft_care::collect::Kept;
 use weft_care::lease::alone;
+use weft_care::openings;
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
 use weft_care::{CareError, ConvertRecord, Job, Progress, Tally};
@@ -88,7 +89,8 @@ impl Keeper {
         let ended = self.runtime.block_on(async {
             let waits = |other: &str| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"));
             let holder = holder();
-            let work = alone(&*self.catalogue, &holder, job, waits, work);
+            let guarded = openings::guarded(&*self.catalogue, &self.transfer, job, work);
+            let work = alone(&*self.catalogue, &holder, job, waits, guarded);
             tokio::pin!(work);
             let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
             let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);

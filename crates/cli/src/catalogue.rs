@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Trashed};
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined, Wanted,
+    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined,
+    Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_meta::{Access, Fence, MetaError, Store};
@@ -91,6 +92,7 @@ pub fn failed(error: MetaError) -> CatalogueError {
     match error {
         MetaError::SegmentChanged(segment) => CatalogueError::Changed(segment),
         MetaError::Fenced { .. } => CatalogueError::Fenced,
+        MetaError::Superseded(why) => CatalogueError::Superseded(why),
         other => CatalogueError::Failed(other.to_string()),
     }
 }
@@ -109,6 +111,10 @@ impl Catalogue for StoreCatalogue {
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
         self.durable(self.store.remove_node(node)).map(drop)
+    }
+
+    fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
+        self.store.openings().map_err(failed)
     }
 
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
@@ -218,7 +224,9 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
-        SegmentId::new(created_ms, rand::random())
+        // Metadata that cannot be read now cannot take the segment either.
+        let opening = self.store.openings().map_or(0, |openings| openings.number());
+        SegmentId::of_worker(created_ms, opening, rand::random())
     }
 
     fn join(

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod backup;
 mod bench;
 mod care;
 mod codes;
@@ -18,6 +19,7 @@ mod policy;
 mod put;
 mod quickstart;
 mod repair;
+mod restore;
 mod rm;
 mod scrub;
 mod status;
@@ -74,6 +76,8 @@ pub enum Command {
     Scrub(scrub::Arguments),
     Care(care::Arguments),
     Fsck(fsck::Arguments),
+    Backup(backup::Arguments),
+    Restore(restore::Arguments),
     Gc(gc::Arguments),
     /// Erasure codes: which there are, what they can lose, whether that is true
     #[command(subcommand)]
@@ -117,6 +121,8 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Care(arguments) => return care::run(&arguments),
         Command::Fsck(arguments) => return fsck::run(&arguments),
         Command::Gc(arguments) => return gc::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => return restore::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Encode(arguments) => encode::run(&arguments),
         Command::Decode(arguments) => return decode::run(&arguments),

@@ -83,6 +83,10 @@ fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<()> {
 
 fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle, beside: Beside<'_>) -> Result<()> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
+    if volume.store().trash(u64::MAX, None, 1)?.is_empty() {
+        return Ok(());
+    }
+    volume.check_opening()?;
     // A segment's death must be durable before its shards go: after a crash nothing may refer to it again.
     volume.store().flush()?;
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));

@@ -66,16 +66,40 @@ hex_id!(
     "a node id (32 lower-case hex digits)"
 );
 hex_id!(
-    /// A run of bytes encoded and placed together. Time in milliseconds (high 48 bits) and 80 random bits: never reused,
-    /// and byte order is roughly age.
+    /// A run of bytes encoded and placed together. Time in milliseconds (48 bits), the number of the volume's opening (32), a
+    /// count within it (32) and random bits (16): never reused, and byte order is roughly age.
     SegmentId,
     "a segment id (32 lower-case hex digits)"
 );
 
 impl SegmentId {
-    /// The id of a segment made at `now_ms` (milliseconds since the Unix epoch) with `random` bits.
-    pub fn new(now_ms: u64, random: u128) -> Self {
-        Self((u128::from(now_ms) << 80) | (random & ((1 << 80) - 1)))
+    /// Counts from here on are random numbers: of segments that workers made, which count nothing together.
+    pub const OF_WORKERS: u32 = 0xff00_0000;
+
+    /// The id of a segment made at `now_ms` (milliseconds since the Unix epoch) with `low` bits after that.
+    pub fn new(now_ms: u64, low: u128) -> Self {
+        Self((u128::from(now_ms) << 80) | (low & ((1 << 80) - 1)))
+    }
+
+    /// That of the segment of this count, below [`Self::OF_WORKERS`], of an opening.
+    pub fn of_opening(now_ms: u64, opening: u32, count: u32, random: u16) -> Self {
+        Self::new(now_ms, (u128::from(opening) << 48) | (u128::from(count) << 16) | u128::from(random))
+    }
+
+    /// That of a segment which a worker made while this was the latest opening. Of the random bits 40 count.
+    pub fn of_worker(now_ms: u64, opening: u32, random: u64) -> Self {
+        let count = Self::OF_WORKERS | (random >> 16) as u32 & !Self::OF_WORKERS;
+        Self::of_opening(now_ms, opening, count, random as u16)
+    }
+
+    /// The opening in which it was made.
+    pub fn opening(self) -> u32 {
+        (self.0 >> 48) as u32
+    }
+
+    /// Its count in the opening; from [`Self::OF_WORKERS`] on it is a worker's.
+    pub fn count(self) -> u32 {
+        (self.0 >> 16) as u32
     }
 
     /// When the segment was made, in milliseconds since the Unix epoch.

@@ -4,8 +4,9 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, Later, LeaseRecord, NodeLimits, NodeRecord, NodeState, Origin, PlacementRule, PolicyRecord,
-    RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+    Attributes, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState, Opening, OpeningsRecord, Origin,
+    PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+    opening_key,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -178,6 +179,25 @@ fn lease_record() {
     let record = LeaseRecord { term: 7, holder: "process 4242 on host".to_owned(), beat: 300, ttl_ms: 10_000 };
     golden!("lease_record_v1", &record.encode());
     assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
+}
+
+const OPENING: Opening =
+    Opening { number: 7, tag: 0xf0f1_f2f3_f4f5_f6f7_f8f9_fafb_fcfd_feff, began_ms: 1_763_683_200_000 };
+
+#[test]
+fn opening() {
+    golden!("opening_v1", &OPENING.encode());
+    assert_eq!(Opening::decode(&OPENING.encode()), Ok(OPENING));
+    assert_eq!(opening_key(7).to_string(), "ffffffffffffffffffffffffffffffff.7.0");
+}
+
+#[test]
+fn openings_record() {
+    let latest = Latest { opening: Opening { number: 12, ..OPENING }, settled_below: 300 };
+    let (over, left) = (vec![(1, 6), (10, 11)], vec![(7, 77)]);
+    let record = OpeningsRecord { latest: Some(latest), over, left, restored_by: 10 };
+    golden!("openings_record_v1", &record.encode());
+    assert_eq!(OpeningsRecord::decode(&record.encode()), Ok(record));
 }
 
 #[test]

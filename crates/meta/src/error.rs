@@ -66,6 +66,9 @@ pub enum MetaError {
         /// Its name.
         lease: String,
     },
+    /// Nodes know a newer opening of the volume: this metadata is a copy; the sentence says so, and the mend.
+    #[error("{0}")]
+    Superseded(String),
     /// Another process owns the volume; the sentence says who, and the mend.
     #[error("{0}")]
     InUse(String),

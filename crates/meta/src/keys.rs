@@ -18,6 +18,7 @@
 //! | policy | policy id | policy record | owner |
 //! | counter | which | first unused number | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
+//! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
 //! | segment | segment | segment record | owner makes it, care replaces it |
 //! | on-node | node, segment | which segments have a shard there | owner, care |
 //! | damaged | segment | waits for repair | owner, care |
@@ -66,6 +67,7 @@ pub enum Table {
     Counter = 13,
     Usage = 14,
     Deleted = 15,
+    Openings = 16,
     Segment = 32,
     OnNode = 33,
     Damaged = 34,
@@ -84,7 +86,7 @@ pub enum Table {
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 29] = [
+    pub const ALL: [Table; 30] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -100,6 +102,7 @@ impl Table {
         Table::Counter,
         Table::Usage,
         Table::Deleted,
+        Table::Openings,
         Table::Segment,
         Table::OnNode,
         Table::Damaged,
@@ -172,6 +175,7 @@ pub enum Key<'a> {
     Policy(PolicyId),
     Counter(Counter),
     Usage,
+    Openings,
     Segment(SegmentId),
     OnNode(NodeId, SegmentId),
     Damaged(SegmentId),
@@ -207,6 +211,7 @@ impl<'a> Key<'a> {
             Key::Policy(_) => Table::Policy,
             Key::Counter(_) => Table::Counter,
             Key::Usage => Table::Usage,
+            Key::Openings => Table::Openings,
             Key::Deleted(..) => Table::Deleted,
             Key::Segment(_) => Table::Segment,
             Key::OnNode(..) => Table::OnNode,
@@ -229,7 +234,7 @@ impl<'a> Key<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let table = self.table() as u8;
         match *self {
-            Key::Volume | Key::Usage | Key::Roster | Key::Placement | Key::Keep => vec![table],
+            Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep => vec![table],
             Key::Inode(ino) | Key::Symlink(ino) | Key::Orphan(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
             Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
@@ -276,6 +281,7 @@ impl<'a> Key<'a> {
                 _ => return None,
             }),
             Table::Usage => Key::Usage,
+            Table::Openings => Key::Openings,
             Table::Deleted => Key::Deleted(take_u64(rest)?, take_ino(rest)?),
             Table::Segment => Key::Segment(take_segment(rest)?),
             Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
@@ -315,6 +321,7 @@ impl fmt::Display for Key<'_> {
             Key::Counter(Counter::Ino) => write!(f, "counter/ino"),
             Key::Counter(Counter::Cookie) => write!(f, "counter/cookie"),
             Key::Usage => write!(f, "usage"),
+            Key::Openings => write!(f, "openings"),
             Key::Deleted(deleted_ms, ino) => write!(f, "deleted/{deleted_ms}/{ino}"),
             Key::Segment(segment) => write!(f, "segment/{segment}"),
             Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),

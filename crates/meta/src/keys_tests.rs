@@ -24,6 +24,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
         (Key::Usage, "0e", "usage"),
         (Key::Deleted(1000, Ino(5)), "0f00000000000003e80000000000000005", "deleted/1000/5"),
+        (Key::Openings, "10", "openings"),
         (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
         (
             Key::OnNode(node, segment),

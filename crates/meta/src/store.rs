@@ -26,6 +26,7 @@ pub mod leases;
 mod mapping;
 mod names;
 mod nodes;
+mod openings;
 mod policies;
 mod reclaim;
 mod rename;
@@ -36,7 +37,7 @@ mod xattrs;
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use weft_format::Ino;
@@ -78,6 +79,8 @@ pub struct Store {
     /// When all inodes were last looked at for policies that nothing has.
     policies_looked_at: Mutex<Option<Timestamp>>,
     file: Option<PathBuf>,
+    /// Why nothing may be changed any more.
+    halted: OnceLock<String>,
 }
 
 impl Store {
@@ -152,6 +155,7 @@ impl Store {
             cookies: Mutex::new(0..0),
             policies_looked_at: Mutex::new(None),
             file: None,
+            halted: OnceLock::new(),
         }
     }
 
@@ -225,6 +229,9 @@ impl Store {
     fn commit_batch(&self, batch: Batch) -> Result<(), MetaError> {
         if batch.writes.is_empty() {
             return Ok(());
+        }
+        if let Some(why) = self.halted.get() {
+            return Err(MetaError::Superseded(why.clone()));
         }
         Ok(self.kv.commit(batch)?)
     }

@@ -4,8 +4,9 @@ use crate::error::{ShardFailure, SuspectKind};
 use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
 use crate::write::put::failure;
-use weft_format::SegmentId;
 use weft_format::records::SegmentRecord;
+use weft_format::{NodeId, SegmentId, ShardKey};
+use weft_nodes::NodeError;
 
 /// How a removal went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,14 +18,19 @@ pub struct Removal {
 }
 
 impl Transfer {
+    /// Removes one shard, which the caller knows to be needed by nobody.
+    ///
+    /// # Errors
+    /// The node's; `NotFound` where it is gone.
+    pub async fn remove_shard(&self, node: NodeId, key: ShardKey) -> Result<(), NodeError> {
+        self.inner.change(node, 0, async move |node| node.remove(key).await).await
+    }
+
     /// Removes every shard that the record names. The caller has committed that nothing refers to them.
     pub async fn remove(&self, segment: SegmentId, record: &SegmentRecord) -> Removal {
         let mut removals = InFlight::new();
         for (index, key, location) in record.located(segment) {
-            removals.push(
-                (index.as_usize(), location.node),
-                Box::pin(self.inner.call(location.node, 0, async move |node| node.remove(key).await)),
-            );
+            removals.push((index.as_usize(), location.node), Box::pin(self.remove_shard(location.node, key)));
         }
         let mut removal = Removal::default();
         while let Some(((index, node), outcome)) = removals.next().await {

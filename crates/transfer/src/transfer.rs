@@ -12,14 +12,14 @@ use crate::scheduler::{Hedging, Profile};
 use crate::trace::{Event, Tracer};
 use std::future::Future;
 use std::num::NonZeroU64;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use weft_format::records::SegmentRecord;
 use weft_format::{Generation, NodeId, VolumeId};
-use weft_nodes::{Class, Node, NodeError, Rate};
+use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Rate};
 
 /// Plain settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,8 @@ pub(crate) struct Inner {
     pub(crate) line: Arc<Line>,
     pub(crate) tracer: Arc<Tracer>,
     draw: Draw,
+    /// Why nothing on nodes may be changed any more.
+    halted: Arc<OnceLock<String>>,
     rate: Option<Arc<Rate>>,
     inflight: Arc<Semaphore>,
     inflight_units: u32,
@@ -118,6 +120,7 @@ impl Transfer {
             line: Arc::default(),
             tracer: Arc::default(),
             draw: Arc::new(rand::random::<u32>),
+            halted: Arc::default(),
             rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
             inflight_units,
@@ -144,6 +147,12 @@ impl Transfer {
     /// The same engine, whose attempts have the numbers that `draw` gives.
     pub fn with_draw(self, draw: Draw) -> Self {
         Self { inner: Arc::new(Inner { draw, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// From now on stores and removes nothing, for this reason: the metadata is not the volume's any more.
+    pub fn halt(&self, why: &str) {
+        // Who was first has said why.
+        let _ = self.inner.halted.set(why.to_owned());
     }
 
     /// From now on keeps what happens in downloads.
@@ -198,6 +207,22 @@ impl Inner {
     pub(crate) fn charge(&self, bytes: u64) {
         if let Some(rate) = &self.rate {
             rate.charge(self.class, bytes);
+        }
+    }
+
+    /// As [`Self::call`], of a call that changes what the node holds.
+    pub(crate) async fn change<T, F>(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        call: impl FnOnce(Arc<dyn Node>) -> F + Send,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        match self.halted.get() {
+            Some(why) => Err(NodeError::new(NodeErrorKind::Denied, &self.fleet.name(node), why.as_str())),
+            None => self.call(node, bytes, call).await,
         }
     }
 

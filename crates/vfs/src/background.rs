@@ -17,6 +17,8 @@ const TICK: Duration = Duration::from_millis(200);
 const NODE_WATCH: Duration = Duration::from_secs(1);
 /// Room on nodes is asked anew this often; placement needs it roughly.
 const SPACE_WATCH: Duration = Duration::from_secs(10);
+/// The nodes are asked this often whether another copy of the metadata has taken the volume over.
+const OPENING_WATCH: Duration = Duration::from_secs(20);
 /// A time without a call of this length counts as quiet.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -32,7 +34,7 @@ pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> Jo
 }
 
 fn tick(volume: &Weak<Volume>) {
-    let (mut nodes_seen, mut space_seen) = (Instant::now(), Instant::now());
+    let (mut nodes_seen, mut space_seen, mut opening_seen) = (Instant::now(), Instant::now(), Instant::now());
     loop {
         // The write-back outlives the wait, the volume need not: whoever drops the volume ends this thread.
         let Some(write_back) = volume.upgrade().map(|volume| volume.write_back.clone()) else { return };
@@ -53,6 +55,13 @@ fn tick(volume: &Weak<Volume>) {
         if space_seen.elapsed() >= SPACE_WATCH {
             space_seen = Instant::now();
             refresh_space(&volume);
+            if let Err(error) = volume.note_settled() {
+                tracing::debug!("which segments are settled could not be noted: {error}");
+            }
+        }
+        if opening_seen.elapsed() >= OPENING_WATCH {
+            opening_seen = Instant::now();
+            volume.watch_opening();
         }
     }
 }

@@ -270,7 +270,9 @@ impl Volume {
 
     /// Copies runs into one new segment and lets their files refer to it. Returns how many bytes were moved.
     fn copy(&self, policy: &Policy, runs: &[Run], unreadable: &mut HashSet<SegmentId>) -> Result<u64, VfsError> {
-        let segment = SegmentId::new(milliseconds(now()), rand::random());
+        // It may be committed until the end.
+        let new = self.write_back.segment_ids().begin(milliseconds(now()), rand::random());
+        let segment = new.id;
         let (mut data, mut moves, mut segment_offset) = (Vec::new(), Vec::new(), 0);
         for Run { ino, extent } in runs.iter().copied() {
             if unreadable.contains(&extent.segment) {

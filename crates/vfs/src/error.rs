@@ -143,6 +143,7 @@ fn meta_errno(error: &MetaError) -> i32 {
         MetaError::AttributeTooLarge { .. } => libc::E2BIG,
         MetaError::TooManyPolicies { .. } => libc::EDQUOT,
         MetaError::Engine(KvError::Full { .. }) => libc::ENOSPC,
+        MetaError::Superseded(_) => libc::EROFS,
         MetaError::SegmentChanged(_) | MetaError::Engine(KvError::Conflict) => libc::EAGAIN,
         _ => libc::EIO,
     }

@@ -2,6 +2,7 @@
 //! parts; a mount or `weft put` opens the whole.
 
 use crate::error::VfsError;
+use crate::openings;
 use crate::volume::{Settings, Volume};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -123,10 +124,28 @@ pub fn open_transfer(
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
 }
 
+/// Asks the nodes for their room and for newer openings, and takes the next one.
+async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
+    let latest = store.openings()?.latest.map(|latest| latest.opening);
+    let greeting = transfer.fleet().refresh_space_within(GREETING);
+    let ((), known) = tokio::join!(greeting, transfer.look_for_openings(latest));
+    openings::take(store, transfer, &known).await
+}
+
+/// The metadata at `path`, owned by this process for a change without a volume: it has taken an opening.
+///
+/// # Errors
+/// As [`open_store`]; `Superseded`: nodes know a newer opening.
+pub fn own_store(path: &Path, transfer: &Transfer, runtime: &tokio::runtime::Handle) -> Result<Store, MetaError> {
+    let store = open_store(path, Access::Owner, None)?;
+    runtime.block_on(begin(&store, transfer))?;
+    Ok(store)
+}
+
 /// Opens a volume as its only owner.
 ///
 /// # Errors
-/// As [`open_store`] and [`Opener::members`]; the disk cache cannot be used.
+/// As [`open_store`] and [`Opener::members`]; `Superseded`: nodes know a newer opening; the disk cache cannot be used.
 pub fn open_volume(
     path: &Path,
     mountpoint: Option<&Path>,
@@ -138,7 +157,7 @@ pub fn open_volume(
     let store = open_store(path, Access::Owner, mountpoint)?;
     let opener = Opener::new(settings.short_circuit);
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
-    runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
+    runtime.block_on(begin(&store, &transfer))?;
     if let Some(room) = disk_cache {
         transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
     }

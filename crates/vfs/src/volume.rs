@@ -84,6 +84,7 @@ impl Volume {
             files.clone(),
             policies.clone(),
             settings.dirty_bytes,
+            store.openings()?.number(),
         );
         let (reclaim, reclaims) = mpsc::channel();
         let volume = Arc::new(Self {
@@ -120,7 +121,7 @@ impl Volume {
         if let bytes @ 1.. = self.write_back.journaled_bytes() {
             tracing::warn!(bytes, "nodes do not take what the journal in the metadata holds: it stays there");
         }
-        let outcome = written.and_then(|()| self.reclaim_orphans());
+        let outcome = written.and_then(|()| self.note_settled()).and_then(|()| self.reclaim_orphans());
         self.write_back.stop();
         if let Some(ticker) = self.ticker.lock().take() {
             // A panic of its own was told when it happened.

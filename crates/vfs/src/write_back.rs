@@ -14,6 +14,7 @@ use crate::error::VfsError;
 use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
 use crate::request::{milliseconds, now};
+use crate::segment_ids::{NewSegment, SegmentIds};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,6 +48,8 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 struct Voyage {
     sequence: u64,
     segment: SegmentId,
+    /// Until it is committed, or given up.
+    _may_be_committed: NewSegment,
     files: Vec<Arc<File>>,
     bytes: u64,
 }
@@ -69,6 +72,7 @@ pub(crate) struct WriteBack {
     journal_bytes: AtomicU64,
     room: (Mutex<()>, Condvar),
     dirty: Mutex<HashMap<Ino, Arc<File>>>,
+    segment_ids: Arc<SegmentIds>,
     next_sequence: AtomicU64,
     /// Files of each segment on its way, by departure.
     travelling: Mutex<BTreeMap<u64, BTreeSet<Ino>>>,
@@ -90,6 +94,7 @@ impl WriteBack {
         files: Arc<Files>,
         policies: Arc<Policies>,
         held_bytes_max: u64,
+        opening: u32,
     ) -> Arc<Self> {
         let (landed, landings) = mpsc::channel();
         let this = Arc::new(Self {
@@ -103,6 +108,7 @@ impl WriteBack {
             journal_bytes: AtomicU64::new(0),
             room: Default::default(),
             dirty: Default::default(),
+            segment_ids: SegmentIds::new(opening),
             next_sequence: AtomicU64::new(0),
             travelling: Default::default(),
             landed,
@@ -120,6 +126,11 @@ impl WriteBack {
             })
             .expect("the commit thread starts when the volume opens");
         this
+    }
+
+    /// Where ids of new segments are from.
+    pub fn segment_ids(&self) -> &Arc<SegmentIds> {
+        &self.segment_ids
     }
 
     /// Puts bytes into a file's buffer; starts their journey if there are enough of them.
@@ -246,7 +257,8 @@ impl WriteBack {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
         let inos = files.iter().map(|file| file.ino).collect();
         self.travelling.lock().insert(sequence, inos);
-        Voyage { sequence, segment: SegmentId::new(milliseconds(now()), rand::random()), files, bytes: 0 }
+        let new = self.segment_ids.begin(milliseconds(now()), rand::random());
+        Voyage { sequence, segment: new.id, _may_be_committed: new, files, bytes: 0 }
     }
 
     fn launch(&self, voyage: Voyage, data: Vec<bytes::Bytes>, policy: &weft_format::records::PolicyRecord) {

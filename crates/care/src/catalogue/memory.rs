@@ -5,8 +5,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, NodeState, PolicyRecord, RetiredRecord, SegmentRecord, Succession, Unjoined,
-    Wanted, wanted,
+    Borrowers, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord,
+    Succession, Unjoined, Wanted, wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -34,6 +34,8 @@ struct State {
     /// Where the data of segments that were joined is: of which segment, from which byte on.
     joined: BTreeMap<SegmentId, (SegmentId, u64)>,
     made_count: u128,
+    /// `None`: all are over.
+    openings: Option<OpeningsRecord>,
 }
 
 impl State {
@@ -108,6 +110,11 @@ impl MemoryCatalogue {
         self.state.lock().joined.get(&segment).copied().unwrap_or((segment, 0))
     }
 
+    /// From now on this is known of the volume's openings.
+    pub fn set_openings(&self, openings: OpeningsRecord) {
+        self.state.lock().openings = Some(openings);
+    }
+
     /// Nodes for which [`Catalogue::renew_node`] was called.
     pub fn renewed(&self) -> Vec<NodeId> {
         self.state.lock().renewed.clone()
@@ -158,6 +165,11 @@ impl Catalogue for MemoryCatalogue {
             state.nodes.remove(&node);
         }
         Ok(())
+    }
+
+    fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
+        let all_over = OpeningsRecord { over: vec![(0, u32::MAX)], ..OpeningsRecord::default() };
+        Ok(self.reach()?.openings.clone().unwrap_or(all_over))
     }
 
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {

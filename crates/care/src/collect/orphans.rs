@@ -2,8 +2,9 @@
 //!
 //! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, and none of a former generation
 //! that is kept or of a segment that its own was joined into. Whoever stored it may be about to commit it, so it goes only when
-//! that has been so for the grace time: seen so, while others use the volume; where nobody else can write, by the times that
-//! segment and shard have.
+//! its opening says that nobody will any more (`OpeningsRecord::fate`), however long a writer may be stopped, and when it has been
+//! so for the grace time: seen so, while others use the volume; where nobody else can write, by the times that segment and shard
+//! have. What is of openings that the metadata does not know was stored by other metadata, and is kept.
 
 use super::Options;
 use super::lent::borrower;
@@ -13,7 +14,7 @@ use crate::census::CareError;
 use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
-use weft_format::records::SegmentRecord;
+use weft_format::records::{Fate, OPENINGS, OpeningsRecord, SegmentRecord};
 use weft_format::{NodeId, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 use weft_transfer::Transfer;
@@ -35,6 +36,8 @@ pub struct Orphans {
     pub removed_bytes: u64,
     /// Shards that no record names and that are still within their grace time.
     pub young_count: u64,
+    /// Shards that other metadata of the volume stored, of which this one can say nothing: never touched.
+    pub unknown_count: u64,
     /// Objects whose names are no shard names: never touched.
     pub foreign_count: u64,
     /// Nodes of which nothing was removed because they could not be listed: name, and what is the matter.
@@ -59,12 +62,16 @@ pub(super) async fn remove(
         if roster.given_up(*id) && !facts.answers() {
             continue;
         }
+        // Read before a shard's record is: what is settled here and named nowhere then, nobody will name.
+        let openings = catalogue.openings()?;
         match list(&*node, &facts.record.name, KEYS_MAX, job, &mut orphans.foreign_count).await? {
             // An incomplete list proves nothing, so nothing of it is used.
             Err(error) => orphans.skipped_nodes.push((facts.record.name.clone(), error.to_string())),
-            Ok(keys) => {
+            Ok(mut keys) => {
+                keys.retain(|key| key.segment != OPENINGS);
                 orphans.listed_count += keys.len() as u64;
-                let sweep = Sweep { catalogue, node: &*node, id: *id, job, options, repair_runs, now_ms };
+                let node = &*node;
+                let sweep = Sweep { catalogue, transfer, node, openings, id: *id, job, options, repair_runs, now_ms };
                 sweep.run(&keys, &mut orphans).await?;
             }
         }
@@ -107,7 +114,9 @@ async fn list(
 /// A look at one node's shards.
 struct Sweep<'s> {
     catalogue: &'s dyn Catalogue,
+    transfer: &'s Transfer,
     node: &'s dyn Node,
+    openings: OpeningsRecord,
     id: NodeId,
     job: &'s Job,
     options: Options<'s>,
@@ -133,6 +142,17 @@ impl Sweep<'_> {
             if is_named(record.as_ref(), self.id, *key) || self.is_kept(*key)? {
                 continue;
             }
+            match self.openings.fate(*key) {
+                Fate::Over => {}
+                Fate::Open => {
+                    orphans.young_count += 1;
+                    continue;
+                }
+                Fate::Unknown => {
+                    orphans.unknown_count += 1;
+                    continue;
+                }
+            }
             let seen_ms = self.options.in_use.map(|beside| beside.see(Unneeded::Orphan(self.id, *key)));
             let stat = match self.node.stat(*key).await {
                 Ok(stat) => stat,
@@ -153,7 +173,7 @@ impl Sweep<'_> {
             }
             if !self.options.dry_run {
                 tracing::info!(shard = %key, node = %self.id, "removing a shard that no record names");
-                match self.node.remove(*key).await {
+                match self.transfer.remove_shard(self.id, *key).await {
                     Ok(()) => {}
                     Err(error) if error.kind == NodeErrorKind::NotFound => continue,
                     Err(error) => {

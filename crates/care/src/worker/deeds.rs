@@ -7,6 +7,7 @@ use crate::collect::{self, Beside, Sightings};
 use crate::convert;
 use crate::job::Job;
 use crate::lease::alone;
+use crate::openings;
 use crate::repair;
 use crate::scrub;
 use crate::watch::Deed;
@@ -81,7 +82,8 @@ pub(super) async fn perform(
             Deed::Collect => collect_all(catalogue.clone(), transfer, job, beside, now_ms).await,
         }
     };
-    alone(&*catalogue, holder, job, waits, work).await
+    let guarded = openings::guarded(&*catalogue, transfer, job, work);
+    alone(&*catalogue, holder, job, waits, guarded).await
 }
 
 async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {

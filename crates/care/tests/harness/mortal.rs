@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{Catalogue, CatalogueError, Trashed};
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_nodes::wrappers::{Fault, FaultNode};
@@ -98,6 +98,9 @@ impl Catalogue for MortalCatalogue {
     }
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
         self.change(|| self.inner.forget_node(node))
+    }
+    fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
+        self.inner.openings()
     }
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
         self.inner.segment(segment)

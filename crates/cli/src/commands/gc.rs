@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
 use weft_care::collect::{Beside, Options, Report, Retired, Sightings};
 use weft_care::{Catalogue, ConvertRecord, Job};
-use weft_meta::owner::{Holder, OwnerLock};
+use weft_meta::MetaError;
 use weft_transfer::Settings;
+use weft_vfs::open::own_store;
 use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
@@ -43,10 +44,15 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::open(&arguments.meta)?;
-    // Held meanwhile, so that nobody begins to write. Who has seen nothing yet removes nothing beside others.
-    let alone = OwnerLock::acquire(&arguments.meta, &Holder::this_process(None));
+    // Held meanwhile, so that nobody begins to write, as an opening of its own, after which nobody commits what others stored. Who has
+    // seen nothing yet removes nothing beside others.
+    let alone = match own_store(&arguments.meta, &keeper.transfer, keeper.runtime.handle()) {
+        Ok(store) => Some(store),
+        Err(MetaError::InUse(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
     let sightings = Sightings::default();
-    let in_use = alone.is_err().then_some(Beside { sightings: &sightings, at_ms: 0 });
+    let in_use = alone.is_none().then_some(Beside { sightings: &sightings, at_ms: 0 });
     let options = Options { grace_ms: arguments.grace, in_use, dry_run: arguments.dry_run };
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
@@ -201,6 +207,12 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
         lines.push(format!("nothing was removed from node {node}: {why}"));
     }
     lines.extend(orphans.failures.iter().map(|failure| format!("not removed: {failure}")));
+    if orphans.unknown_count > 0 {
+        lines.push(format!(
+            "{} of openings that this metadata does not know are kept: other metadata of the volume stored them",
+            count(orphans.unknown_count, "shard")
+        ));
+    }
     if orphans.foreign_count > 0 {
         lines
             .push(format!("{} in node folders are not ours and were left alone", count(orphans.foreign_count, "file")));

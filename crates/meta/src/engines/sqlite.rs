@@ -43,6 +43,7 @@
 mod cache;
 mod checkpoint;
 mod commit;
+mod copy;
 mod file;
 mod rows;
 mod view;
@@ -149,6 +150,23 @@ impl SqliteKv {
     /// Makes a new, empty store in a file that must not exist.
     pub fn create(path: &Path) -> Result<(), OpenError> {
         file::create(path)
+    }
+
+    /// Copies what is durable of the store at `path`, as of one moment and beside whoever writes, to the new file `to`. It is a backup:
+    /// only [`Self::restore`] opens it.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is made then.
+    pub fn back_up(path: &Path, to: &Path) -> Result<(), OpenError> {
+        copy::back_up(path, to)
+    }
+
+    /// Makes a store in a file that must not exist of a backup, or of another copy of a store.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is made then.
+    pub fn restore(from: &Path, path: &Path) -> Result<(), OpenError> {
+        copy::restore(from, path)
     }
 
     /// Opens an existing store. `shared_keys` must be the same in every process. `mountpoint` is what others are told about

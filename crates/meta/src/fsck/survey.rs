@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use weft_format::records::{Attributes, Kind, NodeRecord, PolicyRecord, RetiredRecord, SegmentRecord, VolumeRecord};
+use weft_format::records::{
+    Attributes, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord, VolumeRecord,
+};
 use weft_format::{Ino, NodeId, PolicyId, SegmentId};
 
 use super::{Finding, Found, Report, Writes};
@@ -70,6 +72,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     };
     survey.unknown_tables()?;
     survey.volume()?;
+    survey.each(Table::Openings, Survey::openings)?;
     survey.each(Table::Policy, Survey::policy)?;
     survey.each(Table::Node, Survey::node)?;
     survey.each(Table::Segment, Survey::segment)?;
@@ -194,6 +197,11 @@ impl Survey<'_> {
         let record = self.get(key)?.ok_or_else(|| damaged(&key, "it is missing"));
         let record = record.and_then(|bytes| VolumeRecord::decode(&bytes).map_err(|error| damaged(&key, error)));
         self.note(record)?;
+        Ok(())
+    }
+
+    fn openings(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        OpeningsRecord::decode(value).map_err(|error| damaged(&key, error))?;
         Ok(())
     }
 

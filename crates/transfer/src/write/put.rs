@@ -122,7 +122,7 @@ pub(crate) async fn put(
 pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Bytes) -> PutCall {
     Box::pin(async move {
         let bytes = object.len() as u64;
-        inner.call(node, bytes, async move |node| node.put(key, &[object]).await).await
+        inner.change(node, bytes, async move |node| node.put(key, &[object]).await).await
     })
 }
 
@@ -155,7 +155,7 @@ pub(crate) async fn withdraw(inner: &Inner, written: Vec<(ShardKey, NodeId)>) {
 }
 
 async fn remove_orphan(inner: &Inner, node: NodeId, key: ShardKey) {
-    if let Err(error) = inner.call(node, 0, async move |node| node.remove(key).await).await {
+    if let Err(error) = inner.change(node, 0, async move |node| node.remove(key).await).await {
         tracing::warn!(shard = %key, %error, "an unreferenced shard was not removed: left for the collector");
     }
 }

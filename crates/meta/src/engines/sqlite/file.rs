@@ -18,7 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// "WEFT".
-const APPLICATION_ID: i32 = 0x5745_4654;
+pub(super) const APPLICATION_ID: i32 = 0x5745_4654;
+/// "WEFB": of a backup, so that nobody opens it in the place of its original.
+pub(super) const BACKUP_ID: i32 = 0x5745_4642;
 /// The version that this program writes.
 const FORMAT_VERSION: i32 = 2;
 /// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
@@ -51,6 +53,9 @@ pub enum OpenError {
     /// The file is something else.
     #[error("{} is not a metadata store of WeftFS; check the path", .0.display())]
     NotOurs(PathBuf),
+    /// It is a backup.
+    #[error("{} is a backup of a volume's metadata; make it the volume's metadata with `weft restore {} META`", .0.display(), .0.display())]
+    Backup(PathBuf),
     /// The folder that it should be in does not exist.
     #[error("there is no folder {}: make it with `mkdir -p`, or correct the path", .0.display())]
     NoFolder(PathBuf),
@@ -81,8 +86,13 @@ pub enum OpenError {
     Engine(#[from] KvError),
 }
 
-/// Builds the store under another name and renames it, so that a store is there whole or not at all.
+/// Makes a new, empty store.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
+    build(path, |draft| make(draft).map_err(|error| sql_error(path, error)))
+}
+
+/// Builds a store under another name and renames it, so that a store is there whole or not at all.
+pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenError>) -> Result<(), OpenError> {
     require_sqlite(rusqlite::version_number())?;
     let path = absolute(path)?;
     // A log beside the path would be replayed into the new store.
@@ -97,7 +107,7 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::NoFolder(folder.to_path_buf()));
     }
     let draft = beside(&path, &format!("-new-{}", std::process::id()));
-    let made = make(&draft).map_err(|error| sql_error(&path, error)).and_then(|()| publish(&draft, &path));
+    let made = make(&draft).and_then(|()| publish(&draft, &path));
     if made.is_err()
         && let Err(error) = std::fs::remove_file(&draft)
     {
@@ -177,6 +187,7 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
 fn recognise(path: &Path, (application_id, version): (i32, i32)) -> Result<(), OpenError> {
     match (application_id, version) {
         (APPLICATION_ID, FORMAT_VERSION) => Ok(()),
+        (BACKUP_ID, FORMAT_VERSION) => Err(OpenError::Backup(path.to_path_buf())),
         (APPLICATION_ID, found) if found > 0 && found < FORMAT_VERSION => {
             Err(OpenError::Older { path: path.to_path_buf(), found })
         }
@@ -251,7 +262,7 @@ impl From<Fault> for Failure {
     }
 }
 
-fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
+pub(super) fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
         return OpenError::NotOurs(path.to_path_buf());
     }
@@ -280,7 +291,7 @@ fn is_denied(path: &Path, error: &rusqlite::Error) -> bool {
     }
 }
 
-fn failed(path: &Path, detail: impl ToString) -> KvError {
+pub(super) fn failed(path: &Path, detail: impl ToString) -> KvError {
     KvError::Failed { store: path.display().to_string(), detail: detail.to_string() }
 }
 

@@ -1,0 +1,69 @@
+//! Is the metadata still the volume's? Asked of the nodes, before and while something is changed by it.
+
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census::CareError;
+use crate::job::Job;
+use std::future::Future;
+use std::time::Duration;
+use weft_format::records::Opening;
+use weft_transfer::Transfer;
+
+/// How often whoever is at work asks again.
+pub const LOOK_EVERY: Duration = Duration::from_secs(20);
+
+/// The owner opens in metadata first and then tells the nodes: so often a newer opening may come between the two looks.
+const TRIES: usize = 3;
+
+/// Asks the nodes that answer whether they know a newer opening than the metadata. If they do, `transfer` changes nothing any more.
+///
+/// # Errors
+/// `Superseded`; the catalogue cannot be read.
+pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(), CatalogueError> {
+    let mut known = latest(catalogue)?;
+    for _ in 0..TRIES {
+        // Nobody opened it, so nothing was ever stored.
+        if known.is_none() {
+            return Ok(());
+        }
+        let Some(newer) = transfer.look_for_openings(known).await.newer else { return Ok(()) };
+        let before = std::mem::replace(&mut known, latest(catalogue)?);
+        if known == before {
+            let why = newer.refuses(known);
+            transfer.halt(&why);
+            return Err(CatalogueError::Superseded(why));
+        }
+    }
+    Ok(())
+}
+
+/// Does `work` while the metadata is the volume's: asks before, and every now and then; the job is cancelled when it is not any more.
+///
+/// # Errors
+/// Those of the work; `Superseded`.
+pub async fn guarded<T>(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    job: &Job,
+    work: impl Future<Output = Result<T, CareError>>,
+) -> Result<T, CareError> {
+    check(catalogue, transfer).await?;
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            outcome = &mut work => return outcome,
+            () = tokio::time::sleep(LOOK_EVERY) => match check(catalogue, transfer).await {
+                Err(error @ CatalogueError::Superseded(_)) => {
+                    job.cancel();
+                    let _ = work.await;
+                    return Err(error.into());
+                }
+                Err(error) => tracing::warn!("it cannot be told whether the metadata is the volume's: {error}"),
+                Ok(()) => {}
+            },
+        }
+    }
+}
+
+fn latest(catalogue: &dyn Catalogue) -> Result<Option<Opening>, CatalogueError> {
+    Ok(catalogue.openings()?.latest.map(|latest| latest.opening))
+}

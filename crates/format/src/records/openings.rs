@@ -1,0 +1,241 @@
+//! Openings of a volume: each time that an owner opens its metadata to change something.
+//!
+//! Metadata is a file, and files are copied. So every opening has a number, one more than the last, and a random tag; metadata has it
+//! first, then the volume's nodes ([`Opening`]). Metadata that knows an older opening than some node, or another one of the same
+//! number, is a copy, and changes nothing. Segment ids carry the number of their opening, so a copy also sees which shards it cannot
+//! know anything of ([`OpeningsRecord::fate`]).
+
+use super::{RecordError, VERSION, damaged, decode_message, sixteen};
+use crate::ids::{Generation, SegmentId, ShardIndex, ShardKey};
+use prost::Message as _;
+
+const WHAT: &str = "openings";
+const WHAT_OF_NODES: &str = "opening";
+
+/// The segment in the names of what nodes hold of openings; no segment has this id.
+pub const OPENINGS: SegmentId = SegmentId(u128::MAX);
+
+/// The name under which nodes hold the opening of this number.
+pub fn opening_key(number: u32) -> ShardKey {
+    ShardKey { segment: OPENINGS, generation: Generation(number), index: ShardIndex(0) }
+}
+
+/// One opening, as nodes know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// From 1 on.
+    pub number: u32,
+    /// Random: tells it from one of the same number by other metadata.
+    pub tag: u128,
+    /// When, in milliseconds since the Unix epoch; for people.
+    pub began_ms: u64,
+}
+
+/// The latest opening, as its metadata knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latest {
+    /// Which it is.
+    pub opening: Opening,
+    /// Segments of it with a smaller count are committed, or nobody will commit them any more.
+    pub settled_below: u32,
+}
+
+/// What metadata knows of its openings.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpeningsRecord {
+    /// `None`: nobody has opened it yet.
+    pub latest: Option<Latest>,
+    /// First and last numbers of openings that another opening of this metadata followed: whatever they stored and no record names,
+    /// nobody will commit. Ascending, with others in between.
+    pub over: Vec<(u32, u32)>,
+    /// Number and `settled_below` of openings that other metadata may have gone on with, since this is a copy of it. Ascending.
+    pub left: Vec<(u32, u32)>,
+    /// The first opening since this was made the volume's metadata again by somebody's word; 0: it always was.
+    pub restored_by: u32,
+}
+
+/// May a shard that no record names be named yet?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Whoever stored it may be about to commit it.
+    Open,
+    /// Nobody will.
+    Over,
+    /// It is of an opening of other metadata: this one can say nothing of it.
+    Unknown,
+}
+
+impl OpeningsRecord {
+    /// With one more opening of the same metadata.
+    pub fn followed_by(&self, tag: u128, began_ms: u64) -> Self {
+        let mut next = self.clone();
+        if let Some(latest) = self.latest {
+            let number = latest.opening.number;
+            match next.over.last_mut() {
+                Some((_, last)) if *last + 1 == number => *last = number,
+                _ => next.over.push((number, number)),
+            }
+        }
+        next.latest = Some(Latest { opening: Opening { number: self.number() + 1, tag, began_ms }, settled_below: 0 });
+        next
+    }
+
+    /// Of a copy that is made the volume's metadata, with an opening after all that nodes have seen.
+    pub fn restored(&self, newest_seen: u32, tag: u128, began_ms: u64) -> Self {
+        let mut next = self.clone();
+        next.left.extend(self.latest.map(|latest| (latest.opening.number, latest.settled_below)));
+        let number = self.number().max(newest_seen) + 1;
+        next.latest = Some(Latest { opening: Opening { number, tag, began_ms }, settled_below: 0 });
+        next.restored_by = number;
+        next
+    }
+
+    /// That of the latest opening; 0: there was none.
+    pub fn number(&self) -> u32 {
+        self.latest.map_or(0, |latest| latest.opening.number)
+    }
+
+    /// What may become of a shard of this name that no record names, while no worker is at work.
+    pub fn fate(&self, key: ShardKey) -> Fate {
+        let (number, count) = (key.segment.opening(), key.segment.count());
+        // Attempts at a segment bear no opening: whoever went on with the original may have made this one.
+        if key.generation > Generation::FIRST && number < self.restored_by {
+            return Fate::Unknown;
+        }
+        if let Some(latest) = self.latest.filter(|latest| latest.opening.number == number) {
+            let is_settled = count < latest.settled_below || count >= SegmentId::OF_WORKERS;
+            return if is_settled { Fate::Over } else { Fate::Open };
+        }
+        let is_over = self.over.iter().any(|(first, last)| (*first..=*last).contains(&number));
+        let is_settled = self.left.iter().any(|(left, settled_below)| *left == number && count < *settled_below);
+        if is_over || is_settled { Fate::Over } else { Fate::Unknown }
+    }
+
+    /// Protocol-buffer bytes; FORMAT.md has the fields.
+    pub fn encode(&self) -> Vec<u8> {
+        let pair = |(first, second): &(u32, u32)| Pair { first: *first, second: *second };
+        Message {
+            version: VERSION,
+            latest: self.latest.map(|latest| latest.opening.message()),
+            settled_below: self.latest.map_or(0, |latest| latest.settled_below),
+            over: self.over.iter().map(pair).collect(),
+            left: self.left.iter().map(pair).collect(),
+            restored_by: self.restored_by,
+        }
+        .encode_to_vec()
+    }
+
+    /// The inverse of [`Self::encode`].
+    ///
+    /// # Errors
+    /// Unknown version; a tag of the wrong length; numbers in no order.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let Message { latest, settled_below, over, left, restored_by, .. } = decode_message(WHAT, bytes)?;
+        let pair = |pair: &Pair| (pair.first, pair.second);
+        let opening = latest.map(Opening::of).transpose()?;
+        let record = Self {
+            latest: opening.map(|opening| Latest { opening, settled_below }),
+            over: over.iter().map(pair).collect(),
+            left: left.iter().map(pair).collect(),
+            restored_by,
+        };
+        let number = record.number();
+        let is_range = |(first, last): &(u32, u32)| first <= last && *last < number;
+        let is_before = |pairs: &[(u32, u32)]| pairs[0].1 < pairs[1].0;
+        if !record.over.iter().all(is_range) || !record.over.windows(2).all(is_before) {
+            return Err(damaged(WHAT, "its openings are in no order"));
+        }
+        if record.left.iter().any(|(left, _)| *left >= number) || restored_by > number {
+            return Err(damaged(WHAT, "it names an opening after the latest"));
+        }
+        Ok(record)
+    }
+}
+
+impl Opening {
+    /// Protocol-buffer bytes, as nodes hold them; FORMAT.md has the fields.
+    pub fn encode(&self) -> Vec<u8> {
+        self.message().encode_to_vec()
+    }
+
+    /// The inverse of [`Self::encode`].
+    ///
+    /// # Errors
+    /// Unknown version; a tag of the wrong length; the number 0.
+    pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        Self::of(decode_message(WHAT_OF_NODES, bytes)?)
+    }
+
+    /// Why metadata whose latest opening is `latest` changes nothing, when nodes know this one; with the mend.
+    pub fn refuses(&self, latest: Option<Opening>) -> String {
+        let what = match latest {
+            Some(latest) if latest.number == self.number => {
+                format!("other metadata of the volume was opened at the same time, as opening {}", self.number)
+            }
+            latest => {
+                let number = latest.map_or(0, |latest| latest.number);
+                format!(
+                    "this is an older copy of the volume's metadata: it knows opening {number}, and nodes know opening {}",
+                    self.number
+                )
+            }
+        };
+        format!(
+            "{what}; it may be read and changes nothing: use the newer metadata, or continue from this copy with `weft restore`"
+        )
+    }
+
+    fn message(&self) -> OpeningMessage {
+        let Self { number, tag, began_ms } = *self;
+        OpeningMessage { version: VERSION, number, tag: tag.to_be_bytes().to_vec(), began_ms }
+    }
+
+    fn of(message: OpeningMessage) -> Result<Self, RecordError> {
+        let OpeningMessage { number, tag, began_ms, .. } = message;
+        if number == 0 {
+            return Err(damaged(WHAT_OF_NODES, "it has the number 0"));
+        }
+        let tag = u128::from_be_bytes(sixteen(WHAT_OF_NODES, "its tag", &tag)?);
+        Ok(Self { number, tag, began_ms })
+    }
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct OpeningMessage {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(uint32, tag = "2")]
+    number: u32,
+    #[prost(bytes = "vec", tag = "3")]
+    tag: Vec<u8>,
+    #[prost(uint64, tag = "4")]
+    began_ms: u64,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Pair {
+    #[prost(uint32, tag = "1")]
+    first: u32,
+    #[prost(uint32, tag = "2")]
+    second: u32,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct Message {
+    #[prost(uint32, tag = "1")]
+    version: u32,
+    #[prost(message, optional, tag = "2")]
+    latest: Option<OpeningMessage>,
+    #[prost(uint32, tag = "3")]
+    settled_below: u32,
+    #[prost(message, repeated, tag = "4")]
+    over: Vec<Pair>,
+    #[prost(message, repeated, tag = "5")]
+    left: Vec<Pair>,
+    #[prost(uint32, tag = "6")]
+    restored_by: u32,
+}
+
+#[cfg(test)]
+#[path = "openings_tests.rs"]
+mod tests;

@@ -1,0 +1,45 @@
+//! Copies of a store: a backup, as of one moment, beside whoever writes; and a store that is made of a copy again.
+
+use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Writes what is durable of the store at `from` to the new file `to`, which nothing opens but [`restore`].
+pub(super) fn back_up(from: &Path, to: &Path) -> Result<(), OpenError> {
+    let from = file::probe(from)?;
+    file::build(to, |draft| copy(&from, draft, BACKUP_ID))
+}
+
+/// Makes the new store `to` of a backup, or of any other copy of a store and the log beside it.
+pub(super) fn restore(from: &Path, to: &Path) -> Result<(), OpenError> {
+    let from = match file::probe(from) {
+        Err(OpenError::Backup(from)) => from,
+        other => other?,
+    };
+    file::build(to, |draft| {
+        copy(&from, draft, APPLICATION_ID)?;
+        let made = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
+        let logged = made.execute_batch("PRAGMA journal_mode = WAL");
+        logged.and_then(|()| made.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
+    })
+}
+
+/// All tables as of one moment, in one transaction that hinders no writer.
+fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError> {
+    let Some(name) = draft.to_str() else {
+        return Err(file::failed(draft, "its path is no text; choose another").into());
+    };
+    // It holds everybody's names, and the keys of nodes.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+    made.map_err(|error| file::failed(draft, error))?;
+    let source = file::open(from).map_err(|error| file::sql_error(from, error))?;
+    source.execute("VACUUM INTO ?1", [name]).map_err(|error| file::sql_error(from, error))?;
+    let copy = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
+    let marked = copy.pragma_update(None, "application_id", application_id);
+    marked.and_then(|()| copy.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
+}
+
+#[cfg(test)]
+#[path = "copy_tests.rs"]
+mod tests;

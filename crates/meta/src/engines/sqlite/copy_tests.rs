@@ -1,0 +1,41 @@
+use super::*;
+use crate::engines::SqliteKv;
+use crate::keys::SHARED;
+use crate::kv::{Batch, Kv, KvError};
+use crate::types::Access;
+
+fn set(store: &SqliteKv, key: &[u8], value: &[u8]) -> Result<(), KvError> {
+    let writes = vec![(key.to_vec(), Some(value.to_vec()))];
+    store.commit(Batch { checks: Vec::new(), writes })?;
+    store.flush()
+}
+
+#[test]
+fn finding_05_a_backup_is_of_one_moment_and_is_opened_by_restore_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [meta, backup, again] = ["meta", "backup", "again"].map(|name| folder.path().join(name));
+    SqliteKv::create(&meta).unwrap();
+    let store = SqliteKv::open(&meta, Access::Owner, SHARED, None).unwrap();
+    set(&store, b"\x01one", b"1").unwrap();
+    // Beside the owner, who goes on.
+    SqliteKv::back_up(&meta, &backup).unwrap();
+    set(&store, b"\x01two", b"2").unwrap();
+    assert!(matches!(SqliteKv::back_up(&meta, &backup), Err(OpenError::Exists(_))));
+    for access in [Access::Owner, Access::Passing, Access::Shared] {
+        assert!(matches!(SqliteKv::open(&backup, access, SHARED, None), Err(OpenError::Backup(_))), "{access:?}");
+    }
+    assert!(matches!(SqliteKv::restore(&backup, &meta), Err(OpenError::Exists(_))));
+    SqliteKv::restore(&backup, &again).unwrap();
+    let restored = SqliteKv::open(&again, Access::Owner, SHARED, None).unwrap();
+    let keys = |store: &SqliteKv| -> Vec<Vec<u8>> {
+        let pairs = store.snapshot().unwrap().scan(b"\x00", b"\xff", 10).unwrap();
+        pairs.into_iter().map(|(key, _)| key).collect()
+    };
+    assert_eq!(keys(&restored), [b"\x01one".to_vec()]);
+    set(&restored, b"\x01three", b"3").unwrap();
+    assert_eq!(keys(&store), [b"\x01one".to_vec(), b"\x01two".to_vec()]);
+    for file in [&backup, &again] {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

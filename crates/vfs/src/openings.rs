@@ -1,0 +1,81 @@
+//! Opening a volume to change it: metadata takes a number, the nodes are told, and whoever has an older copy of the metadata changes
+//! nothing any more. See `weft_format::records::OpeningsRecord`.
+
+use crate::error::VfsError;
+use crate::request::{milliseconds, now};
+use crate::volume::Volume;
+use std::sync::Arc;
+use weft_format::records::Opening;
+use weft_meta::{MetaError, Store};
+use weft_transfer::{KnownOpenings, Transfer};
+
+/// Takes the next opening, durably, and tells the nodes that answered.
+///
+/// # Errors
+/// `Superseded`: a node knows a newer one; nothing was changed then, unless both came at the same time.
+pub(crate) async fn take(store: &Store, transfer: &Transfer, known: &KnownOpenings) -> Result<(), MetaError> {
+    let latest = store.openings()?.latest.map(|latest| latest.opening);
+    if let Some(newer) = known.newer {
+        return Err(MetaError::Superseded(newer.refuses(latest)));
+    }
+    let opening = store.take_opening(rand::random(), milliseconds(now()))?;
+    match transfer.publish_opening(opening, &known.held).await {
+        Some(other) => Err(MetaError::Superseded(other.refuses(Some(opening)))),
+        None => Ok(()),
+    }
+}
+
+/// Asks the nodes whether the opening is still the newest, and tells those of it that have not heard. If it is not, nothing is
+/// changed any more, in metadata or on nodes.
+pub(crate) async fn look(store: Arc<Store>, transfer: Transfer) -> Result<(), MetaError> {
+    let Some(latest) = store.openings()?.latest.map(|latest| latest.opening) else { return Ok(()) };
+    let known = transfer.look_for_openings(Some(latest)).await;
+    let other = match known.newer {
+        Some(newer) => Some(newer),
+        None if known.lacks(latest.number) => transfer.publish_opening(latest, &known.held).await,
+        None => None,
+    };
+    let Some(other) = other else { return Ok(()) };
+    let why = refuse(&store, &transfer, other, latest);
+    Err(MetaError::Superseded(why))
+}
+
+fn refuse(store: &Store, transfer: &Transfer, other: Opening, latest: Opening) -> String {
+    let why = other.refuses(Some(latest));
+    if store.halted().is_none() {
+        tracing::error!("{why}");
+    }
+    store.halt(&why);
+    transfer.halt(&why);
+    why
+}
+
+impl Volume {
+    /// Is the metadata still the volume's? To be asked before anything is removed; the volume asks by itself every now and then.
+    ///
+    /// # Errors
+    /// `Superseded`: it is not, and nothing is changed any more.
+    pub fn check_opening(&self) -> Result<(), VfsError> {
+        let work = look(self.store.clone(), self.segments.transfer().clone());
+        Ok(self.segments.runtime().block_on(work)?)
+    }
+
+    /// The same, while nobody waits for it.
+    pub(crate) fn watch_opening(&self) {
+        let work = look(self.store.clone(), self.segments.transfer().clone());
+        self.segments.runtime().spawn(async move {
+            match work.await {
+                // It was told when it was found.
+                Ok(()) | Err(MetaError::Superseded(_)) => {}
+                Err(error) => tracing::warn!("it cannot be told whether the metadata is the volume's: {error}"),
+            }
+        });
+    }
+
+    /// Notes which segments nobody will commit any more, for whoever collects what writers left.
+    pub(crate) fn note_settled(&self) -> Result<(), VfsError> {
+        let ids = self.write_back.segment_ids();
+        let below = ids.settled_below();
+        Ok(self.store.note_settled(ids.opening(), below)?)
+    }
+}
