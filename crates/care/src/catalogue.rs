@@ -4,8 +4,10 @@
 
 pub mod memory;
 
+use std::ops::Range;
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
+    Succession, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -27,6 +29,15 @@ pub enum CatalogueError {
     /// The metadata cannot be read or written; the sentence is the engine's.
     #[error("{0}")]
     Failed(String),
+}
+
+/// What became of a node that was wiped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Renewed {
+    /// There is a new, empty node in its place.
+    Anew,
+    /// It is itself again, without most of its shards.
+    Itself,
 }
 
 /// A segment that no file refers to any more.
@@ -102,6 +113,15 @@ pub trait Catalogue: Send + Sync {
     /// Marks a segment, so that a repair looks at it.
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
 
+    /// The same, with what was found wrong, which is added to what was noted before.
+    fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError>;
+
+    /// Notes what is wrong with a segment's shards, in the place of what was noted before. It is marked.
+    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError>;
+
+    /// What is noted of a segment's shards; `None`: it is not marked.
+    fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError>;
+
     /// Takes the mark away: every shard was read and found sound.
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
 
@@ -116,6 +136,9 @@ pub trait Catalogue: Send + Sync {
 
     /// Paths of files with bytes in the segment, at most `limit`, for messages.
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError>;
+
+    /// Bytes of files that lie in these data bytes of the segment, for messages: paths, and where in the file.
+    fn places(&self, segment: SegmentId, data: &[Range<u64>]) -> Result<Vec<(String, Range<u64>)>, CatalogueError>;
 
     /// How a living segment is to be kept now, going by the policies of its files.
     fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError>;
@@ -180,11 +203,15 @@ pub trait Catalogue: Send + Sync {
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given
-    /// up. What is known of the volume's nodes is to be read anew. Where somebody else has done it nothing is left to do.
+    /// up. What is known of the volume's nodes is to be read anew. Where some of its shards were left it is itself again. Where
+    /// somebody else has done it nothing is left to do.
     ///
     /// # Errors
     /// Something is there after all; the place cannot be written.
-    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError>;
+    fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError>;
+
+    /// Takes a node back that was given up and answers as itself again. One that nobody gave up is no error.
+    fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError>;
 }
 
 /// Segments per page of a walk: enough to make the pages' cost vanish, few enough to hold.

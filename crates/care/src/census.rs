@@ -3,16 +3,19 @@
 //! [`Tally`] is pure; [`census`] and [`glance`] feed it. A job says that it is done only after a census of its own.
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::damage::{believed, noted_standings, to_note};
 use crate::job::{Cancelled, Job};
 use crate::margin::Margins;
 use crate::mend::{Look, by_shard};
 use crate::roster::Roster;
 use crate::standing::{Standing, standings};
+use crate::state::{State, Survives, state};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_format::records::SegmentRecord;
-use weft_format::{NodeId, SegmentId};
-use weft_transfer::Transfer;
+use std::ops::Range;
+use weft_format::SegmentId;
+use weft_format::records::{DamageRecord, SegmentRecord};
+use weft_transfer::{ShardHealth, Transfer};
 
 /// Paths of degraded files kept for show: finding a path reads directories. Those of lost files are kept all: their owner must know each.
 const DEGRADED_PATHS: usize = 1000;
@@ -61,6 +64,8 @@ pub struct Tally {
     pub lost_shard_count: u64,
     /// Shards on nodes that do not answer.
     pub silent_shard_count: u64,
+    /// Shards on nodes that answer, and do not let this user read them.
+    pub refused_shard_count: u64,
     /// Sound shards that should be elsewhere.
     pub misplaced_shard_count: u64,
     /// The smallest number of further losses of nodes that every segment survives which can be read now, a silent node
@@ -72,8 +77,10 @@ pub struct Tally {
     pub bytes_verified: u64,
     /// By code.
     pub codes: BTreeMap<String, CodeTally>,
-    /// Files with bytes in lost segments.
+    /// Files with bytes that are lost.
     pub lost_paths: BTreeSet<String>,
+    /// Which bytes of them.
+    pub lost_bytes: BTreeMap<String, Vec<Range<u64>>>,
     /// Files with bytes in segments that are out of reach.
     pub out_of_reach_paths: BTreeSet<String>,
     /// Files with bytes in degraded segments; at most a thousand.
@@ -98,14 +105,13 @@ impl Tally {
         margins: &mut Margins,
         catalogue: &dyn Catalogue,
     ) -> Result<(), CatalogueError> {
-        let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
-        let not_lost: Vec<bool> = verdicts.iter().map(|verdict| !matches!(verdict, Standing::Lost(_))).collect();
         let whole = verdicts.iter().all(|verdict| *verdict == Standing::Sound);
         let count = |wanted: fn(&Standing) -> bool| verdicts.iter().filter(|verdict| wanted(verdict)).count() as u64;
 
         self.segment_count += 1;
         self.lost_shard_count += count(|verdict| matches!(verdict, Standing::Lost(_)));
         self.silent_shard_count += count(|verdict| *verdict == Standing::OutOfReach);
+        self.refused_shard_count += count(|verdict| *verdict == Standing::Refused);
         self.misplaced_shard_count += count(|verdict| matches!(verdict, Standing::Misplaced(_)));
         let of_code = self.codes.entry(record.code.clone()).or_default();
         of_code.segment_count += 1;
@@ -113,49 +119,49 @@ impl Tally {
         of_code.stored_bytes += record.shard_bytes() * record.shards.len() as u64;
         of_code.degraded_count += u64::from(!whole);
 
-        match margins.margin(record, &there) {
-            Some(shards) => {
-                let nodes = nodes_survived(record, &there, shards);
-                self.margin = Some(self.margin.map_or(nodes, |margin| margin.min(nodes)));
-                *self.margins.entry(nodes).or_default() += 1;
+        match state(record, verdicts, margins) {
+            State::Readable(survives) => {
+                self.count_readable(Some(survives));
                 if whole {
                     self.whole_count += 1;
                 } else {
-                    self.degraded_count += 1;
-                    let room = DEGRADED_PATHS.saturating_sub(self.degraded_paths.len());
-                    self.degraded_paths.extend(catalogue.paths(segment, room)?);
+                    self.count_degraded(segment, catalogue)?;
                 }
             }
-            None if margins.margin(record, &not_lost).is_some() => {
+            State::OutOfReach => {
                 self.out_of_reach_count += 1;
                 self.out_of_reach_paths.extend(catalogue.paths(segment, usize::MAX)?);
             }
-            None => {
+            State::Lost { data, rest } => {
+                let places = catalogue.places(segment, &data)?;
+                if places.is_empty() {
+                    // Nobody misses what is lost: it was overwritten or deleted.
+                    self.count_readable(rest);
+                    return self.count_degraded(segment, catalogue);
+                }
                 self.lost_count += 1;
-                self.lost_paths.extend(catalogue.paths(segment, usize::MAX)?);
+                for (path, bytes) in places {
+                    self.lost_paths.insert(path.clone());
+                    self.lost_bytes.entry(path).or_default().push(bytes);
+                }
             }
         }
         Ok(())
     }
-}
 
-/// How many nodes may go when any `shards` shards may: fewer, where a node holds several.
-fn nodes_survived(record: &SegmentRecord, there: &[bool], mut shards: usize) -> usize {
-    let mut held: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for (location, there) in record.shards.iter().zip(there) {
-        if let (Some(location), true) = (location, there) {
-            *held.entry(location.node).or_default() += 1;
+    fn count_readable(&mut self, survives: Option<Survives>) {
+        if let Some(Survives { nodes, .. }) = survives {
+            self.margin = Some(self.margin.map_or(nodes, |margin| margin.min(nodes)));
+            *self.margins.entry(nodes).or_default() += 1;
         }
     }
-    let mut counts: Vec<usize> = held.into_values().collect();
-    counts.sort_unstable_by(|a, b| b.cmp(a));
-    let mut nodes = 0;
-    for count in counts {
-        let Some(rest) = shards.checked_sub(count) else { break };
-        shards = rest;
-        nodes += 1;
+
+    fn count_degraded(&mut self, segment: SegmentId, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        self.degraded_count += 1;
+        let room = DEGRADED_PATHS.saturating_sub(self.degraded_paths.len());
+        self.degraded_paths.extend(catalogue.paths(segment, room)?);
+        Ok(())
     }
-    nodes
 }
 
 /// Counts by the records and by which nodes answer; asks no node for a shard.
@@ -166,9 +172,27 @@ pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, Catal
     let (mut tally, mut margins) = (Tally::default(), Margins::default());
     for entry in Walk::living(catalogue) {
         let (segment, record) = entry?;
-        tally.add(segment, &record, &standings(&record, roster, &[]), &mut margins, catalogue)?;
+        let noted = catalogue.damage(segment)?.unwrap_or_default();
+        let verdicts = noted_standings(segment, &record, roster, &noted);
+        tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
     }
     Ok(tally)
+}
+
+/// Notes what a look found wrong, so that it counts from now on.
+pub(crate) fn note(
+    catalogue: &dyn Catalogue,
+    segment: SegmentId,
+    record: &SegmentRecord,
+    noted: &DamageRecord,
+    found: &[Option<ShardHealth>],
+    look: Look,
+) -> Result<(), CatalogueError> {
+    let damage = to_note(segment, record, noted, found, look);
+    if damage == *noted {
+        return Ok(());
+    }
+    catalogue.set_damage(segment, &damage)
 }
 
 /// A census, and the segments it found wanting that somebody can do something about.
@@ -211,11 +235,13 @@ pub(crate) async fn census(
         }
         for (segment, record, health) in looks.join_all().await {
             counted.tally.bytes_verified += health.bytes_verified;
-            let verdicts = standings(&record, roster, &by_shard(health));
-            let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
+            let noted = catalogue.damage(segment)?.unwrap_or_default();
+            let found = by_shard(health);
+            note(catalogue, segment, &record, &noted, &found, look)?;
+            let verdicts = standings(&record, roster, &believed(segment, &record, &noted, &found, look));
             let wanting = verdicts.iter().any(|verdict| matches!(verdict, Standing::Lost(_) | Standing::Misplaced(_)));
-            if let (true, Some(margin)) = (wanting, margins.margin(&record, &there)) {
-                counted.wanting.insert(segment, margin);
+            if let (true, Some(survives)) = (wanting, state(&record, &verdicts, &mut margins).survives()) {
+                counted.wanting.insert(segment, survives.shards);
             }
             counted.tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
             job.update(|progress| progress.segments_done += 1);

@@ -1,10 +1,10 @@
 use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
 use crate::standing::{Loss, Misplacement};
-use weft_format::Generation;
 use weft_format::geometry::Geometry;
 use weft_format::records::ShardLocation;
 use weft_format::shard::Digest;
+use weft_format::{Generation, NodeId};
 
 fn record(nodes: &[u128]) -> SegmentRecord {
     let location = |node: &u128| ShardLocation {

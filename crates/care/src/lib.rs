@@ -5,7 +5,7 @@
 //!
 //! The loop of every job: `take the next by risk -> transfer -> verify -> commit through the catalogue -> report`.
 //!
-//! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `queue.rs`, `mend.rs` (one segment),
+//! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `state.rs` (and of a segment), `queue.rs`, `mend.rs` (one segment),
 //! `repair.rs`, `balance.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
 pub mod balance;
@@ -15,6 +15,7 @@ pub mod census;
 mod clock;
 pub mod collect;
 pub mod convert;
+pub mod damage;
 pub mod job;
 pub mod lease;
 pub mod liars;
@@ -28,16 +29,18 @@ pub mod roster;
 mod run;
 pub mod scrub;
 pub mod standing;
+pub mod state;
 pub mod watch;
 pub mod worker;
 
 pub use board::Board;
-pub use catalogue::{Catalogue, CatalogueError, Trashed};
+pub use catalogue::{Catalogue, CatalogueError, Renewed, Trashed};
 pub use census::{CareError, CodeTally, Tally, glance};
+pub use damage::noted_standings;
 pub use job::{Job, Progress};
 pub use liars::{Liars, Lies};
 pub use margin::Margins;
 pub use record::{ConvertRecord, JobRecord};
-pub use roster::{NodeFacts, Reach, Roster};
+pub use roster::{Away, NodeFacts, Reach, Roster};
 pub use run::Failure;
 pub use standing::{Loss, Misplacement, Standing, standings};

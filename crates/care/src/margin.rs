@@ -62,6 +62,18 @@ impl Margins {
         Some(symbols? * record.geometry.payload_bytes().div_ceil(alpha))
     }
 
+    /// Native symbols that cannot be had from the shards that are there.
+    pub fn lost_natives(&mut self, record: &SegmentRecord, there: &[bool]) -> Vec<u32> {
+        if self.margin(record, there).is_some() {
+            return Vec::new();
+        }
+        let natives = 0..record.geometry.native_count;
+        // Of a code that this program does not know nothing can be had.
+        let Some(known) = self.known(&record.code) else { return natives.collect() };
+        let is_lost = |native: &u32| known.code.plan(&Wanted::Natives(vec![*native as usize]), &offers(there)).is_err();
+        natives.filter(is_lost).collect()
+    }
+
     fn known(&mut self, spec: &str) -> Option<&mut Known> {
         if !self.codes.contains_key(spec) {
             let known = weft_codes::parse(spec).ok().and_then(Known::new);

@@ -5,7 +5,9 @@
 //! an orphan for the collector.
 
 use crate::catalogue::{Catalogue, CatalogueError};
+use crate::census;
 use crate::clock::Clock;
+use crate::damage::believed;
 use crate::liars::Liars;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
 use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_transfer::{
-    RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
+    Damage, RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
 };
 
 /// Rounds beyond one per shard: for records that change meanwhile and survivors that turn out bad.
@@ -83,19 +85,22 @@ impl Mender {
     ) -> Result<Mended, CatalogueError> {
         let mut mended = Mended::default();
         let mut before: Option<Inspected> = None;
-        let mut verified_again = false;
+        let (mut look, mut mismatch_count) = (look, 0);
         let mut round = 0;
         loop {
             let Some(record) = self.live(segment)? else {
                 return Ok(Mended { gone: true, failure: None, ..mended });
             };
-            let mut found = match &before {
+            let found = match &before {
                 None => self.look(segment, &record, look, &mut mended).await,
                 Some(before) => before.carried_over(&record),
             };
+            let noted = self.catalogue.damage(segment)?;
+            census::note(&*self.catalogue, segment, &record, &noted.clone().unwrap_or_default(), &found, look)?;
+            let mut found = believed(segment, &record, &noted.unwrap_or_default(), &found, look);
             let mut verdicts = standings(&record, &self.roster, &found);
             relocations.iter().for_each(|relocation| mark_overfull(&record, relocation, &mut verdicts));
-            if before.is_none() {
+            if before.is_none() && (mended.found.is_empty() || look == Look::Everything) {
                 mended.found = self.complaints(&record, &verdicts);
             }
             let (targets, moving) = targets(&verdicts);
@@ -138,9 +143,15 @@ impl Mender {
                     }
                 }
                 // A survivor passes its checksums and is still not what it should be: find out which.
-                Err(RebuildError::Mismatch { .. }) if !verified_again => {
-                    verified_again = true;
-                    found = self.look(segment, &record, Look::Everything, &mut mended).await;
+                Err(RebuildError::Mismatch { .. }) if mismatch_count == 0 => {
+                    mismatch_count += 1;
+                    (before, look) = (None, Look::Everything);
+                    continue;
+                }
+                // Too little is left, by what was seen so far: find out what there is of every stripe.
+                Err(RebuildError::Read(_)) if look != Look::Everything => {
+                    (before, look) = (None, Look::Everything);
+                    continue;
                 }
                 Err(error) => {
                     mended.failure = Some(error.to_string());
@@ -202,7 +213,8 @@ impl Mender {
         verdicts: &[Standing],
     ) {
         for (index, _) in &rebuilt.placed {
-            let damaged = matches!(verdicts.get(index.as_usize()), Some(Standing::Lost(Loss::Damaged(_))));
+            let damaged =
+                matches!(verdicts.get(index.as_usize()), Some(Standing::Lost(Loss::Damaged(_) | Loss::DamagedAway(_))));
             let (Some(old), Some(location)) =
                 (record.shard_key(segment, *index), record.shards.get(index.as_usize()).and_then(Option::as_ref))
             else {
@@ -248,14 +260,15 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
         if found.len() <= index {
             found.resize(index + 1, None);
         }
+        let damaged = |how: &str| ShardHealth::Damaged(Damage { how: how.into(), frames: suspect.frames.clone() });
         found[index] = Some(match suspect.kind {
             SuspectKind::NotFound => ShardHealth::Missing,
             SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
-            SuspectKind::Length => ShardHealth::Damaged("its length is wrong".into()),
-            SuspectKind::Checksum => ShardHealth::Damaged("a checksum does not fit".into()),
+            SuspectKind::Length => damaged("its length is wrong"),
+            SuspectKind::Checksum => damaged("a checksum does not fit"),
             // It is the node that is not to be believed, see [`liars`].
             SuspectKind::Combination => continue,
-            SuspectKind::Digest => ShardHealth::Damaged("it is not what the metadata's digest says".into()),
+            SuspectKind::Digest => damaged("it is not what the metadata's digest says"),
         });
     }
 }

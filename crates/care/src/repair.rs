@@ -6,17 +6,20 @@
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::{CareError, Tally, census};
 use crate::clock::Clock;
+use crate::damage::noted_standings;
 use crate::job::Job;
 use crate::margin::Margins;
 use crate::mend::{Look, Mender};
 use crate::queue::Event;
 use crate::record::{JobRecord, REPAIR};
-use crate::roster::Roster;
+use crate::roster::{Away, Roster};
 use crate::run::{Failure, Run, Sums, Work};
-use crate::standing::{Standing, standings};
+use crate::standing::Standing;
+use crate::state::state;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weft_format::records::DamageRecord;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
 
@@ -61,8 +64,8 @@ pub struct Estimate {
     pub bytes_to_read: u64,
     /// Bytes that will be stored.
     pub bytes_to_write: u64,
-    /// Nodes that do not answer and were not given up: name, and what is the matter.
-    pub out_of_reach: Vec<(String, String)>,
+    /// Nodes that cannot be asked and were not given up.
+    pub out_of_reach: Vec<Away>,
 }
 
 /// How a repair ended.
@@ -87,7 +90,7 @@ pub struct Report {
     /// Lost and emptied nodes that no segment refers to any more and that were therefore dropped.
     pub forgotten_nodes: Vec<String>,
     /// Nodes that do not answer and were not given up: name, and what is the matter.
-    pub out_of_reach: Vec<(String, String)>,
+    pub out_of_reach: Vec<Away>,
     /// The count at the end.
     pub census: Tally,
 }
@@ -174,22 +177,27 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
     let marked = marked(catalogue)?;
     for entry in Walk::living(catalogue) {
         let (segment, record) = entry?;
-        let verdicts = standings(&record, roster, &[]);
+        let is_marked = marked.contains(&segment);
+        let noted = if is_marked { catalogue.damage(segment)?.unwrap_or_default() } else { DamageRecord::default() };
+        let verdicts = noted_standings(segment, &record, roster, &noted);
         let chosen = |wanted: fn(&Standing) -> bool| -> Vec<usize> {
             (0..verdicts.len()).filter(|index| wanted(&verdicts[*index])).collect()
         };
         let lost = chosen(|verdict| matches!(verdict, Standing::Lost(_)));
         let misplaced = chosen(|verdict| matches!(verdict, Standing::Misplaced(_)));
-        let is_marked = marked.contains(&segment);
         living_count += 1;
-        estimate.silent_shard_count += chosen(|verdict| *verdict == Standing::OutOfReach).len() as u64;
+        estimate.silent_shard_count += chosen(Standing::is_silent).len() as u64;
         if lost.is_empty() && misplaced.is_empty() && !is_marked {
             continue;
         }
         let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
-        let Some(margin) = margins.margin(&record, &there) else {
-            estimate.unreadable_count += 1;
-            continue;
+        let survives = state(&record, &verdicts, &mut margins).survives();
+        estimate.unreadable_count += u64::from(survives.is_none());
+        let margin = match survives {
+            Some(survives) => survives.shards,
+            // What was noted may be true no longer, so it is looked at.
+            None if is_marked && !noted.shards().is_empty() => 0,
+            None => continue,
         };
         let shard_bytes = record.shard_bytes();
         estimate.segment_count += 1;

@@ -1,6 +1,7 @@
 //! The nodes of a volume at one moment: what metadata says of each, and whether it answers.
 
 use crate::catalogue::{Catalogue, CatalogueError};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -22,6 +23,8 @@ pub enum Reach {
     Answers(Space),
     /// It does not, or another answers in its place; the sentence says which. Nothing is known of its shards.
     OutOfReach(String),
+    /// It is there, and does not let this user in; the sentence says so. Nothing is known of its shards, and nothing is wrong with it.
+    Refuses(String),
     /// Its disk answers, and of the node nothing is left; the sentence says so.
     Wiped(String),
 }
@@ -42,6 +45,22 @@ impl NodeFacts {
     pub fn answers(&self) -> bool {
         matches!(self.reach, Reach::Answers(_))
     }
+
+    /// Is it there, and does not let this user in?
+    pub fn refuses(&self) -> bool {
+        matches!(self.reach, Reach::Refuses(_))
+    }
+}
+
+/// A node that cannot be asked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Away {
+    /// Its name.
+    pub name: String,
+    /// A sentence.
+    pub why: String,
+    /// It is there, and does not let this user in.
+    pub refuses: bool,
 }
 
 /// All nodes of a volume.
@@ -77,15 +96,19 @@ impl Roster {
 
     /// Takes nodes for lost, unless they answer.
     pub fn presume_lost(&mut self, nodes: &BTreeSet<NodeId>) {
-        for (_, facts) in self.nodes.iter_mut().filter(|(id, facts)| nodes.contains(id) && !facts.answers()) {
+        for (_, facts) in
+            self.nodes.iter_mut().filter(|(id, facts)| nodes.contains(id) && !facts.answers() && !facts.refuses())
+        {
             facts.presumed_lost = true;
         }
     }
 
-    /// Was the node given up, is it wiped, or not even known? Only then are its shards lost without anybody having looked.
+    /// Was the node given up, is it wiped, or not even known? Only then are its shards lost without anybody having looked. One that
+    /// answers is not lost, whatever anybody said of it while it was away.
     pub fn given_up(&self, node: NodeId) -> bool {
         let is_lost = |facts: &NodeFacts| {
-            facts.record.state == NodeState::Lost || facts.presumed_lost || matches!(facts.reach, Reach::Wiped(_))
+            let is_said = facts.record.state == NodeState::Lost || facts.presumed_lost;
+            is_said && !facts.answers() || matches!(facts.reach, Reach::Wiped(_))
         };
         self.nodes.get(&node).is_none_or(is_lost)
     }
@@ -96,12 +119,14 @@ impl Roster {
     }
 
     /// Names of nodes that do not answer and were not given up, with what is the matter.
-    pub fn out_of_reach(&self) -> Vec<(String, String)> {
+    pub fn out_of_reach(&self) -> Vec<Away> {
         let silent = self.nodes.values().filter(|facts| facts.record.state != NodeState::Lost && !facts.presumed_lost);
-        let mut names: Vec<(String, String)> = silent
+        let mut names: Vec<Away> = silent
             .filter_map(|facts| match &facts.reach {
                 Reach::Answers(_) => None,
-                Reach::OutOfReach(why) | Reach::Wiped(why) => Some((facts.record.name.clone(), why.clone())),
+                Reach::OutOfReach(why) | Reach::Refuses(why) | Reach::Wiped(why) => {
+                    Some(Away { name: facts.record.name.clone(), why: why.clone(), refuses: facts.refuses() })
+                }
             })
             .collect();
         names.sort();
@@ -169,6 +194,7 @@ async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration) -> Reach {
     match tokio::time::timeout(deadline, node.space()).await {
         Ok(Ok(space)) => Reach::Answers(space),
         Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
+        Ok(Err(error)) if error.kind == NodeErrorKind::Denied => Reach::Refuses(error.to_string()),
         Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
         Err(_) => {
             let seconds = deadline.as_secs();

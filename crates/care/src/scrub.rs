@@ -8,7 +8,7 @@ use crate::clock::Clock;
 use crate::job::Job;
 use crate::mend::{Look, Mended, Mender};
 use crate::record::{JobRecord, SCRUB};
-use crate::roster::Roster;
+use crate::roster::{Away, Roster};
 use crate::standing::Standing;
 use serde::Serialize;
 use std::sync::Arc;
@@ -73,10 +73,12 @@ pub struct Report {
     pub repaired_count: u64,
     /// Shards on nodes that do not answer: nothing is known of them.
     pub silent_shard_count: u64,
+    /// Shards on nodes that answer, and do not let this user read them.
+    pub refused_shard_count: u64,
     /// Reasons why segments could not be made whole, in the order in which they were met.
     pub failures: Vec<String>,
     /// Nodes that do not answer and were not given up: name, and what is the matter.
-    pub out_of_reach: Vec<(String, String)>,
+    pub out_of_reach: Vec<Away>,
 }
 
 /// Scrubs all segments, or those that an interrupted scrub left. `tell` hears of every finding when it is made.
@@ -173,13 +175,14 @@ fn count(
 ) -> Result<Vec<Finding>, CatalogueError> {
     report.segment_count += u64::from(!mended.gone);
     report.bytes_verified += mended.bytes_verified;
-    let silent = |standing: &Standing| *standing == Standing::OutOfReach;
-    report.silent_shard_count += mended.found.iter().filter(|(_, _, standing)| silent(standing)).count() as u64;
+    let count = |wanted: fn(&Standing) -> bool| mended.found.iter().filter(|(_, _, it)| wanted(it)).count() as u64;
+    report.silent_shard_count += count(|standing| *standing == Standing::OutOfReach);
+    report.refused_shard_count += count(|standing| *standing == Standing::Refused);
     let repaired = repair && mended.failure.is_none();
     if let Some(failure) = mended.failure {
         report.failures.push(failure);
     }
-    let wrong: Vec<_> = mended.found.into_iter().filter(|(_, _, standing)| !silent(standing)).collect();
+    let wrong: Vec<_> = mended.found.into_iter().filter(|(_, _, standing)| !standing.is_silent()).collect();
     if wrong.is_empty() || mended.gone {
         return Ok(Vec::new());
     }

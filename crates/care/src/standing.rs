@@ -8,7 +8,8 @@ use crate::roster::{Roster, blames_shard};
 use std::collections::BTreeSet;
 use weft_format::NodeId;
 use weft_format::records::{NodeState, SegmentRecord};
-use weft_transfer::{Relocation, ShardHealth};
+use weft_nodes::NodeErrorKind;
+use weft_transfer::{Damage, Relocation, ShardHealth};
 
 /// The verdict on one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum Standing {
     Misplaced(Misplacement),
     /// Its node cannot be asked. It may be as good as ever; it is not rebuilt, and does not count as there.
     OutOfReach,
+    /// Its node answers, and does not let this user read it. Like one that is out of reach.
+    Refused,
     /// Gone or unusable: to be rebuilt.
     Lost(Loss),
 }
@@ -46,14 +49,21 @@ pub enum Loss {
     NodeLost,
     /// Its node answers and does not have it.
     Missing,
-    /// It is there and not what the record says; how.
-    Damaged(String),
+    /// It is there and not what the record says.
+    Damaged(Damage),
+    /// It was found so, and its node does not answer now.
+    DamagedAway(Damage),
 }
 
 impl Standing {
     /// Can it be read, as far as is known?
     pub fn is_there(&self) -> bool {
         matches!(self, Self::Sound | Self::Misplaced(_))
+    }
+
+    /// Is nothing known of it, because its node is silent or refuses?
+    pub fn is_silent(&self) -> bool {
+        matches!(self, Self::OutOfReach | Self::Refused)
     }
 
     /// The node where it should be, if only one will do.
@@ -74,10 +84,12 @@ impl Standing {
             }
             Self::Misplaced(Misplacement::Overfull { .. }) => "its node holds more than its share".into(),
             Self::OutOfReach => "its node does not answer".into(),
+            Self::Refused => "its node answers, and does not let this user read it (permission denied)".into(),
             Self::Lost(Loss::NeverStored) => "it was never stored".into(),
             Self::Lost(Loss::NodeLost) => "its node was given up".into(),
             Self::Lost(Loss::Missing) => "it is missing".into(),
-            Self::Lost(Loss::Damaged(how)) => how.clone(),
+            Self::Lost(Loss::Damaged(damage)) => damage.how.clone(),
+            Self::Lost(Loss::DamagedAway(damage)) => format!("{}, and its node does not answer now", damage.how),
         })
     }
 }
@@ -100,20 +112,23 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
         return Standing::Lost(Loss::NodeLost);
     };
     let there = match facts.record.state {
-        NodeState::Draining => Standing::Misplaced(Misplacement::Draining),
-        NodeState::Active | NodeState::ReadOnly | NodeState::Lost => Standing::Sound,
+        // One that was given up and answers again is used as one that is being emptied, until it is taken back.
+        NodeState::Draining | NodeState::Lost => Standing::Misplaced(Misplacement::Draining),
+        NodeState::Active | NodeState::ReadOnly => Standing::Sound,
     };
     match found {
         // What a node said a moment ago counts more than the probe of a moment before.
         Some(ShardHealth::Sound) => there,
         Some(ShardHealth::Missing) => Standing::Lost(Loss::Missing),
-        Some(ShardHealth::Damaged(how)) => Standing::Lost(Loss::Damaged(how.clone())),
+        Some(ShardHealth::Damaged(damage)) if facts.answers() => Standing::Lost(Loss::Damaged(damage.clone())),
+        Some(ShardHealth::Damaged(damage)) => Standing::Lost(Loss::DamagedAway(damage.clone())),
         Some(ShardHealth::Unknown(kind)) if facts.answers() && blames_shard(*kind) => {
-            Standing::Lost(Loss::Damaged("its node answers, and cannot read it".into()))
+            Standing::Lost(Loss::Damaged(Damage::whole("its node answers, and cannot read it")))
         }
-        Some(ShardHealth::Unknown(_)) => Standing::OutOfReach,
+        Some(ShardHealth::Unknown(NodeErrorKind::Denied)) => Standing::Refused,
         None if facts.answers() => there,
-        None => Standing::OutOfReach,
+        None if facts.refuses() => Standing::Refused,
+        Some(ShardHealth::Unknown(_)) | None => Standing::OutOfReach,
     }
 }
 
@@ -123,7 +138,7 @@ fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [
         let node = record.shards[index].as_ref()?.node;
         roster.nodes.get(&node).map(|facts| roster.rule.unit(&facts.record.domain))
     };
-    let silent = (0..verdicts.len()).filter(|index| verdicts[*index] == Standing::OutOfReach);
+    let silent = (0..verdicts.len()).filter(|index| verdicts[*index].is_silent());
     let mut taken: BTreeSet<&str> = silent.filter_map(domain_of).collect();
     for (index, verdict) in verdicts.iter_mut().enumerate() {
         if let (Standing::Sound, Some(domain)) = (&*verdict, domain_of(index))

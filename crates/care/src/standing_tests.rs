@@ -66,7 +66,7 @@ fn what_was_found_counts() {
     let found = [
         ShardHealth::Sound,
         ShardHealth::Missing,
-        ShardHealth::Damaged("frame 3 is damaged".into()),
+        ShardHealth::Damaged(Damage::whole("frame 3 is damaged")),
         ShardHealth::Unknown(NodeErrorKind::Unavailable),
         ShardHealth::Unknown(NodeErrorKind::Io),
     ]

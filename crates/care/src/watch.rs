@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! silent:   suspected at once, told to people; given up after `give_up_after_ms`: rebuilt elsewhere, forgotten never
+//! refuses:  suspected, and never given up: who may not look knows nothing
 //! wiped:    of the node nothing is left on its own disk: rebuilt after `wiped_after_ms`
 //! answers:  welcome again; what was not rebuilt meanwhile is as good as ever
 //! ```
@@ -72,6 +73,8 @@ pub enum Found {
     Answering,
     /// It does not, or another does in its place.
     Silent,
+    /// It is there, and does not let this user in: never given up, since nothing is wrong with it.
+    Refusing,
     /// Its disk is there, and of it nothing is left.
     Wiped,
 }
@@ -254,12 +257,13 @@ impl Watch {
             }
             watched.state = *state;
             let patience_ms = match found {
-                Found::Answering => u64::MAX,
+                Found::Answering | Found::Refusing => u64::MAX,
                 Found::Silent => self.patience.give_up_after_ms,
                 Found::Wiped => self.patience.wiped_after_ms,
             };
             let opinion = match found {
                 Found::Answering => Opinion::Sound,
+                Found::Refusing => Opinion::Suspected,
                 // Between silence and being wiped nothing is forgiven.
                 _ if watched.opinion == Opinion::GivenUp || now_ms - watched.since_ms >= patience_ms => {
                     Opinion::GivenUp

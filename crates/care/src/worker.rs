@@ -177,6 +177,12 @@ impl Worker {
     async fn look(&self, rounds: &mut Rounds) -> Result<Look, CatalogueError> {
         (self.follow_nodes)()?;
         let roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
+        for (id, facts) in roster.nodes.iter().filter(|(_, facts)| facts.answers()) {
+            if facts.record.state == NodeState::Lost {
+                tracing::info!("node {} was given up and answers again: it is taken back", facts.record.name);
+                self.catalogue.restore_node(*id)?;
+            }
+        }
         let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
         let wish = CareWish::load(&*self.catalogue)?;
         let is_conversion_asked = convert::is_asked(&*self.catalogue, &wish)?;
@@ -264,6 +270,7 @@ fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
     let found = |reach: &Reach| match reach {
         Reach::Answers(Space { .. }) => Found::Answering,
         Reach::OutOfReach(_) => Found::Silent,
+        Reach::Refuses(_) => Found::Refusing,
         Reach::Wiped(_) => Found::Wiped,
     };
     roster.nodes.iter().map(|(id, facts)| (*id, facts.record.state, found(&facts.reach))).collect()
@@ -296,7 +303,7 @@ fn tell(news: News, roster: &Roster, patience: &Patience) {
         (News::GivenUp(_), Some(Reach::Wiped(_))) => {
             tracing::warn!("node {name} was deleted or emptied: it is made anew, and what it held is rebuilt");
         }
-        (News::Suspected(_), Some(Reach::OutOfReach(why))) => {
+        (News::Suspected(_), Some(Reach::OutOfReach(why) | Reach::Refuses(why))) => {
             tracing::warn!("{why}; nothing of it is taken for lost yet");
         }
         (News::GivenUp(_), Some(Reach::OutOfReach(why))) => {

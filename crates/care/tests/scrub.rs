@@ -210,3 +210,87 @@ async fn a_foreign_object_in_a_node_is_left_alone() {
     assert_eq!(run(&world, Options::default()).await.0.finding_count, 0);
     assert!(world.stored().await.contains(&(NodeId(1), stranger)));
 }
+
+/// Flips a bit of a frame of a shard.
+async fn flip(world: &World, segment: SegmentId, index: u16, frame: usize) {
+    let at = HEADER_BYTES + frame * (4096 + CHECK_BYTES) + 1000;
+    world
+        .spoil(key(&world.record(segment), segment, index), |mut bytes| {
+            bytes[at] ^= 4;
+            Some(bytes)
+        })
+        .await;
+}
+
+async fn long_file(world: &mut World) -> SegmentId {
+    let data: Vec<u8> = (0..3u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let (segment, record) = world.put(40, "rs:4+2", &data).await;
+    world.catalogue.commit(segment, record, "/long");
+    world.files.insert(segment, data);
+    segment
+}
+
+async fn glance(world: &World) -> weft_care::Tally {
+    let roster = weft_care::Roster::probe(&*world.catalogue, &world.transfer()).await.expect("probed");
+    weft_care::glance(&*world.catalogue, &roster).expect("counted")
+}
+
+#[tokio::test]
+async fn finding_09_damage_in_different_stripes_is_mended_by_scrub_and_by_repair() {
+    for by_scrub in [true, false] {
+        let (mut world, _, _) = volume().await;
+        let segment = long_file(&mut world).await;
+        for (index, frame) in [(0, 1), (2, 40), (5, 90)] {
+            flip(&world, segment, index, frame).await;
+        }
+        let found = run(&world, Options { repair: false, ..Options::default() }).await;
+        assert_eq!(found.0.finding_count, 3);
+        let seen = glance(&world).await;
+        assert_eq!((seen.lost_count, seen.degraded_count, seen.lost_shard_count), (0, 1, 3), "{seen:?}");
+        assert_eq!(seen.margin, Some(1), "in each stripe one shard of six is damaged");
+        if by_scrub {
+            let (report, _) = run(&world, Options::default()).await;
+            assert_eq!((report.finding_count, report.repaired_count), (3, 3), "{report:?}");
+        } else {
+            let report = world.repair(&world.transfer()).await.expect("repaired");
+            assert_eq!((report.rebuilt_count, &report.failures[..]), (3, &[][..]), "{report:?}");
+        }
+        world.assert_invariants().await;
+        let seen = glance(&world).await;
+        assert!(seen.is_whole() && seen.margin == Some(2), "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn finding_09_what_is_lost_counts_at_once_and_is_named_by_its_bytes() {
+    let (mut world, _, _) = volume().await;
+    let segment = long_file(&mut world).await;
+    for index in [1, 3, 4] {
+        flip(&world, segment, index, 17).await;
+    }
+    let cell = u64::from(world.record(segment).geometry.symbol_bytes);
+    let frame = 17 * 4096;
+    let stripe = frame / cell;
+    let at = |native: u64| (stripe * 4 + native) * cell + frame % cell;
+    let lost = vec![at(1)..at(1) + 4096, at(3)..at(3) + 4096];
+    let is_told = |tally: &weft_care::Tally| {
+        assert_eq!((tally.lost_count, &tally.lost_bytes["/long"]), (1, &lost), "{tally:?}");
+    };
+    let (report, _) = run(&world, Options::default()).await;
+    assert_eq!((report.finding_count, report.repaired_count, report.failures.len()), (3, 0, 1));
+    is_told(&glance(&world).await);
+    // Neither a repair that does nothing about it nor one that counts by lengths alone forgets it.
+    let by_length = weft_care::repair::Options::default();
+    let (catalogue, job) = (world.catalogue.clone(), Job::default());
+    let report = weft_care::repair::repair(catalogue, &world.transfer(), &job, by_length, NOW_MS).await.expect("ended");
+    assert_eq!(report.failures.len(), 1, "{report:?}");
+    is_told(&report.census);
+    is_told(&world.repair(&world.transfer()).await.expect("ended").census);
+    is_told(&glance(&world).await);
+    // One of the shards comes back as it was: what is noted of it is found to be true no longer.
+    flip(&world, segment, 4, 17).await;
+    let report = world.repair(&world.transfer()).await.expect("ended");
+    assert!(report.census.is_whole() && report.failures.is_empty(), "{report:?}");
+    assert!(glance(&world).await.is_whole());
+    world.assert_invariants().await;
+}

@@ -4,11 +4,12 @@
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
 use crate::render;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use weft_care::lease::alone;
 use weft_care::openings;
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
-use weft_care::{CareError, ConvertRecord, Job, Progress, Tally};
+use weft_care::{Away, CareError, ConvertRecord, Job, Progress, Roster, Tally};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_meta::Store;
@@ -265,27 +266,51 @@ pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
             }
         }
     };
-    say(tally.lost_count, "LOST", &tally.lost_paths, lost_shown);
+    let lost = tally.lost_bytes.iter().map(|(path, bytes)| format!("{path}: {}", byte_ranges(bytes))).collect();
+    say(tally.lost_count, "LOST", &lost, lost_shown);
     say(tally.out_of_reach_count, "out of reach", &tally.out_of_reach_paths, PATHS_SHOWN);
     say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
     lines
 }
 
+/// Runs of bytes shown of one file.
+const RUNS_SHOWN: usize = 8;
+
+/// `bytes 0..4096, 8192..12288 and 3 more runs`, in order, those that touch as one.
+pub fn byte_ranges(ranges: &[Range<u64>]) -> String {
+    let mut ranges = ranges.to_vec();
+    ranges.sort_by_key(|range| range.start);
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match runs.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => runs.push(range),
+        }
+    }
+    let shown: Vec<String> = runs.iter().take(RUNS_SHOWN).map(|run| format!("{}..{}", run.start, run.end)).collect();
+    let more = match runs.len().saturating_sub(RUNS_SHOWN) {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64, "run")),
+    };
+    format!("bytes {}{more}", shown.join(", "))
+}
+
 /// Why nodes that are silent are not rebuilt, and what to do; a line each.
-pub fn silent_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
+pub fn silent_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
     let meta = meta.display();
-    let line = |(name, why): &(String, String)| {
-        format!(
+    let line = |Away { name, why, refuses }: &Away| match refuses {
+        true => format!("{why}; nothing is wrong with it: do this as a user who may read and write it"),
+        false => format!(
             "{why}; its shards are not taken for lost. If it is gone for good: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
-        )
+        ),
     };
     nodes.iter().map(line).collect()
 }
 
 /// Nodes that are silent and given up; a line each.
-pub fn given_up_nodes(meta: &Path, nodes: &[(String, String)]) -> Vec<String> {
+pub fn given_up_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
     let meta = meta.display();
-    let line = |(name, why): &(String, String)| {
+    let line = |Away { name, why, .. }: &Away| {
         format!(
             "{why}; it has been given up, and what it held is rebuilt on other nodes as far as they can take it. If it answers again it is \
              welcome, if it is gone for good: weft node replace {meta} {name} FOLDER"
@@ -302,6 +327,30 @@ pub fn state_name(state: NodeState) -> &'static str {
         NodeState::Draining => "draining",
         NodeState::Lost => "lost",
     }
+}
+
+/// Refuses to give nodes up where files are lost by it that could be read if nodes came back.
+pub fn refuse_losses(meta: &Path, nodes: &[NodeId]) -> Result<()> {
+    let keeper = Keeper::open(meta)?;
+    let mut roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
+    let before = weft_care::glance(&*keeper.catalogue, &roster)?;
+    roster.presume_lost(&nodes.iter().copied().collect());
+    let after = weft_care::glance(&*keeper.catalogue, &roster)?;
+    let lost: Vec<&String> = after.lost_paths.difference(&before.lost_paths).collect();
+    if lost.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = nodes.iter().map(|id| roster.name(*id)).collect();
+    let shown: Vec<String> = lost.iter().take(PATHS_SHOWN).map(|path| render::line(path)).collect();
+    let more = if lost.len() > PATHS_SHOWN { ", ..." } else { "" };
+    bail!(
+        "to give up {} now would LOSE {} in part or whole ({}{more}), which can be read again when that comes back: attach it \
+         (weft node move {} NAME FOLDER, if it is elsewhere), or say --force",
+        names.join(", "),
+        count(lost.len() as u64, "file"),
+        shown.join(", "),
+        meta.display()
+    );
 }
 
 /// Who has the volume now. Where that cannot be told it counts as in use.

@@ -1,15 +1,16 @@
 //! The catalogue of segments as care sees it, kept in a volume's metadata.
 
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
-use weft_care::{Catalogue, CatalogueError, Trashed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Timestamp, Unjoined,
-    Wanted,
+    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
+    Succession, Timestamp, Unjoined, Wanted,
 };
-use weft_format::{Generation, NodeId, SegmentId};
-use weft_meta::{Access, Fence, MetaError, Store};
+use weft_format::{Generation, Ino, NodeId, SegmentId};
+use weft_meta::{Access, Extent, Fence, MetaError, Store};
 use weft_vfs::open::open_store;
 use weft_vfs::{VfsError, Volume, join};
 
@@ -69,12 +70,30 @@ impl StoreCatalogue {
         }
     }
 
+    /// A file's path, for people.
+    fn path(&self, ino: Ino) -> Result<String, CatalogueError> {
+        Ok(match self.store.path_of(ino).map_err(failed)? {
+            Some(path) => String::from_utf8_lossy(&path).into_owned(),
+            None => format!("(inode {ino}, deleted, and open or kept)"),
+        })
+    }
+
     /// Makes a change durable: what care removes next may be all that the old record named.
     fn durable<T>(&self, changed: Result<T, MetaError>) -> Result<T, CatalogueError> {
         let value = changed.map_err(failed)?;
         self.store.flush().map_err(failed)?;
         Ok(value)
     }
+}
+
+/// Where these data bytes of an extent's segment are in its file, as far as it refers to them.
+fn place(extent: &Extent, data: &Range<u64>) -> Option<Range<u64>> {
+    let start = data.start.max(extent.segment_offset);
+    let end = data.end.min(extent.segment_offset + extent.length);
+    (start < end).then(|| {
+        let first = extent.file_offset + (start - extent.segment_offset);
+        first..first + (end - start)
+    })
 }
 
 /// After commands that own the volume and end soon.
@@ -174,6 +193,18 @@ impl Catalogue for StoreCatalogue {
         self.durable(self.store.mark_damaged(segment))
     }
 
+    fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
+        self.durable(self.store.note_damage(segment, found))
+    }
+
+    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
+        self.durable(self.store.set_damage(segment, damage))
+    }
+
+    fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
+        self.store.damage(segment).map_err(failed)
+    }
+
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
         self.store.clear_damaged(segment).map_err(failed)
     }
@@ -194,11 +225,22 @@ impl Catalogue for StoreCatalogue {
             return Ok(Vec::new());
         }
         let files = self.store.files_of_segment(segment).map_err(failed)?;
-        let path = |ino| match self.store.path_of(ino)? {
-            Some(path) => Ok(String::from_utf8_lossy(&path).into_owned()),
-            None => Ok(format!("(inode {ino}, deleted, and open or kept)")),
-        };
-        files.into_iter().take(limit).map(path).collect::<Result<_, _>>().map_err(failed)
+        files.into_iter().take(limit).map(|ino| self.path(ino)).collect()
+    }
+
+    fn places(&self, segment: SegmentId, data: &[Range<u64>]) -> Result<Vec<(String, Range<u64>)>, CatalogueError> {
+        let mut places = Vec::new();
+        for ino in self.store.files_of_segment(segment).map_err(failed)? {
+            let extents = self.store.extents(ino, 0..u64::MAX).map_err(failed)?;
+            let of_segment = extents.iter().filter(|extent| extent.segment == segment);
+            let of_file: Vec<Range<u64>> =
+                of_segment.flat_map(|extent| data.iter().filter_map(|range| place(extent, range))).collect();
+            if !of_file.is_empty() {
+                let path = self.path(ino)?;
+                places.extend(of_file.into_iter().map(|range| (path.clone(), range)));
+            }
+        }
+        Ok(places)
     }
 
     fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError> {
@@ -275,8 +317,13 @@ impl Catalogue for StoreCatalogue {
         *self.fence.lock() = term.map(|term| Fence { name: LEASE.into(), term });
     }
 
-    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+    fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
         crate::commands::renew_node(&self.store, node).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
+    }
+
+    fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        let restored = crate::commands::take_node_back(&self.store, node);
+        restored.map(drop).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
     }
 }
 

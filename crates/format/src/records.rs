@@ -4,6 +4,7 @@
 
 mod attributes;
 mod borrowers;
+mod damage;
 mod lease;
 mod node;
 mod openings;
@@ -17,6 +18,7 @@ use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
 pub use borrowers::{Borrowers, Naming};
+pub use damage::{DamageRecord, DamagedShard};
 pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use openings::{Fate, Latest, OPENINGS, Opening, OpeningsRecord, opening_key};

@@ -151,13 +151,11 @@ fn the_data_is_mended() {
     mends(|v| v.put(Key::UsedBy(dead, f), values::mark()), &format!("record used-by/{dead}/{f} belongs to nothing"));
     let (node, unknown) = (node_id(1), segment_id(99));
     mends(|v| v.write(Key::OnNode(node, live), None), &format!("record on-node/{node}/{live} is missing"));
-    for key in [
-        Key::OnNode(node, unknown),
-        Key::Damaged(unknown),
-        Key::Trash(1, unknown),
-        Key::Trash(1, dead),
-        Key::UsedBy(unknown, f),
-    ] {
+    mends(
+        |v| v.put(Key::Damaged(unknown), weft_format::records::DamageRecord::default().encode()),
+        &format!("record {} belongs to nothing", Key::Damaged(unknown)),
+    );
+    for key in [Key::OnNode(node, unknown), Key::Trash(1, unknown), Key::Trash(1, dead), Key::UsedBy(unknown, f)] {
         mends(|v| v.put(key, values::mark()), &format!("record {key} belongs to nothing"));
     }
     for key in [Key::Live(unknown), Key::Dead(unknown)] {

@@ -32,6 +32,7 @@ use crate::system::medium::Medium;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
+pub use place::Neighbours;
 use place::Place;
 use rustix::fd::OwnedFd;
 use scan::Scan;
@@ -81,10 +82,22 @@ impl FolderNode {
     /// The node `identity` at `path`. Does no I/O: while the folder is away every call is `Unavailable`, and once it is
     /// back they work.
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {
-        Self {
-            inner: Arc::new(Inner { place: Place::new(path, name, identity), scan: Mutex::new(None) }),
-            capability: kinds::FOLDER,
-        }
+        Self::open_among(path, name, identity, Arc::default())
+    }
+
+    /// The same; while the folder is not at `path`, it is used where one of the `neighbours` should be and it is instead.
+    pub fn open_among(path: &Path, name: &str, identity: NodeIdentity, neighbours: Arc<Neighbours>) -> Self {
+        let place = Place::new(path, name, identity, neighbours);
+        Self { inner: Arc::new(Inner { place, scan: Mutex::new(None) }), capability: kinds::FOLDER }
+    }
+
+    /// Gives the folder of the node `identity`, from which all was deleted but some of its shards, its identity file back. False: what
+    /// is there is not that.
+    ///
+    /// # Errors
+    /// `Denied`, `Full`, `Io`: it cannot be listed or written.
+    pub fn put_back(path: &Path, name: &str, identity: NodeIdentity) -> Result<bool, NodeError> {
+        place::put_back(&Place::new(path, name, identity, Arc::default()))
     }
 
     /// Runs `work` here where it cannot wait for a device, otherwise on a blocking thread.

@@ -172,6 +172,76 @@ async fn a_folder_that_is_deleted_is_wiped_for_who_had_it_open() {
 }
 
 #[tokio::test]
+async fn finding_30_a_folder_deleted_but_for_some_shards_is_wiped_and_taken_up_again() {
+    let (_temporary, path, node) = folder();
+    let kept = put(&node, key(1, 0)).await;
+    put(&node, key(2, 0)).await;
+    // As `rm -rf` leaves it when shards are stored meanwhile: the identity file is gone, and it could not remove the folder.
+    fs::remove_file(file_of(&path, key(2, 0))).unwrap();
+    fs::remove_file(path.join(IDENTITY_FILE)).unwrap();
+    expect_everywhere(&node, NodeErrorKind::Wiped).await;
+    let stranger = FolderNode::open(&path, "node", IDENTITY);
+    expect_everywhere(&stranger, NodeErrorKind::Unavailable).await;
+    assert!(FolderNode::put_back(&path, "node", IDENTITY).unwrap());
+    assert_eq!(get(&node, key(1, 0)).await.unwrap(), kept);
+    assert_eq!(get(&node, key(2, 0)).await.unwrap_err().kind, NodeErrorKind::NotFound);
+    // Other things in it, or another folder, are somebody else's to explain.
+    for is_another in [false, true] {
+        fs::remove_file(path.join(IDENTITY_FILE)).unwrap();
+        expect_everywhere(&node, NodeErrorKind::Wiped).await;
+        let aside = path.with_extension("aside");
+        if is_another {
+            fs::rename(&path, &aside).unwrap();
+            fs::create_dir_all(path.join("0a")).unwrap();
+        } else {
+            fs::write(path.join("a file"), "of somebody").unwrap();
+            assert!(!FolderNode::put_back(&path, "node", IDENTITY).unwrap());
+        }
+        expect_everywhere(&node, NodeErrorKind::Unavailable).await;
+        if is_another {
+            fs::remove_dir_all(&path).unwrap();
+            fs::rename(&aside, &path).unwrap();
+        } else {
+            fs::remove_file(path.join("a file")).unwrap();
+        }
+        fs::write(path.join(IDENTITY_FILE), IDENTITY.encode()).unwrap();
+        assert_eq!(get(&node, key(1, 0)).await.unwrap(), kept);
+    }
+    // An empty folder is for a new node.
+    fs::remove_dir_all(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert!(!FolderNode::put_back(&path, "node", IDENTITY).unwrap());
+}
+
+#[tokio::test]
+async fn finding_30_two_folders_that_were_swapped_are_found() {
+    let (temporary, path, _) = folder();
+    let other_path = temporary.path().join("other");
+    FolderNode::create(&other_path, "other", SIBLING).unwrap();
+    let neighbours = Arc::new(Neighbours::default());
+    [&path, &other_path].iter().for_each(|folder| neighbours.add(folder));
+    let node = FolderNode::open_among(&path, "node", IDENTITY, neighbours.clone());
+    let other = FolderNode::open_among(&other_path, "other", SIBLING, neighbours);
+    let (one, two) = (put(&node, key(1, 0)).await, put(&other, key(2, 0)).await);
+    let aside = temporary.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    fs::rename(&other_path, &path).unwrap();
+    fs::rename(&aside, &other_path).unwrap();
+    for (node, key, bytes, identity) in [(&node, key(1, 0), &one, IDENTITY), (&other, key(2, 0), &two, SIBLING)] {
+        assert_eq!(get(node, key).await.unwrap(), *bytes);
+        assert_eq!(node.identity().await.unwrap(), identity);
+    }
+    put(&node, key(3, 0)).await;
+    assert!(file_of(&other_path, key(3, 0)).exists(), "it is written where the node is");
+    // And back.
+    fs::rename(&path, &aside).unwrap();
+    fs::rename(&other_path, &path).unwrap();
+    fs::rename(&aside, &other_path).unwrap();
+    assert_eq!(get(&node, key(1, 0)).await.unwrap(), one);
+    assert_eq!(get(&other, key(2, 0)).await.unwrap(), two);
+}
+
+#[tokio::test]
 async fn a_node_may_be_opened_before_its_folder_is_there() {
     let temporary = TempDir::new().unwrap();
     let path = temporary.path().join("node");

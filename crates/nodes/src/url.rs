@@ -269,6 +269,27 @@ pub async fn create(
     }
 }
 
+/// Takes a node up again of which its place has lost all but some shards. False: it is not so.
+///
+/// # Errors
+/// The place cannot be reached or written; as [`open`].
+pub async fn put_back(url: &NodeUrl, name: &str, identity: NodeIdentity, secret: &Secret) -> Result<bool, NodeError> {
+    match url {
+        NodeUrl::Folder(path) => {
+            let (path, owned_name) = (path.to_owned(), name.to_owned());
+            let put_back = move || FolderNode::put_back(&path, &owned_name, identity);
+            let stopped = |error| NodeError::new(NodeErrorKind::Io, name, format!("it was stopped: {error}"));
+            tokio::task::spawn_blocking(put_back).await.map_err(stopped)?
+        }
+        // A daemon that is told again who it is does the same, where it can.
+        NodeUrl::Daemon(url) => {
+            let node = DaemonNode::create(url, name, identity, key(name, secret)?).await?;
+            Ok(node.space().await.is_ok())
+        }
+        NodeUrl::Block(_) | NodeUrl::Memory(_) | NodeUrl::Foreign(_) => Ok(false),
+    }
+}
+
 /// What the text of a key file for `url` becomes in the node's record.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! Why a segment could not be written, read or rebuilt.
 
+use crate::read::Suspect;
 use std::fmt;
+use std::ops::Range;
 use weft_cluster::PlacementError;
 use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_nodes::NodeErrorKind;
@@ -50,6 +52,8 @@ pub struct ShardFailure {
     pub kind: SuspectKind,
     /// Show this; names the node as the user knows it.
     pub detail: String,
+    /// Frames that failed, ascending, where it is known that others may be sound.
+    pub frames: Option<Vec<Range<u64>>>,
 }
 
 /// Shard failures as a sentence.
@@ -160,6 +164,16 @@ pub enum ReadError {
         /// Every other shard.
         failures: Failures,
     },
+}
+
+impl ReadError {
+    /// Shards that could not be used.
+    pub fn suspects(&self) -> Vec<Suspect> {
+        match self {
+            Self::Unrecoverable { failures, .. } => failures.0.iter().map(Suspect::of).collect(),
+            Self::Record { .. } | Self::Range { .. } => Vec::new(),
+        }
+    }
 }
 
 /// Why a segment has no other code now. It is as it was.

@@ -1,4 +1,5 @@
 use super::*;
+use weft_format::shard::HEADER_BYTES;
 use weft_format::{Generation, ShardKey};
 
 const SEGMENT: SegmentId = SegmentId(3);

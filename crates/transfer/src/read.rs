@@ -13,7 +13,8 @@ pub(crate) mod plan;
 mod through;
 
 use crate::cache::{Block, Look};
-use crate::error::{ReadError, SuspectKind};
+use crate::error::{ReadError, ShardFailure, SuspectKind};
+use crate::salvage;
 use crate::scheduler::{Arrived, Plans};
 use crate::transfer::{Inner, Transfer};
 use bytes::Bytes;
@@ -22,17 +23,46 @@ use locate::{Batch, Located};
 use plan::{ReadPlan, ShardOffers};
 use std::ops::Range;
 use std::sync::Arc;
-use weft_format::records::SegmentRecord;
+use weft_format::records::{DamagedShard, SegmentRecord};
 use weft_format::{SegmentId, ShardIndex};
-use weft_nodes::Class;
+use weft_nodes::{Class, NodeErrorKind};
 
 /// A shard that was asked for and could not be used; care looks after it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspect {
     /// Which shard of the segment.
     pub index: ShardIndex,
     /// What was wrong.
     pub kind: SuspectKind,
+    /// Frames that failed, ascending, where it is known that others may be sound.
+    pub frames: Option<Vec<Range<u64>>>,
+}
+
+impl Suspect {
+    /// The same, as a reader tells it.
+    pub fn of(failure: &ShardFailure) -> Self {
+        Self { index: failure.index, kind: failure.kind, frames: failure.frames.clone() }
+    }
+
+    /// Is something the matter with the shard, as far as one who was refused it can tell? Of a bad place on a disk a reader knows too
+    /// little to say what is lost.
+    pub fn wants_a_look(&self) -> bool {
+        self.kind.is_loss() || self.kind == SuspectKind::Unknown(NodeErrorKind::Io)
+    }
+
+    /// What is to be noted of a shard of the segment with this record; `None`: nothing is known to be wrong with it.
+    pub fn damage(&self, segment: SegmentId, record: &SegmentRecord) -> Option<DamagedShard> {
+        let location = record.shards.get(self.index.as_usize())?.as_ref()?;
+        let complaint = match self.kind {
+            SuspectKind::NotFound => "",
+            SuspectKind::Length => "its length is wrong",
+            SuspectKind::Checksum => "a checksum does not fit",
+            SuspectKind::Digest => "it is not what the metadata's digest says",
+            SuspectKind::Unknown(_) | SuspectKind::Combination => return None,
+        };
+        let (node, key) = (location.node, location.key(segment, self.index));
+        Some(DamagedShard { index: self.index, node, key, complaint: complaint.into(), frames: self.frames.clone() })
+    }
 }
 
 /// How a read went.
@@ -52,7 +82,7 @@ impl ReadReport {
         self.degraded |= other.degraded;
         for suspect in &other.suspects {
             if !self.suspects.contains(suspect) {
-                self.suspects.push(*suspect);
+                self.suspects.push(suspect.clone());
             }
         }
     }
@@ -182,8 +212,26 @@ impl Inner {
         }
     }
 
-    /// Reads from nodes, all parts in one download. A report a part.
-    pub(crate) async fn download(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
+    /// Reads from nodes, all parts in one download; where shards with damage do not suffice for one, its stripes are pieced together
+    /// of what is sound of them. A report a part.
+    pub(crate) async fn download(&self, mut parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
+        match self.download_plainly(parts.iter_mut().map(ReadPart::reborrow).collect()).await {
+            Err(ReadError::Unrecoverable { failures, .. }) if salvage::may_help(&failures) => {}
+            outcome => return outcome,
+        }
+        let mut reports = Vec::new();
+        for mut part in parts {
+            match self.download_plainly(vec![part.reborrow()]).await {
+                Err(ReadError::Unrecoverable { failures, .. }) if salvage::may_help(&failures) => {
+                    reports.push(salvage::read(self, part, &failures).await?);
+                }
+                outcome => reports.extend(outcome?),
+            }
+        }
+        Ok(reports)
+    }
+
+    async fn download_plainly(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
         let locate = |part: &ReadPart<'_>| locate::locate(&self.algebra, part.segment, part.record, part.range.clone());
         let located = parts.iter().map(locate).collect::<Result<Vec<Located>, _>>()?;
         let batches: Vec<(usize, Batch)> = (located.iter().enumerate())
@@ -239,6 +287,10 @@ pub struct ReadPart<'a> {
 }
 
 impl<'a> ReadPart<'a> {
+    fn reborrow(&mut self) -> ReadPart<'_> {
+        ReadPart { segment: self.segment, record: self.record, range: self.range.clone(), out: &mut *self.out }
+    }
+
     /// What is before byte `at` of the segment, and the rest.
     pub(crate) fn split_at(self, at: u64) -> (Self, Self) {
         let Self { segment, record, range, out } = self;

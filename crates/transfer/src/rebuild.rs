@@ -19,6 +19,7 @@ use crate::read::fetch::{Download, Sources};
 use crate::read::held::Held;
 use crate::read::locate::BATCH_DATA_BYTES;
 use crate::read::plan::{Computed, ReadPlan, ShardOffer, ShardOffers, compute, merged};
+use crate::salvage;
 use crate::scheduler::{Arrived, Plans, SetShape};
 use crate::transfer::{Inner, Transfer};
 use crate::write::encode::Object;
@@ -53,17 +54,17 @@ pub struct Rebuilt {
 }
 
 /// What is being rebuilt.
-struct Job<'a> {
-    segment: SegmentId,
-    record: &'a SegmentRecord,
-    code: Arc<LoadedCode>,
+pub(crate) struct Job<'a> {
+    pub(crate) segment: SegmentId,
+    pub(crate) record: &'a SegmentRecord,
+    pub(crate) code: Arc<LoadedCode>,
     geometry: Geometry,
     /// In the names of the rebuilt shards.
     attempt: Generation,
     /// Of the next record.
     next: Generation,
     /// Ascending, each once.
-    lost: Vec<usize>,
+    pub(crate) lost: Vec<usize>,
 }
 
 impl Transfer {
@@ -102,7 +103,12 @@ impl Transfer {
         let objects = match effort.objects.take() {
             Some(objects) => objects,
             None => {
-                let objects = recompute_plainly(&self.inner, &job, &mut effort).await?;
+                let objects = match recompute_plainly(&self.inner, &job, &mut effort).await {
+                    Err(RebuildError::Read(ReadError::Unrecoverable { failures, .. })) => {
+                        piece_together(&self.inner, &job, &failures, &mut effort).await?
+                    }
+                    outcome => outcome?,
+                };
                 effort.suspects.extend(combined::liars(&self.inner, &job, &effort.doubtful).await);
                 if let Some(doubtful) = effort.doubtful_sum.take() {
                     effort.suspects.extend(chained::liar(&self.inner, &job, &doubtful, &objects).await);
@@ -151,7 +157,7 @@ impl Job<'_> {
     }
 
     /// Stripes to compute together: of so many bytes of data at most, or one.
-    fn batches(&self, data_bytes: u64) -> impl Iterator<Item = Range<u32>> + use<> {
+    pub(crate) fn batches(&self, data_bytes: u64) -> impl Iterator<Item = Range<u32>> + use<> {
         let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
         let step = (data_bytes / stripe_bytes).max(1) as usize;
         let count = self.geometry.stripe_count();
@@ -200,6 +206,25 @@ async fn recompute_plainly(
     let known: Vec<ShardIndex> = effort.suspects.iter().map(|suspect| suspect.index).collect();
     effort.suspects.extend(report.suspects.into_iter().filter(|suspect| !known.contains(&suspect.index)));
     Ok(objects)
+}
+
+/// Computes the lost shards, stripe by stripe, from all that is sound of the survivors and of themselves, and checks them.
+async fn piece_together(
+    inner: &Inner,
+    job: &Job<'_>,
+    failures: &Failures,
+    effort: &mut combined::Attempt,
+) -> Result<Vec<Object>, RebuildError> {
+    let salvaged = salvage::rebuild(inner, job, new_shards(inner, job)?, failures).await?;
+    compare(job, &salvaged.objects)?;
+    effort.bytes_read += salvaged.bytes_fetched;
+    effort.bytes_received += salvaged.bytes_fetched;
+    effort.bytes_read_by_nodes += salvaged.bytes_fetched;
+    let of_others = salvaged.suspects.into_iter().filter(|suspect| !job.lost.contains(&suspect.index.as_usize()));
+    let found: Vec<Suspect> = of_others.collect();
+    effort.suspects.retain(|known| found.iter().all(|suspect| suspect.index != known.index));
+    effort.suspects.extend(found);
+    Ok(salvaged.objects)
 }
 
 /// Are the shards what the record says?

@@ -2,9 +2,14 @@
 
 use crate::error::SuspectKind;
 use crate::in_flight::InFlight;
+use crate::salvage;
+use crate::soundness::{check_frames, merged, unsound};
 use crate::transfer::{Inner, Transfer};
+use std::ops::Range;
 use weft_format::records::{SegmentRecord, ShardLocation};
-use weft_format::shard::{ShardHeader, ShardIdentity, verify_object};
+use weft_format::shard::{
+    CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardHeader, ShardIdentity, frame_count, verify_object,
+};
 use weft_format::{SegmentId, ShardKey};
 use weft_nodes::{NodeError, NodeErrorKind};
 
@@ -17,8 +22,24 @@ pub enum ShardHealth {
     Missing,
     /// Its node could not be asked, so nothing is known of it.
     Unknown(NodeErrorKind),
-    /// There, and not as the record says; the detail says how.
-    Damaged(String),
+    /// There, and not as the record says.
+    Damaged(Damage),
+}
+
+/// How a shard is damaged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// For people: a clause.
+    pub how: String,
+    /// Frames that cannot be used, ascending; the others are sound. `None`: nothing of it can.
+    pub frames: Option<Vec<Range<u64>>>,
+}
+
+impl Damage {
+    /// Of a shard of which nothing can be used.
+    pub fn whole(how: impl Into<String>) -> Self {
+        Self { how: how.into(), frames: None }
+    }
 }
 
 /// The state of a segment's shards.
@@ -44,7 +65,8 @@ impl Transfer {
     async fn each_shard(&self, segment: SegmentId, record: &SegmentRecord, depth: Depth) -> SegmentHealth {
         let mut health = SegmentHealth { shards: vec![ShardHealth::Missing; record.shards.len()], bytes_verified: 0 };
         if let Err(error) = record.geometry.validate() {
-            health.shards.fill(ShardHealth::Damaged(format!("the record is not usable: {error}")));
+            let damage = Damage::whole(format!("the record is not usable: {error}"));
+            health.shards.fill(ShardHealth::Damaged(damage));
             return health;
         }
         let mut checks = InFlight::new();
@@ -79,7 +101,15 @@ async fn check_shard(
         let stat = inner.call(location.node, 0, async move |node| node.stat(key).await).await;
         let health = match stat {
             Ok(stat) if stat.bytes == expected_bytes => ShardHealth::Sound,
-            Ok(stat) => ShardHealth::Damaged(format!("it has {} bytes where {expected_bytes} belong", stat.bytes)),
+            Ok(stat) => {
+                // The frames that are there may be sound; whoever reads them will know.
+                let payload_bytes = record.geometry.payload_bytes();
+                let there = stat.bytes.saturating_sub(HEADER_BYTES as u64) / (FRAME_PAYLOAD_BYTES + CHECK_BYTES) as u64;
+                let count = frame_count(payload_bytes);
+                let how = format!("it has {} bytes where {expected_bytes} belong", stat.bytes);
+                let cut: Vec<_> = (there < count).then_some(there..count).into_iter().collect();
+                ShardHealth::Damaged(Damage { how, frames: (there > 0).then_some(cut) })
+            }
             Err(error) => health_of(&error),
         };
         return (health, 0);
@@ -90,7 +120,32 @@ async fn check_shard(
     let object = inner.call(location.node, expected_bytes, async move |node| node.get(key, asked).await).await;
     match object {
         Ok(object) => (check_object(inner, record, location, key, &object), object.len() as u64),
+        Err(error) if error.kind == NodeErrorKind::Io => check_parts(inner, record, location, key, &error).await,
         Err(error) => (health_of(&error), 0),
+    }
+}
+
+/// A shard that cannot be read in one piece: a bad place of a disk takes some frames of it.
+async fn check_parts(
+    inner: &Inner,
+    record: &SegmentRecord,
+    location: &ShardLocation,
+    key: ShardKey,
+    error: &NodeError,
+) -> (ShardHealth, u64) {
+    let payload_bytes = record.geometry.payload_bytes();
+    let (identity, count) = (ShardIdentity { volume: inner.volume, key }, frame_count(payload_bytes));
+    let came = salvage::fetch(inner, location.node, key, 0..count, payload_bytes).await;
+    let bytes = came.parts.iter().map(|(_, raw)| raw.len() as u64).sum();
+    let mut runs: Vec<_> = came.failed.into_iter().map(|run| (run, false)).collect();
+    for (frames, raw) in came.parts {
+        runs.extend(check_frames(&identity, payload_bytes, frames, &raw));
+    }
+    match unsound(runs) {
+        Some(frames) => {
+            (ShardHealth::Damaged(Damage { how: error.detail.clone(), frames: Some(merged(frames)) }), bytes)
+        }
+        None => (health_of(error), bytes),
     }
 }
 
@@ -101,13 +156,19 @@ pub(crate) fn check_object(
     key: ShardKey,
     object: &[u8],
 ) -> ShardHealth {
-    match verify_object(&ShardIdentity { volume: inner.volume, key }, object) {
-        Err(error) => ShardHealth::Damaged(error.to_string()),
+    let identity = ShardIdentity { volume: inner.volume, key };
+    match verify_object(&identity, object) {
+        Err(error) => {
+            let payload_bytes = record.geometry.payload_bytes();
+            let raw = object.get(HEADER_BYTES..).unwrap_or_default();
+            let runs = check_frames(&identity, payload_bytes, 0..frame_count(payload_bytes), raw);
+            ShardHealth::Damaged(Damage { how: error.to_string(), frames: unsound(runs) })
+        }
         Ok(found) if !is_alike(inner, record, location, &found.header) => {
-            ShardHealth::Damaged("its header names another code or geometry than the record".into())
+            ShardHealth::Damaged(Damage::whole("its header names another code or geometry than the record"))
         }
         Ok(found) if found.digest != location.digest => {
-            ShardHealth::Damaged("it is intact and not the bytes that the record names".into())
+            ShardHealth::Damaged(Damage::whole("it is intact and not the bytes that the record names"))
         }
         Ok(_) => ShardHealth::Sound,
     }
@@ -129,6 +190,6 @@ fn health_of(error: &NodeError) -> ShardHealth {
     match SuspectKind::of(error.kind) {
         SuspectKind::NotFound => ShardHealth::Missing,
         SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
-        _ => ShardHealth::Damaged(error.detail.clone()),
+        _ => ShardHealth::Damaged(Damage::whole(error.detail.clone())),
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::error::VfsError;
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use weft_format::records::SegmentRecord;
+use weft_format::records::{DamagedShard, SegmentRecord};
 use weft_format::{Ino, SegmentId};
 use weft_meta::{MetaError, Store};
-use weft_transfer::{ReadError, ReadPart, ReadReport, Transfer};
+use weft_transfer::{ReadError, ReadPart, ReadReport, Suspect, Transfer};
 
 /// Records kept; at 500 bytes each, 32 MiB, which is 512 GiB of data in full segments of rs:4+2.
 const RECORDS_MAX: usize = 65_536;
@@ -21,8 +21,8 @@ pub(crate) struct Segments {
     background: Transfer,
     runtime: tokio::runtime::Handle,
     records: quick_cache::sync::Cache<SegmentId, Arc<SegmentRecord>>,
-    /// Segments that a read found damaged, not yet noted in metadata.
-    suspects: Mutex<HashSet<SegmentId>>,
+    /// What reads found wrong, not yet noted in metadata.
+    suspects: Mutex<HashMap<SegmentId, Vec<DamagedShard>>>,
 }
 
 impl Segments {
@@ -107,12 +107,19 @@ impl Segments {
     fn took(&self, segment: SegmentId, record: &Arc<SegmentRecord>, report: &ReadReport) -> Result<(), VfsError> {
         if !report.suspects.is_empty() {
             let fresh = self.read_record(segment)?;
-            let is_loss = report.suspects.iter().any(|suspect| suspect.kind.is_loss());
-            if fresh == *record && is_loss {
-                self.suspects.lock().insert(segment);
+            if fresh == *record {
+                self.suspect(segment, record, &report.suspects);
             }
         }
         Ok(())
+    }
+
+    /// Has what a read found wrong noted.
+    fn suspect(&self, segment: SegmentId, record: &SegmentRecord, suspects: &[Suspect]) {
+        if suspects.iter().any(Suspect::wants_a_look) {
+            let found = suspects.iter().filter_map(|suspect| suspect.damage(segment, record));
+            self.suspects.lock().entry(segment).or_default().extend(found);
+        }
     }
 
     /// Fetches ahead, in the background.
@@ -139,7 +146,10 @@ impl Segments {
             }
             let fresh = self.read_record(segment)?;
             match outcome {
-                Err(source) if fresh == record => return Err(VfsError::Read { ino, source }),
+                Err(source) if fresh == record => {
+                    self.suspect(segment, &record, &source.suspects());
+                    return Err(VfsError::Read { ino, source });
+                }
                 _ => record = fresh,
             }
         }
@@ -148,8 +158,8 @@ impl Segments {
     /// Writes down which segments were found damaged, so that repair finds them.
     pub fn note_suspects(&self) {
         let suspects = std::mem::take(&mut *self.suspects.lock());
-        for segment in suspects {
-            match self.store.mark_damaged(segment) {
+        for (segment, found) in suspects {
+            match self.store.note_damage(segment, &found) {
                 Ok(()) => tracing::warn!(%segment, "shards are missing or damaged; `weft repair` restores them"),
                 Err(error) => tracing::error!(%segment, "could not note the damage: {error}"),
             }

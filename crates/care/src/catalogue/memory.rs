@@ -1,12 +1,12 @@
 //! A catalogue in memory: the slow, obvious reference for the real one, and what care's own tests run on.
 
-use super::{Catalogue, CatalogueError, Trashed};
+use super::{Catalogue, CatalogueError, Renewed, Trashed};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord,
-    Succession, Unjoined, Wanted, wanted,
+    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord,
+    RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted, wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 
@@ -21,7 +21,7 @@ struct State {
     nodes: BTreeMap<NodeId, NodeRecord>,
     segments: BTreeMap<SegmentId, Entry>,
     retired: BTreeMap<(SegmentId, Generation), RetiredRecord>,
-    damaged: BTreeSet<SegmentId>,
+    damaged: BTreeMap<SegmentId, DamageRecord>,
     jobs: BTreeMap<String, Vec<u8>>,
     lease: Option<LeaseRecord>,
     fence: Option<u64>,
@@ -249,12 +249,31 @@ impl Catalogue for MemoryCatalogue {
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        Ok(self.reach()?.damaged.range((start, Bound::Unbounded)).take(limit).copied().collect())
+        Ok(self.reach()?.damaged.range((start, Bound::Unbounded)).take(limit).map(|(id, _)| *id).collect())
     }
 
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.reach()?.damaged.insert(segment);
+        self.note_damage(segment, &[])
+    }
+
+    fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
+        self.reach()?.damaged.entry(segment).or_default().add(found.iter().cloned());
         Ok(())
+    }
+
+    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
+        self.reach()?.damaged.insert(segment, damage.clone());
+        Ok(())
+    }
+
+    fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
+        Ok(self.reach()?.damaged.get(&segment).cloned())
+    }
+
+    fn places(&self, segment: SegmentId, data: &[Range<u64>]) -> Result<Vec<(String, Range<u64>)>, CatalogueError> {
+        // A file here is what its segment is.
+        let paths = self.paths(segment, usize::MAX)?;
+        Ok(paths.iter().flat_map(|path| data.iter().map(move |range| (path.clone(), range.clone()))).collect())
     }
 
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
@@ -423,12 +442,19 @@ impl Catalogue for MemoryCatalogue {
         self.state.lock().fence = term;
     }
 
-    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+    fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
         let mut state = self.reach()?;
         if let Some(record) = state.nodes.get_mut(&node) {
             record.state = NodeState::Lost;
         }
         state.renewed.push(node);
+        Ok(Renewed::Anew)
+    }
+
+    fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        if let Some(record) = self.reach()?.nodes.get_mut(&node).filter(|record| record.state == NodeState::Lost) {
+            record.state = NodeState::Active;
+        }
         Ok(())
     }
 }

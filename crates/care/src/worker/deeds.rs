@@ -1,7 +1,7 @@
 //! The deeds of a worker, each by its job, and what is told of them.
 
 use crate::balance;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Renewed};
 use crate::census::CareError;
 use crate::collect::{self, Beside, Sightings};
 use crate::convert;
@@ -73,7 +73,7 @@ pub(super) async fn perform(
     let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
     let work = async {
         match deed {
-            Deed::Renew(node) => renew(catalogue.clone(), node).await,
+            Deed::Renew(node) => renew(catalogue.clone(), transfer, job, (node, repair), now_ms).await,
             Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
             Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
             Deed::Discard => discard(&*catalogue, transfer, job, beside).await,
@@ -86,12 +86,28 @@ pub(super) async fn perform(
     alone(&*catalogue, holder, job, waits, guarded).await
 }
 
-async fn renew(catalogue: Arc<dyn Catalogue>, node: NodeId) -> Result<Done, CareError> {
+async fn renew(
+    catalogue: Arc<dyn Catalogue>,
+    transfer: &Transfer,
+    job: &Job,
+    (node, mut repair): (NodeId, repair::Options),
+    now_ms: u64,
+) -> Result<Done, CareError> {
     let found = catalogue.nodes()?.into_iter().find(|(id, _)| *id == node);
     let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
-    let blocking = tokio::task::spawn_blocking(move || catalogue.renew_node(node)).await;
-    blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))?;
-    Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
+    let of_blocking = catalogue.clone();
+    let blocking = tokio::task::spawn_blocking(move || of_blocking.renew_node(node)).await;
+    match blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))? {
+        Renewed::Anew => {
+            Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
+        }
+        Renewed::Itself => {
+            // No record tells which of its shards are gone: the repair counts them, and rebuilds them there.
+            repair.presumed_lost.remove(&node);
+            let Done { is_well, what } = repair_all(catalogue, transfer, job, repair, now_ms).await?;
+            Ok(Done { is_well, what: format!("node {name}, which was deleted but for some shards, is back; {what}") })
+        }
+    }
 }
 
 /// How a repair ends that need not begin: it would only wait for others.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
-use weft_care::{Catalogue, CatalogueError, Trashed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
 use weft_format::records::{
-    Borrowers, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted,
+    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
+    Succession, Unjoined, Wanted,
 };
 use weft_format::{Generation, NodeId, SegmentId};
 use weft_nodes::wrappers::{Fault, FaultNode};
@@ -148,6 +149,22 @@ impl Catalogue for MortalCatalogue {
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
         self.change(|| self.inner.mark_damaged(segment))
     }
+    fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.note_damage(segment, found))
+    }
+    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.set_damage(segment, damage))
+    }
+    fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
+        self.inner.damage(segment)
+    }
+    fn places(
+        &self,
+        segment: SegmentId,
+        data: &[std::ops::Range<u64>],
+    ) -> Result<Vec<(String, std::ops::Range<u64>)>, CatalogueError> {
+        self.inner.places(segment, data)
+    }
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
         self.change(|| self.inner.clear_damaged(segment))
     }
@@ -206,7 +223,10 @@ impl Catalogue for MortalCatalogue {
     fn set_fence(&self, term: Option<u64>) {
         self.inner.set_fence(term);
     }
-    fn renew_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+    fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
         self.inner.renew_node(node)
+    }
+    fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
+        self.inner.restore_node(node)
     }
 }

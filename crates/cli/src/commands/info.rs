@@ -1,18 +1,20 @@
 //! `weft info META /PATH`: where a file's bytes are, and what they can lose.
 
-use crate::care::{Keeper, count};
+use crate::care::{self, Keeper, count};
 use crate::render;
 use crate::tree;
 use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
-use weft_care::{Margins, Roster, Standing, standings};
+use weft_care::state::{State, state};
+use weft_care::{Margins, Roster, Standing, noted_standings};
 use weft_format::records::{Attributes, Kind, SegmentRecord};
 use weft_format::{Ino, SegmentId, ShardIndex};
 use weft_gateways::fuse::mounts;
@@ -72,6 +74,8 @@ struct Segment {
     shard_bytes: u64,
     /// Missing where it cannot be read now.
     survives_losses: Option<usize>,
+    /// Data bytes of it that no shards give any more.
+    lost_bytes: Vec<Range<u64>>,
     /// Bytes that a repair of one shard reads: the cheapest shard, the dearest. Missing where none can be rebuilt.
     repair_reads_bytes: Option<(u64, u64)>,
     shards: Vec<Shard>,
@@ -203,7 +207,8 @@ fn segment(
     id: SegmentId,
     record: &SegmentRecord,
 ) -> Result<Segment> {
-    let verdicts = standings(record, roster, &[]);
+    let verdicts = noted_standings(id, record, roster, &store.damage(id)?.unwrap_or_default());
+    let state = state(record, &verdicts, margins);
     let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
     let mut reads = Vec::new();
     for index in 0..there.len() {
@@ -223,7 +228,11 @@ fn segment(
         data_bytes: record.geometry.data_bytes,
         live_bytes: store.live_bytes(id)?,
         shard_bytes: record.shard_bytes(),
-        survives_losses: margins.margin(record, &there),
+        survives_losses: state.survives().map(|survives| survives.shards),
+        lost_bytes: match state {
+            State::Lost { data, .. } => data,
+            State::Readable(_) | State::OutOfReach => Vec::new(),
+        },
         repair_reads_bytes: reads.iter().min().copied().zip(reads.iter().max().copied()),
         shards: verdicts.iter().enumerate().map(shard).collect(),
     })
@@ -289,7 +298,8 @@ fn segment_text(segment: &Segment, runs: &[&Run]) -> String {
     }
     text += &match segment.survives_losses {
         Some(losses) => format!("  survives the loss of any {}", count(losses as u64, "more shard")),
-        None => "  CANNOT be read now".to_owned(),
+        None if segment.lost_bytes.is_empty() => "  CANNOT be read now".to_owned(),
+        None => format!("  LOST of it: {}", care::byte_ranges(&segment.lost_bytes)),
     };
     text += &match segment.repair_reads_bytes {
         Some((least, most)) if least == most => format!("; a repair of one reads {}\n", render::bytes(least)),

@@ -1,4 +1,4 @@
-//! `weft node add|list|replace|limit|drain|set|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
+//! `weft node add|list|replace|move|restore|limit|drain|set|remove META`: where a volume keeps its shards; `weft node serve`: a place for other machines;
 //! `weft node kinds`: what there is.
 
 mod change;
@@ -6,7 +6,12 @@ mod key_file;
 mod kinds;
 mod making;
 mod members;
+mod moving;
+mod seeking;
 pub mod serve;
+
+pub use moving::take_back;
+pub use seeking::sentences as sentences_of_moved;
 
 use crate::care::{self, count};
 use crate::compose;
@@ -18,12 +23,13 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use weft_care::Renewed;
 use weft_care::roster::LOOK_DEADLINE;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeUrl, Space};
+use weft_nodes::{NodeIdentity, NodeUrl, Space};
 use weft_vfs::open::{Members, Opener};
 
 /// Segments are counted up to this many for a sentence.
@@ -81,6 +87,29 @@ pub enum Arguments {
         /// For daemons: the key file that they were started with; for s3:// and others: lines `name = value`
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        /// Also where files are lost by it
+        #[arg(long)]
+        force: bool,
+    },
+    /// Say where a node is now, with all that it holds: its folder was moved, or its address has changed
+    Move {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
+        /// Where it is now: a folder, or an address of another kind, see `weft node kinds`
+        #[arg(value_name = "FOLDER|URL")]
+        place: String,
+        /// A new key file, for daemons and others that have another now
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
+    /// Take back a node that was given up and answers again; mounts and `weft care` do so by themselves
+    Restore {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// Name of the node
+        name: String,
     },
     /// Ask a node no more than this, each user of the volume by itself; a mount heeds it within a second
     Limit {
@@ -168,7 +197,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         Arguments::List { meta: Some(meta), json, .. } => list(meta, *json),
         Arguments::List { meta: None, from, cluster_key, json } => members::list(from, cluster_key.as_deref(), *json),
-        Arguments::Replace { meta, name, place, key } => replace(meta, name, place, key.as_deref()),
+        Arguments::Replace { meta, name, place, key, force } => replace(meta, name, place, key.as_deref(), *force),
+        Arguments::Move { meta, name, place, key } => moving::move_node(meta, name, place, key.as_deref()),
+        Arguments::Restore { meta, name } => moving::restore(meta, name),
         Arguments::Limit { meta, name, bwlimit, requests } => change::limit(meta, name, *bwlimit, *requests),
         Arguments::Drain { meta, name, undo } => change::drain(meta, name, *undo),
         Arguments::Set { meta, name, domain, weight, read_only } => {
@@ -289,6 +320,7 @@ fn list(meta: &Path, json: bool) -> Result<()> {
             println!("{}: {error}", line.name);
         }
     }
+    sentences_of_moved(&store, meta)?.iter().for_each(|line| println!("{line}"));
     Ok(())
 }
 
@@ -334,22 +366,26 @@ fn parse_requests(text: &str) -> Result<u32, String> {
 
 /// The old id stays, under another name, until repair has moved what it holds, or rebuilt it where the old place does not
 /// answer any more; the new one has the name.
-fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Result<()> {
+fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force: bool) -> Result<()> {
     let url: NodeUrl = place.parse()?;
     let secret = key_file::secret(&url, key_file)?;
     let store = compose::open_shared(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
-    if old.state.is_leaving() {
+    if is_replaced(old_id, &old) {
         bail!(
             "node {name} is replaced already: run `weft repair {}`, if it is gone for good with `--assume-lost {name}`",
             meta.display()
         );
     }
     refuse_own_mount(meta, name, &url)?;
+    let answers = answers(&store, old_id)?;
+    if !answers && !force {
+        care::refuse_losses(meta, &[old_id])?;
+    }
     let (id, space) = making::create(&store, name, &url, &secret)?;
-    let retired = match answers(&store, old_id)? {
+    let retired = match answers {
         true => {
-            let name = format!("{name}.old-{}", &old_id.to_string()[..8]);
+            let name = format!("{name}{OLD}{}", &old_id.to_string()[..8]);
             NodeRecord { name, state: NodeState::Draining, ..old.clone() }
         }
         false => lost(old_id, &old, &url),
@@ -374,22 +410,37 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>) -> Res
     Ok(())
 }
 
-/// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost.
-pub fn renew(store: &Store, old_id: NodeId) -> Result<()> {
+/// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost. Where some of its shards are
+/// left the node is taken up again.
+pub fn renew(store: &Store, old_id: NodeId) -> Result<Renewed> {
     let found = store.nodes()?.into_iter().find(|(id, old)| *id == old_id && !old.state.is_leaving());
     // Somebody else has done it.
-    let Some((_, old)) = found else { return Ok(()) };
+    let Some((_, old)) = found else { return Ok(Renewed::Anew) };
     let url: NodeUrl = old.url.parse()?;
+    let identity = NodeIdentity { volume: store.volume().volume, node: old_id };
+    if compose::runtime()?.block_on(weft_nodes::put_back(&url, &old.name, identity, &old.secret))? {
+        return Ok(Renewed::Itself);
+    }
     let (id, _) = making::create(store, &old.name, &url, &old.secret)?;
     succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
-    Ok(())
+    Ok(Renewed::Anew)
+}
+
+/// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
+const OLD: &str = ".old-";
+const LOST: &str = ".lost-";
+
+/// Has another taken its place, and name?
+fn is_replaced(id: NodeId, record: &NodeRecord) -> bool {
+    let short_id = &id.to_string()[..8];
+    [OLD, LOST].iter().any(|mark| record.name.ends_with(&format!("{mark}{short_id}")))
 }
 
 /// What a node that is gone becomes, when `url` is its successor's place.
 fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
     let short_id = &id.to_string()[..8];
     NodeRecord {
-        name: format!("{}.lost-{short_id}", old.name),
+        name: format!("{}{LOST}{short_id}", old.name),
         // No two nodes share a place; what was in this one is gone.
         url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
         state: NodeState::Lost,

@@ -1,6 +1,6 @@
 //! `weft repair META`: what was lost is rebuilt from what is left.
 
-use crate::care::{self, Keeper, count};
+use crate::care::{self, DEGRADED, Keeper, count};
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Give up a node that does not answer, and rebuild what it held
     #[arg(long, value_name = "NAME")]
     assume_lost: Vec<String>,
+    /// Give nodes up also where files are lost by it
+    #[arg(long, requires = "assume_lost")]
+    force: bool,
     /// At the end read every shard instead of only asking for its length
     #[arg(long)]
     verify: bool,
@@ -74,7 +77,11 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
     let began = Instant::now();
     let report = keeper.watch(&job, &bar, work)?;
-    let code = care::exit_code(&report.census);
+    let code = match report.failures.is_empty() || !report.census.is_whole() {
+        true => care::exit_code(&report.census),
+        // Something could not be mended, whatever the count says.
+        false => ExitCode::from(DEGRADED),
+    };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: Some(report) })?);
     } else {
@@ -105,6 +112,9 @@ fn give_up(arguments: &Arguments) -> Result<BTreeSet<NodeId>> {
     };
     let nodes = arguments.assume_lost.iter().map(find).collect::<Result<Vec<_>>>()?;
     if !arguments.dry_run {
+        if !arguments.force {
+            care::refuse_losses(meta, &nodes.iter().map(|(id, _)| *id).collect::<Vec<_>>())?;
+        }
         for (id, record) in &nodes {
             keeper.store.update_node(*id, record, &NodeRecord { state: NodeState::Lost, ..record.clone() })?;
         }

@@ -59,7 +59,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, care::now_ms()?, tell);
     let report = keeper.watch(&job, &bar, work)?;
     let is_sound = metadata_faults.is_empty();
-    let is_clean = is_sound && report.repaired_count == report.finding_count && report.silent_shard_count == 0;
+    let all_read = report.silent_shard_count + report.refused_shard_count == 0;
+    let is_clean = is_sound && report.repaired_count == report.finding_count && all_read;
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { report, findings, metadata_faults })?);
     } else {
@@ -95,6 +96,10 @@ fn summary(arguments: &Arguments, report: &Report, worked_ms: u64) -> Vec<String
     if report.silent_shard_count > 0 {
         let shards = count(report.silent_shard_count, "shard");
         lines.push(format!("{shards} could not be read because their nodes do not answer"));
+    }
+    if report.refused_shard_count > 0 {
+        let shards = count(report.refused_shard_count, "shard");
+        lines.push(format!("{shards} could not be read because this user may not read them"));
     }
     lines.extend(care::silent_nodes(&arguments.meta, &report.out_of_reach));
     lines

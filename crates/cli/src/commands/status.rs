@@ -46,6 +46,8 @@ struct Status {
     last_conversion: Option<ConvertRecord>,
     /// Former shards of what was converted or moved.
     kept: Kept,
+    /// Nodes that are elsewhere than metadata has them; a sentence each.
+    moved: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -55,6 +57,8 @@ struct Node {
     state: &'static str,
     domain: String,
     answers: bool,
+    /// It is there, and does not let this user in.
+    refuses: bool,
     /// Silent for so long that what it held is rebuilt on others.
     is_given_up: bool,
     total_bytes: Option<u64>,
@@ -88,6 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         last_scrub: JobRecord::load(&*keeper.catalogue, SCRUB)?,
         last_conversion: ConvertRecord::load(&*keeper.catalogue)?,
         kept: kept(&*keeper.catalogue)?,
+        moved: crate::commands::sentences_of_moved(&keeper.store, &arguments.meta)?,
         tally,
     };
     if arguments.json {
@@ -106,7 +111,7 @@ fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<Nod
     let node = |(id, facts): (&NodeId, &NodeFacts)| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
-            Reach::OutOfReach(why) | Reach::Wiped(why) => (None, Some(why.clone())),
+            Reach::OutOfReach(why) | Reach::Refuses(why) | Reach::Wiped(why) => (None, Some(why.clone())),
         };
         Node {
             name: facts.record.name.clone(),
@@ -114,6 +119,7 @@ fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<Nod
             state: care::state_name(facts.record.state),
             domain: facts.record.domain.clone(),
             answers: facts.answers(),
+            refuses: facts.refuses(),
             // What a worker said some seconds ago.
             is_given_up: given_up.contains(id) && !facts.answers(),
             total_bytes: space.map(|space| space.total_bytes),
@@ -154,10 +160,15 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     if tally.silent_shard_count > 0 {
         notes.push(format!("{} on nodes that do not answer:", count(tally.silent_shard_count, "shard")));
     }
+    if tally.refused_shard_count > 0 {
+        let shards = count(tally.refused_shard_count, "shard");
+        notes.push(format!("{shards} that this user may not read: look again as who owns them"));
+    }
     let (given_up, silent) =
-        roster.out_of_reach().into_iter().partition::<Vec<_>, _>(|(name, _)| is_given_up(&status.nodes, name));
+        roster.out_of_reach().into_iter().partition::<Vec<_>, _>(|away| is_given_up(&status.nodes, &away.name));
     notes.extend(care::silent_nodes(&arguments.meta, &silent));
     notes.extend(care::given_up_nodes(&arguments.meta, &given_up));
+    notes.extend(status.moved.iter().cloned());
     for (node, lies) in status.nodes.iter().filter_map(|node| Some((node, node.lies.as_ref()?))) {
         notes.push(format!(
             "node {} lied in {}, last at {}: it sent combinations that are none of its shards; nothing of them was used: see what \
@@ -192,6 +203,7 @@ fn node_table(nodes: &[Node]) -> String {
         let state = match node.answers {
             _ if node.is_given_up => "GIVEN UP".into(),
             // Nothing is expected of one that was replaced.
+            _ if node.refuses => format!("{}, DENIED", node.state),
             false if node.state != "lost" => format!("{}, AWAY", node.state),
             _ => node.state.to_owned(),
         };

@@ -50,7 +50,10 @@ fn run(command: &mut Command) {
         panic!("{command:?}: {error}; the campaign needs root, xfsprogs and e2fsprogs");
     });
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}; the campaign needs root, loop devices, xfsprogs and e2fsprogs");
+    assert!(
+        output.status.success(),
+        "{command:?}: {said}; the campaign needs root, loop devices, xfsprogs and e2fsprogs"
+    );
 }
 
 /// Where disks' images lie: in memory where this machine has that.

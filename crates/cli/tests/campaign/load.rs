@@ -138,7 +138,11 @@ impl Writer {
             }
         }
         if random.random_bool(0.5) {
-            if random.random_bool(0.5) { file.sync_all()? } else { file.sync_data()? }
+            if random.random_bool(0.5) {
+                file.sync_all()?
+            } else {
+                file.sync_data()?
+            }
             self.files[number].sync();
             self.syncs += 1;
         }

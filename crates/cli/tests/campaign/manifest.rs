@@ -72,7 +72,10 @@ impl Known {
         }
         let (least, most) = (lengths.first().copied().unwrap_or(0), lengths.last().copied().unwrap_or(0));
         if bytes.len() < least || bytes.len() > most {
-            return Err(format!("it has {} bytes, and was never shorter than {least} or longer than {most}", bytes.len()));
+            return Err(format!(
+                "it has {} bytes, and was never shorter than {least} or longer than {most}",
+                bytes.len()
+            ));
         }
         for (at, byte) in bytes.iter().enumerate() {
             let is_synced = synced.get(at) == Some(byte);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use weft_format::records::{
-    Attributes, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord, VolumeRecord,
+    Attributes, DamageRecord, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord,
+    VolumeRecord,
 };
 use weft_format::{Ino, NodeId, PolicyId, SegmentId};
 
@@ -240,7 +241,7 @@ impl Survey<'_> {
         // Nothing is mended of a dead one.
         let is_dead = self.get(Key::Dead(segment))?.is_some();
         if !is_dead && record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
-            self.missing(Key::Damaged(segment), values::mark());
+            self.missing(Key::Damaged(segment), DamageRecord::default().encode());
         }
         let data_bytes = record.geometry.data_bytes;
         self.segments.insert(segment, Segment { data_bytes, nodes, live_bytes: 0 });
@@ -611,7 +612,7 @@ impl Survey<'_> {
     }
 
     fn damaged(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        values::decode_mark(&key, value)?;
+        DamageRecord::decode(value).map_err(|error| values::damaged(&key, error))?;
         if let Key::Damaged(segment) = key
             && !self.has_segment(segment)
         {

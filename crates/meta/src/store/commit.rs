@@ -72,7 +72,7 @@ impl<'a> NewSegments<'a> {
             match txn.live(*segment)? {
                 Some(0) => txn.bury(*segment, now_ms)?,
                 None if !used.contains(segment) => {
-                    txn.put_segment(*segment, record);
+                    txn.put_segment(*segment, record)?;
                     txn.bury(*segment, now_ms)?;
                 }
                 _ => {}

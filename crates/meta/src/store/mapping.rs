@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use weft_format::records::SegmentRecord;
+use weft_format::records::{DamageRecord, SegmentRecord};
 use weft_format::{Ino, SegmentId};
 
 use super::txn::Txn;
@@ -252,20 +252,21 @@ impl Txn<'_> {
         if self.get(Key::Dead(segment))?.is_some() {
             return Err(MetaError::SegmentChanged(segment));
         }
-        self.put_segment(segment, record);
+        self.put_segment(segment, record)?;
         self.put(Key::Live(segment), values::number(0));
         Ok(())
     }
 
     /// The record and the indices that follow from it.
-    pub(super) fn put_segment(&mut self, segment: SegmentId, record: &SegmentRecord) {
+    pub(super) fn put_segment(&mut self, segment: SegmentId, record: &SegmentRecord) -> Result<(), MetaError> {
         self.put(Key::Segment(segment), record.encode());
         for location in record.shards.iter().flatten() {
             self.put(Key::OnNode(location.node, segment), values::mark());
         }
-        if record.shards.iter().any(Option::is_none) {
-            self.put(Key::Damaged(segment), values::mark());
+        if record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
+            self.put(Key::Damaged(segment), DamageRecord::default().encode());
         }
+        Ok(())
     }
 
     /// A segment that nothing refers to is dead for good: the collector may have it.

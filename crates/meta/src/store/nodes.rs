@@ -62,17 +62,27 @@ impl Store {
     /// # Errors
     /// `Refused` (the record is not `expected` any more; the name or URL is another node's), `NotFound`.
     pub fn update_node(&self, node: NodeId, expected: &NodeRecord, new: &NodeRecord) -> Result<(), MetaError> {
+        self.update_nodes(&[(node, expected, new)])
+    }
+
+    /// The same of several nodes at once, which may take each other's names and URLs.
+    ///
+    /// # Errors
+    /// As [`Self::update_node`]; nothing is changed.
+    pub fn update_nodes(&self, changes: &[(NodeId, &NodeRecord, &NodeRecord)]) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
-            let key = Key::Node(node);
-            let bytes = txn.get(key)?.ok_or(MetaError::NotFound)?;
-            let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
-            if found != *expected {
-                let name = &found.name;
-                return Err(MetaError::Refused(format!(
-                    "node {name} was changed by somebody else meanwhile: look again"
-                )));
+            for (node, expected, _) in changes {
+                let key = Key::Node(*node);
+                let bytes = txn.get(key)?.ok_or(MetaError::NotFound)?;
+                let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
+                if found != **expected {
+                    let name = &found.name;
+                    return Err(MetaError::Refused(format!(
+                        "node {name} was changed by somebody else meanwhile: look again"
+                    )));
+                }
             }
-            txn.put_node(node, new)
+            txn.put_nodes(&changes.iter().map(|(node, _, new)| (*node, *new)).collect::<Vec<_>>())
         })
     }
 
@@ -108,21 +118,31 @@ impl Txn<'_> {
     }
 
     fn put_node(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), MetaError> {
-        let nodes = self.nodes()?;
-        let others = || nodes.iter().filter(|(other, _)| *other != node);
-        if others().count() >= MAX_NODES {
-            return Err(MetaError::Refused(format!("the volume has {MAX_NODES} nodes, and can have no more")));
-        }
-        for (_, other) in others() {
-            let (name, url) = (&other.name, &other.url);
-            if *name == record.name {
-                return Err(MetaError::Refused(format!("there is a node named {name} already: choose another name")));
+        self.put_nodes(&[(node, record)])
+    }
+
+    fn put_nodes(&mut self, new: &[(NodeId, &NodeRecord)]) -> Result<(), MetaError> {
+        let before = self.nodes()?;
+        let kept = before.iter().filter(|(node, _)| new.iter().all(|(changed, _)| changed != node));
+        let mut nodes: Vec<(NodeId, &NodeRecord)> = kept.map(|(node, record)| (*node, record)).collect();
+        for (node, record) in new {
+            if nodes.len() >= MAX_NODES {
+                return Err(MetaError::Refused(format!("the volume has {MAX_NODES} nodes, and can have no more")));
             }
-            if *url == record.url {
-                return Err(MetaError::Refused(format!("node {name} is at {url} already")));
+            for (_, other) in &nodes {
+                let (name, url) = (&other.name, &other.url);
+                if *name == record.name {
+                    return Err(MetaError::Refused(format!(
+                        "there is a node named {name} already: choose another name"
+                    )));
+                }
+                if *url == record.url {
+                    return Err(MetaError::Refused(format!("node {name} is at {url} already")));
+                }
             }
+            nodes.push((*node, record));
+            self.put(Key::Node(*node), record.encode());
         }
-        self.put(Key::Node(node), record.encode());
         self.count_roster_change()
     }
 

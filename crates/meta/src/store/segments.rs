@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
+use weft_format::records::{DamageRecord, DamagedShard, RetiredRecord, SegmentRecord, Succession};
 use weft_format::{Generation, Ino, NodeId, SegmentId};
 
 use super::Store;
@@ -115,8 +115,7 @@ impl Store {
             for location in expected.shards.iter().flatten() {
                 txn.remove(Key::OnNode(location.node, segment));
             }
-            txn.put_segment(segment, new);
-            Ok(())
+            txn.put_segment(segment, new)
         })
     }
 
@@ -126,12 +125,47 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn mark_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
+        self.note_damage(segment, &[])
+    }
+
+    /// The same, with what was found wrong, which is added to what was noted before.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
-            if txn.segment(segment)?.is_some() {
-                txn.put(Key::Damaged(segment), values::mark());
+            if txn.segment(segment)?.is_none() {
+                return Ok(());
+            }
+            let before = txn.damage(segment)?;
+            let mut damage = before.clone().unwrap_or_default();
+            damage.add(found.iter().cloned());
+            if before.as_ref() != Some(&damage) {
+                txn.put(Key::Damaged(segment), damage.encode());
             }
             Ok(())
         })
+    }
+
+    /// Notes what is wrong with a segment's shards after all were looked at, in the place of what was noted before.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), MetaError> {
+        self.transact_shared(|txn| {
+            if txn.segment(segment)?.is_some() {
+                txn.put(Key::Damaged(segment), damage.encode());
+            }
+            Ok(())
+        })
+    }
+
+    /// What is noted of a segment's shards; `None`: nothing is.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, MetaError> {
+        self.view(|txn| txn.damage(segment))
     }
 
     /// Takes the mark away: every shard was read and found sound, or no file refers to the segment any more. It stays while the record
@@ -368,6 +402,12 @@ impl Txn<'_> {
             None => self.remove(key),
         }
         Ok(())
+    }
+
+    fn damage(&mut self, segment: SegmentId) -> Result<Option<DamageRecord>, MetaError> {
+        let key = Key::Damaged(segment);
+        let decode = |bytes: Vec<u8>| DamageRecord::decode(&bytes).map_err(|error| damaged(&key, error));
+        self.get(key)?.map(decode).transpose()
     }
 
     pub(super) fn segment(&mut self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {

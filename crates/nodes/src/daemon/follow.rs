@@ -11,6 +11,7 @@ use super::client::DaemonNode;
 use super::link::Link;
 use crate::combine::Combination;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::folder::{FolderNode, Neighbours};
 use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{self, NodeUrl};
@@ -72,6 +73,8 @@ pub struct AddressBook {
     file: Option<PathBuf>,
     /// As metadata has them.
     members: Mutex<Vec<Member>>,
+    /// Folders of the volume's nodes on this machine.
+    folders: Arc<Neighbours>,
     known: Mutex<Addresses>,
     asked: tokio::sync::Mutex<Option<Instant>>,
     short_circuit: bool,
@@ -100,7 +103,14 @@ impl AddressBook {
     fn read(file: Option<PathBuf>) -> Self {
         let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
         let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
-        Self { file, members: Mutex::default(), known, asked: Default::default(), short_circuit: false }
+        Self {
+            file,
+            members: Mutex::default(),
+            folders: Arc::default(),
+            known,
+            asked: Default::default(),
+            short_circuit: false,
+        }
     }
 
     /// As [`crate::open`]; a daemon is followed where it goes.
@@ -114,7 +124,14 @@ impl AddressBook {
         identity: NodeIdentity,
         secret: &Secret,
     ) -> Result<Arc<dyn Node>, NodeError> {
-        let NodeUrl::Daemon(daemon) = url else { return crate::open(url, name, identity, secret) };
+        let daemon = match url {
+            NodeUrl::Daemon(daemon) => daemon,
+            NodeUrl::Folder(path) => {
+                self.folders.add(path);
+                return Ok(Arc::new(FolderNode::open_among(path, name, identity, self.folders.clone())));
+            }
+            _ => return crate::open(url, name, identity, secret),
+        };
         let key = url::key(name, secret)?;
         let member = Member { url: daemon.clone(), identity, key, short_circuit: self.short_circuit };
         let node = member.node_at(daemon, name)?;

@@ -4,7 +4,10 @@
 //! the identity file, so each call begins with one `stat` of it by path. Only when that differs from last time is the
 //! file read again. *Unknown is not absent*: nothing here ever answers `NotFound`, and a folder that is empty or gone is
 //! `Wiped` only if this process had the node open when its identity file was deleted, and the disk it was on is still there:
-//! else it may be unmounted, or moved.
+//! else it may be unmounted, or moved. So is one in which a deletion left shards, which it does where others are stored meanwhile.
+//!
+//! Two folders that were swapped are found by who they are: where the path has another node, or none, the paths of the volume's other
+//! nodes are looked at.
 
 use super::{IDENTITY_FILE, scan, store};
 use crate::error::{NodeError, NodeErrorKind};
@@ -17,9 +20,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use weft_format::identity::MAX_IDENTITY_BYTES;
 use weft_format::{NodeId, VolumeId};
 
@@ -30,12 +35,43 @@ pub(super) struct Place {
     name: String,
     expected: NodeIdentity,
     root: RwLock<Option<Arc<Root>>>,
-    /// The device that the folder was on when it was found without an identity file, be it under another name.
-    emptied_on: Mutex<Option<u64>>,
+    /// The folder when it was found without an identity file, be it under another name.
+    emptied: Mutex<Option<Emptied>>,
+    neighbours: Arc<Neighbours>,
+    /// When the neighbours were looked at last.
+    sought: Mutex<Option<Instant>>,
+}
+
+/// A folder that lost its identity file.
+#[derive(Clone, Copy, Debug)]
+struct Emptied {
+    device: u64,
+    inode: u64,
+}
+
+/// The neighbours are not looked at again for so long.
+const SEEK_EVERY: Duration = Duration::from_secs(1);
+
+/// Folders of this machine where nodes of one volume are, or were: a node that is not at its own path may be at another's.
+#[derive(Debug, Default)]
+pub struct Neighbours(Mutex<BTreeSet<PathBuf>>);
+
+impl Neighbours {
+    /// From now on a node that is not where it should be is looked for here, too.
+    pub fn add(&self, folder: &Path) {
+        self.0.lock().insert(folder.to_owned());
+    }
+
+    /// Where this node is, but for `besides`.
+    fn find(&self, expected: NodeIdentity, besides: &Path) -> Option<PathBuf> {
+        let folders = self.0.lock().clone();
+        folders.into_iter().find(|folder| folder != besides && probe(folder).is_ok_and(|found| found == Some(expected)))
+    }
 }
 
 /// The folder, open and known to be this node.
 pub(super) struct Root {
+    identity_path: PathBuf,
     pub(super) dir: OwnedFd,
     pub(super) medium: Medium,
     pub(super) shard_files: ShardFiles,
@@ -68,7 +104,7 @@ impl Stamp {
 }
 
 impl Place {
-    pub(super) fn new(path: &Path, name: &str, expected: NodeIdentity) -> Self {
+    pub(super) fn new(path: &Path, name: &str, expected: NodeIdentity, neighbours: Arc<Neighbours>) -> Self {
         let identity_path = path.join(IDENTITY_FILE);
         let path = path.to_owned();
         Self {
@@ -77,7 +113,9 @@ impl Place {
             name: name.to_owned(),
             expected,
             root: RwLock::new(None),
-            emptied_on: Mutex::new(None),
+            emptied: Mutex::new(None),
+            neighbours,
+            sought: Mutex::new(None),
         }
     }
 
@@ -92,33 +130,56 @@ impl Place {
 
     /// The folder, made sure of just now.
     pub(super) fn attached(&self) -> Result<Arc<Root>, NodeError> {
-        let stat = rustix::fs::statat(CWD, &self.identity_path, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| {
-            // Lets go of the descriptors too, so that the disk can be unmounted.
-            if let Some(root) = self.root.write().take() {
-                let here = rustix::fs::statat(&root.dir, IDENTITY_FILE, AtFlags::SYMLINK_NOFOLLOW);
-                *self.emptied_on.lock() = (here.err() == Some(Errno::NOENT)).then_some(root.stamp.device);
-            }
-            self.away(errno)
-        })?;
         if let Some(root) = &*self.root.read()
+            && let Ok(stat) = rustix::fs::statat(CWD, &root.identity_path, AtFlags::SYMLINK_NOFOLLOW)
             && root.stamp == Stamp::of(&stat)
         {
             return Ok(Arc::clone(root));
         }
-        let attached = self.attach();
-        *self.root.write() = attached.as_ref().ok().cloned();
-        *self.emptied_on.lock() = None;
+        // Lets go of the descriptors too, so that the disk can be unmounted.
+        if let Some(root) = self.root.write().take() {
+            *self.emptied.lock() = root.emptied();
+        }
+        let attached = self.attach(&self.path).or_else(|error| self.attach_elsewhere(error));
+        if let Ok(root) = &attached {
+            *self.root.write() = Some(Arc::clone(root));
+            *self.emptied.lock() = None;
+        }
         attached
     }
 
-    fn attach(&self) -> Result<Arc<Root>, NodeError> {
-        let dir = open_folder(&self.path).map_err(|errno| self.away(errno))?;
+    /// The folder under the path of another node, where this one has none or another's; or the same error.
+    fn attach_elsewhere(&self, error: NodeError) -> Result<Arc<Root>, NodeError> {
+        if !matches!(error.kind, NodeErrorKind::WrongNode | NodeErrorKind::Unavailable) {
+            return Err(error);
+        }
+        let now = Instant::now();
+        let before = self.sought.lock().replace(now);
+        if before.is_some_and(|before| now.duration_since(before) < SEEK_EVERY) {
+            *self.sought.lock() = before;
+            return Err(error);
+        }
+        match self.neighbours.find(self.expected, &self.path) {
+            Some(folder) => {
+                let attached = self.attach(&folder).map_err(|_| error)?;
+                *self.sought.lock() = None;
+                let (node, path) = (&self.name, self.path.display());
+                tracing::warn!("node {node} is not at {path} but at {}, and is used there", folder.display());
+                Ok(attached)
+            }
+            None => Err(error),
+        }
+    }
+
+    fn attach(&self, path: &Path) -> Result<Arc<Root>, NodeError> {
+        let dir = open_folder(path).map_err(|errno| self.away(errno))?;
         let (found, stamp, owner) = self.read_identity(&dir)?;
         if found != self.expected {
             return Err(self.error(NodeErrorKind::WrongNode, self.not_this_node(found)));
         }
         let medium = Medium::of(&dir).map_err(|errno| self.failure(errno, "opening it"))?;
-        Ok(Arc::new(Root { dir, medium, shard_files: ShardFiles::default(), owner, stamp }))
+        let identity_path = path.join(IDENTITY_FILE);
+        Ok(Arc::new(Root { identity_path, dir, medium, shard_files: ShardFiles::default(), owner, stamp }))
     }
 
     fn not_this_node(&self, found: NodeIdentity) -> String {
@@ -160,11 +221,16 @@ impl Place {
         }
         let path = self.path.display();
         let detail = match self.remains() {
-            Some(false) => {
+            Some(Remains::Nothing) => {
                 let detail = format!("{path} was deleted or emptied: make a new node of it (weft node replace)");
                 return self.error(NodeErrorKind::Wiped, detail);
             }
-            Some(true) => {
+            Some(Remains::Shards) => {
+                let detail =
+                    format!("{path} was deleted but for some shards: put {IDENTITY_FILE} back, and run `weft repair`");
+                return self.error(NodeErrorKind::Wiped, detail);
+            }
+            Some(Remains::Others) => {
                 format!(
                     "{path} was deleted in part: put {IDENTITY_FILE} back, or delete the rest for a new node in its place"
                 )
@@ -177,17 +243,23 @@ impl Place {
         self.error(NodeErrorKind::Unavailable, detail)
     }
 
-    /// Is something left where the folder was, when its identity file was deleted? `None`: it was not, or the device is not there
-    /// that the folder was on; a disk that is unmounted shows another.
-    fn remains(&self) -> Option<bool> {
-        let device = (*self.emptied_on.lock())?;
+    /// What is left where the folder was, when its identity file was deleted? `None`: it was not, or the device is not there that the
+    /// folder was on; a disk that is unmounted shows another.
+    fn remains(&self) -> Option<Remains> {
+        let emptied = (*self.emptied.lock())?;
         let (there, stat) = self.path.ancestors().find_map(|path| Some((path, rustix::fs::stat(path).ok()?)))?;
-        if stat.st_dev != device {
+        if stat.st_dev != emptied.device {
             return None;
         }
-        let is_empty =
-            || open_folder(there).and_then(|dir| scan::names(&dir)).is_ok_and(|names| foreign(&names).is_none());
-        Some(there == self.path && !is_empty())
+        if there != self.path {
+            return Some(Remains::Nothing);
+        }
+        let names = open_folder(there).and_then(|dir| scan::names(&dir));
+        Some(match names {
+            Ok(names) if foreign(&names).is_none() => Remains::Nothing,
+            Ok(names) if stat.st_ino == emptied.inode && names.iter().all(is_of_a_node) => Remains::Shards,
+            Ok(_) | Err(_) => Remains::Others,
+        })
     }
 
     /// What it means that something within the folder is missing: that it is absent, only if the folder is still `root`.
@@ -222,6 +294,26 @@ impl Place {
     }
 }
 
+/// What a deletion left of a folder.
+enum Remains {
+    /// Nothing, perhaps not even the folder.
+    Nothing,
+    /// The folder, and in it nothing but subfolders of shards.
+    Shards,
+    /// Other things, or another folder.
+    Others,
+}
+
+impl Root {
+    /// The folder, if its identity file was deleted.
+    fn emptied(&self) -> Option<Emptied> {
+        let here = rustix::fs::statat(&self.dir, IDENTITY_FILE, AtFlags::SYMLINK_NOFOLLOW);
+        let folder = rustix::fs::fstat(&self.dir).ok()?;
+        let is_gone = here.err() == Some(Errno::NOENT);
+        is_gone.then_some(Emptied { device: folder.st_dev, inode: folder.st_ino })
+    }
+}
+
 /// Opens `path` within the folder, through no symbolic link and never outside.
 pub(super) fn open_beneath(
     dir: impl AsFd,
@@ -237,7 +329,7 @@ pub(super) fn open_beneath(
 pub(super) fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
     // Whoever it is: what is expected is not looked at.
     let nobody = NodeIdentity { volume: VolumeId(0), node: NodeId(0) };
-    let place = Place::new(path, &path.to_string_lossy(), nobody);
+    let place = Place::new(path, &path.to_string_lossy(), nobody, Arc::default());
     let dir = open_folder(path).map_err(|errno| place.away(errno))?;
     identity_in(&place, &dir)
 }
@@ -281,6 +373,29 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
     // The folder's own name must survive a power cut too.
     let parent = open_folder(&place.path.join(".."));
     parent.and_then(rustix::fs::fsync).map_err(|errno| place.failure(errno, "making the folder durable"))
+}
+
+/// Gives a folder in which nothing but shards is left its identity file back. False: there is no such folder.
+pub(super) fn put_back(place: &Place) -> Result<bool, NodeError> {
+    let Ok(dir) = open_folder(&place.path) else { return Ok(false) };
+    let names = scan::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
+    if foreign(&names).is_none() || !names.iter().all(is_of_a_node) {
+        return Ok(false);
+    }
+    let text = bytes::Bytes::from(place.expected.encode());
+    // Whoever owns the folder owns what is in it.
+    let folder = rustix::fs::fstat(&dir).map_err(|errno| place.failure(errno, "looking at it"))?;
+    let owner = (Uid::from_raw(folder.st_uid), Gid::from_raw(folder.st_gid));
+    match store::write_new(&dir, IDENTITY_FILE, &[text], Some(owner)) {
+        Ok(()) => Ok(true),
+        Err(errno) => Err(place.failure(errno, "writing its identity file")),
+    }
+}
+
+/// Is this the name of something that nodes keep in their folders, but for the identity file?
+fn is_of_a_node(name: &CString) -> bool {
+    let name = name.to_string_lossy();
+    name == "lost+found" || name.starts_with(store::TEMPORARY_PREFIX) || scan::is_subfolder(&name)
 }
 
 /// The first of the names that keeps a folder from being empty.

@@ -47,7 +47,12 @@ pub(super) fn put(place: &Place, key: ShardKey, parts: &[Bytes]) -> Result<(), N
     let folder = open_or_make_subfolder(&root, &subfolder(key)).map_err(failed)?;
     let name = key.to_string();
     match write_new(&folder, &name, parts, Some(root.owner)) {
-        Ok(()) => Ok(()),
+        // While it was written the folder may have been deleted, and this subfolder made anew in what is no node any more.
+        Ok(()) => match place.attached() {
+            Ok(now) if Arc::ptr_eq(&now, &root) => Ok(()),
+            Ok(_) => Err(place.absent_folder(&root)),
+            Err(error) => Err(error),
+        },
         Err(Errno::EXIST) => {
             if !holds(&folder, &name, parts).map_err(failed)? {
                 let detail = format!("shard {key} exists with other bytes; names are never used twice");

@@ -10,6 +10,7 @@ use crate::fleet::{Seat, no_member, timed_out};
 use crate::in_flight::{Call, InFlight, until};
 use crate::line::Passage;
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};
+use crate::soundness::{check_frames, frames_of};
 use crate::trace::{Event, What};
 use crate::transfer::{Inner, SLOWEST_BYTES_PER_MS};
 use bytes::Bytes;
@@ -32,7 +33,22 @@ struct Source {
     key: ShardKey,
     /// `None`: no such node now.
     seat: Option<Arc<Seat>>,
-    failure: Option<(SuspectKind, String)>,
+    failure: Option<Failure>,
+}
+
+/// Why a shard cannot be used.
+#[derive(Clone)]
+struct Failure {
+    kind: SuspectKind,
+    detail: String,
+    /// Frames that failed, where others may be sound.
+    frames: Option<Vec<Range<u64>>>,
+}
+
+impl Failure {
+    fn of(error: &NodeError) -> Self {
+        Self { kind: SuspectKind::of(error.kind), detail: error.to_string(), frames: None }
+    }
 }
 
 /// A segment that sets are read of.
@@ -64,7 +80,7 @@ impl Sources {
                 node: location.node,
                 key: location.key(segment, ShardIndex(index as u16)),
                 seat,
-                failure: failure.map(|error| (SuspectKind::of(error.kind), error.to_string())),
+                failure: failure.as_ref().map(Failure::of),
             })
         };
         Self {
@@ -79,8 +95,8 @@ impl Sources {
     fn failures(&self) -> Failures {
         let failure = |(index, source): (usize, &Option<Source>)| {
             let source = source.as_ref()?;
-            let (kind, detail) = source.failure.clone()?;
-            Some(ShardFailure { index: ShardIndex(index as u16), node: source.node, kind, detail })
+            let Failure { kind, detail, frames } = source.failure.clone()?;
+            Some(ShardFailure { index: ShardIndex(index as u16), node: source.node, kind, detail, frames })
         };
         Failures(self.shards.iter().enumerate().filter_map(failure).collect())
     }
@@ -230,7 +246,7 @@ impl<'a, P: Plans> Download<'a, P> {
     pub(crate) fn finish(mut self) -> Vec<ReadReport> {
         let report = |segment: Sources| {
             let failures = segment.failures().0.into_iter();
-            let suspects = failures.map(|failure| Suspect { index: failure.index, kind: failure.kind }).collect();
+            let suspects = failures.map(|failure| Suspect::of(&failure)).collect();
             ReadReport { suspects, ..segment.report }
         };
         std::mem::take(&mut self.sources).into_iter().map(report).collect()
@@ -282,10 +298,15 @@ impl<'a, P: Plans> Download<'a, P> {
             let now_us = self.now_us();
             return self.scheduler.failed(request, Setback::Busy, now_us);
         }
-        let checked = outcome.map_err(|error| (SuspectKind::of(error.kind), error.to_string())).and_then(|raw| {
-            verify_frames(&identity, payload_bytes, payload.clone(), &raw)
-                .map_err(|error| (suspect_kind(&error), format!("node {}: {error}", seat.name)))?;
-            Ok(raw)
+        let checked = outcome.map_err(|error| Failure::of(&error)).and_then(|raw| {
+            match verify_frames(&identity, payload_bytes, payload.clone(), &raw) {
+                Ok(_) => Ok(raw),
+                Err(error) => Err(Failure {
+                    kind: suspect_kind(&error),
+                    detail: format!("node {}: {error}", seat.name),
+                    frames: Some(unsound_of(&identity, payload_bytes, payload, &raw)),
+                }),
+            }
         });
         let now_us = self.now_us();
         match checked {
@@ -299,9 +320,9 @@ impl<'a, P: Plans> Download<'a, P> {
                 held.insert(shard, asked.ask.payload, raw);
                 self.scheduler.arrived(request, now_us);
             }
-            Err((kind, detail)) => {
-                self.trace(&asked.ask, What::Failed { detail: detail.clone() });
-                self.source(&asked.ask).failure = Some((kind, detail));
+            Err(failure) => {
+                self.trace(&asked.ask, What::Failed { detail: failure.detail.clone() });
+                self.source(&asked.ask).failure = Some(failure);
                 self.scheduler.failed(request, Setback::Lost, now_us);
             }
         }
@@ -340,7 +361,7 @@ impl<'a, P: Plans> Download<'a, P> {
             let error = timed_out(&asked.seat.name, asked.since.elapsed().as_millis() as u64);
             self.trace(&asked.ask, What::Failed { detail: error.to_string() });
             self.inner.fleet.report_seat(&asked.seat, Err(error.kind));
-            self.source(&asked.ask).failure = Some((SuspectKind::of(error.kind), error.to_string()));
+            self.source(&asked.ask).failure = Some(Failure::of(&error));
         }
     }
 
@@ -431,6 +452,12 @@ fn node_view(seat: &Seat, suspected: bool, own: (u32, u64)) -> NodeView {
         kib_price: capability.kib_out_price,
         suspected,
     }
+}
+
+/// The frames asked for that fail their checks.
+fn unsound_of(identity: &ShardIdentity, payload_bytes: u64, payload: &Range<u64>, raw: &[u8]) -> Vec<Range<u64>> {
+    let runs = check_frames(identity, payload_bytes, frames_of(payload), raw).into_iter();
+    runs.filter(|(_, is_sound)| !is_sound).map(|(run, _)| run).collect()
 }
 
 /// What a failed check says of a shard.

@@ -79,7 +79,7 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) 
                 }
                 if !refuses && error.kind != NodeErrorKind::Busy {
                     let index = ShardIndex(shard as u16);
-                    attempt.suspects.push(Suspect { index, kind: SuspectKind::of(error.kind) });
+                    attempt.suspects.push(Suspect { index, kind: SuspectKind::of(error.kind), frames: None });
                 }
                 tracing::debug!(%error, "a helper of a repair failed");
                 continue;
@@ -262,5 +262,5 @@ pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Co
 pub(super) fn named(helper: &Helper) -> Suspect {
     let (node, shard) = (&helper.seat.name, helper.key);
     tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
-    Suspect { index: shard.index, kind: SuspectKind::Combination }
+    Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

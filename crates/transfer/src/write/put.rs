@@ -128,7 +128,7 @@ pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Byte
 
 pub(crate) fn failure(index: usize, node: NodeId, error: NodeError) -> ShardFailure {
     let index = ShardIndex(index as u16);
-    ShardFailure { index, node, kind: SuspectKind::of(error.kind), detail: error.to_string() }
+    ShardFailure { index, node, kind: SuspectKind::of(error.kind), detail: error.to_string(), frames: None }
 }
 
 /// Lets laggards end in the background. What they store no record will name, so it is removed again.

@@ -3,8 +3,8 @@
 use crate::house::{House, VOLUME, bytes, every, key, segment};
 use bytes::Bytes;
 use std::sync::Arc;
-use weft_format::Generation;
 use weft_format::shard::{HEADER_BYTES, ShardIdentity, verify_object};
+use weft_format::{Generation, ShardIndex};
 use weft_nodes::Node;
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_transfer::{ShardHealth, SuspectKind};
@@ -117,5 +117,96 @@ async fn a_well_formed_shard_with_other_content_fails_its_digest() {
     assert!(verify_object(&identity, &forged).is_ok(), "nothing but the digest tells");
     replace(&house, &record, 0, 2, forged).await;
     let health = house.transfer.verify(segment(0), &record).await;
-    assert!(matches!(&health.shards[2], ShardHealth::Damaged(detail) if detail.contains("not the bytes")));
+    assert!(matches!(&health.shards[2], ShardHealth::Damaged(damage) if damage.how.contains("not the bytes")));
+}
+
+/// Flips a bit in frame `frame` of a shard.
+async fn spoil(house: &House, record: &weft_format::records::SegmentRecord, index: usize, frame: usize) {
+    let mut spoiled = object(house, record, 0, index).await.to_vec();
+    spoiled[HEADER_BYTES + frame * 4104 + 100] ^= 0x10;
+    replace(house, record, 0, index, spoiled.into()).await;
+}
+
+#[tokio::test]
+async fn finding_09_damage_in_different_stripes_is_read_and_rebuilt() {
+    for code in ["rs:4+2", "lrc:4+2+2", "clay:4+2", "replica:3", "xor:5", "rs:4+2"] {
+        let house = House::new(10);
+        let length = 4 << 20;
+        let data = bytes(length, 11);
+        let Ok(receipt) = house.try_write(segment(0), code, &data).await else { continue };
+        let record = Arc::new(receipt.record);
+        let payload_bytes = record.geometry.payload_bytes();
+        // Every shard is damaged, no two of them in one stripe.
+        let cell = record.geometry.stripe(0).cell.end;
+        assert!(record.shards.len() as u64 * cell <= payload_bytes, "{code} has too few stripes for this test");
+        for index in 0..record.shards.len() {
+            spoil(&house, &record, index, index * cell as usize / 4096).await;
+        }
+        for range in [0..length as u64, 100..700_000, 1_000_000..3_000_000, 3_000_000..length as u64] {
+            house.read_same(segment(0), &record, range, &data).await;
+        }
+        let health = house.transfer.verify(segment(0), &record).await;
+        for (index, shard) in health.shards.iter().enumerate() {
+            let frame = index as u64 * cell / 4096;
+            let ShardHealth::Damaged(damage) = shard else { panic!("{code}: shard {index} is {shard:?}") };
+            let run = frame..frame + 1;
+            assert_eq!(damage.frames, Some(vec![run]), "{code}: shard {index}");
+        }
+        let lost: Vec<ShardIndex> = (0..record.shards.len() as u16).map(ShardIndex).collect();
+        let rebuilt = house.transfer.rebuild(segment(0), &record, &lost).await.unwrap();
+        let health = house.transfer.verify(segment(0), &rebuilt.record).await;
+        assert!(health.shards.iter().all(|shard| *shard == ShardHealth::Sound), "{code}: {health:?}");
+        house.read_same(segment(0), &Arc::new(rebuilt.record), 0..length as u64, &data).await;
+    }
+}
+
+#[tokio::test]
+async fn finding_09_only_what_no_stripe_gives_is_lost() {
+    let house = House::new(6);
+    let data = bytes(4 << 20, 12);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    // The second frame of three shards, two of them data.
+    for index in [1, 2, 5] {
+        spoil(&house, &record, index, 1).await;
+    }
+    let error = house.read(segment(0), &record, 0..4 << 20).await.unwrap_err();
+    assert!(matches!(error, weft_transfer::ReadError::Unrecoverable { .. }), "{error}");
+    let cell = record.geometry.symbol_bytes as usize;
+    for sound in [0..cell, cell..cell + 4096, cell + 8192..2 * cell, 2 * cell + 8192..4 << 20] {
+        house.read_same(segment(0), &record, sound.start as u64..sound.end as u64, &data).await;
+    }
+    for lost in [cell + 4096..cell + 8192, 2 * cell + 5000..2 * cell + 5001] {
+        house.read(segment(0), &record, lost.start as u64..lost.end as u64).await.unwrap_err();
+    }
+    let lost = [ShardIndex(1)];
+    let error = house.transfer.rebuild(segment(0), &record, &lost).await.unwrap_err();
+    assert!(matches!(error, weft_transfer::RebuildError::Read(_)), "{error}");
+}
+
+#[tokio::test]
+async fn finding_09_a_bad_place_of_a_disk_takes_its_frames_only() {
+    let house = House::new(6);
+    let data = bytes(2 << 20, 13);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    // Reads of more than a few frames fail, as those that come upon a bad place do.
+    for index in 0..4 {
+        let fail = Fault::Fail(weft_nodes::NodeErrorKind::Io);
+        let mut calls = 0;
+        let script = move |call: &weft_nodes::wrappers::fault::Call| {
+            calls += usize::from(call.operation == Operation::Get);
+            if call.operation == Operation::Get && calls == 1 { fail } else { Fault::None }
+        };
+        house.node_of(&record, index).fault.set_script(Box::new(script));
+    }
+    let health = house.transfer.verify(segment(0), &record).await;
+    let damaged = health.shards.iter().filter(|shard| matches!(shard, ShardHealth::Damaged(_))).count();
+    assert_eq!(damaged, 4, "what could be read at the second attempt only is not well: {health:?}");
+    for index in 0..4 {
+        let script = |call: &weft_nodes::wrappers::fault::Call| match call.operation {
+            Operation::Get if call.number.is_multiple_of(2) => Fault::Fail(weft_nodes::NodeErrorKind::Io),
+            _ => Fault::None,
+        };
+        house.node_of(&record, index).fault.set_script(Box::new(script));
+    }
+    house.read_same(segment(0), &record, 0..2 << 20, &data).await;
 }

@@ -345,7 +345,13 @@ impl Daemon {
     async fn claim(&self, identity: &[u8]) -> Result<Reply, Reply> {
         let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
         match self.identity() {
-            Some(own) if own == identity => return Ok(Reply::ok("")),
+            Some(own) if own == identity => {
+                if self.is_wiped().await && url::put_back(&self.place, &self.name, identity, &Secret::default()).await?
+                {
+                    tracing::warn!(node = self.name, "was deleted but for some shards, and is what it was again");
+                }
+                return Ok(Reply::ok(""));
+            }
             Some(own) if own.volume != identity.volume || !self.is_wiped().await => {
                 return Err(already_a_node(&self.name, own, identity).into());
             }

@@ -1,0 +1,89 @@
+//! What is noted of damaged shards, and how it counts: whoever finds damage notes it, and every verdict heeds it until somebody who
+//! read the whole shard finds otherwise, or the segment's record names another place for it. Pure.
+
+use crate::mend::Look;
+use crate::roster::Roster;
+use crate::standing::{Standing, standings};
+use weft_format::SegmentId;
+use weft_format::records::{DamageRecord, DamagedShard, SegmentRecord};
+use weft_transfer::{Damage, ShardHealth};
+
+/// What is to be believed of a segment's shards, by index: what was found now, and what was `noted` before. A look at lengths
+/// alone does not say that a shard is sound.
+pub fn believed(
+    segment: SegmentId,
+    record: &SegmentRecord,
+    noted: &DamageRecord,
+    found: &[Option<ShardHealth>],
+    look: Look,
+) -> Vec<Option<ShardHealth>> {
+    let mut believed: Vec<Option<ShardHealth>> =
+        (0..record.shards.len()).map(|index| found.get(index).cloned().flatten()).collect();
+    for shard in noted.shards() {
+        let index = shard.index.as_usize();
+        let is_there = record
+            .shards
+            .get(index)
+            .and_then(Option::as_ref)
+            .is_some_and(|location| location.node == shard.node && location.key(segment, shard.index) == shard.key);
+        let is_newer = match believed.get(index) {
+            Some(None) => true,
+            Some(Some(ShardHealth::Sound)) => look != Look::Everything,
+            // What nobody can look at now is believed to be as it was.
+            Some(Some(ShardHealth::Unknown(_))) => false,
+            Some(Some(ShardHealth::Missing | ShardHealth::Damaged(_))) | None => false,
+        };
+        if is_there && is_newer {
+            believed[index] = Some(match &shard.frames {
+                None if shard.complaint.is_empty() => ShardHealth::Missing,
+                frames => ShardHealth::Damaged(Damage { how: shard.complaint.clone(), frames: frames.clone() }),
+            });
+        }
+    }
+    believed
+}
+
+/// What is to be noted after a look: what was found, and what was noted of shards that could not be looked at.
+pub(crate) fn to_note(
+    segment: SegmentId,
+    record: &SegmentRecord,
+    noted: &DamageRecord,
+    found: &[Option<ShardHealth>],
+    look: Look,
+) -> DamageRecord {
+    let believed = believed(segment, record, noted, found, look);
+    let mut damage = DamageRecord::default();
+    for (index, key, location) in record.located(segment) {
+        let shard = |complaint: &str, frames| DamagedShard {
+            index,
+            node: location.node,
+            key,
+            complaint: complaint.to_owned(),
+            frames,
+        };
+        match believed.get(index.as_usize()).and_then(Option::as_ref) {
+            Some(ShardHealth::Missing) => damage.add([shard("", None)]),
+            Some(ShardHealth::Damaged(Damage { how, frames })) => damage.add([shard(how, frames.clone())]),
+            Some(ShardHealth::Unknown(_)) => {
+                let before = noted.shards().iter().find(|before| before.index == index);
+                damage.add(before.filter(|before| before.node == location.node && before.key == key).cloned());
+            }
+            Some(ShardHealth::Sound) | None => {}
+        }
+    }
+    damage
+}
+
+/// The verdicts on a segment's shards by what is noted of them, for those who do not look themselves.
+pub fn noted_standings(
+    segment: SegmentId,
+    record: &SegmentRecord,
+    roster: &Roster,
+    noted: &DamageRecord,
+) -> Vec<Standing> {
+    standings(record, roster, &believed(segment, record, noted, &[], Look::Record))
+}
+
+#[cfg(test)]
+#[path = "damage_tests.rs"]
+mod tests;
