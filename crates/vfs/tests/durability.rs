@@ -185,6 +185,69 @@ fn finding_08_who_closes_is_told_that_there_are_too_few_domains() {
     world.volume.shut_down().expect_err("it is lost");
 }
 
+/// Whatever is written, cut, punched, synced and refused by nodes, a crash at any moment leaves of each byte what it was at the last
+/// fsync that returned 0 or at some moment since.
+#[test]
+fn finding_01_a_crash_at_any_moment_leaves_what_was_there_since_the_last_fsync() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        let world = world_with(|call| {
+            // Whole segments are refused, a third of them.
+            let segment = call.key.expect("a put has a key").segment;
+            if segment.0 % 3 == 0 { Fault::Fail(NodeErrorKind::Full) } else { Fault::None }
+        });
+        let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        // As programs saw the file; and how many commits were durable when an fsync of it returned.
+        let mut seen: Vec<Vec<u8>> = vec![Vec::new()];
+        let mut synced = vec![(world.kv.committed_count(), 0)];
+        for _ in 0..80 {
+            let mut now = seen.last().expect("there is one").clone();
+            let (offset, length) = (random.random_range(0..30_000usize), random.random_range(1..6000usize));
+            match random.random_range(0..10) {
+                0..=3 => {
+                    let byte = random.random_range(1..=255);
+                    world.volume.write(handle, offset as u64, &vec![byte; length], false).expect("writes");
+                    now.resize(now.len().max(offset + length), 0);
+                    now[offset..offset + length].fill(byte);
+                }
+                4 => {
+                    truncate(&world.volume, attributes.ino, offset as u64);
+                    now.resize(offset, 0);
+                }
+                5 => {
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    world.volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    let end = now.len().min(offset + length);
+                    now[offset.min(end)..end].fill(0);
+                }
+                6..=7 => {
+                    // Whether it succeeds is not asked.
+                    let _ = world.volume.sync();
+                }
+                _ if world.volume.fsync(handle).is_ok() => synced.push((world.kv.flushed_count(), seen.len())),
+                _ => {}
+            }
+            assert!(world.volume.read(handle, 0, 64 << 10).expect("reads") == now);
+            seen.push(now);
+        }
+        for _ in 0..12 {
+            let count = random.random_range(synced[0].0..=world.kv.committed_count());
+            let (_, first) = synced.iter().rfind(|(durable, _)| *durable <= count).expect("the first one is");
+            let again = World::open(world.kv.after(count), world.nodes.clone());
+            let handle = again.volume.open(attributes.ino, 0).expect("opens");
+            let found = again.volume.read(handle, 0, 64 << 10).expect("reads");
+            // What was there just before the fsync is what it made durable.
+            let since = &seen[first.saturating_sub(1)..];
+            let was_there = |at: usize| since.iter().any(|bytes| bytes.get(at) == Some(&found[at]));
+            let wrong = (0..found.len()).find(|at| !was_there(*at));
+            assert_eq!(wrong, None, "of {} bytes after {count} commits", found.len());
+            assert!(since.iter().map(Vec::len).min() <= Some(found.len()), "{} bytes are too few", found.len());
+        }
+        world.fsck();
+    }
+}
+
 /// What is in a file after a crash that keeps every commit.
 fn after_crash_of_all(world: &World, ino: Ino) -> Vec<u8> {
     after_every_crash(world, world.kv.committed_count(), ino).remove(0)

@@ -93,13 +93,13 @@ fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A file that was fsynced, and what was written over it since: by each byte what it may be after a crash.
+/// What files were at their last fsync and after each write since: each byte is one of these after a crash.
 type Overwritten = HashMap<u64, Vec<Vec<u8>>>;
 
 /// Bytes of each file: few enough for the journal.
 const SMALL_BYTES: usize = 6_000;
 
-/// Files that are fsynced once, and overwritten here and there without an fsync, again and again, until the mount dies.
+/// Files that are overwritten here and there, again and again, and fsynced now and then, until the mount dies.
 fn overwrite_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, known: &Mutex<Overwritten>) {
     let mut random = StdRng::seed_from_u64(seed ^ round << 20 ^ writer << 50);
     let mut files: Vec<(u64, File)> = Vec::new();
@@ -126,8 +126,13 @@ fn overwrite_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, kno
                 bytes[from..to].copy_from_slice(&pattern(random.random(), from as u64, to - from));
                 versions.push(bytes);
             }
-            let versions = known.lock().expect("not poisoned")[name].last().cloned().unwrap_or_default();
-            file.write_all_at(&versions[from..to], from as u64)
+            let newest = known.lock().expect("not poisoned")[name].last().cloned().unwrap_or_default();
+            file.write_all_at(&newest[from..to], from as u64)?;
+            if random.random_bool(0.1) {
+                file.sync_all()?;
+                known.lock().expect("not poisoned").insert(*name, vec![newest]);
+            }
+            Ok(())
         };
         if work().is_err() {
             return;
