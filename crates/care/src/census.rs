@@ -8,7 +8,7 @@ use crate::job::{Cancelled, Job};
 use crate::margin::Margins;
 use crate::mend::{Look, by_shard};
 use crate::roster::Roster;
-use crate::standing::{Standing, standings};
+use crate::standing::{Loss, Standing, standings};
 use crate::state::{State, Survives, state};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,14 +54,19 @@ pub struct Tally {
     pub segment_count: u64,
     /// Segments with every shard sound, in its place and within reach.
     pub whole_count: u64,
-    /// Segments that can be read and are not whole.
+    /// Segments that can be read and are not whole, having lost shards, or having them out of reach or out of place.
     pub degraded_count: u64,
+    /// Segments that were written with less redundancy than their code has, since nodes were away, and are to be completed.
+    /// Nothing of them is lost.
+    pub short_count: u64,
     /// Segments that cannot be read now and could be if silent nodes came back.
     pub out_of_reach_count: u64,
     /// Segments that cannot be read even then.
     pub lost_count: u64,
     /// Shards that are lost: to be rebuilt.
     pub lost_shard_count: u64,
+    /// Shards that were never stored: to be computed from the others.
+    pub unwritten_shard_count: u64,
     /// Shards on nodes that do not answer.
     pub silent_shard_count: u64,
     /// Shards on nodes that answer, and do not let this user read them.
@@ -85,6 +90,8 @@ pub struct Tally {
     pub out_of_reach_paths: BTreeSet<String>,
     /// Files with bytes in degraded segments; at most a thousand.
     pub degraded_paths: BTreeSet<String>,
+    /// Files with bytes in segments that were written with less redundancy; at most a thousand.
+    pub short_paths: BTreeSet<String>,
 }
 
 impl Tally {
@@ -109,7 +116,12 @@ impl Tally {
         let count = |wanted: fn(&Standing) -> bool| verdicts.iter().filter(|verdict| wanted(verdict)).count() as u64;
 
         self.segment_count += 1;
-        self.lost_shard_count += count(|verdict| matches!(verdict, Standing::Lost(_)));
+        let unwritten = Standing::Lost(Loss::NeverStored);
+        // Nothing else is the matter with it.
+        let short = !whole && verdicts.iter().all(|verdict| *verdict == Standing::Sound || *verdict == unwritten);
+        let unwritten_count = verdicts.iter().filter(|verdict| **verdict == unwritten).count() as u64;
+        self.unwritten_shard_count += unwritten_count;
+        self.lost_shard_count += count(|verdict| matches!(verdict, Standing::Lost(_))) - unwritten_count;
         self.silent_shard_count += count(|verdict| *verdict == Standing::OutOfReach);
         self.refused_shard_count += count(|verdict| *verdict == Standing::Refused);
         self.misplaced_shard_count += count(|verdict| matches!(verdict, Standing::Misplaced(_)));
@@ -125,7 +137,7 @@ impl Tally {
                 if whole {
                     self.whole_count += 1;
                 } else {
-                    self.count_degraded(segment, catalogue)?;
+                    self.count_wanting(segment, catalogue, short)?;
                 }
             }
             State::OutOfReach => {
@@ -137,7 +149,7 @@ impl Tally {
                 if places.is_empty() {
                     // Nobody misses what is lost: it was overwritten or deleted.
                     self.count_readable(rest);
-                    return self.count_degraded(segment, catalogue);
+                    return self.count_wanting(segment, catalogue, false);
                 }
                 self.lost_count += 1;
                 for (path, bytes) in places {
@@ -156,10 +168,20 @@ impl Tally {
         }
     }
 
-    fn count_degraded(&mut self, segment: SegmentId, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
-        self.degraded_count += 1;
-        let room = DEGRADED_PATHS.saturating_sub(self.degraded_paths.len());
-        self.degraded_paths.extend(catalogue.paths(segment, room)?);
+    /// `short`: it was written with less redundancy, and nothing else is the matter with it.
+    fn count_wanting(
+        &mut self,
+        segment: SegmentId,
+        catalogue: &dyn Catalogue,
+        short: bool,
+    ) -> Result<(), CatalogueError> {
+        let (count, paths) = match short {
+            true => (&mut self.short_count, &mut self.short_paths),
+            false => (&mut self.degraded_count, &mut self.degraded_paths),
+        };
+        *count += 1;
+        let room = DEGRADED_PATHS.saturating_sub(paths.len());
+        paths.extend(catalogue.paths(segment, room)?);
         Ok(())
     }
 }

@@ -79,3 +79,16 @@ fn a_volume_without_segments_is_whole() {
     let tally = tally(&[]);
     assert_eq!((tally.margin, tally.is_whole()), (None, true));
 }
+
+#[test]
+fn finding_07_what_was_written_with_less_is_neither_lost_nor_degraded() {
+    let mut unwritten = record(&SPREAD);
+    unwritten.shards[2] = None;
+    let mut found = verdicts(0, 0);
+    found[2] = Standing::Lost(Loss::NeverStored);
+    let tally = tally(&[(unwritten, found), (record(&SPREAD), verdicts(1, 0)), (record(&SPREAD), verdicts(0, 0))]);
+    assert_eq!((tally.segment_count, tally.whole_count, tally.degraded_count, tally.short_count), (3, 1, 1, 1));
+    assert_eq!((tally.lost_shard_count, tally.unwritten_shard_count), (1, 1));
+    assert_eq!((tally.margin, tally.is_whole()), (Some(1), false));
+    assert_eq!((tally.short_paths, tally.degraded_paths), (["/f0".to_owned()].into(), ["/f1".to_owned()].into()));
+}

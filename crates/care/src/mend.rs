@@ -86,6 +86,8 @@ impl Mender {
         let mut mended = Mended::default();
         let mut before: Option<Inspected> = None;
         let (mut look, mut mismatch_count) = (look, 0);
+        // Written with less redundancy, and marked for nothing else.
+        let mut is_short = false;
         let mut round = 0;
         loop {
             let Some(record) = self.live(segment)? else {
@@ -96,16 +98,19 @@ impl Mender {
                 Some(before) => before.carried_over(&record),
             };
             let noted = self.catalogue.damage(segment)?;
+            let has_damage = noted.as_ref().is_some_and(|noted| !noted.shards().is_empty());
             census::note(&*self.catalogue, segment, &record, &noted.clone().unwrap_or_default(), &found, look)?;
             let mut found = believed(segment, &record, &noted.unwrap_or_default(), &found, look);
             let mut verdicts = standings(&record, &self.roster, &found);
+            is_short |= before.is_none() && !has_damage && verdicts.contains(&Standing::Lost(Loss::NeverStored));
             relocations.iter().for_each(|relocation| mark_overfull(&record, relocation, &mut verdicts));
             if before.is_none() && (mended.found.is_empty() || look == Look::Everything) {
                 mended.found = self.complaints(&record, &verdicts);
             }
             let (targets, moving) = targets(&verdicts);
             if targets.is_empty() || !heal {
-                if look == Look::Everything && verdicts.iter().all(Standing::is_there) {
+                let is_known = look == Look::Everything || look == Look::Lengths && is_short && !has_damage;
+                if is_known && verdicts.iter().all(Standing::is_there) {
                     self.catalogue.clear_damaged(segment)?;
                 }
                 return Ok(mended);

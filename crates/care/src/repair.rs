@@ -14,7 +14,7 @@ use crate::queue::Event;
 use crate::record::{JobRecord, REPAIR};
 use crate::roster::{Away, Roster};
 use crate::run::{Failure, Run, Sums, Work};
-use crate::standing::Standing;
+use crate::standing::{Loss, Standing};
 use crate::state::state;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -209,7 +209,12 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
-        if is_marked {
+        // Marked when it was written with less: what it lacks is known, so that its shards need not be read to find out.
+        let is_short = is_marked && noted.shards().is_empty() && verdicts.contains(&Standing::Lost(Loss::NeverStored));
+        if is_short {
+            estimate.marked_count += 1;
+            work.looks.insert(segment, Look::Lengths);
+        } else if is_marked {
             estimate.marked_count += 1;
             estimate.bytes_to_read += shard_bytes * there.iter().filter(|there| **there).count() as u64;
             work.looks.insert(segment, Look::Everything);

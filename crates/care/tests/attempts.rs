@@ -107,7 +107,7 @@ async fn volume(work: Work) -> World {
 
 fn want(world: &World, code: &str) {
     for segment in world.files.keys() {
-        world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, 0)]);
+        world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, None)]);
     }
 }
 

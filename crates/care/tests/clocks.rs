@@ -60,7 +60,7 @@ async fn volume(work: Work) -> World {
         }
         Work::Convert => {
             for segment in world.files.keys() {
-                world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+3", 0)]);
+                world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+3", None)]);
             }
         }
         Work::Join | Work::Unjoin => {
@@ -69,7 +69,7 @@ async fn volume(work: Work) -> World {
                 let data = vec![number as u8; 40_000];
                 let (part, record) = world.put(number, "replica:2", &data).await;
                 world.catalogue.commit(part, record, &format!("/f{number}"));
-                world.catalogue.set_policies(part, &[PolicyRecord::of("rs:2+2", 0)]);
+                world.catalogue.set_policies(part, &[PolicyRecord::of("rs:2+2", None)]);
                 world.files.insert(part, data);
             }
             if let Work::Unjoin = work {
@@ -79,7 +79,7 @@ async fn volume(work: Work) -> World {
                 let report = convert(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
                 assert_eq!(report.expect("converted").joined_count, 2);
                 let part = *world.files.keys().last().expect("a segment");
-                world.catalogue.set_policies(world.catalogue.located(part).0, &[PolicyRecord::of("replica:2", 0)]);
+                world.catalogue.set_policies(world.catalogue.located(part).0, &[PolicyRecord::of("replica:2", None)]);
             }
         }
         Work::Discard => {

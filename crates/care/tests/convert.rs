@@ -16,7 +16,7 @@ use weft_transfer::Transfer;
 
 fn want(world: &World, code: &str) {
     for segment in world.files.keys() {
-        world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, 0)]);
+        world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, None)]);
     }
 }
 
@@ -161,7 +161,7 @@ async fn undone_within_the_hour_the_former_shards_are_taken_again() {
     let retired = world.catalogue.retired_of(segment).expect("read").remove(0);
     let going = weft_format::records::RetiredRecord { is_going: true, ..retired.clone() };
     world.catalogue.replace_retired(segment, &retired, Some(&going)).expect("marked");
-    world.catalogue.set_policies(segment, &[PolicyRecord::of("replica:3", 0)]);
+    world.catalogue.set_policies(segment, &[PolicyRecord::of("replica:3", None)]);
     let report = run(&world).await;
     assert_eq!((report.segment_count, report.revived_count), (1, 0));
     collect_at(&world, NOW_MS + 2 * KEEP_MS).await;
@@ -175,10 +175,10 @@ async fn files_that_rest_get_their_later_code_and_shared_segments_wait_for_their
     let (old, shared) = (world.write(0, "replica:3").await, world.write(1, "replica:3").await);
     let aging = PolicyRecord {
         later: Some(Later { code: "rs:8+3".into(), after_ms: 60_000 }),
-        ..PolicyRecord::of("replica:3", 0)
+        ..PolicyRecord::of("replica:3", None)
     };
     world.catalogue.set_policies(old, std::slice::from_ref(&aging));
-    world.catalogue.set_policies(shared, &[aging, PolicyRecord::of("replica:3", 0)]);
+    world.catalogue.set_policies(shared, &[aging, PolicyRecord::of("replica:3", None)]);
     let early = run_over(&world, &world.transfer(), NOW_MS + 59_000).await.expect("ended");
     assert_eq!(early, Report::default());
     let late = run_over(&world, &world.transfer(), NOW_MS + 60_000).await.expect("ended");
@@ -233,11 +233,11 @@ async fn to_convert() -> World {
     let mut world = World::new(12);
     let (wide, parities) = (world.write(0, "replica:3").await, world.write(1, "rs:4+2").await);
     let back = world.write(2, "replica:2").await;
-    world.catalogue.set_policies(back, &[PolicyRecord::of("rs:4+2", 0)]);
+    world.catalogue.set_policies(back, &[PolicyRecord::of("rs:4+2", None)]);
     run(&world).await;
-    world.catalogue.set_policies(wide, &[PolicyRecord::of("rs:4+2", 0)]);
-    world.catalogue.set_policies(parities, &[PolicyRecord::of("rs:4+3", 0)]);
-    world.catalogue.set_policies(back, &[PolicyRecord::of("replica:2", 0)]);
+    world.catalogue.set_policies(wide, &[PolicyRecord::of("rs:4+2", None)]);
+    world.catalogue.set_policies(parities, &[PolicyRecord::of("rs:4+3", None)]);
+    world.catalogue.set_policies(back, &[PolicyRecord::of("replica:2", None)]);
     world
 }
 

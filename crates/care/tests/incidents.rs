@@ -190,8 +190,12 @@ async fn glusterfs_2021_a_full_volume_keeps_no_unlike_fragments() {
     for number in 0..40u128 {
         let data: Vec<u8> = (0..100_000u32).map(|at| (at * 31 + number as u32) as u8).collect();
         let segment = SegmentId::new(NOW_MS, number);
-        let request =
-            WriteRequest { segment, code: "rs:4+2".into(), write_margin: 2, data: vec![Bytes::copy_from_slice(&data)] };
+        let request = WriteRequest {
+            segment,
+            code: "rs:4+2".into(),
+            write_margin: Some(2),
+            data: vec![Bytes::copy_from_slice(&data)],
+        };
         let written: Result<_, WriteError> = world.transfer().write(request).await;
         match written {
             Ok(receipt) => {

@@ -43,7 +43,7 @@ fn living(world: &World) -> Vec<(SegmentId, SegmentRecord)> {
 /// All files want this code.
 fn want(world: &World, code: &str) {
     for (segment, _) in living(world) {
-        world.catalogue.set_policies(segment, &[PolicyRecord::of(code, 0)]);
+        world.catalogue.set_policies(segment, &[PolicyRecord::of(code, None)]);
     }
 }
 
@@ -404,7 +404,7 @@ async fn while_another_process_owns_the_volume_each_is_converted_by_itself_and_a
     let world = written(12, "replica:3", 8).await;
     let segments: Vec<SegmentId> = world.files.keys().copied().collect();
     let want_of = |segments: &[SegmentId]| {
-        segments.iter().for_each(|segment| world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+2", 0)]));
+        segments.iter().for_each(|segment| world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+2", None)]));
     };
     want_of(&segments[..4]);
     world.catalogue.set_owner(false);
@@ -452,7 +452,7 @@ async fn what_is_joined_by_a_rule_of_age_is_as_old_as_before() {
     for segment in world.files.keys() {
         world
             .catalogue
-            .set_policies(*segment, &[PolicyRecord { later: later.clone(), ..PolicyRecord::of("replica:3", 0) }]);
+            .set_policies(*segment, &[PolicyRecord { later: later.clone(), ..PolicyRecord::of("replica:3", None) }]);
     }
     assert_eq!(run_over(&world, &world.transfer(), NOW_MS + 59_000).await, Report::default());
     let report = run_over(&world, &world.transfer(), NOW_MS + 60_000).await;

@@ -9,7 +9,8 @@ use weft_care::roster::LOOK_DEADLINE;
 use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, repair};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
-use weft_nodes::wrappers::{Fault, FaultNode};
+use weft_nodes::wrappers::{Fault, FaultNode, Operation};
+use weft_nodes::{Node, NodeErrorKind};
 
 fn lose(world: &World, nodes: &[u128]) {
     for id in nodes {
@@ -346,4 +347,57 @@ async fn finding_22_whoever_looks_waits_once_for_all_silent_nodes() {
     assert_eq!(unknown[0].why, "node n1 did not answer within 2 s: nothing is known of it yet");
     let room: Vec<bool> = transfer.fleet().view().members.values().map(|member| member.free_bytes.is_some()).collect();
     assert_eq!(room, [false, false, false, true, true, true], "what the others said is known for placement");
+}
+
+/// Two of six nodes say that they are busy, whoever stores there: what a repair rebuilt is kept until they take it, and nothing is read
+/// twice, be it to find out what is known already.
+#[tokio::test(start_paused = true)]
+async fn finding_25_a_repair_reads_no_more_than_it_needs_while_nodes_are_busy() {
+    let mut world = World::new(6);
+    for number in 0..4 {
+        let segment = world.write(number, "rs:4+2").await;
+        // As after a write while nodes 1 and 2 were away.
+        let (mut record, before) = (world.record(segment), world.record(segment));
+        for location in record.shards.iter_mut().filter(|shard| shard.as_ref().is_some_and(|at| at.node.0 <= 2)) {
+            *location = None;
+        }
+        for index in 0..6 {
+            let (node, shard) = key(&before, segment, index);
+            if node.0 <= 2 {
+                world.nodes[&node].remove(shard).await.expect("removed");
+            }
+        }
+        world.catalogue.commit(segment, record, &format!("/f{number}"));
+        world.catalogue.mark_damaged(segment).expect("marked");
+    }
+    let transfer = world.transfer_through(|id, node| match id.0 {
+        1 | 2 => {
+            let mut left = 12;
+            Arc::new(FaultNode::new(
+                node,
+                format!("n{}", id.0),
+                Box::new(move |call| {
+                    let is_busy = call.operation == Operation::Put && left > 0;
+                    left -= u32::from(is_busy);
+                    if is_busy { Fault::Fail(NodeErrorKind::Busy) } else { Fault::None }
+                }),
+            ))
+        }
+        _ => node,
+    });
+    let options = repair::Options::default();
+    let estimate = repair::estimate(&*world.catalogue, &transfer, &options).await.expect("estimated");
+    let job = Job::default();
+    let report = repair::repair(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await.expect("repaired");
+    assert_eq!((report.rebuilt_count, report.failures.len()), (8, 0), "{:?}", report.failures);
+    assert!(report.census.is_whole(), "{:?}", report.census);
+    assert!(
+        report.bytes_read <= 2 * report.bytes_written,
+        "{} read to write {}",
+        report.bytes_read,
+        report.bytes_written
+    );
+    assert!(report.bytes_read <= estimate.bytes_to_read * 11 / 10, "{} bytes were foretold", estimate.bytes_to_read);
+    assert_eq!(world.catalogue.damaged(None, 9), Ok(vec![]), "nothing is left to be looked at");
+    world.assert_invariants().await;
 }

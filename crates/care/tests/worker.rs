@@ -218,7 +218,7 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     };
     let want = |code: &str| {
         for segment in world.files.keys() {
-            world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, 0)]);
+            world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, None)]);
         }
         let mut wish = CareWish::load(&*world.catalogue).expect("read");
         wish.convert_count += 1;

@@ -270,6 +270,8 @@ pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
     say(tally.lost_count, "LOST", &lost, lost_shown);
     say(tally.out_of_reach_count, "out of reach", &tally.out_of_reach_paths, PATHS_SHOWN);
     say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
+    let short = "written with less redundancy since nodes were away";
+    say(tally.short_count, short, &tally.short_paths, PATHS_SHOWN);
     lines
 }
 

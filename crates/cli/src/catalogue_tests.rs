@@ -13,7 +13,7 @@ fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() 
     SqliteKv::create(&meta).expect("made");
     let kv = Arc::new(SqliteKv::open(&meta, Access::Owner, keys::SHARED, None).expect("opened"));
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", 1), Timestamp::default()).expect("formatted");
+    Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("formatted");
     let store = Arc::new(open_store(&meta, Access::Shared, None).expect("opened"));
     let catalogue = StoreCatalogue::in_passing(store, &meta);
     let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");

@@ -19,11 +19,13 @@ mod draw;
 mod groups;
 mod layout;
 mod risk;
+mod room;
 
 pub use balance::{Balance, Holdings, Load, Pass, Relocation};
 pub use groups::{place_groups, place_lost};
 pub use layout::Layout;
 pub use risk::{LossRisk, loss_risk, set_count};
+pub use room::{Pool, Room, fill, usable_room};
 
 use crate::membership::{Member, View};
 use draw::Words;

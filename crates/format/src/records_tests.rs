@@ -155,10 +155,10 @@ fn only_what_the_new_record_does_not_name_is_retired() {
 
 #[test]
 fn a_shared_segment_gets_the_code_that_suits_all_its_files() {
-    let plain = |code: &str, age_ms| (PolicyRecord::of(code, 0), age_ms);
+    let plain = |code: &str, age_ms| (PolicyRecord::of(code, None), age_ms);
     let aging = |age_ms| {
         let later = Some(Later { code: "rs:8+3".into(), after_ms: 100 });
-        (PolicyRecord { later, ..PolicyRecord::of("replica:3", 0) }, age_ms)
+        (PolicyRecord { later, ..PolicyRecord::of("replica:3", None) }, age_ms)
     };
     let code = |code: &str| Wanted::Code(code.into());
     assert_eq!(wanted("rs:4+2", &[]), Wanted::AsIs, "of nobody any more");

@@ -158,13 +158,17 @@ fn placement_rule() {
 
 #[test]
 fn policy_record() {
-    let record = PolicyRecord::of("rs:4+2", 1);
+    let record = PolicyRecord::of("rs:4+2", Some(1));
     golden!("policy_record_v1", &record.encode());
     assert_eq!(PolicyRecord::decode(&record.encode()), Ok(record));
     let later = Some(Later { code: "rs:8+3".to_owned(), after_ms: 2_592_000_000 });
-    let aging = PolicyRecord { later, ..PolicyRecord::of("replica:3", 0) };
+    let aging = PolicyRecord { later, ..PolicyRecord::of("replica:3", None) };
     golden!("policy_record_v1_with_age_rule", &aging.encode());
     assert_eq!(PolicyRecord::decode(&aging.encode()), Ok(aging));
+    // A margin of 0 is said, and not the same as none.
+    let bare = PolicyRecord::of("rs:4+2", Some(0));
+    golden!("policy_record_v1_with_margin_0", &bare.encode());
+    assert_eq!(PolicyRecord::decode(&bare.encode()), Ok(bare));
 }
 
 #[test]

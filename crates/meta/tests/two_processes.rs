@@ -71,7 +71,7 @@ fn care_works_beside_a_mount() {
     let path = folder.path().join("volume.weft");
     SqliteKv::create(&path).unwrap();
     let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
-    let policy = PolicyRecord::of("rs:2+1", 1);
+    let policy = PolicyRecord::of("rs:2+1", Some(1));
     let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1)).unwrap();
     let care = Store::open(open(&path, Access::Shared)).unwrap();
     for number in 1..=3 {

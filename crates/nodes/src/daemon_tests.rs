@@ -656,3 +656,21 @@ async fn finding_17_a_daemon_with_a_key_tells_its_counters_to_who_signs() {
         assert_eq!(answer.starts_with("HTTP/1.1 401"), !is_told, "{answer}");
     }
 }
+
+/// Awaits what comes first: the daemon says that it is there while it takes a shard within its limit.
+#[tokio::test(flavor = "multi_thread")]
+async fn finding_25_a_daemon_at_its_limit_says_that_it_is_there() {
+    let rate = std::num::NonZeroU64::new(64 << 10).unwrap();
+    let served = serve_as(secret(), None, |daemon| daemon.with_bytes_per_second(rate)).await;
+    let node = Arc::new(served.node(secret()).await);
+    // Eight seconds at this rate, and two at once are more than it takes in five.
+    let mut puts = tokio::task::JoinSet::new();
+    for index in 0..2 {
+        let node = Arc::clone(&node);
+        puts.spawn(async move { node.put(key(1, index), &[bytes_of(1, 512 << 10)]).await });
+    }
+    let refused = puts.join_next().await.expect("two were begun").unwrap().unwrap_err();
+    assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
+    node.space().await.unwrap();
+    assert!(puts.try_join_next().is_none(), "it was asked while it took the other");
+}

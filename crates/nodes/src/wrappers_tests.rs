@@ -126,11 +126,11 @@ async fn limit_keeps_the_number_of_calls() {
     let calls: Vec<_> = (0..9)
         .map(|_| {
             let node = Arc::clone(&node);
-            tokio::spawn(async move { node.space().await })
+            tokio::spawn(async move { node.stat(key(1, 0)).await })
         })
         .collect();
     for call in calls {
-        call.await.unwrap().unwrap();
+        call.await.unwrap().unwrap_err();
     }
     assert!((3_000..3_010).contains(&start.elapsed().as_millis()), "{:?}", start.elapsed());
 }
@@ -147,7 +147,7 @@ async fn limit_leaves_the_background_its_share_of_calls_and_bytes() {
         tokio::spawn(async move {
             let mut calls = 0;
             while Instant::now() < end {
-                node.space().await.unwrap();
+                node.stat(key(1, 0)).await.unwrap_err();
                 calls += 1;
             }
             calls
@@ -212,7 +212,7 @@ async fn limit_passes_over_who_stopped_waiting() {
         assert!(tokio::time::timeout(Duration::from_millis(10), node.space()).await.is_err());
     }
     let start = Instant::now();
-    node.space().await.unwrap();
+    node.stat(key(1, 0)).await.unwrap_err();
     assert!(start.elapsed() < Duration::from_millis(2_000), "{:?}", start.elapsed());
     first.await.unwrap().unwrap();
     assert_eq!(node.held_back(1), Duration::ZERO);
@@ -225,7 +225,7 @@ async fn record_counts_and_remembers() {
     node.put(key(1, 0), &[bytes.clone(), bytes]).await.unwrap();
     node.get(key(1, 0), 50..150).await.unwrap();
     node.get(key(1, 1), 0..10).await.unwrap_err();
-    node.space().await.unwrap();
+    node.stat(key(1, 0)).await.unwrap_err();
     let expected = Counts { puts: 1, gets: 1, others: 1, failures: 1, bytes_read: 100, bytes_written: 200 };
     assert_eq!(node.counts(), expected);
     let calls = node.take_calls();
@@ -344,4 +344,25 @@ async fn a_line_takes_its_latency_and_its_bytes() {
     }
     let mean_ms = started.elapsed().as_millis() / 1000;
     assert!((140..160).contains(&mean_ms), "{mean_ms}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_a_node_with_no_turn_left_still_says_that_it_is_there() {
+    let slow = faulty(|call| match call.operation {
+        Operation::Put => Fault::Delay(Duration::from_secs(60)),
+        _ => Fault::None,
+    });
+    let node = Arc::new(LimitNode::new(slow, Limits { concurrent_calls: 1, bytes_per_second: NonZeroU64::new(10) }));
+    let puts: Vec<_> = (0..3)
+        .map(|index| {
+            let node = Arc::clone(&node);
+            tokio::spawn(async move { node.put(key(1, index), &[Bytes::from(vec![0; 500])]).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let began = Instant::now();
+    node.space().await.unwrap();
+    node.identity().await.unwrap();
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    puts.into_iter().for_each(|put| put.abort());
 }

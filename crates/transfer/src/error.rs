@@ -106,6 +106,23 @@ pub enum WriteError {
         /// The segment.
         segment: SegmentId,
     },
+    /// Nodes that are there have no room, and nothing else than their room is missing.
+    #[error(
+        "segment {segment} is durable on {durable} nodes and {needed} are needed, since only nodes that are away are written around, \
+         and {full_count} have no room: {failures}; delete something, or add nodes or room"
+    )]
+    Full {
+        /// The segment.
+        segment: SegmentId,
+        /// Shards that were stored.
+        durable: usize,
+        /// Shards that make a write.
+        needed: usize,
+        /// Nodes without room.
+        full_count: usize,
+        /// What each failed node said.
+        failures: Failures,
+    },
     /// Too many nodes failed.
     #[error(
         "segment {segment} is durable on {durable} nodes and {needed} are needed: {failures}; write again when more nodes answer"
@@ -120,6 +137,17 @@ pub enum WriteError {
         /// What each failed node said.
         failures: Failures,
     },
+}
+
+impl WriteError {
+    /// Is it for want of room on nodes that are there?
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Full { .. } => true,
+            Self::Placement { source: PlacementError::TooFewNodes { full, .. }, .. } => *full > 0,
+            _ => false,
+        }
+    }
 }
 
 /// Why a segment was not read.

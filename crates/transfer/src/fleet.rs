@@ -10,6 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, StaticMembership, View};
 use weft_format::NodeId;
@@ -36,6 +37,66 @@ pub(crate) struct Seat {
     pub(crate) traffic: Arc<Traffic>,
     /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
     troubled: Arc<AtomicBool>,
+    /// What was heard of it, whoever asked.
+    pulse: Arc<Pulse>,
+}
+
+/// When a node was last heard of: what tells one that is busy from one that is away.
+struct Pulse {
+    epoch: Instant,
+    /// Microseconds since the epoch, and 1; 0: never.
+    heard_us: AtomicU64,
+    /// When it last stored something for this process.
+    stored_us: AtomicU64,
+    /// When it was last given up although it was heard of.
+    stalled_us: AtomicU64,
+    /// Is it being asked whether it is there?
+    is_asked: AtomicBool,
+}
+
+/// A node that answers questions and does nothing else counts as silent for so long.
+const STALL: Duration = Duration::from_secs(30);
+
+impl Pulse {
+    fn us(&self, moment: Instant) -> u64 {
+        moment.saturating_duration_since(self.epoch).as_micros() as u64 + 1
+    }
+}
+
+impl Seat {
+    fn hear(&self) {
+        self.pulse.heard_us.store(self.pulse.us(Instant::now()), Ordering::Relaxed);
+    }
+
+    /// Has it answered anybody since then?
+    pub(crate) fn was_heard_since(&self, since: Instant) -> bool {
+        self.pulse.heard_us.load(Ordering::Relaxed) >= self.pulse.us(since)
+    }
+
+    /// It has stored something.
+    pub(crate) fn has_stored(&self) {
+        self.pulse.stored_us.store(self.pulse.us(Instant::now()), Ordering::Relaxed);
+        self.pulse.stalled_us.store(0, Ordering::Relaxed);
+    }
+
+    /// When it last stored something, or `began` if that was later.
+    pub(crate) fn stored_since(&self, began: Instant) -> Instant {
+        let stored_us = self.pulse.stored_us.load(Ordering::Relaxed);
+        began.max(self.pulse.epoch + Duration::from_micros(stored_us))
+    }
+
+    /// It answers, and has not done for very long what it was asked for.
+    pub(crate) fn stall(&self, now: Instant) {
+        self.pulse.stalled_us.store(self.pulse.us(now), Ordering::Relaxed);
+    }
+
+    /// Was that not long ago?
+    pub(crate) fn stalls(&self, now: Instant) -> bool {
+        match self.pulse.stalled_us.load(Ordering::Relaxed) {
+            0 => false,
+            stalled_us => self.pulse.us(now) < stalled_us + STALL.as_micros() as u64,
+        }
+    }
 }
 
 /// Nodes by id, for the foreground and for the background.
@@ -73,7 +134,7 @@ impl Fleet {
                 .zip(seats[Class::Background as usize].get(&id));
             let [foreground, background] = match known {
                 Some((foreground, background)) => [foreground.clone(), background.clone()],
-                None => sit_down(id, record.name, node),
+                None => sit_down(id, record.name, node, self.started),
             };
             of_class[Class::Foreground as usize].insert(id, foreground);
             of_class[Class::Background as usize].insert(id, background);
@@ -136,6 +197,33 @@ impl Fleet {
         }
     }
 
+    /// Asks a node in the background whether it is there; what it says is heard of it, and how much room it has.
+    pub(crate) fn ask_if_there(self: &Arc<Self>, seat: &Arc<Seat>, runtime: &Handle) {
+        if seat.pulse.is_asked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (fleet, seat) = (self.clone(), seat.clone());
+        runtime.spawn(async move {
+            let answer = timeout(SPACE_DEADLINE, seat.node.space()).await;
+            seat.pulse.is_asked.store(false, Ordering::Relaxed);
+            match answer {
+                Ok(Ok(space)) => {
+                    fleet.set_space(seat.id, &space);
+                    seat.hear();
+                }
+                Ok(Err(error)) if observation(error.kind) == Observation::Answered => seat.hear(),
+                // Whoever waits finds out that it is silent.
+                Ok(Err(_)) | Err(_) => {}
+            }
+        });
+    }
+
+    /// Was room asked for so long ago?
+    pub(crate) fn space_is_older_than(&self, age: Duration) -> bool {
+        let asked_ms = self.space_asked_ms.load(Ordering::Relaxed);
+        asked_ms == 0 || self.now_ms().saturating_sub(asked_ms) >= age.as_millis() as u64
+    }
+
     /// Is it time to ask for room again? Says yes to one caller only.
     pub(crate) fn space_is_stale(&self) -> bool {
         let (asked_ms, now_ms) = (self.space_asked_ms.load(Ordering::Relaxed), self.now_ms().max(1));
@@ -168,6 +256,9 @@ impl Fleet {
             self.membership.set_full(seat.id);
         }
         let answered = observation == Observation::Answered;
+        if answered {
+            seat.hear();
+        }
         if answered && !seat.troubled.load(Ordering::Relaxed) {
             return;
         }
@@ -187,7 +278,14 @@ impl Fleet {
 }
 
 /// A node that is new here, for each class.
-fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>) -> [Arc<Seat>; 2] {
+fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [Arc<Seat>; 2] {
+    let pulse = Arc::new(Pulse {
+        epoch,
+        heard_us: AtomicU64::new(0),
+        stored_us: AtomicU64::new(0),
+        stalled_us: AtomicU64::new(0),
+        is_asked: AtomicBool::new(false),
+    });
     let (traffic, troubled) = (Arc::new(Traffic::new()), Arc::new(AtomicBool::new(true)));
     let in_background = node.in_background().unwrap_or_else(|| node.clone());
     let seat = |node| Seat {
@@ -199,6 +297,7 @@ fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>) -> [Arc<Seat>; 2] {
         under_way_bytes: AtomicU64::new(0),
         traffic: traffic.clone(),
         troubled: troubled.clone(),
+        pulse: pulse.clone(),
     };
     [node, in_background].map(|node| Arc::new(seat(node)))
 }

@@ -30,6 +30,10 @@ impl<'a, G, T> InFlight<'a, G, T> {
         self.calls.iter().map(|(tag, _)| tag)
     }
 
+    pub(crate) fn tags_mut(&mut self) -> impl Iterator<Item = &mut G> {
+        self.calls.iter_mut().map(|(tag, _)| tag)
+    }
+
     /// The next call that ends; `None` where none is under way. Losing the returned future loses nothing.
     pub(crate) async fn next(&mut self) -> Option<(G, T)> {
         if self.calls.is_empty() {

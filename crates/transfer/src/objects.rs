@@ -68,7 +68,8 @@ impl Coder {
     ) -> Result<Vec<Bytes>, WriteError> {
         let n = self.shape().n;
         let (generation, code) = (Generation::FIRST, self.code.clone());
-        let split = Split { segment, generation, code, geometry, quorum: n, least: n, data: vec![data] };
+        let split =
+            Split { segment, generation, code, geometry, quorum: n, least: n, has_margin: true, data: vec![data] };
         Ok(encode_here(volume, &split)?.into_iter().map(|(object, _)| object).collect())
     }
 

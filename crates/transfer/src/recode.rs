@@ -21,7 +21,7 @@ use crate::error::RecodeError;
 use crate::transfer::Transfer;
 use crate::verify::ShardHealth;
 use crate::write::encode::encode;
-use crate::write::place::place;
+use crate::write::place::place_now;
 use crate::write::put::{put, withdraw};
 use crate::write::receipt::receipt;
 use crate::write::split::{geometry, split_as};
@@ -172,7 +172,7 @@ impl Transfer {
         let nodes = inner.fleet.seats(inner.class);
         let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
         let encoded = encode(inner, &split).await?;
-        let stored = put(inner, &split, &encoded, place(inner, &split)?).await?;
+        let stored = put(inner, &split, &encoded, place_now(inner, &split).await?).await?;
         let receipt = receipt(&split, &encoded, stored);
         if !receipt.missing.is_empty() {
             self.forget(segment, &receipt.record).await;

@@ -34,8 +34,10 @@ const NOTICED_US: u64 = 20_000;
 
 /// A node that is too busy is asked again after this time, twice as long after every further refusal, ...
 const BUSY_US: u64 = 50_000;
-/// ... and counts as failed after so many: some six seconds.
-const REFUSALS_MAX: u32 = 7;
+/// ... so often, ...
+const BUSY_DOUBLINGS_MAX: u32 = 4;
+/// ... and counts as failed after so many: some thirty seconds.
+const REFUSALS_MAX: u32 = 40;
 
 /// What would do for a set.
 pub(crate) trait Plans {
@@ -324,19 +326,32 @@ impl<P: Plans> Scheduler<P> {
         self.dispatch(now_us);
     }
 
-    /// A request has failed.
-    pub(crate) fn failed(&mut self, request: RequestId, setback: Setback, now_us: u64) {
-        let Some(request) = self.take(request) else { return };
+    /// A request has failed. Does its shard count as lost now?
+    pub(crate) fn failed(&mut self, request: RequestId, setback: Setback, now_us: u64) -> bool {
+        let Some(request) = self.take(request) else { return false };
         let (segment, shard) = (self.sets[request.set].shape.segment, request.shard);
         match setback {
             Setback::Busy if self.nodes[request.node].refusals < REFUSALS_MAX => {
                 let node = &mut self.nodes[request.node];
-                node.busy_until_us = now_us + (BUSY_US << node.refusals);
+                node.busy_until_us = now_us + (BUSY_US << node.refusals.min(BUSY_DOUBLINGS_MAX));
                 node.refusals += 1;
                 self.plan_anew(request.set, None, now_us);
                 self.complete(request.set);
             }
             Setback::Busy | Setback::Lost => self.lose(segment, shard, now_us),
+        }
+        self.dispatch(now_us);
+        self.lanes[segment][shard].as_ref().is_some_and(|lane| lane.lost)
+    }
+
+    /// These nodes are not there: what they have counts as lost, all of it at once.
+    pub(crate) fn silent(&mut self, nodes: &[usize], now_us: u64) {
+        for segment in 0..self.lanes.len() {
+            for shard in 0..self.lanes[segment].len() {
+                if self.lanes[segment][shard].as_ref().is_some_and(|lane| !lane.lost && nodes.contains(&lane.node)) {
+                    self.lose(segment, shard, now_us);
+                }
+            }
         }
         self.dispatch(now_us);
     }

@@ -4,7 +4,7 @@ use crate::algebra::Algebra;
 use crate::cache::Cache;
 use crate::courtesy::{GivingWay, Seen};
 use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
-use crate::fleet::{Fleet, no_member, timed_out};
+use crate::fleet::{Fleet, Seat, no_member, timed_out};
 use crate::hedging::Purse;
 use crate::line::Line;
 use crate::rebuild::Chains;
@@ -52,6 +52,26 @@ impl Default for Settings {
 
 /// What a call's bytes add to its deadline: 1 MB/s, the slowest link worth storing on.
 pub const SLOWEST_BYTES_PER_MS: u64 = 1_000;
+
+/// A busy node is waited for this long, from when it last stored something on: after that it counts as away.
+const fn busy_max(class: Class) -> Duration {
+    match class {
+        Class::Foreground => Duration::from_secs(30),
+        // Nobody waits for it.
+        Class::Background => Duration::from_secs(60),
+    }
+}
+
+/// ... and no longer than this many times that, though it does store things.
+const BUSY_FACTOR_MAX: u32 = 10;
+
+/// A node that says it is busy is asked again after this, then after twice as long, ...
+const BUSY_PAUSE: Duration = Duration::from_millis(50);
+/// ... up to this.
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A node that is late, and does not say within this time that it is there, is silent.
+const LIVING_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Bytes in flight are counted in units of this many: semaphores count in 32 bits.
 const UNIT_BYTES: u64 = 4096;
@@ -220,9 +240,14 @@ impl Inner {
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
+        self.may_change(node)?;
+        self.call(node, bytes, call).await
+    }
+
+    fn may_change(&self, node: NodeId) -> Result<(), NodeError> {
         match self.halted.get() {
             Some(why) => Err(NodeError::new(NodeErrorKind::Denied, &self.fleet.name(node), why.as_str())),
-            None => self.call(node, bytes, call).await,
+            None => Ok(()),
         }
     }
 
@@ -236,11 +261,91 @@ impl Inner {
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
+        self.call_within(node, bytes, Duration::ZERO, call).await
+    }
+
+    /// As [`Self::call`], of a node that may be busy. While it says so it is asked again, and while it answers whether it is there
+    /// it is waited for: as long as [`busy_max`] says, and longer while it stores what it is given.
+    pub(crate) async fn call_patiently<T, F>(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        call: impl Fn(Arc<dyn Node>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        self.again_while_busy(node, bytes, || Ok(()), call).await
+    }
+
+    /// As [`Self::call_patiently`], of a call that changes what the node holds.
+    pub(crate) async fn change_patiently<T, F>(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        call: impl Fn(Arc<dyn Node>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        self.again_while_busy(node, bytes, || self.may_change(node), call).await
+    }
+
+    /// `may`: before each call.
+    async fn again_while_busy<T, F>(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        may: impl Fn() -> Result<(), NodeError> + Send + Sync,
+        call: impl Fn(Arc<dyn Node>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        let (began, mut pause) = (Instant::now(), BUSY_PAUSE);
+        loop {
+            may()?;
+            let outcome = self.call_within(node, bytes, busy_max(self.class), &call).await;
+            let Err(error) = &outcome else { return outcome };
+            if error.kind != NodeErrorKind::Busy
+                || self.fleet.seat(self.class, node).is_none_or(|seat| self.has_waited(&seat, began))
+            {
+                return outcome;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(BUSY_PAUSE_MAX);
+        }
+    }
+
+    /// Was a busy node waited for long enough? Then nobody waits for it for a while, unless it stores something.
+    pub(crate) fn has_waited(&self, seat: &Seat, began: Instant) -> bool {
+        let (now, longest) = (Instant::now(), busy_max(self.class));
+        if seat.stalls(now) {
+            return true;
+        }
+        let is_over = seat.stored_since(began).elapsed() >= longest || began.elapsed() >= longest * BUSY_FACTOR_MAX;
+        if is_over {
+            seat.stall(now);
+        }
+        is_over
+    }
+
+    /// One call; the node is waited for `longest` at least as long as it answers whether it is there.
+    async fn call_within<T, F>(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        longest: Duration,
+        call: impl FnOnce(Arc<dyn Node>) -> F + Send,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
         let seat = self.fleet.seat(self.class, node).ok_or_else(|| no_member(node))?;
         let _seen = (self.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
         let _passage = self.line.enter(bytes);
         let deadline = self.deadline(bytes) + seat.node.held_back(bytes);
-        let outcome = match self.within(deadline, bytes, call(seat.node.clone())).await {
+        let outcome = match self.within(&seat, deadline, longest, bytes, call(seat.node.clone())).await {
             Ok(outcome) => outcome,
             Err(waited) => Err(timed_out(&seat.name, waited.as_millis() as u64)),
         };
@@ -254,7 +359,9 @@ impl Inner {
     /// The call's outcome; or how long it was waited for, which is longer while much else is under way on this client's line.
     async fn within<T>(
         &self,
+        seat: &Arc<Seat>,
         deadline: Duration,
+        longest: Duration,
         bytes: u64,
         call: impl Future<Output = T> + Send,
     ) -> Result<T, Duration> {
@@ -265,10 +372,22 @@ impl Inner {
                 return Ok(outcome);
             }
             let longer = deadline + self.line.wait(bytes, self.fleet.now_ms());
-            if longer <= patience {
+            if longer > patience {
+                patience = longer;
+                continue;
+            }
+            let asked = Instant::now();
+            if longest.is_zero() || self.has_waited(seat, began) {
                 return Err(patience);
             }
-            patience = longer;
+            self.fleet.ask_if_there(seat, &self.runtime);
+            if let Ok(outcome) = timeout_at(asked + LIVING_DEADLINE, &mut call).await {
+                return Ok(outcome);
+            }
+            if !seat.was_heard_since(asked) {
+                return Err(began.elapsed());
+            }
+            patience = began.elapsed() + LIVING_DEADLINE;
         }
     }
 

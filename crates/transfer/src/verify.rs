@@ -6,12 +6,13 @@ use crate::salvage;
 use crate::soundness::{check_frames, merged, unsound};
 use crate::transfer::{Inner, Transfer};
 use std::ops::Range;
+use std::sync::Arc;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{
     CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardHeader, ShardIdentity, frame_count, verify_object,
 };
 use weft_format::{SegmentId, ShardKey};
-use weft_nodes::{NodeError, NodeErrorKind};
+use weft_nodes::{Node, NodeError, NodeErrorKind};
 
 /// The state of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +99,7 @@ async fn check_shard(
 ) -> (ShardHealth, u64) {
     let expected_bytes = record.shard_bytes();
     if let Depth::Length = depth {
-        let stat = inner.call(location.node, 0, async move |node| node.stat(key).await).await;
+        let stat = inner.call_patiently(location.node, 0, |node| async move { node.stat(key).await }).await;
         let health = match stat {
             Ok(stat) if stat.bytes == expected_bytes => ShardHealth::Sound,
             Ok(stat) => {
@@ -116,8 +117,8 @@ async fn check_shard(
     }
     let _admitted = inner.admit([location.node].into_iter(), expected_bytes, expected_bytes).await;
     // One byte more than there should be, to see that there is not.
-    let asked = 0..expected_bytes + 1;
-    let object = inner.call(location.node, expected_bytes, async move |node| node.get(key, asked).await).await;
+    let get = |node: Arc<dyn Node>| async move { node.get(key, 0..expected_bytes + 1).await };
+    let object = inner.call_patiently(location.node, expected_bytes, get).await;
     match object {
         Ok(object) => (check_object(inner, record, location, key, &object), object.len() as u64),
         Err(error) if error.kind == NodeErrorKind::Io => check_parts(inner, record, location, key, &error).await,

@@ -22,10 +22,10 @@ pub struct WriteRequest {
     pub segment: SegmentId,
     /// Spec of the code, e.g. `rs:4+2`.
     pub code: String,
-    /// How many shards beyond those that always suffice to decode (k, for codes that waste nothing) must be durable. With 0
-    /// one more is asked for all the same, and done without only when every node that could take it has failed: so writes
-    /// go on while as many nodes are away as the code can lose.
-    pub write_margin: u16,
+    /// How many shards beyond those that always suffice to decode (k, for codes that waste nothing) must be durable. `None`: all
+    /// but those of nodes that are away, as long as the rest decodes. So writes go on while as many nodes are away as the code can
+    /// lose, and fail when nodes that are there have no room.
+    pub write_margin: Option<u16>,
     /// The data, in pieces of any length; 1 byte to `MAX_SEGMENT_BYTES` in all.
     pub data: Vec<Bytes>,
 }
@@ -48,7 +48,7 @@ impl Transfer {
     /// The code is none; too few nodes, or too few failure domains.
     pub fn can_place(&self, code: &str) -> Result<(), WriteError> {
         let (segment, data) = (SegmentId(0), vec![Bytes::from_static(&[0])]);
-        let request = WriteRequest { segment, code: code.into(), write_margin: 0, data };
+        let request = WriteRequest { segment, code: code.into(), write_margin: None, data };
         let split = split::split(&self.inner.algebra, request)?;
         place::place(&self.inner, &split).map(drop)
     }
@@ -65,7 +65,7 @@ impl Transfer {
         let nodes = inner.fleet.seats(inner.class);
         let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
         let encoded = encode::encode(inner, &split).await?;
-        let placement = place::place(inner, &split)?;
+        let placement = place::place_now(inner, &split).await?;
         let stored = put::put(inner, &split, &encoded, placement).await?;
         Ok(receipt::receipt(&split, &encoded, stored))
     }

@@ -2,12 +2,10 @@
 //! knows errno.
 
 use std::sync::Arc;
-use weft_cluster::PlacementError;
 use weft_format::Ino;
 use weft_meta::MetaError;
 use weft_meta::kv::KvError;
-use weft_nodes::NodeErrorKind;
-use weft_transfer::{ReadError, SuspectKind, WriteError};
+use weft_transfer::{ReadError, WriteError};
 
 /// A failed call on a [`crate::Volume`].
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +98,7 @@ impl VfsError {
         match self {
             Self::Meta(error) => meta_errno(error),
             Self::Read { .. } => libc::EIO,
-            Self::Write(error) if is_full(error) => libc::ENOSPC,
+            Self::Write(error) if error.is_full() => libc::ENOSPC,
             Self::Write(_) | Self::Stalled { .. } | Self::ShortCopy { .. } => libc::EIO,
             Self::Earlier(error) => error.errno(),
             Self::Dropped { source, .. } => source.errno(),
@@ -114,17 +112,6 @@ impl VfsError {
             Self::TooLarge => libc::EFBIG,
             Self::ShuttingDown => libc::ENOTCONN,
         }
-    }
-}
-
-/// Did nodes refuse for want of space?
-fn is_full(error: &WriteError) -> bool {
-    match error {
-        WriteError::Quorum { failures, .. } => {
-            failures.0.iter().any(|failure| failure.kind == SuspectKind::Unknown(NodeErrorKind::Full))
-        }
-        WriteError::Placement { source: PlacementError::TooFewNodes { full, .. }, .. } => *full > 0,
-        _ => false,
     }
 }
 

@@ -35,7 +35,7 @@ impl Kv for Slow {
 fn finding_33_nobody_waits_for_the_metadata_of_another_file() {
     let kv = Arc::new(MemoryKv::new());
     let record = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &PolicyRecord::of("rs:2+1", 1), Timestamp::default()).unwrap();
+    let store = Store::format(kv.clone(), &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).unwrap();
     let ((asked, asks), (answer, answers)) = (channel(), channel());
     let slow = Arc::new(Slow { kv, asked, answer: Mutex::new(answers) });
     // Opening the volume asks once.

@@ -6,6 +6,7 @@ use crate::error::VfsError;
 use crate::policies::{Policy, policy_for, policy_text};
 use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
 use crate::volume::Volume;
+use weft_cluster::{Room, usable_room};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
 use weft_meta::{MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, XattrMode};
@@ -381,7 +382,7 @@ impl Volume {
         Ok(set?)
     }
 
-    /// Room: what the nodes have, times the data share of the default policy.
+    /// Room: what segments of the default policy can use of what the nodes have, times the share of data in it.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -389,15 +390,15 @@ impl Volume {
         const BLOCK_BYTES: u64 = 4096;
         let root = self.store.attributes(Ino::ROOT)?;
         let policy = self.policies.get(&self.store, root.policy)?;
-        let (total, free) = self.fleet().view().room_bytes();
+        let Room { total_bytes, free_bytes } = usable_room(&self.fleet().view(), policy.width);
         let blocks = |bytes: u64| (bytes as f64 * policy.efficiency) as u64 / BLOCK_BYTES;
         let inodes = self.store.statistics()?.inodes;
         let files_free = u64::from(u32::MAX);
         Ok(Statfs {
             block_bytes: BLOCK_BYTES as u32,
-            blocks: blocks(total),
-            blocks_free: blocks(free),
-            blocks_available: blocks(free),
+            blocks: blocks(total_bytes),
+            blocks_free: blocks(free_bytes),
+            blocks_available: blocks(free_bytes),
             files: inodes + files_free,
             files_free,
             name_bytes_max: NAME_BYTES_MAX as u32,

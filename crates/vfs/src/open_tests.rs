@@ -19,7 +19,7 @@ fn record(folder: &Path, name: &str) -> NodeRecord {
 fn store(folder: &Path) -> Store {
     let kv = Arc::new(MemoryKv::default());
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:2+1", 1), Timestamp::default()).expect("formatted");
+    Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).expect("formatted");
     let store = Store::open(kv).expect("opened");
     for (id, name) in [(1, "a"), (2, "b")] {
         store.add_node(NodeId(id), &record(folder, name)).expect("added");

@@ -15,23 +15,26 @@ const SHARD_BYTES: u64 = 2 << 20;
 const SEGMENT_BYTES_MIN: u64 = 8 << 20;
 const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 
-/// Transfer asks for one shard more than the data need, so that losing a node right after a write loses nothing; a margin
-/// of 0 lets it go on without when no more nodes answer: writers do not stop while as many nodes are away as the code can
-/// lose. The missing shards are in repair's queue, and status says what is left to lose.
-const WRITE_MARGIN: u16 = 0;
-
 /// The policy that a text stands for: a code such as `rs:4+2`, or `replica:3 then rs:8+3 after 30d` where files that have not changed
-/// for so long are to have another.
+/// for so long are to have another; either with `margin 1` at its end, where every write must survive so many losses at once, and
+/// need not survive more. Without it every shard is stored but for those of nodes that are away: writers do not stop while as many
+/// are away as the code can lose.
 ///
 /// # Errors
-/// A code is none of ours; the rest is no such rule.
+/// A code is none of ours, or survives no such number of losses; the rest is no such rule.
 pub fn policy_for(text: &str) -> Result<PolicyRecord, VfsError> {
     let refused = |detail: String| VfsError::BadPolicy { code: text.to_owned(), detail };
     let canonical = |code: &str| match weft_codes::parse(code) {
         Ok(parsed) => Ok(parsed.spec().to_owned()),
         Err(error) => Err(refused(error.to_string())),
     };
-    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let mut margin = None;
+    if let [.., "margin", count] = words[..] {
+        let count = count.parse::<u16>().map_err(|_| refused(format!("`{count}` is no number of losses like 1")))?;
+        margin = Some(count);
+        words.truncate(words.len() - 2);
+    }
     let later = match words[..] {
         [_, "then", later, "after", span] => {
             let after_ms = parse_ms(span).ok_or_else(|| refused(format!("`{span}` is no length of time like 30d")))?;
@@ -40,15 +43,24 @@ pub fn policy_for(text: &str) -> Result<PolicyRecord, VfsError> {
         [_] => None,
         _ => return Err(refused("write a code like rs:4+2, or as in `replica:3 then rs:8+3 after 30d`".into())),
     };
-    Ok(PolicyRecord { later, ..PolicyRecord::of(canonical(words[0])?, WRITE_MARGIN) })
+    let code = canonical(words[0])?;
+    let tolerance = weft_codes::parse(&code).map_or(0, |code| code.shape().tolerance);
+    if let Some(margin) = margin.filter(|margin| usize::from(*margin) > tolerance) {
+        return Err(refused(format!("it survives any {tolerance} losses, and no margin of {margin}")));
+    }
+    Ok(PolicyRecord { later, ..PolicyRecord::of(code, margin) })
 }
 
 /// The inverse of [`policy_for`].
 pub fn policy_text(policy: &PolicyRecord) -> String {
-    match &policy.later {
-        Some(later) => format!("{} then {} after {}", policy.code, later.code, show_ms(later.after_ms)),
-        None => policy.code.clone(),
+    let mut text = policy.code.clone();
+    if let Some(later) = &policy.later {
+        text += &format!(" then {} after {}", later.code, show_ms(later.after_ms));
     }
+    if let Some(margin) = policy.write_margin {
+        text += &format!(" margin {margin}");
+    }
+    text
 }
 
 /// A policy, ready to write under.
@@ -58,6 +70,8 @@ pub(crate) struct Policy {
     pub segment_bytes: u64,
     /// Data bytes per stored byte.
     pub efficiency: f64,
+    /// Shards of a segment.
+    pub width: usize,
     /// Nodes that a segment's shards go to, now or later.
     pub nodes: usize,
 }
@@ -92,8 +106,8 @@ impl Policy {
         let later_nodes = record.later.as_ref().map(|later| parse(&later.code)).transpose()?.map(|code| code.shape().n);
         let segment_bytes = (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
-        let nodes = shape.n.max(later_nodes.unwrap_or(0));
-        Ok(Self { record, segment_bytes, efficiency, nodes })
+        let (width, nodes) = (shape.n, shape.n.max(later_nodes.unwrap_or(0)));
+        Ok(Self { record, segment_bytes, efficiency, width, nodes })
     }
 
     /// The same for good, with another code.
@@ -111,7 +125,14 @@ mod tests {
 
     #[test]
     fn texts_of_policies() {
-        for text in ["rs:4+2", "replica:3 then rs:8+3 after 30d", "embr:n=4,k=3 then rs:4+2 after 90s"] {
+        let texts = [
+            "rs:4+2",
+            "replica:3 then rs:8+3 after 30d",
+            "embr:n=4,k=3 then rs:4+2 after 90s",
+            "rs:4+2 margin 0",
+            "replica:3 then rs:8+3 after 30d margin 2",
+        ];
+        for text in texts {
             let policy = policy_for(text).expect("a policy");
             assert_eq!(policy_text(&policy), text);
         }
@@ -119,9 +140,18 @@ mod tests {
             policy_text(&policy_for(" rs:4+2  then raid6:6 after 24h ").expect("a policy")),
             "rs:4+2 then raid6:6 after 1d"
         );
-        for text in
-            ["", "rs", "rs:4+2 then rs:8+3", "rs:4+2 then rs:8+3 after x", "rs:4+2 after 3d", "x then rs:4+2 after 1d"]
-        {
+        for text in [
+            "",
+            "rs",
+            "rs:4+2 then rs:8+3",
+            "rs:4+2 then rs:8+3 after x",
+            "rs:4+2 after 3d",
+            "x then rs:4+2 after 1d",
+            "margin 1",
+            "rs:4+2 margin",
+            "rs:4+2 margin x",
+            "rs:4+2 margin 3",
+        ] {
             assert!(matches!(policy_for(text), Err(VfsError::BadPolicy { .. })), "{text}");
         }
         let wide = Policy::new(policy_for("replica:3 then rs:8+3 after 30d").expect("a policy")).expect("known");

@@ -82,25 +82,34 @@ impl Segments {
 
     /// Bytes of several segments, each with its place, in one download.
     pub fn read(&self, ino: Ino, mut parts: Vec<(SegmentId, Range<u64>, &mut [u8])>) -> Result<(), VfsError> {
-        let records: Vec<Arc<SegmentRecord>> =
+        let mut records: Vec<Arc<SegmentRecord>> =
             parts.iter().map(|(segment, ..)| self.record(*segment)).collect::<Result<_, _>>()?;
-        let borrowed = (parts.iter_mut().zip(&records))
-            .map(|((segment, range, out), record)| ReadPart { segment: *segment, record, range: range.clone(), out })
-            .collect();
-        if let Ok(reports) = self.runtime.block_on(self.transfer.read_parts(borrowed)) {
-            for (((segment, ..), record), report) in parts.iter().zip(&records).zip(reports) {
-                self.took(*segment, record, &report)?;
+        loop {
+            let borrowed = (parts.iter_mut().zip(&records))
+                .map(|((segment, range, out), record)| ReadPart {
+                    segment: *segment,
+                    record,
+                    range: range.clone(),
+                    out,
+                })
+                .collect();
+            let source = match self.runtime.block_on(self.transfer.read_parts(borrowed)) {
+                Ok(reports) => {
+                    for (((segment, ..), record), report) in parts.iter().zip(&records).zip(reports) {
+                        self.took(*segment, record, &report)?;
+                    }
+                    return Ok(());
+                }
+                Err(source) => source,
+            };
+            // Only something new is tried: who reads waits once for nodes that are silent.
+            let fresh: Vec<Arc<SegmentRecord>> =
+                parts.iter().map(|(segment, ..)| self.read_record(*segment)).collect::<Result<_, _>>()?;
+            if fresh == records {
+                return Err(VfsError::Read { ino, source });
             }
-            return Ok(());
+            records = fresh;
         }
-        // One by one, as it is told of which segment nothing can be had.
-        for (segment, range, out) in parts {
-            self.with_fresh_record(ino, segment, |record| {
-                let report = self.runtime.block_on(self.transfer.read(segment, record, range.clone(), out))?;
-                Ok(((), report))
-            })?;
-        }
-        Ok(())
     }
 
     /// A read had what it wanted; if it had trouble on the way, its cause is noted, or a newer record found.

@@ -13,7 +13,8 @@ use weft_vfs::VfsError;
 fn opened() -> World {
     let kv = Arc::new(RecordingKv::default());
     let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &PolicyRecord::of("rs:4+2", 1), Timestamp::default()).expect("made");
+    let store =
+        Store::format(kv.clone(), &record, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("made");
     let nodes = memory_nodes(6);
     for (id, record, _) in &nodes {
         store.add_node(*id, record).expect("added");

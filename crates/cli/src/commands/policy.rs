@@ -43,7 +43,24 @@ pub enum Arguments {
         /// Write by the codes that there are, and give a file this one when it has not changed for so long, as in 30d
         #[arg(long, value_name = "TIME", value_parser = care::parse_duration, conflicts_with = "convert")]
         after: Option<u64>,
+        /// Losses that what is written must survive at once, though nodes are away or full, or `none`: then every shard is stored but
+        /// for those of nodes that are away
+        #[arg(long, value_name = "COUNT|none", value_parser = parse_margin)]
+        write_margin: Option<Margin>,
     },
+}
+
+/// A margin, or that there is to be none.
+#[derive(Clone, Copy, Debug)]
+pub struct Margin(Option<u16>);
+
+fn parse_margin(text: &str) -> Result<Margin, String> {
+    match text {
+        "none" => Ok(Margin(None)),
+        _ => {
+            text.parse().map(|count| Margin(Some(count))).map_err(|_| format!("`{text}` is no number of losses like 1"))
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -55,12 +72,14 @@ struct Answer {
     /// The code of what has not changed for so long.
     later: Option<String>,
     later_after_ms: Option<u64>,
+    /// Losses that what is written survives at once; missing: all shards are stored but for those of nodes that are away.
+    write_margin: Option<u16>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
         Arguments::Get { meta, directory, json } => get(meta, directory, *json),
-        Arguments::Set { meta, directory, code, convert, after } => {
+        Arguments::Set { meta, directory, code, convert, after, write_margin } => {
             let code = compose::code(code)?.spec().to_owned();
             let path = tree::volume_path(directory)?;
             compose::require_nodes(meta, &compose::open_shared(meta)?, &code)?;
@@ -68,11 +87,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             if tree::require(&*volume, &path)?.kind != Kind::Directory {
                 bail!("{} is no directory: policies are set on directories", path.display());
             }
-            let change = match after {
-                Some(after_ms) => Change::Later(Later { code, after_ms: *after_ms }),
-                None => Change::Now(code),
+            let to = match after {
+                Some(after_ms) => To::Later(Later { code, after_ms: *after_ms }),
+                None => To::Now(code),
             };
-            if let Change::Later(later) = &change
+            let change = Change { to, margin: *write_margin };
+            if let To::Later(later) = &change.to
                 && policy_for(&volume.policy(&path)?)?.code == later.code
             {
                 bail!("{} is written by {} already: choose another code for later", path.display(), later.code);
@@ -100,11 +120,11 @@ fn get(meta: &Path, directory: &Path, json: bool) -> Result<()> {
     let text = volume.policy(&path)?;
     volume.close()?;
     if json {
-        let PolicyRecord { code, later, .. } = policy_for(&text)?;
+        let PolicyRecord { code, later, write_margin } = policy_for(&text)?;
         let parsed = compose::code(&code)?;
         let (nodes, tolerance) = (parsed.shape().n, parsed.shape().tolerance);
         let (later, later_after_ms) = later.map(|later| (later.code, later.after_ms)).unzip();
-        let answer = Answer { path, policy: code, nodes, tolerance, later, later_after_ms };
+        let answer = Answer { path, policy: code, nodes, tolerance, later, later_after_ms, write_margin };
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
         println!("{text}");
@@ -113,7 +133,13 @@ fn get(meta: &Path, directory: &Path, json: bool) -> Result<()> {
 }
 
 /// What becomes of a policy.
-enum Change {
+struct Change {
+    to: To,
+    /// `None`: it stays as it is.
+    margin: Option<Margin>,
+}
+
+enum To {
     /// This code, for good.
     Now(String),
     /// The code that there is, and this one later.
@@ -122,15 +148,16 @@ enum Change {
 
 impl Change {
     fn apply(&self, volume: &dyn Tree, path: &Path) -> Result<()> {
-        let text = match self {
-            Change::Now(code) => code.clone(),
-            Change::Later(later) => {
-                let policy = policy_for(&volume.policy(path)?)?;
-                let later = Some(later.clone()).filter(|later| later.code != policy.code);
-                policy_text(&PolicyRecord { later, ..policy })
+        let before = policy_for(&volume.policy(path)?)?;
+        let margin = self.margin.map_or(before.write_margin, |margin| margin.0);
+        let after = match &self.to {
+            To::Now(code) => PolicyRecord::of(code, margin),
+            To::Later(later) => {
+                let later = Some(later.clone()).filter(|later| later.code != before.code);
+                PolicyRecord { later, write_margin: margin, ..before }
             }
         };
-        volume.set_policy(path, &text)
+        volume.set_policy(path, &policy_text(&after))
     }
 }
 

@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let wanted = compose::code(policy)?;
     if is_new {
         make(&layout.nodes)?;
-        format::format(&layout.meta, policy)?;
+        format::format(&layout.meta, policy, None)?;
     }
     let (spec, tolerance, nodes) = add_nodes(&layout)?;
     if arguments.policy.is_some() && wanted.spec() != spec {

@@ -1,6 +1,7 @@
 //! `weft status META`: how safe everything is.
 
 use crate::care::{self, Keeper, Owner, count};
+use crate::compose;
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
@@ -10,7 +11,9 @@ use std::process::ExitCode;
 use weft_care::collect::{Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
 use weft_care::{Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
-use weft_format::NodeId;
+use weft_cluster::usable_room;
+use weft_codes::analysis;
+use weft_format::{Ino, NodeId};
 
 /// Trash entries counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -37,6 +40,7 @@ struct Status {
     in_use_by: Option<String>,
     inode_count: u64,
     live_bytes: u64,
+    room: Room,
     nodes: Vec<Node>,
     tally: Tally,
     marked_count: usize,
@@ -48,6 +52,14 @@ struct Status {
     kept: Kept,
     /// Nodes that are elsewhere than metadata has them; a sentence each.
     moved: Vec<String>,
+}
+
+/// What files of the root directory's policy can use of what the nodes have.
+#[derive(Serialize)]
+struct Room {
+    policy: String,
+    total_bytes: u64,
+    free_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -85,6 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         },
         inode_count: statistics.inodes,
         live_bytes: statistics.live_bytes,
+        room: room(&keeper)?,
         nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, care::now_ms()?)?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
         trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
@@ -101,6 +114,17 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", text(arguments, &status, &roster));
     }
     Ok(care::exit_code(&status.tally))
+}
+
+/// Data bytes that fit, and that fit beside what there is: of nodes of unlike room only what the code's width can use.
+fn room(keeper: &Keeper) -> Result<Room> {
+    let root = keeper.store.attributes(Ino::ROOT)?;
+    let policy = keeper.store.policy(root.policy)?.code;
+    let code = compose::code(&policy)?;
+    let factor = analysis::storage_factor(code.shape());
+    let usable = usable_room(&keeper.transfer.fleet().view(), code.shape().n);
+    let data = |bytes: u64| (bytes as f64 / factor) as u64;
+    Ok(Room { policy, total_bytes: data(usable.total_bytes), free_bytes: data(usable.free_bytes) })
 }
 
 fn is_given_up(nodes: &[Node], name: &str) -> bool {
@@ -139,6 +163,7 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     let mut text = format!("{}\n\n", status.summary);
     text += &format!("volume {meta}, {}", count(status.inode_count, "inode"));
     text += &format!(", {} in use", render::bytes(status.live_bytes));
+    text += &format!(", room for {} more by {}", render::bytes(status.room.free_bytes), status.room.policy);
     if let Some(who) = &status.in_use_by {
         text += &format!("; open by {who}: what it wrote in the last second may not be counted");
     }
@@ -149,7 +174,12 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
         text += &code_table(tally);
     }
     let mut notes = care::troubles(tally, care::PATHS_SHOWN);
-    for (shards, what) in [(tally.lost_shard_count, "lost"), (tally.misplaced_shard_count, "to be moved")] {
+    let to_do = [
+        (tally.lost_shard_count, "lost"),
+        (tally.unwritten_shard_count, "not written yet"),
+        (tally.misplaced_shard_count, "to be moved"),
+    ];
+    for (shards, what) in to_do {
         if shards > 0 {
             notes.push(format!("{} {what}: weft repair {meta}", count(shards, "shard")));
         }

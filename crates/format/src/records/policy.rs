@@ -10,8 +10,9 @@ const WHAT: &str = "policy";
 pub struct PolicyRecord {
     /// Canonical spec of the code, e.g. `rs:4+2`.
     pub code: String,
-    /// Shards beyond k that must be durable before a write is acknowledged; the rest is left to repair.
-    pub write_margin: u16,
+    /// Shards beyond those that decoding needs that must be durable before a write is acknowledged, whatever keeps the others from
+    /// being stored. `None`: all but those of nodes that are away.
+    pub write_margin: Option<u16>,
     /// What becomes of files that are left alone; `None`: they stay as they are.
     pub later: Option<Later>,
 }
@@ -42,8 +43,8 @@ struct Message {
     version: u32,
     #[prost(string, tag = "2")]
     code: String,
-    #[prost(uint32, tag = "3")]
-    write_margin: u32,
+    #[prost(uint32, optional, tag = "3")]
+    write_margin: Option<u32>,
     #[prost(string, tag = "4")]
     later_code: String,
     #[prost(uint64, tag = "5")]
@@ -52,7 +53,7 @@ struct Message {
 
 impl PolicyRecord {
     /// One code for good.
-    pub fn of(code: impl Into<String>, write_margin: u16) -> Self {
+    pub fn of(code: impl Into<String>, write_margin: Option<u16>) -> Self {
         Self { code: code.into(), write_margin, later: None }
     }
 
@@ -75,7 +76,7 @@ impl PolicyRecord {
             Some(later) => (later.code.clone(), later.after_ms),
             None => (String::new(), 0),
         };
-        let (code, write_margin) = (self.code.clone(), u32::from(self.write_margin));
+        let (code, write_margin) = (self.code.clone(), self.write_margin.map(u32::from));
         Message { version: VERSION, code, write_margin, later_code, later_after_ms }.encode_to_vec()
     }
 
@@ -86,8 +87,10 @@ impl PolicyRecord {
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         let message: Message = decode_message(WHAT, bytes)?;
         check_code(WHAT, &message.code)?;
-        let write_margin = u16::try_from(message.write_margin)
-            .map_err(|_| damaged(WHAT, format!("a write margin of {} shards", message.write_margin)))?;
+        let margin = |margin: u32| {
+            u16::try_from(margin).map_err(|_| damaged(WHAT, format!("a write margin of {margin} shards")))
+        };
+        let write_margin = message.write_margin.map(margin).transpose()?;
         let later = match (message.later_code, message.later_after_ms) {
             (code, 0) if code.is_empty() => None,
             (code, after_ms) => {

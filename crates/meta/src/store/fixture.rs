@@ -88,7 +88,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn default_policy() -> PolicyRecord {
-    PolicyRecord::of("rs:4+2", 1)
+    PolicyRecord::of("rs:4+2", Some(1))
 }
 
 pub(crate) fn node_id(number: u128) -> NodeId {

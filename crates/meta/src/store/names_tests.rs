@@ -23,7 +23,7 @@ fn a_new_inode_has_what_was_asked_and_what_it_inherits() {
     assert_eq!(store.attributes(Ino::ROOT).unwrap().nlink, 3);
     let change = SetAttributes { mode: Some(0o2755), gid: Some(77), ..SetAttributes::default() };
     store.set_attributes(directory, &change).unwrap();
-    let policy = store.set_policy(directory, &PolicyRecord { write_margin: 0, ..default_policy() }, at(6)).unwrap();
+    let policy = store.set_policy(directory, &PolicyRecord { write_margin: None, ..default_policy() }, at(6)).unwrap();
     let inner = store.create(directory, b"inner", &new_inode(Kind::Directory), at(7)).unwrap();
     assert_eq!((inner.gid, inner.mode, inner.policy), (77, 0o2644, policy));
     let inner = store.create(directory, b"file", &new_inode(Kind::File), at(7)).unwrap();

@@ -7,7 +7,7 @@ fn equal_policies_have_one_id() {
     let (store, _) = volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
     let file = make(&store, Ino::ROOT, "file", Kind::File);
-    let other = PolicyRecord::of("rs:2+1", 1);
+    let other = PolicyRecord::of("rs:2+1", Some(1));
     let id = store.set_policy(directory, &other, at(5)).unwrap();
     assert_ne!(id, store.volume().default_policy);
     assert_eq!(store.set_policy(directory, &other, at(5)).unwrap(), id);
@@ -50,7 +50,7 @@ fn what_the_files_of_a_segment_want_of_it() {
     };
     assert_eq!([wanted(1, 9), wanted(2, 9), wanted(77, 9)], [Wanted::AsIs, Wanted::AsIs, Wanted::AsIs]);
     assert!(!store.has_age_rules().unwrap());
-    let other = PolicyRecord::of("rs:2+1", 1);
+    let other = PolicyRecord::of("rs:2+1", Some(1));
     store.set_policy(files[0], &other, at(4)).unwrap();
     assert_eq!([wanted(1, 9), wanted(2, 9)], [Wanted::Divided, Wanted::Code("rs:2+1".into())]);
     store.set_policy(files[1], &other, at(4)).unwrap();

@@ -29,8 +29,10 @@ use weft_format::ShardKey;
 
 /// A request may take so long, ...
 const DEADLINE: Duration = Duration::from_secs(10);
-/// ... and longer by its bytes at this rate: whoever is slower is as good as silent.
+/// ... and longer by its bytes at this rate: whoever is slower is as good as silent. ...
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
+/// ... Shards are given and taken by daemons with limits, too, whose users find out by other questions whether they are there.
+const SHARD_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
 /// A page, an error, an identity.
 const TEXT_BYTES_MAX: u64 = 4 << 20;
@@ -86,6 +88,16 @@ impl<'a> Question<'a> {
             proof: None,
             patience: None,
         }
+    }
+
+    /// How long its bytes and those of the answer may take.
+    fn time_for(&self, asked_bytes: u64) -> Duration {
+        let seconds = match self.answer_bytes_max {
+            TEXT_BYTES_MAX if self.body.is_empty() => TEXT_BYTES_MAX / BYTES_PER_SECOND_MIN,
+            TEXT_BYTES_MAX => asked_bytes / SHARD_BYTES_PER_SECOND_MIN,
+            shard_bytes => (asked_bytes + shard_bytes.min(SHARD_BYTES_MAX)) / SHARD_BYTES_PER_SECOND_MIN,
+        };
+        Duration::from_secs(seconds)
     }
 }
 
@@ -156,8 +168,7 @@ impl DaemonNode {
 
     async fn ask(&self, question: Question<'_>) -> Result<Answer, NodeError> {
         let asked_bytes = question.body.iter().map(|part| part.len() as u64).sum::<u64>();
-        let moved_bytes = asked_bytes + question.answer_bytes_max.min(SHARD_BYTES_MAX);
-        let patience = question.patience.unwrap_or(DEADLINE + Duration::from_secs(moved_bytes / BYTES_PER_SECOND_MIN));
+        let patience = question.patience.unwrap_or_else(|| DEADLINE + question.time_for(asked_bytes));
         let deadline = Instant::now() + patience;
         match tokio::time::timeout_at(deadline.into(), self.ask_at_leisure(question, asked_bytes)).await {
             Ok(answered) => answered,

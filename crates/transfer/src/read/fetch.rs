@@ -27,6 +27,11 @@ use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames}
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_nodes::{Class, NodeError, NodeErrorKind};
 
+/// When nothing has come for so long, all nodes that were not heard of are asked whether they are there, ...
+const QUIET: Duration = Duration::from_millis(1_500);
+/// ... and those that do not say so within this time are silent: one wait for all of them, however many they are.
+const QUIET_DEADLINE: Duration = Duration::from_secs(2);
+
 /// One shard of a segment.
 struct Source {
     node: NodeId,
@@ -137,6 +142,12 @@ pub(crate) struct Download<'a, P> {
     held: HashMap<usize, Held>,
     in_flight: InFlight<'a, Asked, Result<Bytes, NodeError>>,
     started: Instant,
+    /// Since when nothing has come, ...
+    quiet_since: Instant,
+    /// ... and when all nodes were asked about it.
+    asked_all: Option<Instant>,
+    /// What limits on this side hold back is no silence.
+    held_back: Duration,
     fetched_bytes: u64,
     /// More than one set: gets go on while a set is computed on.
     in_background: bool,
@@ -169,7 +180,7 @@ impl<'a, P: Plans> Download<'a, P> {
             |seat: &Seat| view.members.get(&seat.id).is_some_and(|member| member.health.is_suspected(now_ms));
         let nodes = seats.iter().map(|seat| node_view(seat, suspected(seat), (0, 0))).collect();
         let bytes = sets.iter().map(|set| set.block_bytes).sum();
-        let held_back = seats.iter().map(|seat| seat.node.held_back(bytes)).max().unwrap_or_default();
+        let held_back: Duration = seats.iter().map(|seat| seat.node.held_back(bytes)).max().unwrap_or_default();
         let base_us = inner.settings.node_deadline_ms * 1000 + held_back.as_micros() as u64;
         let deadline = Deadline { base_us, bytes_per_ms: SLOWEST_BYTES_PER_MS };
         let in_background = sets.len() > 1;
@@ -183,6 +194,9 @@ impl<'a, P: Plans> Download<'a, P> {
             held: HashMap::new(),
             in_flight: InFlight::new(),
             started: Instant::now(),
+            quiet_since: Instant::now(),
+            asked_all: None,
+            held_back,
             fetched_bytes: 0,
             in_background,
         }
@@ -212,7 +226,9 @@ impl<'a, P: Plans> Download<'a, P> {
             if self.scheduler.is_done() {
                 return Ok(None);
             }
+            let silence_at = self.silence_at();
             let wake_at = self.scheduler.wake_at_us().map(|us| self.started + Duration::from_micros(us));
+            let wake_at = wake_at.into_iter().chain(silence_at).min();
             let ended = tokio::select! {
                 biased;
                 ended = self.in_flight.next(), if !self.in_flight.is_empty() => ended,
@@ -221,11 +237,50 @@ impl<'a, P: Plans> Download<'a, P> {
             match ended {
                 Some((asked, outcome)) => self.take_in(asked, outcome),
                 None => {
+                    if silence_at.is_some_and(|at| at <= Instant::now()) {
+                        self.look_for_silence();
+                    }
                     let wait = self.inner.line.wait(0, self.inner.fleet.now_ms());
                     self.scheduler.wait_longer(wait.as_micros() as u64);
                     self.scheduler.wake(self.now_us());
                 }
             }
+        }
+    }
+
+    /// When to do something about silence; `None`: nothing is waited for, or a time-out of the profile decides.
+    fn silence_at(&self) -> Option<Instant> {
+        if self.in_flight.is_empty() || self.inner.settings.profile.timeout_ms.is_some() {
+            return None;
+        }
+        // This client's line may have much else to do.
+        let wait = self.inner.line.wait(0, self.inner.fleet.now_ms()) + self.held_back;
+        Some(self.asked_all.map_or(self.quiet_since + QUIET, |asked| asked + QUIET_DEADLINE) + wait)
+    }
+
+    /// Asks all nodes of which nothing was heard whether they are there; later gives up those that did not say so.
+    fn look_for_silence(&mut self) {
+        let unheard = |seat: &Arc<Seat>| !seat.was_heard_since(self.quiet_since);
+        let silent: Vec<usize> = (0..self.seats.len()).filter(|node| unheard(&self.seats[*node])).collect();
+        if self.asked_all.is_none() {
+            self.asked_all = Some(Instant::now());
+            silent.iter().for_each(|node| self.inner.fleet.ask_if_there(&self.seats[*node], &self.inner.runtime));
+            return;
+        }
+        let waited_ms = self.quiet_since.elapsed().as_millis() as u64;
+        (self.quiet_since, self.asked_all) = (Instant::now(), None);
+        for node in &silent {
+            let seat = &self.seats[*node];
+            let error = timed_out(&seat.name, waited_ms);
+            self.inner.fleet.report_seat(seat, Err(error.kind));
+            let sources = self.sources.iter_mut().flat_map(|segment| segment.shards.iter_mut().flatten());
+            for source in sources.filter(|source| source.node == seat.id && source.failure.is_none()) {
+                source.failure = Some(Failure::of(&error));
+            }
+        }
+        if !silent.is_empty() {
+            let now_us = self.now_us();
+            self.scheduler.silent(&silent, now_us);
         }
     }
 
@@ -296,7 +351,10 @@ impl<'a, P: Plans> Download<'a, P> {
         if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
             self.trace(&asked.ask, What::Busy);
             let now_us = self.now_us();
-            return self.scheduler.failed(request, Setback::Busy, now_us);
+            if let (true, Err(error)) = (self.scheduler.failed(request, Setback::Busy, now_us), outcome) {
+                self.source(&asked.ask).failure = Some(Failure::of(&error));
+            }
+            return;
         }
         let checked = outcome.map_err(|error| Failure::of(&error)).and_then(|raw| {
             match verify_frames(&identity, payload_bytes, payload.clone(), &raw) {
@@ -312,6 +370,7 @@ impl<'a, P: Plans> Download<'a, P> {
         match checked {
             Ok(raw) => {
                 self.observe(&asked);
+                (self.quiet_since, self.asked_all) = (Instant::now(), None);
                 self.trace(&asked.ask, What::Arrived { bytes: raw.len() as u64 });
                 self.of(set).report.bytes_fetched += raw.len() as u64;
                 self.fetched_bytes += raw.len() as u64;

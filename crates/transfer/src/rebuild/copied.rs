@@ -7,9 +7,11 @@ use crate::error::RebuildError;
 use crate::transfer::{Inner, Transfer};
 use crate::verify::{ShardHealth, check_object};
 use crate::write::encode::Object;
+use std::sync::Arc;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
 use weft_format::{NodeId, SegmentId, ShardIndex};
+use weft_nodes::Node;
 
 impl Transfer {
     /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new name. One that cannot be
@@ -61,8 +63,9 @@ async fn copy(
     let key = location.key(job.segment, shard);
     let payload_bytes = job.geometry.payload_bytes();
     // One byte more than there should be, to see that there is not.
-    let asked = 0..object_bytes(payload_bytes) + 1;
-    let got = inner.call(location.node, asked.end, async move |node| node.get(key, asked).await).await;
+    let asked_bytes = object_bytes(payload_bytes) + 1;
+    let get = |node: Arc<dyn Node>| async move { node.get(key, 0..asked_bytes).await };
+    let got = inner.call_patiently(location.node, asked_bytes, get).await;
     let Ok(object) = got else { return Ok(None) };
     if check_object(inner, job.record, location, key, &object) != ShardHealth::Sound {
         return Ok(None);

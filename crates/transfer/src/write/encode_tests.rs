@@ -14,8 +14,12 @@ fn data(length: usize, piece_bytes: usize) -> Vec<Bytes> {
 fn split_of(code: &str, length: usize, piece_bytes: usize) -> Split {
     let algebra = Algebra::default();
     algebra.add(grouped());
-    let request =
-        WriteRequest { segment: SegmentId(5), code: code.into(), write_margin: 1, data: data(length, piece_bytes) };
+    let request = WriteRequest {
+        segment: SegmentId(5),
+        code: code.into(),
+        write_margin: Some(1),
+        data: data(length, piece_bytes),
+    };
     split(&algebra, request).unwrap()
 }
 

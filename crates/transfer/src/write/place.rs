@@ -1,10 +1,12 @@
 //! Stage 3: which node gets which shard.
 
+use super::put::lost_domains;
 use super::split::Split;
 use crate::error::WriteError;
 use crate::transfer::Inner;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use weft_cluster::{Placement, PlacementError, PlacementRequest, View};
 use weft_format::{NodeId, SegmentId};
 
@@ -15,6 +17,23 @@ pub(crate) struct Placed {
     /// Further nodes, best first.
     pub(crate) alternates: Vec<NodeId>,
     pub(crate) view: Arc<View>,
+    /// Nodes that have no room, where for want of nodes some shards have no place.
+    pub(crate) full_count: usize,
+}
+
+/// That nodes are full is not said by what they said some seconds ago: they are asked again before.
+const FULL_STALE: Duration = Duration::from_secs(1);
+/// ... for so long.
+const FULL_DEADLINE: Duration = Duration::from_secs(2);
+
+pub(crate) async fn place_now(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
+    match place(inner, split) {
+        Err(error) if error.is_full() && inner.fleet.space_is_older_than(FULL_STALE) => {
+            inner.fleet.refresh_space_within(FULL_DEADLINE).await;
+            place(inner, split)
+        }
+        placed => placed,
+    }
 }
 
 pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
@@ -31,13 +50,16 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
     };
     let groups: Vec<Vec<usize>> = split.code.shape().groups.iter().map(|group| group.shards.clone()).collect();
     let refused = |source| WriteError::Placement { segment: split.segment, source };
-    let placement = match request.choose_groups(&view, n, &groups) {
-        Ok(placement) => placement,
-        // A volume that has room for the code when all is well goes on writing while some of it is away: the shards without
-        // a place are recorded as missing. One that never had is refused.
+    let (placement, full_count) = match request.choose_groups(&view, n, &groups) {
+        Ok(placement) => (placement, 0),
+        // A volume that has domains for the code when all is well goes on writing while some of them are gone: the shards without
+        // a place are recorded as missing. One that never had is refused, and so is one whose nodes are there and full.
         Err(error) if domain_count(&view) >= n => {
-            let placeable = (split.least..n).rev().find_map(|count| request.choose(&view, count).ok());
-            placeable.ok_or(refused(error))?
+            let fewest =
+                if split.has_margin { split.least } else { split.least.max(n - lost_domains(&view).len().min(n)) };
+            let full_count = if let PlacementError::TooFewNodes { full, .. } = error { full } else { 0 };
+            let placeable = (fewest..n).rev().find_map(|count| request.choose(&view, count).ok());
+            (placeable.ok_or(refused(error))?, full_count)
         }
         Err(error) => return Err(refused(error)),
     };
@@ -46,7 +68,7 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
     }
     let mut nodes: Vec<Option<NodeId>> = placement.nodes.into_iter().map(Some).collect();
     nodes.resize(n, None);
-    Ok(Placed { nodes, alternates: placement.alternates, view })
+    Ok(Placed { nodes, alternates: placement.alternates, view, full_count })
 }
 
 /// Asks nodes for their room in the background, if that is due. Placement uses what is known.

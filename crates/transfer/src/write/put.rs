@@ -1,9 +1,18 @@
 //! Stage 4: shards to nodes, all at once, with alternates for nodes that fail.
+//!
+//! What keeps a shard from its node is one of four things, which are not the same:
+//!
+//! - *away*: the node answers neither the put nor, asked beside it, whether it is there. It is written around.
+//! - *busy*: it says so, or is slow and answers that question. It is waited for, for a bounded time.
+//! - *full*: it says so. Another node takes the shard, or the write fails for want of room.
+//! - *refusing*: it says why it takes nothing (its permissions, its disk, another node in its place). What it holds can be had as
+//!   little, so it counts as away.
 
 use super::encode::Object;
 use super::place::Placed;
 use super::split::Split;
 use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
+use crate::fleet::{Seat, timed_out};
 use crate::in_flight::{Call, InFlight, until};
 use crate::transfer::Inner;
 use bytes::Bytes;
@@ -11,10 +20,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use weft_cluster::View;
+use weft_format::records::NodeState;
 use weft_format::{NodeId, ShardIndex, ShardKey};
-use weft_nodes::{NodeError, NodeErrorKind};
+use weft_nodes::{Node, NodeError, NodeErrorKind};
 
-/// Once enough shards are durable, the others are waited for this long at least: a sync on a busy disk takes tens of
+/// Once enough shards are durable, silence of the others is waited for this long at least: a sync on a busy disk takes tens of
 /// milliseconds, and a missing shard costs a repair.
 const LAGGARD_FLOOR: Duration = Duration::from_millis(500);
 
@@ -25,104 +36,283 @@ const SILENCE_FLOOR: Duration = Duration::from_millis(1_500);
 /// ... and as long again as the others took, times this: what is slow for all is not one node's lag.
 const LAGGARD_FACTOR: u32 = 3;
 
+/// Where fewer are durable than decoding needs, a write that fails costs more than a write that waits.
+const SILENCE_MAX: Duration = Duration::from_secs(5);
+
 /// Nodes that were suspected when the write began are waited for no longer than the others took, and at least this long: one
 /// that is back answers within it, and one that hangs must not cost every write the full patience.
 const SUSPECT_FLOOR: Duration = Duration::from_millis(20);
+
+/// A node that lags and answers is asked again this often whether it is still there.
+const LIVING_EVERY: Duration = Duration::from_secs(1);
 
 /// A shard on its way.
 struct Attempt {
     index: usize,
     node: NodeId,
     key: ShardKey,
+    /// `None`: it is no member any more.
+    seat: Option<Arc<Seat>>,
+    /// Was it suspected when the write began?
+    is_suspected: bool,
+    /// What limits on this side hold back is no silence of the node.
+    held_back: Duration,
+    began: Instant,
+    /// From when on the node is to be heard of, ...
+    since: Instant,
+    /// ... and when it was asked whether it is there.
+    asked: Option<Instant>,
+    /// Has it been heard of while it lagged?
+    is_living: bool,
 }
 
 type PutCall = Call<'static, Result<(), NodeError>>;
 
-/// Where each shard was stored; `None`: nowhere.
+/// A write under way.
+struct Writing<'w> {
+    inner: &'w Arc<Inner>,
+    split: &'w Split,
+    encoded: &'w [Object],
+    view: &'w View,
+    /// Nodes that have no room for a shard, as far as is known.
+    full_count: usize,
+    assigned: Vec<Option<NodeId>>,
+    stored: Vec<Option<NodeId>>,
+    alternates: Vec<NodeId>,
+    failures: Failures,
+    attempts: InFlight<'static, Attempt, Result<(), NodeError>>,
+    began: Instant,
+    /// How long it took until as many were durable as the write cannot do without, ...
+    least_took: Option<Duration>,
+    /// ... and one more.
+    quorum_took: Option<Duration>,
+    was_told: bool,
+}
+
+/// Where each shard was stored; `None`: nowhere, since nodes are away.
 pub(crate) async fn put(
     inner: &Arc<Inner>,
     split: &Split,
     encoded: &[Object],
     placed: Placed,
 ) -> Result<Vec<Option<NodeId>>, WriteError> {
-    let Placed { nodes, alternates, view } = placed;
-    let mut assigned = nodes.clone();
-    let mut stored: Vec<Option<NodeId>> = vec![None; nodes.len()];
-    let mut alternates = alternates.into_iter().collect::<Vec<_>>();
-    let mut failures = Failures::default();
-    let mut attempts = InFlight::new();
-    let start = |attempts: &mut InFlight<'static, Attempt, _>, index: usize, node: NodeId| {
-        let key = split.key(index);
-        attempts.push(Attempt { index, node, key }, store(inner.clone(), node, key, encoded[index].0.clone()));
+    let Placed { nodes, alternates, view, full_count } = placed;
+    let mut writing = Writing {
+        inner,
+        split,
+        encoded,
+        view: &view,
+        full_count,
+        assigned: vec![None; nodes.len()],
+        stored: vec![None; nodes.len()],
+        alternates,
+        failures: Failures::default(),
+        attempts: InFlight::new(),
+        began: Instant::now(),
+        least_took: None,
+        quorum_took: None,
+        was_told: false,
     };
-    for (index, node) in nodes.iter().enumerate() {
+    for (index, node) in nodes.into_iter().enumerate() {
         if let Some(node) = node {
-            start(&mut attempts, index, *node);
+            writing.start(index, node);
         }
     }
-    let suspected_at_ms = inner.fleet.now_ms();
-    let suspected =
-        |node: NodeId| view.members.get(&node).is_some_and(|member| member.health.is_suspected(suspected_at_ms));
-    let started = Instant::now();
-    let mut durable = 0;
-    let (mut least_took, mut quorum_took): (Option<Duration>, Option<Duration>) = (None, None);
-    let mut give_up_at = None;
-    loop {
+    while !writing.attempts.is_empty() {
+        let wake_at = writing.wake_at();
         let ended = tokio::select! {
             biased;
-            ended = attempts.next() => ended,
-            () = until(give_up_at) => None,
+            ended = writing.attempts.next() => ended,
+            () = until(wake_at) => None,
         };
-        let Some((Attempt { index, node, .. }, outcome)) = ended else { break };
-        match outcome {
-            Ok(()) => {
-                stored[index] = Some(node);
-                durable += 1;
-                if durable >= split.least {
-                    least_took.get_or_insert(started.elapsed());
-                }
-                if durable >= split.quorum {
-                    quorum_took.get_or_insert(started.elapsed());
-                }
-            }
-            Err(error) => {
-                failures.0.push(failure(index, node, error));
-                assigned[index] = None;
-                let used: BTreeSet<&str> = assigned
-                    .iter()
-                    .flatten()
-                    .filter_map(|node| Some(view.members.get(node)?.domain.as_str()))
-                    .collect();
-                let free = |node: &NodeId| view.members.get(node).is_some_and(|m| !used.contains(m.domain.as_str()));
-                if let Some(position) = alternates.iter().position(free) {
-                    let alternate = alternates.remove(position);
-                    assigned[index] = Some(alternate);
-                    start(&mut attempts, index, alternate);
-                }
-            }
-        }
-        let floor = if quorum_took.is_some() { LAGGARD_FLOOR } else { SILENCE_FLOOR };
-        if let Some(took) = quorum_took.or(least_took) {
-            let only_suspects = attempts.tags().all(|attempt| suspected(attempt.node));
-            let patience = if only_suspects { SUSPECT_FLOOR.max(took) } else { floor.max(took * LAGGARD_FACTOR) };
-            give_up_at = Some(started + took + patience);
+        match ended {
+            Some((attempt, outcome)) => writing.ended(&attempt, outcome),
+            None => writing.look(Instant::now()),
         }
     }
-    let laggards = attempts.take(|_| true);
-    if durable >= split.least {
-        leave_behind(inner, laggards);
-        return Ok(stored);
-    }
-    let written = stored.iter().enumerate().filter_map(|(index, node)| Some((split.key(index), (*node)?)));
-    withdraw(inner, written.collect()).await;
-    Err(WriteError::Quorum { segment: split.segment, durable, needed: split.least, failures })
+    let Some(error) = writing.shortage() else { return Ok(writing.stored) };
+    let written = writing.stored.into_iter().enumerate();
+    withdraw(inner, written.filter_map(|(index, node)| Some((split.key(index), node?))).collect()).await;
+    Err(error)
 }
 
-/// Puts one object on one node.
+impl Writing<'_> {
+    fn start(&mut self, index: usize, node: NodeId) {
+        let (inner, key, object) = (self.inner, self.split.key(index), self.encoded[index].0.clone());
+        let health = self.view.members.get(&node).map(|member| member.health);
+        let seat = inner.fleet.seat(inner.class, node);
+        let held_back = seat.as_ref().map(|seat| seat.node.held_back(object.len() as u64)).unwrap_or_default();
+        let attempt = Attempt {
+            index,
+            node,
+            key,
+            is_suspected: health.is_some_and(|health| health.is_suspected(inner.fleet.now_ms())),
+            held_back,
+            began: Instant::now(),
+            since: Instant::now(),
+            asked: None,
+            is_living: false,
+            seat,
+        };
+        self.assigned[index] = Some(node);
+        self.attempts.push(attempt, store(inner.clone(), node, key, object));
+    }
+
+    fn ended(&mut self, attempt: &Attempt, outcome: Result<(), NodeError>) {
+        if let Err(error) = outcome {
+            return self.failed(attempt, error);
+        }
+        self.stored[attempt.index] = Some(attempt.node);
+        let (durable, took) = (self.durable(), self.began.elapsed());
+        if durable >= self.split.least {
+            self.least_took.get_or_insert(took);
+        }
+        if durable >= self.split.quorum {
+            self.quorum_took.get_or_insert(took);
+        }
+    }
+
+    /// Another node of a free domain may take the shard.
+    fn failed(&mut self, attempt: &Attempt, error: NodeError) {
+        self.failures.0.push(failure(attempt.index, attempt.node, error));
+        self.assigned[attempt.index] = None;
+        let used: BTreeSet<&str> = self.assigned.iter().flatten().filter_map(|node| self.domain(*node)).collect();
+        let is_free = |node: &NodeId| self.domain(*node).is_some_and(|domain| !used.contains(domain));
+        if let Some(position) = self.alternates.iter().position(is_free) {
+            let alternate = self.alternates.remove(position);
+            self.start(attempt.index, alternate);
+        }
+    }
+
+    fn domain(&self, node: NodeId) -> Option<&str> {
+        Some(self.view.members.get(&node)?.domain.as_str())
+    }
+
+    fn durable(&self) -> usize {
+        self.stored.iter().flatten().count()
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        let next = |attempt: &Attempt| {
+            let (ask_at, judge_at) = self.moments(attempt);
+            if attempt.asked.is_none() { ask_at } else { judge_at }
+        };
+        self.attempts.tags().map(next).min()
+    }
+
+    /// When to ask a node that lags whether it is there, and when to go by the answer.
+    fn moments(&self, attempt: &Attempt) -> (Instant, Instant) {
+        let since = attempt.since + attempt.held_back;
+        let (from, patience) = match self.quorum_took.or(self.least_took) {
+            _ if attempt.is_living => (attempt.since, LIVING_EVERY),
+            None => (since, SILENCE_MAX + self.inner.line.wait(0, self.inner.fleet.now_ms())),
+            Some(took) => {
+                let floor = if self.quorum_took.is_some() { LAGGARD_FLOOR } else { SILENCE_FLOOR };
+                let patience =
+                    if attempt.is_suspected { SUSPECT_FLOOR.max(took) } else { floor.max(took * LAGGARD_FACTOR) };
+                (since.max(self.began + took), patience)
+            }
+        };
+        // A suspected node is asked at once: it has little time to answer.
+        let ask_at = if attempt.is_suspected && !attempt.is_living { attempt.since } else { from + patience / 4 };
+        let judge_at = (from + patience).max(attempt.asked.unwrap_or(ask_at) + patience * 3 / 4);
+        (ask_at, judge_at)
+    }
+
+    /// Asks nodes that lag whether they are there, and gives up those that did not say so.
+    fn look(&mut self, now: Instant) {
+        let mut given_up = Vec::new();
+        let mut due: Vec<(usize, bool)> = Vec::new();
+        for attempt in self.attempts.tags() {
+            let (ask_at, judge_at) = self.moments(attempt);
+            match attempt.asked {
+                None if ask_at <= now => due.push((attempt.index, false)),
+                Some(_) if judge_at <= now => due.push((attempt.index, true)),
+                _ => {}
+            }
+        }
+        for (index, is_judged) in due {
+            let Some(attempt) = self.attempts.tags_mut().find(|attempt| attempt.index == index) else { continue };
+            let Some(seat) = attempt.seat.clone() else { continue };
+            if !is_judged {
+                attempt.asked = Some(now);
+                self.inner.fleet.ask_if_there(&seat, &self.inner.runtime);
+                continue;
+            }
+            if !seat.was_heard_since(attempt.since) || self.inner.has_waited(&seat, attempt.began + attempt.held_back) {
+                given_up.push(index);
+                continue;
+            }
+            (attempt.since, attempt.asked, attempt.is_living) = (now, None, true);
+            if !std::mem::replace(&mut self.was_told, true) {
+                tracing::warn!(segment = %self.split.segment, node = seat.name, "is busy or slow: the write waits for it");
+            }
+        }
+        for index in given_up {
+            for (attempt, call) in self.attempts.take(|attempt| attempt.index == index) {
+                let name = self.inner.fleet.name(attempt.node);
+                let error = timed_out(&name, attempt.began.elapsed().as_millis() as u64);
+                self.failed(&attempt, error);
+                leave_behind(self.inner, attempt, call);
+            }
+        }
+    }
+
+    /// Why too few shards are stored; `None`: they are enough.
+    fn shortage(&self) -> Option<WriteError> {
+        let durable = self.durable();
+        let used: BTreeSet<&str> = self.stored.iter().flatten().filter_map(|node| self.domain(*node)).collect();
+        let full = SuspectKind::Unknown(NodeErrorKind::Full);
+        let of = |is_wanted: &dyn Fn(&ShardFailure) -> bool| -> BTreeSet<&str> {
+            let failed = self.failures.0.iter().filter(|failure| is_wanted(failure));
+            let domains = failed.filter_map(|failure| self.domain(failure.node));
+            domains.filter(|domain| !used.contains(domain)).collect()
+        };
+        let mut away = of(&|failure| failure.kind != full);
+        away.extend(lost_domains(self.view).into_iter().filter(|domain| !used.contains(domain)));
+        let full_count = self.full_count + of(&|failure| failure.kind == full).difference(&away).count();
+        let needed = needed(self.split, away.len());
+        if durable >= needed {
+            return None;
+        }
+        let (segment, failures) = (self.split.segment, self.failures.clone());
+        Some(match durable + full_count >= needed {
+            true => WriteError::Full { segment, durable, needed, full_count, failures },
+            false => WriteError::Quorum { segment, durable, needed, failures },
+        })
+    }
+}
+
+/// How many shards must be durable where nodes of `away` domains cannot be asked: all others, unless the policy says how many.
+fn needed(split: &Split, away: usize) -> usize {
+    match split.has_margin {
+        true => split.least,
+        false => split.code.shape().n.saturating_sub(away).max(split.least),
+    }
+}
+
+/// Domains of which every node was given up.
+pub(crate) fn lost_domains(view: &View) -> BTreeSet<&str> {
+    let of = |is_lost: bool| {
+        let members = view.members.values().filter(move |member| (member.state == NodeState::Lost) == is_lost);
+        members.map(|member| member.domain.as_str()).collect::<BTreeSet<_>>()
+    };
+    of(true).difference(&of(false)).copied().collect()
+}
+
+/// Puts one object on one node. One that is busy is asked again, and what is to be stored is kept meanwhile.
 pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Bytes) -> PutCall {
     Box::pin(async move {
         let bytes = object.len() as u64;
-        inner.change(node, bytes, async move |node| node.put(key, &[object]).await).await
+        let put = |node: Arc<dyn Node>| {
+            let object = object.clone();
+            async move { node.put(key, &[object]).await }
+        };
+        let outcome = inner.change_patiently(node, bytes, put).await;
+        if let (Ok(()), Some(seat)) = (&outcome, inner.fleet.seat(inner.class, node)) {
+            seat.has_stored();
+        }
+        outcome
     })
 }
 
@@ -131,18 +321,17 @@ pub(crate) fn failure(index: usize, node: NodeId, error: NodeError) -> ShardFail
     ShardFailure { index, node, kind: SuspectKind::of(error.kind), detail: error.to_string(), frames: None }
 }
 
-/// Lets laggards end in the background. What they store no record will name, so it is removed again.
-fn leave_behind(inner: &Arc<Inner>, laggards: Vec<(Attempt, PutCall)>) {
-    for (Attempt { index, node, key }, call) in laggards {
-        tracing::warn!(shard = %key, node = inner.fleet.name(node), index, "lags behind the others: left for repair");
-        inner.fleet.report(node, Err(NodeErrorKind::TimedOut));
-        let inner = inner.clone();
-        inner.runtime.clone().spawn(async move {
-            if call.await.is_ok() {
-                remove_orphan(&inner, node, key).await;
-            }
-        });
-    }
+/// Lets a laggard end in the background. What it stores no record will name, so it is removed again.
+fn leave_behind(inner: &Arc<Inner>, attempt: Attempt, call: PutCall) {
+    let Attempt { index, node, key, .. } = attempt;
+    tracing::warn!(shard = %key, node = inner.fleet.name(node), index, "lags behind the others and is not heard of: left for repair");
+    inner.fleet.report(node, Err(NodeErrorKind::TimedOut));
+    let inner = inner.clone();
+    inner.runtime.clone().spawn(async move {
+        if call.await.is_ok() {
+            remove_orphan(&inner, node, key).await;
+        }
+    });
 }
 
 /// Removes what a failed write or rebuild has stored, as far as nodes answer; the rest are orphans for the collector.

@@ -16,10 +16,12 @@ pub(crate) struct Split {
     pub(crate) generation: Generation,
     pub(crate) code: Arc<LoadedCode>,
     pub(crate) geometry: Geometry,
-    /// With this many durable shards the write is acknowledged, whatever the others do.
+    /// With this many durable shards silence of the others is not waited for long.
     pub(crate) quorum: usize,
-    /// With this many it is, too, once every node that could take another has failed.
+    /// With fewer it is not.
     pub(crate) least: usize,
+    /// With so many it is, too, whatever keeps the others from being stored; otherwise only nodes that are away excuse that.
+    pub(crate) has_margin: bool,
     pub(crate) data: Vec<Bytes>,
 }
 
@@ -40,10 +42,19 @@ pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, W
     let shape = code.shape();
     let data_bytes = data.iter().map(|piece| piece.len() as u64).sum();
     let geometry = geometry(shape, segment, data_bytes)?;
-    let margin = usize::from(write_margin);
+    let margin = usize::from(write_margin.unwrap_or(0));
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
-    Ok(Split { segment, generation: Generation::FIRST, code, geometry, quorum, least, data })
+    Ok(Split {
+        segment,
+        generation: Generation::FIRST,
+        code,
+        geometry,
+        quorum,
+        least,
+        has_margin: write_margin.is_some(),
+        data,
+    })
 }
 
 /// A segment that is there, under another code and new names; every shard is wanted.
@@ -54,7 +65,7 @@ pub(crate) fn split_as(
     code: &str,
     data: Vec<Bytes>,
 ) -> Result<Split, WriteError> {
-    let request = WriteRequest { segment, code: code.into(), write_margin: u16::MAX, data };
+    let request = WriteRequest { segment, code: code.into(), write_margin: Some(u16::MAX), data };
     Ok(Split { generation, ..split(algebra, request)? })
 }
 

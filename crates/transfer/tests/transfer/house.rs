@@ -29,6 +29,11 @@ pub fn no_fault() -> Script {
     Box::new(|_| Fault::None)
 }
 
+/// No call is answered.
+pub fn silence() -> Script {
+    Box::new(|_| Fault::Silence)
+}
+
 /// Every call of `operation` goes wrong like this.
 pub fn every(operation: Operation, fault: Fault) -> Script {
     Box::new(move |call| if call.operation == operation { fault } else { Fault::None })
@@ -118,7 +123,7 @@ impl House {
 
     pub async fn try_write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Result<Receipt, WriteError> {
         let data = data.chunks(100_000).map(Bytes::copy_from_slice).collect();
-        self.transfer.write(WriteRequest { segment, code: code.into(), write_margin: 1, data }).await
+        self.transfer.write(WriteRequest { segment, code: code.into(), write_margin: Some(1), data }).await
     }
 
     pub async fn write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Arc<SegmentRecord> {

@@ -86,8 +86,12 @@ impl World {
         let mut records = Vec::new();
         for (i, part) in data.chunks(segment_bytes as usize).enumerate() {
             let segment = segment(seed * 10_000 + i as u64);
-            let request =
-                WriteRequest { segment, code: code.into(), write_margin: 1, data: vec![Bytes::copy_from_slice(part)] };
+            let request = WriteRequest {
+                segment,
+                code: code.into(),
+                write_margin: Some(1),
+                data: vec![Bytes::copy_from_slice(part)],
+            };
             records.push((segment, Arc::new(writer.write(request).await.unwrap().record)));
         }
         nodes.iter().zip(lines).for_each(|(node, line)| node.set_line(*line));

@@ -1,6 +1,6 @@
 //! Slow, silent and dead nodes. Time is paused: it advances by itself when everybody waits.
 
-use crate::house::{House, bytes, every, segment};
+use crate::house::{House, bytes, every, segment, silence};
 use std::time::Duration;
 use tokio::time::Instant;
 use weft_nodes::NodeErrorKind;
@@ -135,4 +135,61 @@ async fn a_refusing_node_is_avoided_from_the_start_and_tried_again_later() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let third = house.read_same(segment(0), &record, 0..LENGTH, &data).await;
     assert!(!third.degraded);
+}
+
+/// Time is paused: one wait for all that are silent, however many and whatever the code's width.
+#[tokio::test(start_paused = true)]
+async fn finding_28_a_read_waits_once_for_all_that_are_silent() {
+    for (code, n, tolerance) in [("rs:4+2", 6, 2), ("rs:10+4", 14, 4), ("rs:20+10", 30, 10), ("replica:3", 3, 2)] {
+        let house = House::new(n);
+        let data = bytes(LENGTH as usize, 8);
+        let record = house.write(segment(0), code, &data).await;
+        (0..=tolerance).for_each(|index| house.node_of(&record, index).fault.set_script(silence()));
+        for attempt in 0..3 {
+            let started = Instant::now();
+            let error = house.read(segment(0), &record, 0..LENGTH).await.unwrap_err();
+            let ReadError::Unrecoverable { failures, .. } = &error else { panic!("{error}") };
+            let unknown = SuspectKind::Unknown(NodeErrorKind::TimedOut);
+            assert!(failures.0.iter().all(|failure| failure.kind == unknown), "unknown is not absent: {error}");
+            assert_eq!(failures.0.len(), tolerance + 1, "{error}");
+            assert!(started.elapsed() < Duration::from_secs(8), "{code}, {attempt}: {:?}", started.elapsed());
+        }
+        // It heals at once when they are back.
+        house.heal();
+        house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_28_a_node_that_is_slow_and_there_is_waited_for() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 9);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    [0, 1].iter().for_each(|index| house.node_of(&record, *index).fault.set_script(silence()));
+    house.node_of(&record, 2).fault.set_script(every(Operation::Get, Fault::Delay(Duration::from_secs(8))));
+    house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_busy_nodes_that_are_needed_are_waited_for_by_readers() {
+    let house = House::new(6);
+    let data = bytes(LENGTH as usize, 10);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    for index in 0..3 {
+        let mut left = 15;
+        house.node_of(&record, index).fault.set_script(Box::new(move |call| {
+            let is_busy = call.operation == Operation::Get && left > 0;
+            left -= u32::from(is_busy);
+            if is_busy { Fault::Fail(NodeErrorKind::Busy) } else { Fault::None }
+        }));
+    }
+    house.read_same(segment(0), &record, 0..LENGTH, &data).await;
+    // For ever it is not.
+    for index in 0..3 {
+        house.node_of(&record, index).fault.set_script(every(Operation::Get, Fault::Fail(NodeErrorKind::Busy)));
+    }
+    let started = Instant::now();
+    let error = house.read(segment(0), &record, 0..LENGTH).await.unwrap_err();
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(error.to_string().contains("failed on purpose"), "it says who was busy: {error}");
 }

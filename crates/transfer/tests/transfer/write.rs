@@ -1,13 +1,32 @@
 //! Writes through failing, full, lagging and missing nodes.
 
-use crate::house::{House, bytes, every, node_record, segment};
+use crate::house::{House, bytes, every, node_record, segment, silence};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use weft_format::ShardIndex;
 use weft_format::records::NodeState;
 use weft_nodes::wrappers::{Fault, Operation};
-use weft_nodes::{Node, NodeErrorKind};
-use weft_transfer::{WriteError, WriteRequest};
+use weft_nodes::{Node, NodeErrorKind, Space};
+use weft_transfer::{Receipt, WriteError, WriteRequest};
+
+/// Writes a little by `rs:4+2`.
+async fn write_small(house: &House, i: u64, write_margin: Option<u16>) -> Result<Receipt, WriteError> {
+    let data = vec![bytes(5000, i).into()];
+    house.transfer.write(WriteRequest { segment: segment(i), code: "rs:4+2".into(), write_margin, data }).await
+}
+
+/// Puts fail like this so often, then no more.
+fn fail_puts(house: &House, nodes: &[usize], kind: NodeErrorKind, times: usize) {
+    for node in nodes {
+        let mut left = times;
+        house.nodes[*node].fault.set_script(Box::new(move |call| {
+            let fails = call.operation == Operation::Put && left > 0;
+            left -= usize::from(fails);
+            if fails { Fault::Fail(kind) } else { Fault::None }
+        }));
+    }
+}
 
 #[tokio::test]
 async fn a_receipt_names_distinct_nodes_and_all_bytes() {
@@ -69,11 +88,15 @@ async fn with_as_many_nodes_away_as_the_code_can_lose_writes_go_on_unless_a_marg
         house.nodes[i].fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
     }
     let data = bytes(1000, 1);
-    let mut request =
-        WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: 1, data: vec![data.clone().into()] };
+    let mut request = WriteRequest {
+        segment: segment(0),
+        code: "rs:4+2".into(),
+        write_margin: Some(1),
+        data: vec![data.clone().into()],
+    };
     let refused = house.transfer.write(request.clone()).await;
     assert!(matches!(refused, Err(WriteError::Quorum { durable: 4, needed: 5, .. })));
-    request.write_margin = 0;
+    request.write_margin = None;
     let receipt = house.transfer.write(request).await.unwrap();
     assert_eq!(receipt.missing.len(), 2);
     house.read_same(segment(0), &Arc::new(receipt.record), 0..1000, &data).await;
@@ -95,8 +118,12 @@ async fn below_what_decodes_the_write_fails_and_nothing_is_left() {
 async fn a_margin_of_all_wants_all() {
     let house = House::new(6);
     house.nodes[0].fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
-    let request =
-        WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: 2, data: vec![bytes(1000, 1).into()] };
+    let request = WriteRequest {
+        segment: segment(0),
+        code: "rs:4+2".into(),
+        write_margin: Some(2),
+        data: vec![bytes(1000, 1).into()],
+    };
     assert!(matches!(house.transfer.write(request).await, Err(WriteError::Quorum { durable: 5, needed: 6, .. })));
 }
 
@@ -104,7 +131,11 @@ async fn a_margin_of_all_wants_all() {
 async fn a_laggard_is_not_waited_for_and_what_it_stores_later_is_removed() {
     let house = House::new(6);
     let lag = Duration::from_secs(8);
-    house.nodes[2].fault.set_script(every(Operation::Put, Fault::Delay(lag)));
+    house.nodes[2].fault.set_script(Box::new(move |call| match call.operation {
+        Operation::Put => Fault::Delay(lag),
+        Operation::Space => Fault::Silence,
+        _ => Fault::None,
+    }));
     let started = Instant::now();
     let receipt = house.try_write(segment(0), "rs:4+2", &bytes(400_000, 5)).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
@@ -116,7 +147,7 @@ async fn a_laggard_is_not_waited_for_and_what_it_stores_later_is_removed() {
 #[tokio::test(start_paused = true)]
 async fn a_node_that_hangs_costs_two_writes_their_patience_and_then_no_more() {
     let house = House::new(6);
-    house.nodes[2].fault.set_script(every(Operation::Put, Fault::Silence));
+    house.nodes[2].fault.set_script(silence());
     let mut waited_ms = Vec::new();
     for i in 0..6 {
         let started = Instant::now();
@@ -134,14 +165,14 @@ async fn a_node_that_hangs_costs_two_writes_their_patience_and_then_no_more() {
 async fn nodes_that_fall_silent_stall_two_writes_for_less_than_two_seconds() {
     let house = House::new(6);
     for i in [2, 4] {
-        house.nodes[i].fault.set_script(every(Operation::Put, Fault::Silence));
+        house.nodes[i].fault.set_script(silence());
     }
     let mut waited_ms = Vec::new();
     for i in 0..6 {
         let request = WriteRequest {
             segment: segment(i),
             code: "rs:4+2".into(),
-            write_margin: 0,
+            write_margin: None,
             data: vec![bytes(5000, 5).into()],
         };
         let started = Instant::now();
@@ -231,4 +262,158 @@ async fn many_writes_and_reads_share_little_memory() {
     for task in tasks {
         task.await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn finding_07_nodes_that_are_full_are_no_reason_for_less_redundancy() {
+    // With the full ones alone all others are well: nothing is acknowledged with less, and nothing is left.
+    let house = House::new(6);
+    fail_puts(&house, &[1], NodeErrorKind::Full, usize::MAX);
+    let error = write_small(&house, 0, None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Full { durable: 5, needed: 6, full_count: 1, .. }), "{error}");
+    assert!(error.is_full() && house.shards().await.is_empty());
+    // One is away: it is written around, and the full one is not.
+    let house = House::new(6);
+    fail_puts(&house, &[1], NodeErrorKind::Full, usize::MAX);
+    fail_puts(&house, &[3], NodeErrorKind::Unavailable, usize::MAX);
+    let error = write_small(&house, 0, None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Full { durable: 4, needed: 5, full_count: 1, .. }), "{error}");
+    // Away only.
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Unavailable, usize::MAX);
+    assert_eq!(write_small(&house, 0, None).await.unwrap().missing.len(), 2);
+    // More are away than may be: room would not help.
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3, 5], NodeErrorKind::Unavailable, usize::MAX);
+    fail_puts(&house, &[0], NodeErrorKind::Full, usize::MAX);
+    let error = write_small(&house, 0, None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Quorum { durable: 2, needed: 4, .. }) && !error.is_full(), "{error}");
+    // Other nodes have room.
+    let house = House::new(9);
+    fail_puts(&house, &[1, 3, 5], NodeErrorKind::Full, usize::MAX);
+    assert!(write_small(&house, 0, None).await.unwrap().missing.is_empty());
+}
+
+#[tokio::test]
+async fn finding_07_a_margin_can_be_chosen() {
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Full, usize::MAX);
+    assert_eq!(write_small(&house, 0, Some(0)).await.unwrap().missing.len(), 2);
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Full, usize::MAX);
+    let error = write_small(&house, 1, Some(1)).await.unwrap_err();
+    assert!(matches!(error, WriteError::Full { durable: 4, needed: 5, .. }), "{error}");
+    let house = House::new(6);
+    fail_puts(&house, &[1], NodeErrorKind::Full, usize::MAX);
+    assert_eq!(write_small(&house, 1, Some(1)).await.unwrap().missing.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_07_what_is_known_of_room_decides_only_when_it_is_fresh() {
+    let house = House::new(6);
+    let full = Space { total_bytes: 1 << 40, free_bytes: 0, disk: None };
+    let refreshed = house.fleet.refresh_space();
+    refreshed.await;
+    house.fleet.set_space(house.nodes[2].id, &full);
+    let error = write_small(&house, 0, None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Placement { .. }) && error.is_full(), "{error}");
+    // Said a while ago: it is asked again, and has room.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    house.fleet.set_space(house.nodes[2].id, &full);
+    assert!(write_small(&house, 1, None).await.unwrap().missing.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_a_busy_node_is_waited_for() {
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Busy, 9);
+    let started = Instant::now();
+    assert!(write_small(&house, 0, None).await.unwrap().missing.is_empty());
+    // 50, 100, 200, 400, 800 ms, and four times a second.
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    // Nor is one that takes long, and says meanwhile that it is there.
+    let house = House::new(6);
+    for i in [1, 3] {
+        house.nodes[i].fault.set_script(every(Operation::Put, Fault::Delay(Duration::from_secs(20))));
+    }
+    let started = Instant::now();
+    assert!(write_small(&house, 0, None).await.unwrap().missing.is_empty());
+    assert!((20..25).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_waiting_for_a_busy_node_is_bounded() {
+    let house = House::new(6);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Busy, usize::MAX);
+    let started = Instant::now();
+    assert_eq!(write_small(&house, 0, None).await.unwrap().missing.len(), 2);
+    assert!((30..40).contains(&started.elapsed().as_secs()), "{:?}", started.elapsed());
+    let started = Instant::now();
+    assert_eq!(write_small(&house, 1, None).await.unwrap().missing.len(), 2);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+    // One that says it is there and never stores anything costs that once, and then little for a while.
+    let house = House::new(6);
+    house.nodes[2].fault.set_script(every(Operation::Put, Fault::Silence));
+    let mut waited = Vec::new();
+    for i in 0..4 {
+        let started = Instant::now();
+        assert_eq!(write_small(&house, i, None).await.unwrap().missing.len(), 1);
+        waited.push(started.elapsed());
+    }
+    assert!((30..40).contains(&waited[0].as_secs()), "{waited:?}");
+    assert!(waited[1..].iter().all(|waited| *waited < Duration::from_secs(2)), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_a_node_that_falls_silent_is_replaced_by_another() {
+    let house = House::new(9);
+    house.nodes.iter().take(3).for_each(|node| node.fault.set_script(silence()));
+    for i in 0..4 {
+        let started = Instant::now();
+        assert!(write_small(&house, i, None).await.unwrap().missing.is_empty());
+        assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_a_rebuild_keeps_what_it_computed_while_nodes_are_busy() {
+    let house = House::new(6);
+    let data = bytes(1 << 20, 3);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    let lost = [1, 4];
+    let nodes: Vec<usize> =
+        (0..6).filter(|i| lost.iter().any(|lost| house.node_of(&record, *lost).id == house.nodes[*i].id)).collect();
+    for index in lost {
+        let key = crate::house::key(segment(0), &record, index);
+        house.node_of(&record, index).memory.remove(key).await.unwrap();
+    }
+    fail_puts(&house, &nodes, NodeErrorKind::Busy, 20);
+    let before = house.bytes_read();
+    let rebuilt =
+        house.transfer.rebuild(segment(0), &record, &lost.map(|index| ShardIndex(index as u16))).await.unwrap();
+    assert_eq!((rebuilt.placed.len(), rebuilt.not_stored.0.len()), (2, 0));
+    // Four shards were read to write two, once, however often the nodes said to come later.
+    let (read, written) = (house.bytes_read() - before, rebuilt.bytes_written);
+    assert!(read <= 2 * written, "{read} bytes read to write {written}");
+    house.read_same(segment(0), &Arc::new(rebuilt.record), 0..1 << 20, &data).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn finding_25_looking_at_shards_and_moving_them_waits_for_busy_nodes() {
+    let house = House::new(7);
+    let data = bytes(400_000, 3);
+    let record = house.write(segment(0), "rs:4+2", &data).await;
+    for node in &house.nodes {
+        let mut calls = 0;
+        node.fault.set_script(Box::new(move |_| {
+            calls += 1;
+            if calls % 3 == 0 { Fault::None } else { Fault::Fail(NodeErrorKind::Busy) }
+        }));
+    }
+    let health = house.transfer.verify(segment(0), &record).await;
+    assert!(health.shards.iter().all(|shard| *shard == weft_transfer::ShardHealth::Sound), "{health:?}");
+    let health = house.transfer.census(segment(0), &record).await;
+    assert!(health.shards.iter().all(|shard| *shard == weft_transfer::ShardHealth::Sound), "{health:?}");
+    let moved = house.transfer.relocate(segment(0), &record, ShardIndex(0), None).await.unwrap();
+    assert_eq!(moved.bytes_read, moved.bytes_written, "copied, not rebuilt from others");
 }

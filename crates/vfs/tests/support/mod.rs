@@ -115,7 +115,7 @@ impl World {
     pub fn new(code: &str, node_count: u128) -> World {
         let kv = Arc::new(RecordingKv::default());
         let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
-        let policy = PolicyRecord::of(code, 1);
+        let policy = PolicyRecord::of(code, Some(1));
         Store::format(kv.clone(), &record, &policy, Timestamp::default()).expect("an empty engine can be formatted");
         let nodes = memory_nodes(node_count);
         let store = Store::open(kv.clone()).expect("it was formatted");

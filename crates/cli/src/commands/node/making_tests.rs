@@ -14,7 +14,7 @@ fn the_note_is_as_it_was() {
 fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let meta = folder.path().join("meta.db");
-    format(&meta, "rs:4+2").expect("a volume");
+    format(&meta, "rs:4+2", None).expect("a volume");
     let store = compose::open_shared(&meta).expect("opened");
     let url: NodeUrl = folder.path().join("node").to_str().expect("UTF-8").parse().expect("a place");
     let make = |name| create(&store, name, &url, &Secret::default());
