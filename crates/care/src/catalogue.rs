@@ -113,7 +113,7 @@ pub trait Catalogue: Send + Sync {
     /// Marks a segment, so that a repair looks at it.
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
 
-    /// The same, with what was found wrong, which is added to what was noted before.
+    /// The same, with what was found wrong, which is added to what was noted before; where that is nothing, every shard is to be read.
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError>;
 
     /// Notes what is wrong with a segment's shards, in the place of what was noted before. It is marked.

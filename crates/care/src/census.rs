@@ -211,10 +211,12 @@ pub(crate) fn note(
     look: Look,
 ) -> Result<(), CatalogueError> {
     let damage = to_note(segment, record, noted, found, look);
-    if damage == *noted {
-        return Ok(());
+    match damage.shards().is_empty() && !damage.is_suspected {
+        _ if damage == *noted => Ok(()),
+        // All that was known to be wrong was rebuilt elsewhere, or is well.
+        true => catalogue.clear_damaged(segment),
+        false => catalogue.set_damage(segment, &damage),
     }
-    catalogue.set_damage(segment, &damage)
 }
 
 /// A census, and the segments it found wanting that somebody can do something about.

@@ -124,6 +124,7 @@ pub async fn repair(
     job.begin("looking", 0, 0);
     unmark_dead(&*catalogue)?;
     let mut roster = Roster::probe(&*catalogue, transfer).await?;
+    roster.take_back(&*catalogue)?;
     roster.presume_lost(&options.presumed_lost);
     let roster = Arc::new(roster);
     let (mut work, living_count, estimate) = survey(&*catalogue, &roster)?;

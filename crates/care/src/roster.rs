@@ -103,6 +103,30 @@ impl Roster {
         }
     }
 
+    /// Takes nodes back that were given up and answer as themselves again.
+    ///
+    /// # Errors
+    /// The catalogue cannot be read or written.
+    pub fn take_back(&mut self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+        let back: Vec<NodeId> = (self.nodes.iter())
+            .filter(|(_, facts)| facts.record.state == NodeState::Lost && facts.answers())
+            .map(|(id, _)| *id)
+            .collect();
+        if back.is_empty() {
+            return Ok(());
+        }
+        for id in &back {
+            tracing::info!("node {} was given up and answers again: it is taken back", self.name(*id));
+            catalogue.restore_node(*id)?;
+        }
+        for (id, record) in catalogue.nodes()? {
+            if let Some(facts) = self.nodes.get_mut(&id) {
+                facts.record = record;
+            }
+        }
+        Ok(())
+    }
+
     /// Was the node given up, is it wiped, or not even known? Only then are its shards lost without anybody having looked. One that
     /// answers is not lost, whatever anybody said of it while it was away.
     pub fn given_up(&self, node: NodeId) -> bool {

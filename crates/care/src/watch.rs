@@ -365,7 +365,9 @@ impl Watch {
             Deed::Collect | Deed::Convert => {
                 self.is_before(now_ms, |deed| matches!(deed, Deed::Renew(_) | Deed::Repair))
             }
-            Deed::Renew(_) | Deed::Discard => false,
+            // What it lacks is counted again by the other's.
+            Deed::Renew(node) => self.is_before(now_ms, |deed| matches!(deed, Deed::Renew(other) if other != node)),
+            Deed::Discard => false,
         }
     }
 

@@ -50,6 +50,34 @@ fn silence_is_suspected_at_once_and_lost_only_after_patience() {
 }
 
 #[test]
+fn finding_09_a_node_that_refuses_is_never_given_up() {
+    let mut watch = watch();
+    let refusing = [Found::Refusing, Found::Answering, Found::Answering];
+    assert_eq!(see(&mut watch, &refusing, 1_000), [News::Suspected(id(1))]);
+    for now_ms in [11_000, 100_000, 900_000] {
+        assert_eq!(see(&mut watch, &refusing, now_ms), []);
+        assert_eq!(watch.given_up(), BTreeSet::new());
+    }
+    assert_eq!(see(&mut watch, &[Found::Answering; 3], 901_000), [News::Back(id(1))]);
+}
+
+#[test]
+fn finding_30_a_renewal_is_left_for_that_of_another_node_only() {
+    let mut watch = watch();
+    let one_wiped = [Found::Wiped, Found::Answering, Found::Answering];
+    see(&mut watch, &one_wiped, 1_000);
+    see(&mut watch, &one_wiped, 3_000);
+    assert_eq!(watch.next(3_000), Some(Deed::Renew(id(1))));
+    watch.begun(Deed::Renew(id(1)));
+    assert!(!watch.interrupts(Deed::Renew(id(1)), 3_000));
+    // It is itself again and being filled, and another is deleted.
+    see(&mut watch, &[Found::Answering, Found::Wiped, Found::Answering], 4_000);
+    assert!(!watch.interrupts(Deed::Renew(id(1)), 4_000));
+    see(&mut watch, &[Found::Answering, Found::Wiped, Found::Answering], 6_000);
+    assert!(watch.interrupts(Deed::Renew(id(1)), 6_000));
+}
+
+#[test]
 fn a_node_that_flaps_is_never_lost() {
     let mut watch = watch();
     for round in 0..100 {

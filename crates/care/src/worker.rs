@@ -176,13 +176,8 @@ impl Worker {
 
     async fn look(&self, rounds: &mut Rounds) -> Result<Look, CatalogueError> {
         (self.follow_nodes)()?;
-        let roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
-        for (id, facts) in roster.nodes.iter().filter(|(_, facts)| facts.answers()) {
-            if facts.record.state == NodeState::Lost {
-                tracing::info!("node {} was given up and answers again: it is taken back", facts.record.name);
-                self.catalogue.restore_node(*id)?;
-            }
-        }
+        let mut roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
+        roster.take_back(&*self.catalogue)?;
         let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
         let wish = CareWish::load(&*self.catalogue)?;
         let is_conversion_asked = convert::is_asked(&*self.catalogue, &wish)?;

@@ -220,7 +220,11 @@ pub fn survival(tally: &Tally) -> String {
     }
     if tally.out_of_reach_count > 0 {
         let files = count(tally.out_of_reach_paths.len() as u64, "file");
-        return format!("{files} cannot be read until nodes answer again{}", of_the_others(tally.margin));
+        let until = match (tally.silent_shard_count, tally.refused_shard_count) {
+            (0, 1..) => "by this user, who may not read some nodes",
+            _ => "until nodes answer again",
+        };
+        return format!("{files} cannot be read {until}{}", of_the_others(tally.margin));
     }
     match tally.margin {
         None => "there are no stored files yet".into(),

@@ -4,9 +4,9 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState, Opening, OpeningsRecord, Origin,
-    PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
-    opening_key,
+    Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState, Opening,
+    OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp,
+    VolumeRecord, opening_key,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -154,6 +154,24 @@ fn placement_rule() {
     let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 8_300 };
     golden!("placement_rule_v1", &rule.encode());
     assert_eq!(PlacementRule::decode(&rule.encode()), Ok(rule));
+}
+
+#[test]
+fn damage_record() {
+    let shard = |index: u16, frames| {
+        let key = ShardKey { segment: SEGMENT, generation: Generation(7), index: ShardIndex(index) };
+        DamagedShard {
+            index: ShardIndex(index),
+            node: NODE,
+            key,
+            complaint: "a checksum does not fit".to_owned(),
+            frames,
+        }
+    };
+    let missing = DamagedShard { complaint: String::new(), ..shard(4, None) };
+    let record = DamageRecord::new([shard(1, Some(vec![3..4, 300..320])), shard(2, Some(Vec::new())), missing]);
+    golden!("damage_record_v1", &record.encode());
+    assert_eq!(DamageRecord::decode(&record.encode()), Ok(record));
 }
 
 #[test]

@@ -257,7 +257,10 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
-        self.reach()?.damaged.entry(segment).or_default().add(found.iter().cloned());
+        let mut state = self.reach()?;
+        let damage = state.damaged.entry(segment).or_default();
+        damage.add(found.iter().cloned());
+        damage.is_suspected |= found.is_empty();
         Ok(())
     }
 

@@ -73,11 +73,13 @@ impl DamagedShard {
     }
 }
 
-/// What is known to be wrong with the shards of a segment; empty: somebody wants all of them looked at.
+/// What is known to be wrong with the shards of a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DamageRecord {
     /// Ascending by index, at most one for each.
     shards: Vec<DamagedShard>,
+    /// Somebody wants every shard read, whatever is known.
+    pub is_suspected: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -86,6 +88,8 @@ struct Message {
     version: u32,
     #[prost(message, repeated, tag = "2")]
     shards: Vec<ShardMessage>,
+    #[prost(bool, tag = "3")]
+    is_suspected: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -106,6 +110,11 @@ struct ShardMessage {
 }
 
 impl DamageRecord {
+    /// Nothing is known, and somebody wants every shard read.
+    pub fn suspicion() -> Self {
+        Self { is_suspected: true, ..Self::default() }
+    }
+
     /// The newest finding of each shard counts.
     pub fn new(shards: impl IntoIterator<Item = DamagedShard>) -> Self {
         let mut record = Self::default();
@@ -138,7 +147,8 @@ impl DamageRecord {
             is_whole: shard.frames.is_none(),
             frames: shard.frames.iter().flatten().flat_map(|run| [run.start, run.end]).collect(),
         };
-        Message { version: VERSION, shards: self.shards.iter().map(shard).collect() }.encode_to_vec()
+        Message { version: VERSION, shards: self.shards.iter().map(shard).collect(), is_suspected: self.is_suspected }
+            .encode_to_vec()
     }
 
     /// The inverse of [`Self::encode`].
@@ -152,7 +162,7 @@ impl DamageRecord {
         if !shards.is_sorted_by(|one, next| one.index < next.index) {
             return Err(damaged(WHAT, "its shards are not in order"));
         }
-        Ok(Self { shards })
+        Ok(Self { shards, is_suspected: message.is_suspected })
     }
 }
 

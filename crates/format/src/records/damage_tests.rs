@@ -14,6 +14,7 @@ fn shard(index: u16, frames: Option<Vec<Range<u64>>>) -> DamagedShard {
 fn finding_09_a_record_of_damage_comes_back_as_it_went() {
     for record in [
         DamageRecord::default(),
+        DamageRecord::suspicion(),
         DamageRecord::new([shard(4, None), shard(1, runs(&[(0, 1), (7, 12)])), shard(2, Some(Vec::new()))]),
     ] {
         assert_eq!(DamageRecord::decode(&record.encode()), Ok(record));

@@ -241,7 +241,7 @@ impl Survey<'_> {
         // Nothing is mended of a dead one.
         let is_dead = self.get(Key::Dead(segment))?.is_some();
         if !is_dead && record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
-            self.missing(Key::Damaged(segment), DamageRecord::default().encode());
+            self.missing(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }
         let data_bytes = record.geometry.data_bytes;
         self.segments.insert(segment, Segment { data_bytes, nodes, live_bytes: 0 });

@@ -264,7 +264,7 @@ impl Txn<'_> {
             self.put(Key::OnNode(location.node, segment), values::mark());
         }
         if record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
-            self.put(Key::Damaged(segment), DamageRecord::default().encode());
+            self.put(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }
         Ok(())
     }

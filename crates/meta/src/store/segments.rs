@@ -128,7 +128,7 @@ impl Store {
         self.note_damage(segment, &[])
     }
 
-    /// The same, with what was found wrong, which is added to what was noted before.
+    /// The same, with what was found wrong, which is added to what was noted before; where that is nothing, every shard is to be read.
     ///
     /// # Errors
     /// Those of the engine, and damage.
@@ -140,6 +140,7 @@ impl Store {
             let before = txn.damage(segment)?;
             let mut damage = before.clone().unwrap_or_default();
             damage.add(found.iter().cloned());
+            damage.is_suspected |= found.is_empty();
             if before.as_ref() != Some(&damage) {
                 txn.put(Key::Damaged(segment), damage.encode());
             }
