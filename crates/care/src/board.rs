@@ -53,6 +53,10 @@ impl Board {
         shown.written_bytes += progress.bytes_written;
         shown.verified_bytes += progress.bytes_verified;
         shown.now = None;
+        // What it found and mended counts at once. A count that is being made now is of this moment anyway.
+        if let Some(mut tally) = self.tally.try_lock() {
+            *tally = None;
+        }
     }
 
     /// In the text format of Prometheus. May take as long as reading all segments' records.

@@ -52,7 +52,8 @@ pub(crate) fn to_note(
     look: Look,
 ) -> DamageRecord {
     let believed = believed(segment, record, noted, found, look);
-    let mut damage = DamageRecord { is_suspected: noted.is_suspected, ..DamageRecord::default() };
+    let mut damage = DamageRecord::default();
+    damage.is_suspected = noted.is_suspected;
     for (index, key, location) in record.located(segment) {
         let shard = |complaint: &str, frames| DamagedShard {
             index,

@@ -4,9 +4,9 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState, Opening,
-    OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation, Timestamp,
-    VolumeRecord, opening_key,
+    Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
+    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation,
+    Timestamp, VolumeRecord, opening_key,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;

@@ -280,7 +280,7 @@ fn lines(meta: &Path, status: &Status) -> Vec<String> {
             Opinion::GivenUp => {
                 format!("node {node} is given up: what it held is rebuilt on other nodes, as far as they can take it")
             }
-            _ => format!("node {node} does not answer; nothing of it is taken for lost yet"),
+            _ => format!("node {node} cannot be used now; nothing of it is taken for lost yet"),
         });
     }
     lines.extend(

@@ -29,7 +29,7 @@ use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeIdentity, NodeUrl, Space};
+use weft_nodes::{NodeError, NodeErrorKind, NodeIdentity, NodeUrl, Space};
 use weft_vfs::open::{Members, Opener};
 
 /// Segments are counted up to this many for a sentence.
@@ -184,6 +184,8 @@ struct Line {
     /// 0: no limit.
     bytes_per_second_max: u64,
     requests_max: u32,
+    /// It is there, and does not let this user in.
+    refuses: bool,
     /// Why the node does not answer.
     error: Option<String>,
 }
@@ -292,8 +294,9 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
         bytes_per_second_max: record.limits.bytes_per_second,
         requests_max: record.limits.requests,
+        refuses: space.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Denied),
         // Nothing is expected of one that was given up.
-        error: space.err().filter(|_| record.state != NodeState::Lost),
+        error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| error.detail),
     });
     let mut lines: Vec<Line> = lines.collect();
     lines.sort_by(|a, b| a.name.cmp(&b.name));
@@ -304,7 +307,11 @@ fn list(meta: &Path, json: bool) -> Result<()> {
     let header = ["NAME", "STATE", "FREE", "OF", "DOMAIN", "WEIGHT", "WHERE"].map(str::to_owned).to_vec();
     let bytes = |count: Option<u64>| count.map_or("-".to_owned(), render::bytes);
     let row = |line: &Line| {
-        let state = if line.error.is_some() { format!("{}, away", line.state) } else { line.state.to_owned() };
+        let state = match line.error {
+            Some(_) if line.refuses => format!("{}, denied", line.state),
+            Some(_) => format!("{}, away", line.state),
+            None => line.state.to_owned(),
+        };
         let room = (bytes(line.free_bytes), bytes(line.total_bytes));
         vec![line.name.clone(), state, room.0, room.1, line.domain.clone(), line.weight.to_string(), line.url.clone()]
     };
@@ -325,13 +332,16 @@ fn list(meta: &Path, json: bool) -> Result<()> {
 }
 
 /// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
-async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, String>)> {
+async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
     let mut asked = JoinSet::new();
     for (id, record, node) in members {
         asked.spawn(async move {
             let space = match tokio::time::timeout(deadline, node.space()).await {
-                Ok(space) => space.map_err(|error| error.detail),
-                Err(_) => Err(format!("no answer within {} s: nothing is known of it yet", deadline.as_secs())),
+                Ok(space) => space,
+                Err(_) => {
+                    let why = format!("no answer within {} s: nothing is known of it yet", deadline.as_secs());
+                    Err(NodeError::new(NodeErrorKind::TimedOut, &record.name, why))
+                }
             };
             (id, record, space)
         });

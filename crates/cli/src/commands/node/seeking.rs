@@ -4,27 +4,36 @@
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use weft_format::NodeId;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 use weft_format::records::NodeRecord;
+use weft_format::{NodeId, VolumeId};
 use weft_meta::Store;
 use weft_nodes::{FolderNode, NodeUrl};
 
 /// Folders looked at beside each place of a node.
 const BESIDE_MAX: usize = 1000;
 
+/// Some of these folders may be on disks that do not answer: whoever asks does not wait for them.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// What people should know of nodes that are elsewhere; a line each.
 pub fn sentences(store: &Store, meta: &Path) -> Result<Vec<String>> {
-    let nodes = store.nodes()?;
+    let (nodes, volume) = (store.nodes()?, store.volume().volume);
+    let (done, ended) = channel();
+    std::thread::spawn(move || {
+        // Whoever waited may have given up.
+        let _ = done.send(elsewhere(volume, &nodes));
+    });
     let line = |(name, folder): (String, PathBuf)| {
         let (meta, folder) = (meta.display(), folder.display());
         format!("node {name} is at {folder} now: weft node move {meta} {name} {folder}")
     };
-    Ok(elsewhere(store, &nodes).into_iter().map(line).collect())
+    Ok(ended.recv_timeout(PATIENCE).unwrap_or_default().into_iter().map(line).collect())
 }
 
 /// Nodes that are not at their own places, and where they are.
-fn elsewhere(store: &Store, nodes: &[(NodeId, NodeRecord)]) -> Vec<(String, PathBuf)> {
-    let volume = store.volume().volume;
+fn elsewhere(volume: VolumeId, nodes: &[(NodeId, NodeRecord)]) -> Vec<(String, PathBuf)> {
     let at = |folder: &Path| {
         let found = FolderNode::probe(folder).ok().flatten();
         found.filter(|identity| identity.volume == volume).map(|identity| identity.node)
