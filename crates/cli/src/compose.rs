@@ -13,7 +13,7 @@ use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::{Access, Store};
 use weft_transfer::DiskRoom;
-use weft_vfs::{Settings, Volume};
+use weft_vfs::{Reader, Settings, Volume};
 
 /// A volume open in this process, as its only owner.
 pub struct Opened {
@@ -49,6 +49,21 @@ impl Opened {
     /// Ends it; what was written is durable.
     pub fn close(self) -> Result<()> {
         self.volume.shut_down().context("not everything could be written")
+    }
+}
+
+/// A volume open in this process for reading.
+pub struct OpenedReader {
+    pub reader: Reader,
+    /// Runs transfers as long as the reader lives.
+    _runtime: Runtime,
+}
+
+impl OpenedReader {
+    pub fn open(meta: &Path, transfer: weft_transfer::Settings) -> Result<Self> {
+        let runtime = runtime()?;
+        let reader = weft_vfs::open::open_reader(meta, transfer, runtime.handle())?;
+        Ok(Self { reader, _runtime: runtime })
     }
 }
 

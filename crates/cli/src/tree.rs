@@ -8,16 +8,19 @@
 
 mod copy;
 mod folder;
+mod reading;
 mod volume;
 mod walk;
 
 pub use copy::{Copying, copy, copy_bytes};
 pub use folder::FolderTree;
+pub use reading::ReaderTree;
 pub use volume::VolumeTree;
 pub use walk::{Visit, Walk};
 
-use crate::compose::Opened;
+use crate::compose::{Opened, OpenedReader};
 use anyhow::{Context, Result, bail};
+use rustix::fs::Access;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
@@ -97,6 +100,21 @@ pub trait Tree {
     fn is_volume(&self) -> bool;
     /// Ends the walk: everything changed is durable.
     fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// The tree of the volume of `meta` for reading: through its mount if it has one on this machine that this user may enter, else directly,
+/// which needs no ownership.
+pub fn open_to_read(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
+    let holder = current_owner(meta).ok().flatten();
+    let may_enter = |mountpoint: &Path| rustix::fs::access(mountpoint, Access::READ_OK | Access::EXEC_OK).is_ok();
+    if let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint)
+        && weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours())
+        && may_enter(&mountpoint)
+    {
+        return open_limited(meta, bwlimit);
+    }
+    let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
+    Ok(Box::new(ReaderTree::new(OpenedReader::open(meta, settings)?)))
 }
 
 /// The tree of the volume of `meta`: through its mount if it has one on this machine, else directly.

@@ -5,4 +5,5 @@ mod memtable;
 pub mod sqlite;
 
 pub use memory::MemoryKv;
+pub(crate) use sqlite::WITNESS_BYTES;
 pub use sqlite::{OpenError, SqliteKv};

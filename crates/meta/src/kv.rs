@@ -25,6 +25,12 @@ pub enum KvError {
         /// What is wrong, and with which record where one is known.
         detail: String,
     },
+    /// The store may be read and not written: it is a copy, or older than what was left here; the sentence says which, and the mend.
+    #[error("{sentence}")]
+    Displaced {
+        /// All there is to say.
+        sentence: String,
+    },
     /// The engine failed. Nothing of the batch was applied, or (after a failed flush) the engine refuses further writes.
     #[error("the metadata store {store} failed: {detail}")]
     Failed {
@@ -75,6 +81,11 @@ pub trait Kv: Send + Sync {
     /// Applies the batch atomically if every check holds. On return it is visible to every later snapshot of this engine;
     /// it becomes durable, and visible to other processes, in commit order, at the latest by the next [`Kv::flush`].
     fn commit(&self, batch: Batch) -> Result<(), KvError>;
+
+    /// The same for a batch that frees room, or that is needed to free some: an engine takes it when there is no space for others.
+    fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
+        self.commit(batch)
+    }
 
     /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.
     fn flush(&self) -> Result<(), KvError>;

@@ -8,6 +8,7 @@
 //! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`.
 
 pub mod conformance;
+mod descriptor;
 pub mod engines;
 pub mod error;
 pub mod fsck;
@@ -21,6 +22,6 @@ pub use error::MetaError;
 pub use store::leases::Fence;
 pub use store::{JOIN_MOVES_MAX, Store};
 pub use types::{
-    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, JournalPage, NewInode, PolicyMaker, ReclaimStep,
+    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, PolicyMaker, ReclaimStep,
     RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };

@@ -1,18 +1,20 @@
 //! Who owns a volume: the one process that may change names, inodes and extents.
 //!
-//! Ownership is an advisory lock on the file `<metadata>-owner`, held for the owner's lifetime: it dies with the process,
-//! `kill -9` included. The file's text only says who holds it, so that others can say so; it is never removed, because a
-//! lock on a removed file protects nothing.
+//! Ownership is an advisory lock on the metadata file itself, whatever name led to it, held for the owner's lifetime: it
+//! dies with the process, `kill -9` included. Who holds it is said in the file `<metadata>-owner`, which only those can open who
+//! may write the metadata: after the witness (`engines/sqlite/witness.rs`), which is its first line.
 //!
 //! Some are owners in passing, for one change: whoever wants to be the owner waits for these, and whoever asks is told of nobody.
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
+use crate::descriptor::Descriptor;
+use crate::engines::WITNESS_BYTES;
+use rustix::fs::{FlockOperation, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,8 +26,13 @@ const RETRY_PAUSE: Duration = Duration::from_millis(10);
 /// A passing owner's change takes milliseconds, on a slow and busy disk seconds: whoever wants to be the owner waits for so many pauses.
 const PASSING_RETRIES: u32 = 1000;
 
+/// What the owner file's name adds to that of the metadata.
+const OWNER: &str = "-owner";
+
 /// The text is a few lines and one path; more than this is not ours.
-const MAX_TEXT_BYTES: u64 = 16 << 10;
+const MAX_TEXT_BYTES: usize = 16 << 10;
+/// Where it begins.
+const TEXT_AT: u64 = WITNESS_BYTES as u64;
 
 /// Who holds a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,10 +126,21 @@ pub enum OwnerError {
         /// Who; `None` if the holder has not said.
         holder: Option<Holder>,
     },
-    /// The lock file cannot be opened, locked or written.
-    #[error("the lock file {} cannot be used: {source}; check its permissions and its file system", path.display())]
+    /// The metadata has other names, each of which would have a log of its own.
+    #[error(
+        "{} has {count} names (hard links), and its log is found by name: two of them would be two volumes; remove all names but one",
+        path.display()
+    )]
+    Linked {
+        /// The metadata store.
+        path: PathBuf,
+        /// How many.
+        count: u64,
+    },
+    /// The metadata cannot be locked, or its owner file cannot be used.
+    #[error("{} cannot be used: {source}; check its permissions and its file system", path.display())]
     Io {
-        /// The lock file.
+        /// Which of both.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
@@ -143,20 +161,23 @@ fn mend(holder: &Option<Holder>) -> String {
 /// Ownership of a volume, for as long as this lives.
 #[derive(Debug)]
 pub struct OwnerLock {
-    file: File,
+    text: File,
+    /// Has the lock.
+    _store: Descriptor,
 }
 
 impl OwnerLock {
     /// Takes the ownership of the store at `metadata`, after an owner in passing if there is one (and in passing after any that has not
-    /// mounted it), and says in the lock file that `holder` has it.
+    /// mounted it), and says in the owner file that `holder` has it.
     pub fn acquire(metadata: &Path, holder: &Holder) -> Result<Self, OwnerError> {
-        let path = lock_path(metadata);
-        let io = |source| OwnerError::Io { path: path.clone(), source };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+        let metadata = &real(metadata).map_err(|source| OwnerError::Io { path: metadata.to_path_buf(), source })?;
+        let io = |source| OwnerError::Io { path: metadata.clone(), source };
+        let text_io = |source| OwnerError::Io { path: companion(metadata), source };
+        let store = Descriptor::open(metadata).map_err(io)?;
+        let text = open_companion(metadata).map_err(text_io)?;
         let (mut tries, mut silent_count) = (0, 0);
-        while !try_lock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io)? {
-            let held = read_holder(&mut file).map_err(io)?;
+        while !store.lock(FlockOperation::NonBlockingLockExclusive).map_err(io)? {
+            let held = read_holder(&text).map_err(text_io)?;
             let retries = match &held {
                 // Who passes says nothing either, as it comes and goes.
                 None if silent_count < RETRIES => PASSING_RETRIES,
@@ -171,16 +192,25 @@ impl OwnerLock {
             tries += 1;
             std::thread::sleep(RETRY_PAUSE);
         }
-        file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)).map(drop)).map_err(io)?;
-        file.write_all(&holder.to_text()).map_err(io)?;
-        Ok(Self { file })
+        let count = store.metadata().map_err(io)?.nlink();
+        if count != 1 {
+            return Err(OwnerError::Linked { path: metadata.clone(), count });
+        }
+        let written = forget_holder(&text).and_then(|()| text.write_all_at(&holder.to_text(), TEXT_AT));
+        written.map_err(text_io)?;
+        Ok(Self { text, _store: store })
     }
+}
+
+/// The text goes, the witness stays; there is room for it.
+fn forget_holder(text: &File) -> io::Result<()> {
+    text.set_len(TEXT_AT)
 }
 
 impl Drop for OwnerLock {
     fn drop(&mut self) {
         // Cosmetic: who reads the file asks the lock first.
-        if let Err(error) = self.file.set_len(0) {
+        if let Err(error) = forget_holder(&self.text) {
             tracing::debug!(%error, "the owner file keeps its text");
         }
     }
@@ -189,18 +219,21 @@ impl Drop for OwnerLock {
 /// Who owns the store at `metadata` at this moment, or after an owner in passing: `Ok(None)` if nobody does. A holder that has not
 /// written who it is yet, and passing ones without an end, are an error of kind `WouldBlock`.
 pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
-    let mut file = match File::open(lock_path(metadata)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
+    let metadata = &real(metadata)?;
+    let store = Descriptor::open(metadata)?;
     let refused = |why| Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} {why}", metadata.display())));
     let mut silent_count = 0;
     for _ in 0..PASSING_RETRIES {
-        if try_lock(&file, FlockOperation::NonBlockingLockShared)? {
+        if store.lock(FlockOperation::NonBlockingLockShared)? {
             return Ok(None);
         }
-        match read_holder(&mut file)? {
+        // Under another name of the store, or removed: somebody has it all the same.
+        let held = match File::open(companion(metadata)) {
+            Ok(text) => read_holder(&text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        match held {
             Some(holder) if holder.is_passing => {}
             Some(holder) => return Ok(Some(holder)),
             // Who passes says nothing either, as it comes and goes.
@@ -212,26 +245,73 @@ pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
     refused("is being changed by a process that should have ended long ago, or by one after another; ask again")
 }
 
+/// Companions lie beside the file itself, not beside a symbolic link to it: SQLite's log does, too.
+fn real(metadata: &Path) -> io::Result<PathBuf> {
+    metadata.canonicalize()
+}
+
 /// `<metadata>-owner`.
-fn lock_path(metadata: &Path) -> PathBuf {
+pub(crate) fn companion(metadata: &Path) -> PathBuf {
+    beside(metadata, OWNER)
+}
+
+fn beside(metadata: &Path, suffix: &str) -> PathBuf {
     let mut name = metadata.as_os_str().to_os_string();
-    name.push(OsStr::new("-owner"));
+    name.push(OsStr::new(suffix));
     name.into()
 }
 
-fn try_lock(file: &File, operation: FlockOperation) -> io::Result<bool> {
-    match flock(file, operation) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
+/// The owner file, made if it is not there.
+pub(crate) fn open_companion(metadata: &Path) -> io::Result<File> {
+    open_beside(metadata, OWNER)
 }
 
-fn read_holder(file: &mut File) -> io::Result<Option<Holder>> {
-    let mut text = Vec::new();
-    file.seek(SeekFrom::Start(0))?;
-    file.take(MAX_TEXT_BYTES).read_to_end(&mut text)?;
-    Ok(Holder::from_text(&text))
+/// A file beside the metadata, made if it is not there. Whoever may write the metadata may open it, and nobody else.
+pub(crate) fn open_beside(metadata: &Path, suffix: &str) -> io::Result<File> {
+    let store = metadata.metadata()?;
+    let mode = companion_mode(store.mode());
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(mode)
+        .custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(beside(metadata, suffix))?;
+    let found = file.metadata()?;
+    if rustix::process::geteuid().is_root() && owner(&found) != owner(&store) {
+        // As SQLite does with the log: the owner of the store must be able to open it.
+        std::os::unix::fs::fchown(&file, Some(store.uid()), Some(store.gid()))?;
+    }
+    if found.mode() & 0o777 & !mode != 0 {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    Ok(file)
+}
+
+fn owner(metadata: &Metadata) -> (u32, u32) {
+    (metadata.uid(), metadata.gid())
+}
+
+/// Of a store of this mode: all may read and write it who may write the store.
+fn companion_mode(store_mode: u32) -> u32 {
+    let writers = store_mode & 0o222;
+    writers | writers << 1
+}
+
+fn read_holder(file: &File) -> io::Result<Option<Holder>> {
+    let mut text = vec![0; MAX_TEXT_BYTES];
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut text[length..], TEXT_AT + length as u64) {
+            Ok(0) => break,
+            Ok(bytes) => length += bytes,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Holder::from_text(&text[..length]))
 }
 
 fn host_name() -> String {

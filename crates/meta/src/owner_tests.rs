@@ -4,6 +4,13 @@ fn holder(mountpoint: Option<&str>) -> Holder {
     Holder { mountpoint: mountpoint.map(PathBuf::from), ..Holder::this_process(None) }
 }
 
+/// A file to be owned; what is in it does not matter.
+fn store(folder: &Path) -> PathBuf {
+    let path = folder.join("volume");
+    std::fs::write(&path, "").unwrap();
+    path
+}
+
 #[test]
 fn text_of_a_holder_is_stable_and_reads_back() {
     let mut holder =
@@ -18,7 +25,7 @@ fn text_of_a_holder_is_stable_and_reads_back() {
 #[test]
 fn an_owner_in_passing_is_waited_for_and_never_named() {
     let folder = tempfile::tempdir().unwrap();
-    let metadata = folder.path().join("volume");
+    let metadata = store(folder.path());
     let passing = Holder { process: 7, host: "h".into(), started: 1, mountpoint: None, is_passing: true };
     assert_eq!(passing.to_text(), b"process 7\nhost h\nstarted 1\npassing");
     assert_eq!(Holder::from_text(&passing.to_text()), Some(passing.clone()));
@@ -53,7 +60,7 @@ fn text_that_is_not_ours_names_nobody() {
 #[test]
 fn a_second_owner_is_refused_with_who_and_where() {
     let folder = tempfile::tempdir().unwrap();
-    let metadata = folder.path().join("volume");
+    let metadata = store(folder.path());
     assert_eq!(current_owner(&metadata).unwrap(), None);
 
     let first = holder(Some("/mnt/weft"));
@@ -77,10 +84,64 @@ fn a_second_owner_is_refused_with_who_and_where() {
 #[test]
 fn what_a_dead_owner_left_in_the_file_locks_nobody_out() {
     let folder = tempfile::tempdir().unwrap();
-    let metadata = folder.path().join("volume");
-    std::fs::write(lock_path(&metadata), holder(Some("/a/very/long/mountpoint")).to_text()).unwrap();
+    let metadata = store(folder.path());
+    let text = open_companion(&metadata).unwrap();
+    text.write_all_at(&holder(Some("/a/very/long/mountpoint")).to_text(), TEXT_AT).unwrap();
     assert_eq!(current_owner(&metadata).unwrap(), None);
     let next = holder(None);
     let _lock = OwnerLock::acquire(&metadata, &next).unwrap();
     assert_eq!(current_owner(&metadata).unwrap(), Some(next));
+}
+
+/// Two owners at once: 30 of 60 fsynced files were gone.
+#[test]
+fn finding_05_no_other_name_and_no_missing_owner_file_lets_a_second_owner_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let metadata = store(folder.path());
+    let other = folder.path().join("other");
+    let lock = OwnerLock::acquire(&metadata, &holder(None)).unwrap();
+    std::fs::remove_file(companion(&metadata)).unwrap();
+    assert!(matches!(OwnerLock::acquire(&metadata, &holder(None)), Err(OwnerError::InUse { .. })));
+    assert!(current_owner(&metadata).is_err(), "somebody, who does not say who");
+
+    std::os::unix::fs::symlink(&metadata, &other).unwrap();
+    assert!(matches!(OwnerLock::acquire(&other, &holder(None)), Err(OwnerError::InUse { .. })));
+    std::fs::remove_file(&other).unwrap();
+    std::fs::hard_link(&metadata, &other).unwrap();
+    assert!(matches!(OwnerLock::acquire(&other, &holder(None)), Err(OwnerError::InUse { .. })));
+    drop(lock);
+    let refusal = OwnerLock::acquire(&metadata, &holder(None)).unwrap_err().to_string();
+    assert!(refusal.contains("has 2 names (hard links)") && refusal.ends_with("remove all names but one"), "{refusal}");
+    std::fs::remove_file(&other).unwrap();
+    OwnerLock::acquire(&metadata, &holder(None)).unwrap();
+}
+
+/// A lock needs no more than an open descriptor.
+#[test]
+fn finding_13_only_those_can_open_the_owner_file_who_may_write_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let metadata = store(folder.path());
+    let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+    for (store, expected) in [(0o600, 0o600), (0o644, 0o600), (0o664, 0o660), (0o640, 0o600)] {
+        std::fs::set_permissions(&metadata, Permissions::from_mode(store)).unwrap();
+        // As it was left by whoever came before, and when it is new.
+        for is_new in [false, true] {
+            if is_new {
+                std::fs::remove_file(companion(&metadata)).unwrap();
+            } else {
+                std::fs::write(companion(&metadata), "").unwrap();
+                std::fs::set_permissions(companion(&metadata), Permissions::from_mode(0o666)).unwrap();
+            }
+            drop(OwnerLock::acquire(&metadata, &holder(None)).unwrap());
+            let found = mode(&companion(&metadata));
+            assert_eq!(found & !expected, 0, "{store:o} {is_new}: {found:o}");
+            assert_eq!(found & 0o600, 0o600, "{store:o} {is_new}: {found:o}");
+        }
+    }
+    std::fs::remove_file(companion(&metadata)).unwrap();
+    let target = folder.path().join("target");
+    std::fs::write(&target, "mine").unwrap();
+    std::os::unix::fs::symlink(&target, companion(&metadata)).unwrap();
+    assert!(OwnerLock::acquire(&metadata, &holder(None)).is_err(), "a link leads anywhere");
+    assert_eq!(std::fs::read(&target).unwrap(), b"mine");
 }

@@ -212,12 +212,12 @@ impl Store {
     /// Runs `operation` until it commits on an unchanged snapshot.
     fn attempt<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
         for _ in 0..ATTEMPTS {
-            let (answer, batch) = {
+            let (answer, frees_room, batch) = {
                 let snapshot = self.kv.snapshot()?;
                 let mut txn = Txn::writing(&*snapshot);
-                (operation(&mut txn)?, txn.into_batch()?)
+                (operation(&mut txn)?, txn.frees_room(), txn.into_batch()?)
             };
-            match self.commit_batch(batch) {
+            match self.commit_batch(batch, frees_room) {
                 Err(MetaError::Engine(KvError::Conflict)) => {}
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(answer),
@@ -226,14 +226,14 @@ impl Store {
         Err(KvError::Conflict.into())
     }
 
-    fn commit_batch(&self, batch: Batch) -> Result<(), MetaError> {
+    fn commit_batch(&self, batch: Batch, frees_room: bool) -> Result<(), MetaError> {
         if batch.writes.is_empty() {
             return Ok(());
         }
         if let Some(why) = self.halted.get() {
             return Err(MetaError::Superseded(why.clone()));
         }
-        Ok(self.kv.commit(batch)?)
+        Ok(if frees_room { self.kv.commit_freeing(batch)? } else { self.kv.commit(batch)? })
     }
 
     /// A number that was never given out before. Not to be called within a transaction: it may need its own.
@@ -265,7 +265,7 @@ impl Store {
     /// Applies what the consistency check worked out.
     pub(crate) fn mend(&self, batch: Batch) -> Result<(), MetaError> {
         let _alone = self.transaction.lock();
-        self.commit_batch(batch)
+        self.commit_batch(batch, false)
     }
 }
 

@@ -7,7 +7,7 @@ use super::fixture::*;
 use super::*;
 use crate::engines::MemoryKv;
 use crate::kv::{Pair, Snapshot};
-use crate::types::{NewInode, RenameFlags};
+use crate::types::{NewInode, RenameFlags, XattrMode};
 use weft_format::{PolicyId, VolumeId};
 
 /// A tree as a textbook has it; errors are the names of `MetaError`'s variants.
@@ -436,4 +436,37 @@ fn damaged_values_are_told_apart() {
             drop(store.reclaim(file, at(1)));
         }
     }
+}
+
+#[test]
+fn finding_29_what_frees_room_is_told_to_the_engine_and_nothing_else() {
+    let (store, kv) = volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    let kept = make(&store, Ino::ROOT, "kept", Kind::File);
+    let segment = segment_id(1);
+    write(&store, file, 0, 8000, 1);
+    store.set_xattr(file, b"user.a", b"1", XattrMode::Any, at(1)).unwrap();
+    store.set_keep_ms(1000).unwrap();
+    store.unlink(Ino::ROOT, b"kept", at(2)).unwrap();
+    kv.fill();
+    let is_full = |error: MetaError| matches!(error, MetaError::Engine(KvError::Full { .. }));
+    assert!(is_full(store.create(Ino::ROOT, b"new", &new_inode(Kind::File), at(3)).unwrap_err()));
+    assert!(is_full(store.set_xattr(file, b"user.b", b"2", XattrMode::Any, at(3)).unwrap_err()));
+    assert!(is_full(store.mark_damaged(segment).unwrap_err()));
+
+    store.set_job("job", Some(b"what frees room goes on")).unwrap();
+    store.set_keep_ms(0).unwrap();
+    assert!(store.let_go(2000, kept).unwrap());
+    store.remove_xattr(file, b"user.a", at(3)).unwrap();
+    store.punch(file, 0..4096, at(3), at(3)).unwrap();
+    store.truncate(file, 0, at(3), at(3), None).unwrap();
+    store.rmdir(Ino::ROOT, b"directory", at(3)).unwrap();
+    store.unlink(Ino::ROOT, b"file", at(3)).unwrap();
+    for ino in [file, directory, kept] {
+        assert!(store.reclaim(ino, at(3)).unwrap().done);
+    }
+    let record = store.segment(segment).unwrap().expect("in the trash");
+    store.drop_segment(segment, &record, None).unwrap();
+    assert_clean(&store);
 }

@@ -140,6 +140,17 @@ pub struct ReclaimStep {
     pub done: bool,
 }
 
+/// What a file has in a range, all of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileData {
+    /// Where the whole file ends.
+    pub size: u64,
+    /// Within the range and the file, ascending; what they leave out is holes.
+    pub extents: Vec<Extent>,
+    /// Bytes that lie over them, by where they begin in the file; within the range and the file.
+    pub journaled: Vec<(u64, Vec<u8>)>,
+}
+
 /// What a volume holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statistics {

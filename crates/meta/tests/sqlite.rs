@@ -49,7 +49,7 @@ fn a_store_is_made_once_and_refused_with_a_sentence_where_it_is_none() {
     assert!(matches!(SqliteKv::create(&nowhere), Err(OpenError::NoFolder(_))));
     assert_eq!(get(&open(&path, Access::Shared), b"k").as_deref(), Some(&b"v"[..]), "a refused create changes nothing");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 2, "the store and its owner file: {names:?}");
+    assert_eq!(names.len(), 3, "the store, its owner file, its reserve: {names:?}");
 
     let log = folder.path().join("other-wal");
     std::fs::write(&log, b"left behind").unwrap();
@@ -320,7 +320,7 @@ fn a_full_disk_is_said_loses_nothing_and_recovers() {
             }
             assert!(accepted < 2000, "8 MB do not fit");
         }
-        let error = owner.flush().unwrap_err();
+        let error = owner.commit(set(b"inode/more", b"")).unwrap_err();
         assert!(error.to_string().contains("has no space left; free some on its disk and try again"), "{error}");
         assert!(matches!(owner.commit(set(b"node/1", b"through")), Err(KvError::Full { .. })));
         assert_eq!(scan(&owner, b"inode/", b"inode0").len(), accepted as usize, "reads go on");
@@ -351,4 +351,63 @@ fn commits_beyond_the_bound_wait_for_the_disk() {
         }
     }
     assert_eq!(scan(&open(&path, Access::Shared), b"", b"\xff").len(), 1500);
+}
+
+/// Writes until there is no room, on the store's disk.
+fn fill(disk: &SmallDisk, name: &str) {
+    let mut ballast = std::fs::File::create(disk.0.path().join(name)).unwrap();
+    for bytes in [1 << 20, 4096] {
+        while std::io::Write::write_all(&mut ballast, &vec![1; bytes]).is_ok() {}
+    }
+}
+
+#[test]
+fn finding_29_deletions_have_room_when_nothing_else_has() {
+    const KEYS: u32 = 6000;
+    let disk = SmallDisk::new("size=64m");
+    let path = volume(disk.0.path());
+    let key = |number: u32| format!("inode/{number:06}").into_bytes();
+    let owner = open(&path, Access::Owner);
+    for number in 0..KEYS {
+        owner.commit(set(&key(number), &[7; 1000])).unwrap();
+    }
+    owner.flush().unwrap();
+    // The log of what came before is in the file when the next commit is durable.
+    owner.commit(set(b"inode", b"")).and_then(|()| owner.flush()).unwrap();
+    fill(&disk, "ballast");
+    // What is let in before it is known that the disk is full is written with the reserve.
+    let refused = (0..100_000).find_map(|number| {
+        let committed = owner.commit(set(&key(KEYS + number), &[7; 1000])).and_then(|()| owner.flush());
+        committed.err().map(|error| (number, error))
+    });
+    let (accepted, error) = refused.expect("the disk is full");
+    assert!(matches!(error, KvError::Full { .. }), "{error}");
+    fill(&disk, "more ballast");
+    assert!(matches!(owner.commit(set(b"node/1", b"up")), Err(KvError::Full { .. })));
+    for number in 0..KEYS / 2 {
+        owner.commit_freeing(remove(&key(number))).expect("a deletion has room");
+        if number % 100 == 0 {
+            owner.flush().expect("a deletion is durable");
+        }
+    }
+    owner.flush().expect("a deletion is durable");
+    drop(owner);
+
+    // A full disk is no reason not to open a store for deletions, nor is one that was full when it was closed.
+    fill(&disk, "yet more ballast");
+    let owner = open(&path, Access::Owner);
+    assert_eq!(scan(&owner, b"inode/", b"inode0").len() as u32, KEYS / 2 + accepted);
+    owner.commit_freeing(remove(&key(KEYS / 2))).expect("a deletion has room");
+    owner.flush().expect("a deletion is durable");
+
+    // What the store gives back to its disk makes room for others in the end.
+    let mut number = KEYS / 2 + 1;
+    while let Err(error) = owner.commit(set(b"node/1", b"up")) {
+        assert!(matches!(error, KvError::Full { .. }), "{error}");
+        assert!(number < KEYS, "6 MB are gone, and there is still no room");
+        owner.commit_freeing(remove(&key(number))).unwrap();
+        owner.flush().unwrap();
+        number += 1;
+    }
+    assert_eq!(owner.verify().unwrap(), [""; 0]);
 }

@@ -3,6 +3,7 @@
 
 use crate::error::VfsError;
 use crate::openings;
+use crate::reader::Reader;
 use crate::volume::{Settings, Volume};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -140,6 +141,20 @@ pub fn own_store(path: &Path, transfer: &Transfer, runtime: &tokio::runtime::Han
     let store = open_store(path, Access::Owner, None)?;
     runtime.block_on(begin(&store, transfer))?;
     Ok(store)
+}
+
+/// Opens a volume for reading, which nobody is kept from.
+///
+/// # Errors
+/// As [`open_store`] and [`Opener::members`].
+pub fn open_reader(
+    path: &Path,
+    transfer_settings: weft_transfer::Settings,
+    runtime: &tokio::runtime::Handle,
+) -> Result<Reader, VfsError> {
+    let store = open_store(path, Access::Shared, None)?;
+    let transfer = open_transfer(&store, &Opener::default(), transfer_settings, runtime)?;
+    Ok(Reader::new(store, transfer, runtime.clone()))
 }
 
 /// Opens a volume as its only owner.

@@ -2,15 +2,14 @@
 
 use super::put::progress_bar;
 use crate::care;
-use crate::compose::Opened;
+use crate::compose::OpenedReader;
 use crate::trace;
-use crate::tree::{self, Copying, FolderTree, Tree, VolumeTree};
+use crate::tree::{self, Copying, FolderTree, ReaderTree, Tree};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use weft_format::records::Kind;
 use weft_transfer::{Profile, Settings};
 
@@ -24,10 +23,10 @@ pub struct Arguments {
     /// A directory that is there, or the new name of a single SRC; `-` is standard output
     #[arg(value_name = "DST")]
     destination: PathBuf,
-    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`); the volume must not be mounted
+    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
     #[arg(long, value_name = "PROFILE")]
     read_profile: Option<Profile>,
-    /// Write what was asked of which node when: a picture if FILE ends in `.svg`, otherwise JSON; the volume must not be mounted
+    /// Write what was asked of which node when: a picture if FILE ends in `.svg`, otherwise JSON
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Receive at most this many bytes per second from nodes, as in 10M; the volume must not be mounted
@@ -42,7 +41,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.read_profile.is_some() || arguments.trace.is_some() {
         return traced(arguments);
     }
-    let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
+    let volume = tree::open_to_read(&arguments.meta, arguments.bwlimit)?;
     let progress = progress_bar();
     let copied = get(&*volume, arguments, &progress);
     progress.finish_and_clear();
@@ -50,21 +49,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     copied
 }
 
-/// With an engine of its own, which a mount's process has to itself.
+/// With an engine of its own: a mount's cannot be asked.
 fn traced(arguments: &Arguments) -> Result<()> {
     let profile = arguments.read_profile.unwrap_or_default();
     let settings = Settings { profile, bytes_per_second: arguments.bwlimit, ..Settings::default() };
-    let opened = Opened::open(&arguments.meta, None, settings, None)?;
-    let volume = Arc::clone(&opened.volume);
-    let tree = VolumeTree::new(opened);
+    let tree = ReaderTree::new(OpenedReader::open(&arguments.meta, settings)?);
     if arguments.trace.is_some() {
-        volume.transfer().start_trace();
+        tree.reader().transfer().start_trace();
     }
     let progress = progress_bar();
     let copied = get(&tree, arguments, &progress);
     progress.finish_and_clear();
-    let events = volume.transfer().finish_trace();
-    drop(volume);
+    let events = tree.reader().transfer().finish_trace();
     Box::new(tree).close()?;
     if let Some(file) = &arguments.trace {
         trace::write(file, &events)?;

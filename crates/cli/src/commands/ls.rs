@@ -40,7 +40,7 @@ struct Line {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let volume = tree::open(&arguments.meta)?;
+    let volume = tree::open_to_read(&arguments.meta, None)?;
     let entries = list(&*volume, arguments)?;
     let mut output = std::io::stdout().lock();
     if arguments.json {

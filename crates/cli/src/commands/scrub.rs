@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = Options { repair: !arguments.no_repair, ..Options::default() };
     let metadata_faults = keeper.store.verify()?;
     if !arguments.json {
-        let fault = |fault: &String| println!("the metadata store is damaged: {fault}; restore it from a backup");
+        let fault = |fault: &String| println!("the metadata store is not as it was left: {fault}");
         metadata_faults.iter().for_each(fault);
     }
     let (job, bar) = (Job::default(), care::progress_bar());

@@ -255,7 +255,8 @@ fn change_of(attributes: &Attributes) -> AttributeChange {
     }
 }
 
-fn entry(attributes: &Inode) -> Entry {
+/// What a tree says of an inode.
+pub(super) fn entry(attributes: &Inode) -> Entry {
     Entry {
         id: (VOLUME_ID, attributes.ino.0),
         kind: attributes.kind,

@@ -34,9 +34,13 @@
 //! Others see, of the owner's, the flushed prefix: their checks of owner-only keys are answered by that prefix, after which
 //! their batch counts as having come.
 //!
+//! **Place.** Whoever writes asks first whether the file is the one that was left here, with its log (`home.rs`): of a copy, and of a
+//! store whose log is missing or cut, nothing is written.
+//!
 //! **Damage.** Rows are sealed and linked (`rows.rs`): whatever is read, and whatever is found absent, is checked.
 //!
-//! **Failures.** No space: nothing is lost, flushes and commits answer [`KvError::Full`], each tries again, reads go on. A
+//! **Failures.** No space: nothing is lost, reads go on. The reserve (`reserve.rs`) is given up, and until it can be taken again only
+//! batches that free room are taken, others answer [`KvError::Full`]; where that does not suffice all do, and try again. A
 //! file locked by another process for longer than the busy time-out: likewise, with [`KvError::Failed`]. Anything else stops
 //! the engine: what the disk then holds of the last transaction is unknown, so nothing may be built upon it; reads go on.
 
@@ -45,19 +49,29 @@ mod checkpoint;
 mod commit;
 mod copy;
 mod file;
+mod home;
+mod reading;
+mod reserve;
 mod rows;
 mod view;
+mod witness;
 mod writer;
 
 pub use file::OpenError;
+pub(crate) use witness::WITNESS_BYTES;
 
+use crate::descriptor::Descriptor;
 use crate::engines::memtable::{Memtable, Shared};
 use crate::kv::{Batch, Kv, KvError, SharedPrefix, Snapshot};
 use crate::owner::{Holder, OwnerLock};
 use crate::types::Access;
 use cache::ValueCache;
+use home::Home;
 use parking_lot::{Condvar, Mutex};
+use reading::Reader;
+use reserve::Reserve;
 use rows::Fault;
+use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,6 +100,9 @@ struct Engine {
     work: Condvar,
     /// Everybody else waits here for what the writer has done.
     done: Condvar,
+    reserve: Reserve,
+    /// Outlives all connections.
+    store: Descriptor,
 }
 
 #[derive(Default)]
@@ -122,8 +139,12 @@ struct State {
     /// Transactions that failed, and the last failure since one succeeded.
     failures: u64,
     failure: Option<Failure>,
-    /// Pending changes found no space.
+    /// Pending changes found no space, the reserve included.
     full: bool,
+    /// The reserve is given up: only what frees room is taken.
+    in_reserve: bool,
+    /// There is little room: little may be pending.
+    is_short: bool,
     /// The engine takes no more writes, because of this.
     stopped: Option<String>,
     /// The writer panicked: nobody answers batches any more.
@@ -140,6 +161,8 @@ enum Failure {
     Full,
     /// Another process kept the file locked; nothing is lost.
     Busy(String),
+    /// The file is a copy, or older than what was left here; a sentence.
+    Displaced(String),
     /// The file is not what was written.
     Damaged(String),
     /// Anything else.
@@ -178,19 +201,58 @@ impl SqliteKv {
         mountpoint: Option<&Path>,
     ) -> Result<Self, OpenError> {
         let path = file::probe(path)?;
+        let store = Descriptor::open(&path).map_err(|error| file::io_error(&path, error))?;
+        if access != Access::Shared && !file::may_write(&path) {
+            return Err(OpenError::Denied(path));
+        }
         let holder = match access {
             Access::Owner => Some(Holder::this_process(mountpoint)),
             Access::Passing => Some(Holder::passing()),
             Access::Shared => None,
         };
         let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder)).transpose()?;
-        let connection = file::open_writer(&path)?;
-        let engine = Arc::new(Engine::new(path, access, shared_keys));
+        let (connection, home, is_home) = loop {
+            match settle(&path, access) {
+                // On a full disk it is opened for what frees room.
+                Err(OpenError::Engine(KvError::Full { .. })) if Reserve::of(&path).give_up().unwrap_or(false) => {}
+                settled => break settled?,
+            }
+        };
+        let engine = Arc::new(Engine::new(path, access, shared_keys, store, !is_home));
+        if access == Access::Owner && !engine.reserve.take().unwrap_or(false) {
+            tracing::warn!(store = %engine.path.display(), "its disk has no room: only deletions can be done");
+            engine.state.lock().in_reserve = true;
+        }
+        engine.state.lock().is_short = engine.reserve.is_short();
         let no_thread = |error| engine.failed(format!("it gets no thread: {error}"));
         let (checkpoints, checkpointer) = checkpoint::start(&engine.path).map_err(no_thread)?;
-        let writer = writer::start(engine.clone(), connection, checkpoints).map_err(no_thread)?;
+        let writer = writer::start(engine.clone(), connection, home, checkpoints).map_err(no_thread)?;
         Ok(Self { engine, threads: vec![writer, checkpointer], _owner: owner })
     }
+}
+
+/// The writer's connection, what it knows of the store's place, and whether the store is at home.
+fn settle(path: &Path, access: Access) -> Result<(Connection, Home, bool), OpenError> {
+    if !file::may_write(path) {
+        let reader = Reader::open(path, true).map_err(|fault| file::open_error(path, fault))?;
+        return Ok((reader.connection, Home::new(path), true));
+    }
+    let connection = file::open_writer(path)?;
+    let (home, is_home) = match access {
+        Access::Owner | Access::Passing => {
+            let home = Home::enter(path, &connection, access).map_err(|failure| file::failure(path, failure))?;
+            (home, true)
+        }
+        Access::Shared => {
+            let objection = home::look(path, &connection);
+            if let Ok(Some(why)) = &objection {
+                tracing::warn!("{why}");
+            }
+            (Home::new(path), matches!(objection, Ok(None)))
+        }
+    };
+    file::keep_log(&connection, !is_home).map_err(|error| file::failure(path, error.into()))?;
+    Ok((connection, home, is_home))
 }
 
 impl Kv for SqliteKv {
@@ -202,12 +264,26 @@ impl Kv for SqliteKv {
         self.engine.commit(batch)
     }
 
+    fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
+        self.engine.commit_freeing(batch)
+    }
+
     fn flush(&self) -> Result<(), KvError> {
         self.engine.flush()
     }
 
     fn verify(&self) -> Result<Vec<String>, KvError> {
-        self.engine.readers.look(rows::verify).map_err(|error| self.engine.failed(error))
+        let verify = |connection: &Connection| {
+            let mut faults = rows::verify(connection)?;
+            match home::look(&self.engine.path, connection) {
+                Ok(objection) => faults.extend(objection),
+                Err(Fault::Damaged(fault)) => faults.push(fault),
+                Err(Fault::Sqlite(error)) if rows::is_damage(&error) => faults.push(rows::broken(&error)),
+                Err(fault) => return Err(fault),
+            }
+            Ok(faults)
+        };
+        self.engine.readers.look(verify).map_err(|fault| self.engine.read_error(&fault))
     }
 }
 
@@ -224,9 +300,16 @@ impl Drop for SqliteKv {
 }
 
 impl Engine {
-    fn new(path: PathBuf, access: Access, shared_keys: &'static [SharedPrefix]) -> Self {
+    fn new(
+        path: PathBuf,
+        access: Access,
+        shared_keys: &'static [SharedPrefix],
+        store: Descriptor,
+        keeps_log: bool,
+    ) -> Self {
         Self {
-            readers: Readers::new(&path),
+            reserve: Reserve::of(&path),
+            readers: Readers::new(&path, keeps_log),
             path,
             access,
             shared_keys,
@@ -234,6 +317,7 @@ impl Engine {
             state: Mutex::default(),
             work: Condvar::new(),
             done: Condvar::new(),
+            store,
         }
     }
 
@@ -241,22 +325,18 @@ impl Engine {
         KvError::Failed { store: self.path.display().to_string(), detail: detail.to_string() }
     }
 
-    fn read_error(&self, fault: Fault) -> KvError {
+    fn read_error(&self, fault: &Fault) -> KvError {
         let detail = match fault {
-            Fault::Damaged(detail) => detail,
-            Fault::Sqlite(error) if rows::is_damage(&error) => rows::broken(&error),
+            Fault::Damaged(detail) => detail.clone(),
+            Fault::Sqlite(error) if rows::is_damage(error) => rows::broken(error),
             Fault::Sqlite(error) => return self.failed(error),
+            Fault::Refused(detail) => return self.failed(detail),
         };
         KvError::Damaged { store: self.path.display().to_string(), detail }
     }
 
     fn error(&self, failure: Failure) -> KvError {
-        match failure {
-            Failure::Conflict => KvError::Conflict,
-            Failure::Full => KvError::Full { store: self.path.display().to_string() },
-            Failure::Damaged(detail) => KvError::Damaged { store: self.path.display().to_string(), detail },
-            Failure::Busy(detail) | Failure::Broken(detail) => self.failed(detail),
-        }
+        file::failure(&self.path, failure)
     }
 
     fn is_shared(&self, key: &[u8]) -> bool {

@@ -12,7 +12,7 @@ use super::values::PAGE_BYTES;
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, of_ino};
-use crate::types::{Extent, JournalPage};
+use crate::types::{Extent, FileData, JournalPage};
 
 /// Extents (and pages) that one transaction cuts; each may cost four keys.
 const STEP_PAIRS: usize = 128;
@@ -45,6 +45,46 @@ impl Txn<'_> {
     }
 }
 
+impl Txn<'_> {
+    fn extents(&mut self, ino: Ino, range: &Range<u64>) -> Result<Vec<Extent>, MetaError> {
+        let mut found: Vec<Extent> = Vec::new();
+        let mut rest = range.clone();
+        while rest.start < rest.end {
+            let extents = self.overlapping(ino, &rest, READ_PAIRS)?;
+            found.extend(extents.iter().filter_map(|extent| clip(extent, range)));
+            match extents.last().filter(|_| extents.len() == READ_PAIRS) {
+                Some(last) => rest.start = last.end(),
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// Bytes of the journal within `range`.
+    fn journaled(&mut self, ino: Ino, range: &Range<u64>) -> Result<Vec<(u64, Vec<u8>)>, MetaError> {
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = |page| Key::Journal(ino, page).encode();
+        let pages = key(range.start / PAGE_BYTES)..key((range.end - 1) / PAGE_BYTES + 1);
+        let mut found = Vec::new();
+        for (key, value) in self.scan(&pages, usize::MAX)? {
+            let page = parse_page(&key, &value)?;
+            for (start, mut bytes) in page.ranges {
+                let start = page.page * PAGE_BYTES + u64::from(start);
+                let before = range.start.saturating_sub(start).min(bytes.len() as u64);
+                let start = start + before;
+                bytes.drain(..before as usize);
+                bytes.truncate(range.end.saturating_sub(start) as usize);
+                if !bytes.is_empty() {
+                    found.push((start, bytes));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
 impl Store {
     /// The extents within `range`, ascending, the first and the last cut to it; what they leave out is holes. What the
     /// journal holds lies over them.
@@ -52,18 +92,20 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn extents(&self, ino: Ino, range: Range<u64>) -> Result<Vec<Extent>, MetaError> {
+        self.view(|txn| txn.extents(ino, &range))
+    }
+
+    /// What a file has in `range`: for whoever reads beside the owner, whose journal it is.
+    ///
+    /// # Errors
+    /// No such file; those of the engine, and damage.
+    pub fn file_data(&self, ino: Ino, range: Range<u64>) -> Result<FileData, MetaError> {
         self.view(|txn| {
-            let mut found: Vec<Extent> = Vec::new();
-            let mut rest = range.clone();
-            while rest.start < rest.end {
-                let extents = txn.overlapping(ino, &rest, READ_PAIRS)?;
-                found.extend(extents.iter().filter_map(|extent| clip(extent, &range)));
-                match extents.last().filter(|_| extents.len() == READ_PAIRS) {
-                    Some(last) => rest.start = last.end(),
-                    None => break,
-                }
-            }
-            Ok(found)
+            let size = txn.file(ino)?.size;
+            let range = range.start.min(size)..range.end.min(size);
+            let extents = txn.extents(ino, &range)?;
+            let journaled = txn.journaled(ino, &range)?;
+            Ok(FileData { size, extents, journaled })
         })
     }
 
@@ -94,6 +136,7 @@ impl Store {
         }
         let cut_to = |boundary: u64, is_last: bool| {
             self.transact(|txn| {
+                txn.free_room();
                 let mut attributes = txn.file(ino)?;
                 attributes.size = if is_last { boundary } else { attributes.size.min(boundary) };
                 attributes.mtime = mtime;
@@ -146,6 +189,7 @@ impl Store {
         let mut rest = range;
         while rest.start < rest.end {
             rest.start = self.transact(|txn| {
+                txn.free_room();
                 let mut attributes = txn.file(ino)?;
                 attributes.mtime = mtime;
                 attributes.ctime = ctime;

@@ -44,6 +44,14 @@ fn assert_same(store: &Store, files: &BTreeMap<Ino, (Bytes, BTreeMap<u64, u8>)>,
         let attributes = store.attributes(*ino).unwrap();
         let allocated = bytes.iter().flatten().count() as u64;
         assert_eq!(attributes.allocated_bytes, allocated, "file {ino}, {context}");
+        let size = attributes.size;
+        for range in [0..u64::MAX, size / 3..size / 2, size / 2..size + 1] {
+            let data = store.file_data(*ino, range.clone()).unwrap();
+            assert_eq!((data.size, data.extents), (size, store.extents(*ino, range.clone()).unwrap()), "{context}");
+            let found = data.journaled.into_iter().flat_map(|(start, bytes)| (start..).zip(bytes));
+            let expected = journal.range(range.start..range.end.min(size)).map(|(at, byte)| (*at, *byte));
+            assert!(found.eq(expected), "the journal of {ino} in {range:?}, {context}");
+        }
         for (segment, _) in bytes.iter().flatten() {
             *live.entry(*segment).or_default() += 1;
         }

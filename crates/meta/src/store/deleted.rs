@@ -29,6 +29,7 @@ impl Store {
     /// Those of the engine.
     pub fn set_keep_ms(&self, keep_ms: u64) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
+            txn.free_room();
             txn.put(Key::Keep, values::number(keep_ms));
             Ok(())
         })
@@ -100,6 +101,7 @@ impl Store {
     /// Those of the engine.
     pub fn let_go(&self, deleted_ms: u64, ino: Ino) -> Result<bool, MetaError> {
         self.transact(|txn| {
+            txn.free_room();
             let key = Key::Deleted(deleted_ms, ino);
             let is_kept = txn.get(key)?.is_some();
             if is_kept {

@@ -25,6 +25,7 @@ pub(crate) struct StrictKv {
     inner: MemoryKv,
     commits_left: AtomicI64,
     shared_only: AtomicBool,
+    is_in_reserve: AtomicBool,
     pub(crate) commits: AtomicU64,
     /// Keys of the last batch: checks, writes.
     pub(crate) last: parking_lot::Mutex<(usize, usize)>,
@@ -36,9 +37,16 @@ impl StrictKv {
             inner: MemoryKv::new(),
             commits_left: AtomicI64::new(i64::MAX),
             shared_only: AtomicBool::new(false),
+            is_in_reserve: AtomicBool::new(false),
             commits: AtomicU64::new(0),
             last: parking_lot::Mutex::new((0, 0)),
         })
+    }
+
+    /// From now on there is space only for what frees some.
+    pub(crate) fn fill(&self) {
+        self.allow_commits(0);
+        self.is_in_reserve.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn allow_commits(&self, count: i64) {
@@ -76,6 +84,13 @@ impl Kv for StrictKv {
         self.commits.fetch_add(1, Ordering::Relaxed);
         *self.last.lock() = (batch.checks.len(), batch.writes.len());
         self.inner.commit(batch)
+    }
+
+    fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
+        if self.is_in_reserve.load(Ordering::Relaxed) {
+            self.allow_commits(1);
+        }
+        self.commit(batch)
     }
 
     fn flush(&self) -> Result<(), KvError> {

@@ -37,6 +37,7 @@ impl Store {
         new: &LeaseRecord,
     ) -> Result<bool, MetaError> {
         let replaced = self.transact_shared(|txn| {
+            txn.free_room();
             if txn.lease(name)?.as_ref() != expected {
                 return Ok(false);
             }

@@ -219,6 +219,7 @@ impl Store {
         allowed: impl Fn(&mut Txn<'_>, &Attributes) -> Result<(), MetaError>,
     ) -> Result<UnlinkOutcome, MetaError> {
         self.transact(|txn| {
+            txn.free_room();
             let mut directory = txn.directory(parent)?;
             let (dirent, mut attributes) = txn.named(parent, name)?.ok_or(MetaError::NotFound)?;
             allowed(txn, &attributes)?;

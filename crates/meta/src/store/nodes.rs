@@ -93,6 +93,7 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn remove_node(&self, node: NodeId) -> Result<bool, MetaError> {
         self.transact_shared(|txn| {
+            txn.free_room();
             if !txn.scan(&on_node(node), 1)?.is_empty() {
                 return Ok(false);
             }

@@ -49,6 +49,7 @@ impl Store {
     /// `Invalid` (it has a name).
     pub fn reclaim(&self, ino: Ino, now: Timestamp) -> Result<ReclaimStep, MetaError> {
         self.transact(|txn| {
+            txn.free_room();
             let Some(mut attributes) = txn.find_inode(ino)? else {
                 if txn.get(Key::Orphan(ino))?.is_some() {
                     txn.remove(Key::Orphan(ino));

@@ -176,6 +176,7 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn clear_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
+            txn.free_room();
             let is_living = txn.live(segment)?.is_some_and(|bytes| bytes > 0);
             let misses_one = txn.segment(segment)?.is_some_and(|record| record.shards.iter().any(Option::is_none));
             if !(is_living && misses_one) && txn.get(Key::Damaged(segment))?.is_some() {
@@ -256,6 +257,7 @@ impl Store {
             return Err(MetaError::SegmentChanged(segment));
         }
         self.transact_shared(|txn| {
+            txn.free_room();
             txn.check(fence)?;
             let key = Key::Dead(segment);
             let died_ms = txn.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?;
@@ -320,6 +322,7 @@ impl Store {
         fence: Option<&Fence>,
     ) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
+            txn.free_room();
             txn.check(fence)?;
             txn.replace_retired(segment, expected, new)
         })
@@ -342,6 +345,7 @@ impl Store {
             return Err(MetaError::Invalid { what: "a job's state has at most 64 KiB" });
         }
         self.transact_shared(|txn| {
+            txn.free_room();
             match state {
                 Some(state) => txn.put(Key::Job(name.as_bytes()), state.to_vec()),
                 None => txn.remove(Key::Job(name.as_bytes())),

@@ -29,17 +29,35 @@ pub(super) struct Txn<'s> {
     write_bytes: usize,
     /// A record was written that could not be read again.
     invalid: Option<&'static str>,
+    /// It is to succeed where there is no space for others.
+    frees_room: bool,
 }
 
 impl<'s> Txn<'s> {
     /// For an operation that commits.
     pub(super) fn writing(snapshot: &'s (dyn Snapshot + 's)) -> Self {
-        Txn { snapshot, reads: Some(BTreeMap::new()), writes: BTreeMap::new(), write_bytes: 0, invalid: None }
+        Txn {
+            snapshot,
+            reads: Some(BTreeMap::new()),
+            writes: BTreeMap::new(),
+            write_bytes: 0,
+            invalid: None,
+            frees_room: false,
+        }
     }
 
     /// For an operation that only reads.
     pub(super) fn reading(snapshot: &'s (dyn Snapshot + 's)) -> Self {
-        Txn { snapshot, reads: None, writes: BTreeMap::new(), write_bytes: 0, invalid: None }
+        Txn { snapshot, reads: None, writes: BTreeMap::new(), write_bytes: 0, invalid: None, frees_room: false }
+    }
+
+    /// The operation frees room, or something that does needs it: it may use the engine's reserve.
+    pub(super) fn free_room(&mut self) {
+        self.frees_room = true;
+    }
+
+    pub(super) fn frees_room(&self) -> bool {
+        self.frees_room
     }
 
     /// # Errors

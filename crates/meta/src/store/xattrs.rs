@@ -97,6 +97,7 @@ impl Store {
     pub fn remove_xattr(&self, ino: Ino, name: &[u8], now: Timestamp) -> Result<(), MetaError> {
         check_name(name)?;
         self.transact(|txn| {
+            txn.free_room();
             let mut attributes = txn.inode(ino)?;
             txn.get(Key::Xattr(ino, name))?.ok_or(MetaError::NoAttribute)?;
             txn.remove(Key::Xattr(ino, name));

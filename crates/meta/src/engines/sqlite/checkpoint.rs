@@ -17,6 +17,10 @@ use std::thread::JoinHandle;
 const ROWS: usize = 4000;
 /// SQLite's page size, which `file::create` leaves alone.
 const PAGE_BYTES: u64 = 4096;
+/// Moved in one transaction by [`shrink`], whose log is to fit where there is hardly any room, ...
+const SHRINK_PAGES: u32 = 32;
+/// ... and so many times: 4 MiB at most.
+const SHRINK_STEPS: u32 = 32;
 /// From this size of the log on, the writer itself checkpoints what is left, so that the log can start over.
 const HELP_BYTES: u64 = 64 << 20;
 /// A log of this size is said aloud, and again whenever it has doubled: lookups and recovery get slower with it.
@@ -96,17 +100,36 @@ fn run_once(path: &Path, connection: &mut Option<Connection>) -> rusqlite::Resul
         Some(connection) => connection,
         None => connection.insert(file::open(path)?),
     };
+    // Only who may write comes here.
+    file::keep_log(connection, false)?;
     checkpoint(connection)
 }
 
+/// Gives pages that hold nothing any more back to the disk, some at a time.
+pub(super) fn shrink(connection: &Connection) -> rusqlite::Result<()> {
+    for _ in 0..SHRINK_STEPS {
+        let free_pages: i64 = connection.query_row("PRAGMA freelist_count", [], |row| row.get(0))?;
+        if free_pages == 0 {
+            break;
+        }
+        let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({SHRINK_PAGES})"))?;
+        let mut rows = statement.query([])?;
+        while rows.next()?.is_some() {}
+        drop(rows);
+        drop(statement);
+        checkpoint(connection)?;
+    }
+    Ok(())
+}
+
 /// The log after a checkpoint.
-struct Log {
+pub(super) struct Log {
     bytes: u64,
     /// Of these, not in the table yet.
     left_bytes: u64,
 }
 
-fn checkpoint(connection: &Connection) -> rusqlite::Result<Log> {
+pub(super) fn checkpoint(connection: &Connection) -> rusqlite::Result<Log> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         // Both are -1 when another process checkpoints at the moment.
         let pages = |index| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(index)?).unwrap_or(0));

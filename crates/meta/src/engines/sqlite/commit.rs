@@ -1,7 +1,7 @@
 //! The committing side: which way a batch goes, its checks, and waiting for the writer.
 
 use super::view::View;
-use super::{Engine, State, rows};
+use super::{Engine, Failure, State, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
 use crate::types::Access;
 use parking_lot::MutexGuard;
@@ -9,6 +9,8 @@ use std::time::Instant;
 
 /// Commits wait when this much is pending: some seconds of a disk's work, and little beside a mount's page cache.
 const MAX_PENDING_BYTES: usize = 64 << 20;
+/// ... and where room is short when this much is: its log fits the reserve, even if each change is in a page of its own.
+const MAX_PENDING_BYTES_SHORT: usize = 512 << 10;
 
 /// How a batch becomes visible.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,8 +40,31 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
     Route::Behind { claims }
 }
 
+impl State {
+    fn has_too_much(&self) -> bool {
+        self.memtable.bytes() > if self.is_short { MAX_PENDING_BYTES_SHORT } else { MAX_PENDING_BYTES }
+    }
+}
+
 impl Engine {
     pub(super) fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        self.regain_reserve()?;
+        self.commit_freeing(batch)
+    }
+
+    /// For a batch that needs room: the reserve is to be there before.
+    fn regain_reserve(&self) -> Result<(), KvError> {
+        if !self.state.lock().in_reserve {
+            return Ok(());
+        }
+        if !self.reserve.take().unwrap_or(false) {
+            return Err(self.error(Failure::Full));
+        }
+        self.state.lock().in_reserve = false;
+        Ok(())
+    }
+
+    pub(super) fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
         if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !rows::is_allowed(key)) {
             return Err(self.failed(format!("no record can have the key {}", key.escape_ascii())));
         }
@@ -103,11 +128,11 @@ impl Engine {
             self.flush()?;
             return Ok(None);
         }
-        if state.memtable.bytes() > MAX_PENDING_BYTES {
+        if state.has_too_much() {
             state.wanted = state.committed;
             self.work.notify_one();
             let failures = state.failures;
-            while state.memtable.bytes() > MAX_PENDING_BYTES {
+            while state.has_too_much() {
                 self.done.wait(&mut state);
                 if state.failures > failures
                     && let Some(failure) = state.failure.clone()

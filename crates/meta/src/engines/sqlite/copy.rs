@@ -1,6 +1,7 @@
 //! Copies of a store: a backup, as of one moment, beside whoever writes; and a store that is made of a copy again.
 
 use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
+use super::home::{self, State};
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(super) fn restore(from: &Path, to: &Path) -> Result<(), OpenError> {
     file::build(to, |draft| {
         copy(&from, draft, APPLICATION_ID)?;
         let made = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
-        let logged = made.execute_batch("PRAGMA journal_mode = WAL");
+        let logged = file::keep_log(&made, false).and_then(|()| made.execute_batch("PRAGMA journal_mode = WAL"));
         logged.and_then(|()| made.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
     })
 }
@@ -34,8 +35,15 @@ fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError>
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
     made.map_err(|error| file::failed(draft, error))?;
     let source = file::open(from).map_err(|error| file::sql_error(from, error))?;
+    if matches!(home::look(from, &source), Ok(None)) {
+        file::keep_log(&source, false).map_err(|error| file::sql_error(from, error))?;
+    }
     source.execute("VACUUM INTO ?1", [name]).map_err(|error| file::sql_error(from, error))?;
     let copy = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
+    // It is whole by itself, wherever it is.
+    State::read(&copy)
+        .and_then(|state| Ok(State { is_clean: true, ..state }.write(&copy)?))
+        .map_err(|fault| file::open_error(draft, fault))?;
     let marked = copy.pragma_update(None, "application_id", application_id);
     marked.and_then(|()| copy.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
 }

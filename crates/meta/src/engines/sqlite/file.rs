@@ -4,9 +4,11 @@
 //! of the format.
 
 use super::Failure;
+use super::home::State;
 use super::rows::{self, Fault};
 use crate::kv::KvError;
-use crate::owner::OwnerError;
+use crate::owner::{OwnerError, companion};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::{Access, RenameFlags};
 use std::fmt::Write as _;
@@ -88,7 +90,7 @@ pub enum OpenError {
 
 /// Makes a new, empty store.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
-    build(path, |draft| make(draft).map_err(|error| sql_error(path, error)))
+    build(path, |draft| make(draft).map_err(|fault| open_error(path, fault)))
 }
 
 /// Builds a store under another name and renames it, so that a store is there whole or not at all.
@@ -116,17 +118,19 @@ pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenErro
     made
 }
 
-fn make(draft: &Path) -> rusqlite::Result<()> {
+fn make(draft: &Path) -> Result<(), Fault> {
     let connection = Connection::open_with_flags(draft, open_flags() | OpenFlags::SQLITE_OPEN_CREATE)?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL;
+         PRAGMA auto_vacuum = INCREMENTAL;
          PRAGMA application_id = {APPLICATION_ID};
          PRAGMA user_version = {FORMAT_VERSION};
          CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;"
     ))?;
     rows::close_table(&connection)?;
+    State::create(&connection)?;
     connection.execute_batch("PRAGMA journal_mode = WAL")?;
-    connection.close().map_err(|(_, error)| error)
+    Ok(connection.close().map_err(|(_, error)| error)?)
 }
 
 fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
@@ -134,13 +138,22 @@ fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
     std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
     std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
+    // The witness of a store that was here before.
+    match std::fs::remove_file(companion(path)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+        _ => {}
+    }
     let here = rustix::fs::CWD;
     rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {
         rustix::io::Errno::EXIST => OpenError::Exists(path.to_path_buf()),
         errno => io(errno.into()),
     })?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    std::fs::File::open(folder).and_then(|folder| folder.sync_all()).map_err(io)
+    sync_folder(path).map_err(io)
+}
+
+/// The names beside a file are durable.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
 /// Refuses a library that loses data, whatever the program was linked with.
@@ -157,10 +170,10 @@ fn require_sqlite(version_number: i32) -> Result<(), OpenError> {
 pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
     require_sqlite(rusqlite::version_number())?;
     let path = absolute(path)?;
+    // The log and the witness lie beside the file itself, not beside a symbolic link to it.
+    let path = path.canonicalize().map_err(|error| io_error(&path, error))?;
     match path.metadata() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(OpenError::Missing(path)),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(OpenError::Denied(path)),
-        Err(error) => return Err(failed(&path, error).into()),
+        Err(error) => return Err(io_error(&path, error)),
         Ok(metadata) if !metadata.is_file() || metadata.len() == 0 => return Err(OpenError::NotOurs(path)),
         Ok(_) => {}
     }
@@ -177,6 +190,14 @@ pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
         Err(error) => tracing::debug!(store = %path.display(), %error, "the store has no readable header just now"),
     }
     Ok(path)
+}
+
+pub(super) fn io_error(path: &Path, error: io::Error) -> OpenError {
+    match error.kind() {
+        io::ErrorKind::NotFound => OpenError::Missing(path.to_path_buf()),
+        io::ErrorKind::PermissionDenied => OpenError::Denied(path.to_path_buf()),
+        _ => failed(path, error).into(),
+    }
 }
 
 fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
@@ -196,6 +217,17 @@ fn recognise(path: &Path, (application_id, version): (i32, i32)) -> Result<(), O
     }
 }
 
+/// Whether the log stays when a connection is the last to be closed. It does until [`super::home`] has seen that the store is at home:
+/// looking at a copy, or at what is left of a log, must change neither.
+pub(super) fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
+}
+
+/// May this user write the store, and is its file system for writing?
+pub(super) fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, Access::WRITE_OK).is_ok()
+}
+
 /// The writer's connection: every transaction is synced, and checkpoints are our own.
 pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     let connection = open(path).map_err(|error| sql_error(path, error))?;
@@ -212,17 +244,14 @@ pub(super) fn open_writer(path: &Path) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-/// A connection that never writes.
-pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = open(path)?;
-    connection.execute_batch("PRAGMA query_only = ON")?;
-    Ok(connection)
-}
-
 /// A connection for checkpoints, or to build the others on.
 pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(path, open_flags())?;
+    prepare(Connection::open_with_flags(path, open_flags())?)
+}
+
+pub(super) fn prepare(connection: Connection) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    keep_log(&connection, true)?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL;
          PRAGMA wal_autocheckpoint = 0;
@@ -256,6 +285,7 @@ impl From<rusqlite::Error> for Failure {
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
         match fault {
+            Fault::Refused(detail) => Failure::Busy(detail),
             Fault::Sqlite(error) => error.into(),
             Fault::Damaged(detail) => Failure::Damaged(detail),
         }
@@ -269,12 +299,26 @@ pub(super) fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     if is_denied(path, &error) {
         return OpenError::Denied(path.to_path_buf());
     }
-    OpenError::Engine(match Failure::from(error) {
+    OpenError::Engine(failure(path, error.into()))
+}
+
+pub(super) fn open_error(path: &Path, fault: Fault) -> OpenError {
+    match fault {
+        Fault::Sqlite(error) => sql_error(path, error),
+        Fault::Damaged(detail) => KvError::Damaged { store: path.display().to_string(), detail }.into(),
+        Fault::Refused(detail) => failed(path, detail).into(),
+    }
+}
+
+/// What a failure is to others.
+pub(super) fn failure(path: &Path, failure: Failure) -> KvError {
+    match failure {
+        Failure::Conflict => KvError::Conflict,
         Failure::Full => KvError::Full { store: path.display().to_string() },
+        Failure::Displaced(sentence) => KvError::Displaced { sentence },
         Failure::Damaged(detail) => KvError::Damaged { store: path.display().to_string(), detail },
         Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
-        Failure::Conflict => KvError::Conflict,
-    })
+    }
 }
 
 fn is_denied(path: &Path, error: &rusqlite::Error) -> bool {
@@ -300,13 +344,13 @@ fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
     std::path::absolute(path).map_err(|error| failed(path, error).into())
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(suffix);
     name.into()
 }
 
-fn immutable_uri(path: &Path) -> String {
+pub(super) fn immutable_uri(path: &Path) -> String {
     let mut uri = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {

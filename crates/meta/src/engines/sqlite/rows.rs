@@ -26,6 +26,8 @@ pub(super) enum Fault {
     Sqlite(rusqlite::Error),
     /// The rows are not what was written; a clause that names them.
     Damaged(String),
+    /// It cannot be read just now, or not by this user; a clause with the mend.
+    Refused(String),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -176,17 +178,17 @@ impl<'c> Editor<'c> {
 }
 
 /// What is wrong with the table, structure and rows; empty: nothing. In the connection's transaction.
-pub(super) fn verify(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+pub(super) fn verify(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut faults: Vec<String> = match structure(connection) {
         Ok(lines) => lines.into_iter().filter(|line| line != "ok").collect(),
         Err(error) if is_damage(&error) => vec![broken(&error)],
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     match chain(connection, &mut faults) {
         Ok(()) => {}
         Err(Fault::Damaged(fault)) => faults.push(fault),
         Err(Fault::Sqlite(error)) if is_damage(&error) => faults.push(broken(&error)),
-        Err(Fault::Sqlite(error)) => return Err(error),
+        Err(fault) => return Err(fault),
     }
     Ok(faults)
 }

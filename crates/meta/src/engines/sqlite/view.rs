@@ -1,7 +1,8 @@
 //! Reading: a view of (memtable over file) at one moment, and the read connections it borrows.
 
+use super::Engine;
+use super::reading::Reader;
 use super::rows::{self, Fault, Scan};
-use super::{Engine, file};
 use crate::engines::memtable::{Memtable, Overlay, Shared};
 use crate::kv::{KvError, Pair, Snapshot};
 use parking_lot::Mutex;
@@ -15,37 +16,39 @@ const IDLE_READERS: usize = 16;
 /// Read connections, opened as needed.
 pub(super) struct Readers {
     path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    /// The store is not at home.
+    keeps_log: bool,
+    idle: Mutex<Vec<Reader>>,
 }
 
 impl Readers {
-    pub fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), idle: Mutex::default() }
+    pub fn new(path: &Path, keeps_log: bool) -> Self {
+        Self { path: path.to_path_buf(), keeps_log, idle: Mutex::default() }
     }
 
     /// A connection in a read transaction that sees the file as it is now.
-    fn begin(&self) -> rusqlite::Result<Connection> {
-        let idle = self.idle.lock().pop();
-        let connection = idle.map_or_else(|| file::open_reader(&self.path), Ok)?;
-        connection.prepare_cached("BEGIN")?.execute([])?;
+    fn begin(&self) -> Result<Reader, Fault> {
+        let idle = self.idle.lock().pop().filter(|reader| reader.check().is_ok());
+        let reader = idle.map_or_else(|| Reader::open(&self.path, self.keeps_log), Ok)?;
+        reader.connection.prepare_cached("BEGIN")?.execute([])?;
         // The transaction begins with the first read.
-        connection.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")?.query_row([], |_| Ok(()))?;
-        Ok(connection)
+        reader.connection.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")?.query_row([], |_| Ok(()))?;
+        Ok(reader)
     }
 
     /// Looks at the file as it is now.
-    pub fn look<T>(&self, look: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
-        let connection = self.begin()?;
-        let seen = look(&connection);
-        self.end(connection);
+    pub fn look<T>(&self, look: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Fault> {
+        let reader = self.begin()?;
+        let seen = look(&reader.connection).and_then(|seen| reader.check().map(|()| seen));
+        self.end(reader);
         seen
     }
 
-    fn end(&self, connection: Connection) {
-        let ended = connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
+    fn end(&self, reader: Reader) {
+        let ended = reader.connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
         let mut idle = self.idle.lock();
         if ended.is_ok() && idle.len() < IDLE_READERS {
-            idle.push(connection);
+            idle.push(reader);
         }
     }
 }
@@ -56,8 +59,8 @@ pub(super) struct Pin(Mutex<Place>);
 enum Place {
     /// No read transaction yet.
     Later,
-    Open(Connection),
-    Failed(String),
+    Open(Reader),
+    Failed(Fault),
     /// The view is gone.
     Ended,
 }
@@ -65,10 +68,10 @@ enum Place {
 impl Pin {
     /// Begins the view's read transaction, unless it has one or needs none any more. A failure is the view's alone: it
     /// answers it when it comes to need the file.
-    pub fn begin(&self, readers: &Readers) {
+    pub fn begin(&self, engine: &Engine) {
         let mut place = self.0.lock();
         if matches!(*place, Place::Later) {
-            *place = readers.begin().map_or_else(|error| Place::Failed(error.to_string()), Place::Open);
+            *place = engine.readers.begin().map_or_else(Place::Failed, Place::Open);
         }
     }
 }
@@ -96,14 +99,14 @@ impl<'a> View<'a> {
                 return Ok(Self { engine, memtable: state.memtable.clone(), epoch, pin, registered: Some(number) });
             }
             drop(state);
-            let connection = engine.readers.begin().map_err(|error| engine.failed(error))?;
+            let reader = engine.readers.begin().map_err(|fault| engine.read_error(&fault))?;
             let state = engine.state.lock();
             if state.epoch == epoch {
-                let pin = Arc::new(Pin(Mutex::new(Place::Open(connection))));
+                let pin = Arc::new(Pin(Mutex::new(Place::Open(reader))));
                 return Ok(Self { engine, memtable: state.memtable.clone(), epoch, pin, registered: None });
             }
             drop(state);
-            engine.readers.end(connection);
+            engine.readers.end(reader);
         }
     }
 
@@ -132,10 +135,13 @@ impl<'a> View<'a> {
 
     /// Reads in the view's transaction, which begins here if it has not.
     fn in_file<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, KvError> {
-        self.pin.begin(&self.engine.readers);
+        self.pin.begin(self.engine);
         match &*self.pin.0.lock() {
-            Place::Open(connection) => read(connection).map_err(|fault| self.engine.read_error(fault)),
-            Place::Failed(detail) => Err(self.engine.failed(detail)),
+            Place::Open(reader) => {
+                let found = read(&reader.connection).and_then(|found| reader.check().map(|()| found));
+                found.map_err(|fault| self.engine.read_error(&fault))
+            }
+            Place::Failed(fault) => Err(self.engine.read_error(fault)),
             Place::Later | Place::Ended => unreachable!("the line above left it open or failed"),
         }
     }
@@ -170,8 +176,8 @@ impl Drop for View<'_> {
         if let Some(number) = self.registered {
             self.engine.state.lock().unpinned.remove(&number);
         }
-        if let Place::Open(connection) = std::mem::replace(&mut *self.pin.0.lock(), Place::Ended) {
-            self.engine.readers.end(connection);
+        if let Place::Open(reader) = std::mem::replace(&mut *self.pin.0.lock(), Place::Ended) {
+            self.engine.readers.end(reader);
         }
     }
 }

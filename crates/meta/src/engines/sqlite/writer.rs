@@ -1,12 +1,15 @@
 //! The writer thread: the only one that changes the file.
 
-use super::checkpoint::CheckpointHandle;
+use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
+use super::home::Home;
 use super::rows::{self, Editor};
 use super::{Engine, Failure, State};
 use crate::engines::memtable::{Changes, Shared};
 use crate::kv::Batch;
+use crate::types::Access;
 use parking_lot::MutexGuard;
 use rusqlite::Connection;
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,10 +21,12 @@ const WRITE_AFTER: Duration = Duration::from_millis(100);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Pending changes are written at once from here on: about 40 ms of SQLite's work, so that a flush never waits for much more.
 const WRITE_FROM_BYTES: usize = 4 << 20;
+/// The same where room is short.
+const WRITE_FROM_BYTES_SHORT: usize = 128 << 10;
 
 impl State {
     pub(super) fn is_large(&self) -> bool {
-        self.memtable.bytes() >= WRITE_FROM_BYTES
+        self.memtable.bytes() >= if self.is_short { WRITE_FROM_BYTES_SHORT } else { WRITE_FROM_BYTES }
     }
 }
 
@@ -56,9 +61,10 @@ fn due(state: &State) -> Due {
 pub(super) fn start(
     engine: Arc<Engine>,
     connection: Connection,
+    home: Home,
     checkpoints: CheckpointHandle,
 ) -> io::Result<JoinHandle<()>> {
-    let writer = Writer { engine: engine.clone(), connection, checkpoints };
+    let writer = Writer { engine: engine.clone(), connection, home: RefCell::new(home), checkpoints };
     std::thread::Builder::new().name("weft-meta-writer".into()).spawn(move || supervise(&engine, || writer.run()))
 }
 
@@ -79,6 +85,7 @@ fn supervise(engine: &Engine, writer: impl FnOnce()) {
 struct Writer {
     engine: Arc<Engine>,
     connection: Connection,
+    home: RefCell<Home>,
     checkpoints: CheckpointHandle,
 }
 
@@ -98,6 +105,7 @@ impl Writer {
     fn run(self) {
         while self.wait() {
             self.write();
+            self.mind_room();
             self.checkpoints.help(&self.connection);
         }
     }
@@ -130,6 +138,22 @@ impl Writer {
         if pending(&state) {
             let store = self.engine.path.display();
             tracing::error!(%store, failure = ?state.failure, "closed with changes that could not be written");
+            return;
+        }
+        if state.stopped.is_none() && self.leaves_last() {
+            drop(state);
+            if let Err(failure) = self.home.borrow().leave(&self.connection) {
+                tracing::debug!(store = %self.engine.path.display(), ?failure, "not marked as closed cleanly");
+            }
+        }
+    }
+
+    /// Does it leave a store that nobody owns then? It need not be sure: whoever writes afterwards takes the mark back.
+    fn leaves_last(&self) -> bool {
+        match self.engine.access {
+            Access::Owner => true,
+            Access::Passing => false,
+            Access::Shared => self.home.borrow().is_entered() && self.engine.store.is_free(),
         }
     }
 
@@ -145,8 +169,57 @@ impl Writer {
         }
     }
 
+    /// After a transaction: where room is short the log is carried into the file at once, so that it takes no more, and what was
+    /// deleted is given back to the disk.
+    fn mind_room(&self) {
+        let is_short = self.engine.reserve.is_short();
+        if !self.engine.note_room(is_short) {
+            return;
+        }
+        let carried = self.with_reserve(|| Ok(checkpoint(&self.connection)?));
+        if !self.engine.state.lock().in_reserve {
+            return;
+        }
+        if let Err(failure) = carried.and_then(|_| Ok(shrink(&self.connection)?)) {
+            tracing::debug!(store = %self.engine.path.display(), ?failure, "no room is made");
+        }
+        if self.engine.reserve.take().unwrap_or(false) {
+            self.engine.state.lock().in_reserve = false;
+        }
+    }
+
+    /// Runs it, and again with the reserve as often as it finds no space.
+    fn with_reserve<T>(&self, run: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+        loop {
+            match run() {
+                Err(Failure::Full) => {
+                    self.engine.state.lock().in_reserve = true;
+                    if !self.engine.reserve.give_up().unwrap_or(false) {
+                        return Err(Failure::Full);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
     fn write_pending(&self) -> Result<(), Failure> {
-        let written = self.transact(|| {
+        let written = self.with_reserve(|| self.transact_pending());
+        match written {
+            Ok(pending) => {
+                self.checkpoints.written(pending.changes.len());
+                self.engine.publish(pending);
+                Ok(())
+            }
+            Err(failure) => {
+                self.engine.keep(failure.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    fn transact_pending(&self) -> Result<Pending, Failure> {
+        self.transact(|| {
             let pending = self.engine.freeze();
             for key in &pending.claims {
                 if rows::read(&self.connection, key)?.is_some() {
@@ -161,24 +234,15 @@ impl Writer {
             }
             editor.finish()?;
             Ok(pending)
-        });
-        match written {
-            Ok(pending) => {
-                self.checkpoints.written(pending.changes.len());
-                self.engine.publish(pending);
-                Ok(())
-            }
-            Err(failure) => {
-                self.engine.keep(failure.clone());
-                Err(failure)
-            }
-        }
+        })
     }
 
     fn write_through(&self, through: &Through) -> Result<Vec<Outcome>, Failure> {
-        let outcomes = self.transact(|| {
-            self.engine.shield();
-            through.iter().map(|(_, batch)| self.apply(batch)).collect()
+        let outcomes: Vec<Outcome> = self.with_reserve(|| {
+            self.transact(|| {
+                self.engine.shield();
+                through.iter().map(|(_, batch)| self.apply(batch)).collect()
+            })
         })?;
         self.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
         Ok(outcomes)
@@ -191,7 +255,13 @@ impl Writer {
         }
         let run = |sql| self.connection.execute_batch(sql).map_err(Failure::from);
         // The write lock from the start: what is checked in here stays true.
-        let result = run("BEGIN IMMEDIATE").and_then(|()| work()).and_then(|done| run("COMMIT").map(|()| done));
+        let count = || self.home.borrow_mut().count(&self.connection);
+        let counted = run("BEGIN IMMEDIATE").and_then(|()| count());
+        let result = counted.and_then(|before| {
+            let done = work()?;
+            run("COMMIT")?;
+            Ok((before, done))
+        });
         // SQLite ends a transaction by itself after some failures. One that cannot be ended makes the next one fail, which
         // stops the engine.
         if result.is_err()
@@ -200,7 +270,15 @@ impl Writer {
         {
             tracing::warn!(store = %self.engine.path.display(), ?failure, "a failed transaction does not end");
         }
-        result
+        let (before, done) = result?;
+        if before.is_clean
+            && let Err(error) = checkpoint(&self.connection)
+        {
+            // The mark stays in the file until the next one; the witness knows better.
+            tracing::debug!(store = %self.engine.path.display(), %error, "a checkpoint failed");
+        }
+        self.home.borrow().note(before);
+        Ok(done)
     }
 
     /// The batch in the transaction, if its checks hold.
@@ -254,7 +332,7 @@ impl Engine {
         state.writing = true;
         let unpinned: Vec<_> = state.unpinned.values().cloned().collect();
         drop(state);
-        unpinned.iter().for_each(|pin| pin.begin(&self.readers));
+        unpinned.iter().for_each(|pin| pin.begin(self));
     }
 
     /// The file has the pending changes.
@@ -278,6 +356,13 @@ impl Engine {
         state.writing = false;
         drop(state);
         self.done.notify_all();
+    }
+
+    /// Notes how much room there is. Answers whether it is to be minded.
+    fn note_room(&self, is_short: bool) -> bool {
+        let mut state = self.state.lock();
+        state.is_short = is_short;
+        is_short || state.in_reserve
     }
 
     /// The file has none of the pending changes, so they stay pending.

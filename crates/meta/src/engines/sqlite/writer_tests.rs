@@ -37,7 +37,8 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
     let path = folder.path().join("volume");
     super::super::file::create(&path).unwrap();
     let shared_keys = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
-    let engine = &Engine::new(path, crate::Access::Owner, shared_keys);
+    let store = crate::descriptor::Descriptor::open(&path).unwrap();
+    let engine = &Engine::new(path, crate::Access::Owner, shared_keys, store, false);
     let batch = |key: &[u8]| Batch { checks: vec![], writes: vec![(key.to_vec(), Some(vec![1]))] };
     engine.commit(batch(b"inode/1")).expect("there is room");
     engine.state.lock().held.insert(b"inode/2".to_vec());

@@ -1,0 +1,215 @@
+//! A store is written only where it was left and as it was left: not as a copy, not under another name, not without its log.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use weft_meta::Access;
+use weft_meta::conformance::{get, set};
+use weft_meta::engines::{OpenError, SqliteKv};
+use weft_meta::kv::{Kv, KvError, SharedPrefix};
+
+const STORE: &str = "WEFT_META_HOME_STORE";
+const SHARED: &[SharedPrefix] = &[SharedPrefix { prefix: b"node/", fresh_ids: false }];
+/// More than one page of the log each.
+const KEYS: u32 = 40;
+
+fn key(number: u32) -> Vec<u8> {
+    format!("inode/{number:06}").into_bytes()
+}
+
+fn open(path: &Path, access: Access) -> Result<SqliteKv, OpenError> {
+    SqliteKv::open(path, access, SHARED, None)
+}
+
+#[test]
+#[ignore = "the owner that the others kill"]
+fn child() {
+    let path = std::env::var_os(STORE).expect("the store");
+    let kv = open(Path::new(&path), Access::Owner).unwrap();
+    for number in 0..KEYS {
+        kv.commit(set(&key(number), &[7; 3000])).unwrap();
+        kv.flush().unwrap();
+    }
+    eprintln!("all is durable");
+    loop {
+        std::thread::park();
+    }
+}
+
+/// An owner of the store, after its commits.
+fn owner(path: &Path) -> Child {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "child", "--nocapture"])
+        .env(STORE, path)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let line = BufReader::new(child.stderr.take().unwrap()).lines().next().expect("it lives").unwrap();
+    assert_eq!(line, "all is durable");
+    child
+}
+
+/// A store whose owner was killed after its commits.
+fn killed(folder: &Path) -> PathBuf {
+    let path = folder.join("volume");
+    SqliteKv::create(&path).unwrap();
+    let mut child = owner(&path);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    path
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// It may be read; the sentence of whoever wants to write.
+fn refusal(path: &Path) -> String {
+    let owner = open(path, Access::Owner).err().expect("it may not be owned");
+    let beside = open(path, Access::Shared).expect("it may be read");
+    beside.snapshot().unwrap().get(b"node/1").expect("it may be read");
+    let error = beside.commit(set(b"node/1", b"up")).expect_err("it may not be written");
+    assert!(matches!(error, KvError::Displaced { .. }), "{error}");
+    assert_eq!(owner.to_string(), error.to_string());
+    assert!(beside.verify().unwrap().contains(&error.to_string()), "a check says so");
+    error.to_string()
+}
+
+#[test]
+fn finding_05_a_killed_store_is_opened_with_all_that_was_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let kv = open(&path, Access::Owner).unwrap();
+    assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
+    assert_eq!(kv.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn finding_05_a_store_without_its_log_is_no_empty_volume() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    std::fs::remove_file(beside(&path, "-wal")).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("volume-wal is missing or cut") && said.contains("bring the log back"), "{said}");
+}
+
+#[test]
+fn finding_05_a_store_with_half_its_log_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let log = std::fs::OpenOptions::new().write(true).open(beside(&path, "-wal")).unwrap();
+    log.set_len(log.metadata().unwrap().len() / 2).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("volume-wal is missing or cut"), "{said}");
+}
+
+/// Looking at it, and being refused, takes nothing away.
+#[test]
+fn finding_05_a_log_that_is_brought_back_brings_everything_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let (log, kept) = (beside(&path, "-wal"), folder.path().join("kept"));
+    std::fs::rename(&log, &kept).unwrap();
+    let store = std::fs::read(&path).unwrap();
+    refusal(&path);
+    let bytes = std::fs::read(&kept).unwrap();
+    for length in [bytes.len() / 4, bytes.len() / 2] {
+        std::fs::write(&log, &bytes[..length]).unwrap();
+        refusal(&path);
+    }
+    assert!(std::fs::read(&path).unwrap() == store, "the store is as it was");
+    std::fs::rename(&kept, &log).unwrap();
+    let kv = open(&path, Access::Owner).unwrap();
+    assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
+    assert_eq!(kv.verify().unwrap(), [""; 0]);
+}
+
+#[test]
+fn finding_05_a_copy_of_a_store_in_use_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = killed(folder.path());
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let copy = elsewhere.join("volume");
+    std::fs::copy(&path, &copy).unwrap();
+    let said = refusal(&copy);
+    assert!(said.contains("volume-owner is missing: it is a copy"), "{said}");
+    for suffix in ["", "-wal", "-owner"] {
+        std::fs::copy(beside(&path, suffix), beside(&copy, suffix)).unwrap();
+    }
+    let said = refusal(&copy);
+    assert!(said.contains("volume-owner is of another file: it is a copy"), "{said}");
+    // The original is what it was.
+    std::fs::copy(beside(&path, "-owner"), folder.path().join("kept")).unwrap();
+    std::fs::remove_file(beside(&path, "-owner")).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("volume-owner is missing"), "{said}");
+    std::fs::copy(folder.path().join("kept"), beside(&path, "-owner")).unwrap();
+    drop(open(&path, Access::Owner).unwrap());
+}
+
+/// Closed by its owner, or by the last who changed it beside one.
+#[test]
+fn finding_05_a_store_that_was_closed_may_be_moved_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    open(&path, Access::Owner).unwrap().commit(set(b"inode/1", b"a")).unwrap();
+    let moved = folder.path().join("moved");
+    std::fs::copy(&path, &moved).unwrap();
+    open(&moved, Access::Shared).unwrap().commit(set(b"node/1", b"up")).unwrap();
+    let again = folder.path().join("again");
+    std::fs::copy(&moved, &again).unwrap();
+    let kv = open(&again, Access::Owner).unwrap();
+    assert_eq!(get(&kv, b"inode/1").as_deref(), Some(&b"a"[..]));
+    assert_eq!(get(&kv, b"node/1").as_deref(), Some(&b"up"[..]));
+    // An older one in its place, that is, in its very inode.
+    kv.commit(set(b"inode/2", b"b")).unwrap();
+    drop(kv);
+    std::fs::copy(&path, &again).unwrap();
+    let said = refusal(&again);
+    assert!(said.contains("an older copy took its place"), "{said}");
+}
+
+#[test]
+fn finding_05_a_copy_made_on_purpose_is_whole_whoever_writes_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    let mut child = owner(&path);
+    let copy = folder.path().join("copy");
+    let backup = folder.path().join("backup");
+    SqliteKv::back_up(&path, &backup).unwrap();
+    SqliteKv::restore(&backup, &copy).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kv = open(&copy, Access::Owner).unwrap();
+    assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
+    assert_eq!(kv.verify().unwrap(), [""; 0]);
+}
+
+/// What a container does with one file of its host.
+#[test]
+fn finding_05_a_bind_mount_of_the_file_is_no_second_door() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    let mut child = owner(&path);
+    let inside = tempfile::tempdir().unwrap();
+    let bound = inside.path().join("volume");
+    std::fs::write(&bound, "").unwrap();
+    let mounted = Command::new("mount").arg("--bind").args([&path, &bound]).status().unwrap();
+    assert!(mounted.success(), "this test mounts a file: it needs root");
+    let while_owned = open(&bound, Access::Owner).err();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let afterwards = open(&bound, Access::Owner).err();
+    assert!(Command::new("umount").arg(&bound).status().unwrap().success());
+    assert!(matches!(while_owned, Some(OpenError::Owner(_))), "{while_owned:?}");
+    let said = afterwards.expect("its log is elsewhere").to_string();
+    assert!(said.contains("volume-owner is missing: it is a copy, or another name of the file"), "{said}");
+    drop(open(&path, Access::Owner).unwrap());
+}
