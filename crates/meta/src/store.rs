@@ -233,7 +233,8 @@ impl Store {
         if let Some(why) = self.halted.get() {
             return Err(MetaError::Superseded(why.clone()));
         }
-        Ok(if frees_room { self.kv.commit_freeing(batch)? } else { self.kv.commit(batch)? })
+        let committed = if frees_room { self.kv.commit_freeing(batch) } else { self.kv.commit(batch) };
+        Ok(committed?)
     }
 
     /// A number that was never given out before. Not to be called within a transaction: it may need its own.

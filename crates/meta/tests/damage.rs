@@ -12,6 +12,9 @@ const FLIPS: u32 = 250;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// Some pages of rows like those of files, and some with longer values.
 fn fill(path: &Path, random: &mut ChaCha8Rng) -> Map {
     SqliteKv::create(path).unwrap();
@@ -31,7 +34,7 @@ fn fill(path: &Path, random: &mut ChaCha8Rng) -> Map {
 /// Was anything refused? Panics where an answer is not true.
 fn ask(snapshot: &dyn Snapshot, map: &Map, random: &mut ChaCha8Rng, place: &str) -> bool {
     let mut refused = false;
-    let mut judge = |answer: Result<Vec<(Vec<u8>, Vec<u8>)>, KvError>, truth: Vec<(&Vec<u8>, &Vec<u8>)>| match answer {
+    let mut judge = |answer: Result<Vec<Pair>, KvError>, truth: Vec<(&Vec<u8>, &Vec<u8>)>| match answer {
         Ok(found) => {
             let found: Vec<_> = found.iter().map(|(key, value)| (key, value)).collect();
             assert!(found == truth, "{place}: {} rows of {} are told, or wrong ones", found.len(), truth.len());

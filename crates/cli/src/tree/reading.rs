@@ -60,8 +60,7 @@ impl Tree for ReaderTree {
             let page = page.with_context(|| directory.display().to_string())?;
             let Some(last) = page.last() else { break };
             after = last.cookie;
-            entries
-                .extend(page.into_iter().map(|child| (OsString::from_vec(child.name), entry(&child.attributes))));
+            entries.extend(page.into_iter().map(|child| (OsString::from_vec(child.name), entry(&child.attributes))));
         }
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(entries)

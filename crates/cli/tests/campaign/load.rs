@@ -82,9 +82,8 @@ impl Load {
     /// After a clean end, which writes back everything.
     pub fn all_is_durable(&mut self) {
         for writer in &mut self.writers {
-            for known in writer.files.iter_mut().filter(|known| !known.now().is_empty()) {
-                known.sync();
-            }
+            let known = writer.files.iter_mut().filter(|known| !known.now().is_empty() && !known.is_in_doubt());
+            known.for_each(Known::sync);
         }
     }
 
@@ -116,6 +115,10 @@ impl Writer {
             return self.replace(folder, random);
         }
         let number = random.random_range(0..FILES);
+        if self.files[number].is_in_doubt() {
+            std::thread::sleep(Duration::from_millis(1));
+            return Ok(());
+        }
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(self.path(folder, number))?;
         for _ in 0..random.random_range(1..4) {
             let known = &mut self.files[number];
@@ -130,11 +133,11 @@ impl Writer {
             // Never zero, so that a hole is seen.
             let bytes: Vec<u8> = (0..bytes).map(|_| random.random_range(1..=255)).collect();
             known.change(Change::Write { offset, bytes: bytes.clone() });
-            file.write_all_at(&bytes, offset as u64)?;
+            file.write_all_at(&bytes, offset as u64).inspect_err(|_| known.doubt())?;
             if random.random_bool(0.06) {
                 let to = random.random_range(0..=known.now().len());
                 known.change(Change::Truncate(to));
-                file.set_len(to as u64)?;
+                file.set_len(to as u64).inspect_err(|_| known.doubt())?;
             }
         }
         if random.random_bool(0.5) {

@@ -17,11 +17,22 @@ pub struct Known {
     since: Vec<Change>,
     /// As the program sees it.
     now: Vec<u8>,
+    /// A change failed: nobody knows how much of it was done.
+    is_in_doubt: bool,
 }
 
 impl Known {
     pub fn now(&self) -> &[u8] {
         &self.now
+    }
+
+    /// The last change failed. From here on only looking says what the file holds.
+    pub fn doubt(&mut self) {
+        self.is_in_doubt = true;
+    }
+
+    pub fn is_in_doubt(&self) -> bool {
+        self.is_in_doubt
     }
 
     /// Noted before the call is made: it may have any part of its effect.
@@ -40,6 +51,7 @@ impl Known {
 
     /// An fsync that began after the last change has returned 0.
     pub fn sync(&mut self) {
+        assert!(!self.is_in_doubt, "nobody knows what was synced");
         self.synced = Some(self.now.clone());
         self.since.clear();
     }
@@ -54,8 +66,7 @@ impl Known {
             return Ok(());
         };
         self.check(&bytes)?;
-        self.now = bytes;
-        self.since.clear();
+        *self = Self { now: bytes, synced: self.synced.take(), ..Self::default() };
         Ok(())
     }
 

@@ -273,9 +273,10 @@ impl Kv for SqliteKv {
     }
 
     fn verify(&self) -> Result<Vec<String>, KvError> {
+        let seen = home::Seen::of(&self.engine.path);
         let verify = |connection: &Connection| {
             let mut faults = rows::verify(connection)?;
-            match home::look(&self.engine.path, connection) {
+            match seen.objection(&self.engine.path, connection) {
                 Ok(objection) => faults.extend(objection),
                 Err(Fault::Damaged(fault)) => faults.push(fault),
                 Err(Fault::Sqlite(error)) if rows::is_damage(&error) => faults.push(rows::broken(&error)),

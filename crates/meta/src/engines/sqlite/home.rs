@@ -79,16 +79,23 @@ impl Home {
     /// Of an owner: refuses at once what is not at home. One that stays takes back that the store is closed.
     pub fn enter(path: &Path, connection: &Connection, access: Access) -> Result<Self, Failure> {
         let mut home = Self::new(path);
-        let found = State::read(connection)?;
-        home.witness = Some(enter(path, found)?);
-        if found.is_clean && access == Access::Owner {
-            connection.execute_batch("BEGIN IMMEDIATE")?;
-            let before = home.count(connection)?;
-            connection.execute_batch("COMMIT")?;
+        // Others commit, too: what one of them makes durable between two looks must not seem to be lost.
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let entered = home.enter_alone(connection, access);
+        connection.execute_batch(if entered.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+        if let Some(before) = entered? {
             checkpoint(connection)?;
             home.note(before);
         }
         Ok(home)
+    }
+
+    /// In a transaction; what the store was before, if that changed.
+    fn enter_alone(&mut self, connection: &Connection, access: Access) -> Result<Option<State>, Failure> {
+        let found = State::read(connection)?;
+        self.witness = Some(enter(&self.path, found)?);
+        let reopens = found.is_clean && access == Access::Owner;
+        if reopens { self.count(connection).map(Some) } else { Ok(None) }
     }
 
     /// Says that all is in the file, which it then is unless somebody reads just now; everything has been written.
@@ -153,16 +160,29 @@ fn enter(path: &Path, state: State) -> Result<Witness, Failure> {
 
 /// Why a store, read with this connection, may not be written; `None`: it may, or nothing is known of it.
 pub(super) fn look(path: &Path, connection: &Connection) -> Result<Option<String>, Fault> {
-    // First the witness: commits that come meanwhile make the store newer.
-    let testimony = match File::open(companion(path)).and_then(|file| Testimony::read(&file)) {
-        Ok(testimony) => testimony,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        // Whoever may only read the store is not shown it.
-        Err(_) => return Ok(None),
-    };
-    let Ok(identity) = Identity::of(path) else { return Ok(None) };
-    let state = State::read(connection)?;
-    Ok(objection(path, state, judge(state.commits, state.is_clean, identity, testimony)))
+    Seen::of(path).objection(path, connection)
+}
+
+/// What the witness says at one moment. Seen before the store is read: commits that come meanwhile make the store newer.
+pub(super) struct Seen(Option<(Identity, Option<Testimony>)>);
+
+impl Seen {
+    pub fn of(path: &Path) -> Self {
+        let testimony = match File::open(companion(path)).and_then(|file| Testimony::read(&file)) {
+            Ok(testimony) => testimony,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            // Whoever may only read the store is not shown it.
+            Err(_) => return Self(None),
+        };
+        Self(Identity::of(path).ok().map(|identity| (identity, testimony)))
+    }
+
+    /// As [`look`], of a store read in a transaction that began later.
+    pub fn objection(self, path: &Path, connection: &Connection) -> Result<Option<String>, Fault> {
+        let Some((identity, testimony)) = self.0 else { return Ok(None) };
+        let state = State::read(connection)?;
+        Ok(objection(path, state, judge(state.commits, state.is_clean, identity, testimony)))
+    }
 }
 
 fn objection(path: &Path, state: State, verdict: Verdict) -> Option<String> {

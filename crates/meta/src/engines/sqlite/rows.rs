@@ -64,6 +64,9 @@ pub(super) struct Scan<'s> {
     is_over: bool,
 }
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// The statement of a [`Scan`].
 pub(super) const SCAN: &str = "SELECT k, v FROM kv WHERE k >= ?1 ORDER BY k";
 
@@ -78,7 +81,7 @@ impl<'s> Scan<'s> {
         Ok(Self { rows: statement.query([start])?, end, link, is_over: false })
     }
 
-    fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>, Fault> {
+    fn step(&mut self) -> Result<Option<Pair>, Fault> {
         let Some(row) = self.rows.next()? else { return Err(no_end()) };
         let found = Stored::of_row(row)?;
         if found.link != self.link {
@@ -94,7 +97,7 @@ impl<'s> Scan<'s> {
 }
 
 impl Iterator for Scan<'_> {
-    type Item = Result<(Vec<u8>, Vec<u8>), Fault>;
+    type Item = Result<Pair, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_over {

@@ -13,7 +13,7 @@ fn table() -> Connection {
     connection
 }
 
-fn scan(connection: &Connection, start: &[u8], end: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+fn scan(connection: &Connection, start: &[u8], end: &[u8]) -> Result<Vec<Pair>, Fault> {
     let mut statement = connection.prepare(SCAN)?;
     Scan::new(connection, &mut statement, start, end)?.collect()
 }
