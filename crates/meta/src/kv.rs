@@ -90,6 +90,11 @@ pub trait Kv: Send + Sync {
     /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.
     fn flush(&self) -> Result<(), KvError>;
 
+    /// Flushes, and leaves the store as one that may be moved: for who will not write any more, and need not be dropped for it.
+    fn close(&self) -> Result<(), KvError> {
+        self.flush()
+    }
+
     /// Reads all that is stored and compares it with its checksums: a clause for each fault, up to some number; empty where the
     /// engine finds none, or keeps nothing that could be damaged.
     fn verify(&self) -> Result<Vec<String>, KvError> {

@@ -183,6 +183,14 @@ impl Store {
         Ok(self.kv.flush()?)
     }
 
+    /// Flushes, and leaves the store whole by itself, so that it may be moved: for who will not write any more.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn close(&self) -> Result<(), MetaError> {
+        Ok(self.kv.close()?)
+    }
+
     /// Reads all that is stored and compares it with its checksums: a clause for each fault.
     ///
     /// # Errors

@@ -174,6 +174,23 @@ fn finding_05_a_store_that_was_closed_may_be_moved_alone() {
     assert!(said.contains("an older copy took its place"), "{said}");
 }
 
+/// A process that ends while some thread still holds the store drops nothing.
+#[test]
+fn finding_05_a_store_that_is_closed_and_not_dropped_may_be_moved_until_it_is_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let [path, moved, again] = ["volume", "moved", "again"].map(|name| folder.path().join(name));
+    SqliteKv::create(&path).unwrap();
+    let kv = open(&path, Access::Owner).unwrap();
+    kv.commit(set(b"inode/1", b"a")).unwrap();
+    kv.close().unwrap();
+    std::fs::copy(&path, &moved).unwrap();
+    assert_eq!(get(&open(&moved, Access::Owner).unwrap(), b"inode/1").as_deref(), Some(&b"a"[..]));
+    kv.commit(set(b"inode/1", b"b")).unwrap();
+    kv.flush().unwrap();
+    std::fs::copy(&path, &again).unwrap();
+    assert!(refusal(&again).contains("again-owner is missing"));
+}
+
 #[test]
 fn finding_05_a_copy_made_on_purpose_is_whole_whoever_writes_meanwhile() {
     let folder = tempfile::tempdir().unwrap();

@@ -127,6 +127,10 @@ impl Volume {
             // A panic of its own was told when it happened.
             let _ = ticker.join();
         }
+        // Whoever still holds the store may outlive the process's last moment.
+        if let Err(error) = self.store.close() {
+            tracing::warn!("the metadata is durable, and stays in two files until it is opened again: {error}");
+        }
         outcome
     }
 

@@ -272,6 +272,19 @@ impl Kv for SqliteKv {
         self.engine.flush()
     }
 
+    fn close(&self) -> Result<(), KvError> {
+        self.flush()?;
+        if self.engine.access != Access::Owner {
+            return Ok(());
+        }
+        let leave = || {
+            let connection = file::open(&self.engine.path)?;
+            file::keep_log(&connection, false)?;
+            Home::enter(&self.engine.path, &connection, Access::Passing)?.leave(&connection)
+        };
+        leave().map_err(|failure: Failure| self.engine.error(failure))
+    }
+
     fn verify(&self) -> Result<Vec<String>, KvError> {
         let seen = home::Seen::of(&self.engine.path);
         let verify = |connection: &Connection| {

@@ -416,7 +416,8 @@ impl Engine {
     }
 
     fn fail(&self, state: &mut State, failure: Failure) {
-        if state.failure.as_ref() != Some(&failure) {
+        let is_told = state.failure.as_ref() == Some(&failure) || matches!(failure, Failure::Displaced(_));
+        if !is_told {
             tracing::warn!(store = %self.path.display(), ?failure, "the metadata store could not write");
         }
         if let Failure::Broken(why) | Failure::Damaged(why) = &failure {
