@@ -23,7 +23,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 use weft_format::{Ino, PolicyId, SegmentId};
-use weft_meta::{FileCommit, JournalPage, Store};
+use weft_meta::kv::KvError;
+use weft_meta::{FileCommit, JournalPage, MetaError, Store};
 use weft_transfer::{Receipt, Transfer, WriteError, WriteRequest};
 
 /// Dirty bytes wait this long for company before they travel: many small files share a segment, and files that are
@@ -350,12 +351,17 @@ impl WriteBack {
             .map(|((file, state), landing)| file_commit(file.ino, state, landing))
             .collect();
         if commits.is_empty() {
-            // Everything was cut off or deleted on the way, or has to wait; the shards go, and if that fails they are orphans
-            // that collection finds.
-            let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
-            self.runtime.spawn(async move { transfer.remove(segment, &record).await });
+            // Everything was cut off or deleted on the way, or has to wait.
+            self.withdraw(segment, receipt);
         } else {
-            self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now())?;
+            if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now()) {
+                // Metadata without room refuses each attempt, and every attempt would leave a segment on the nodes.
+                let is_refused = matches!(error, MetaError::Engine(KvError::Full { .. } | KvError::Conflict));
+                if is_refused && matches!(self.store.segment(segment), Ok(None)) {
+                    self.withdraw(segment, receipt);
+                }
+                return Err(error.into());
+            }
             if !receipt.missing.is_empty()
                 && let Err(error) = self.store.mark_damaged(segment)
             {
@@ -367,6 +373,12 @@ impl WriteBack {
             self.note_landed(file, state, segment, landing);
         }
         Ok(())
+    }
+
+    /// Nothing refers to the segment, nor will: its shards go, and if that fails they are orphans that collection finds.
+    fn withdraw(&self, segment: SegmentId, receipt: &Receipt) {
+        let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
+        self.runtime.spawn(async move { transfer.remove(segment, &record).await });
     }
 
     fn note_landed(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId, landing: &Landing) {

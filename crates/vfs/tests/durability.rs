@@ -6,12 +6,12 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{CALLER, World};
 use weft_format::Ino;
-use weft_nodes::NodeErrorKind;
 use weft_nodes::wrappers::Operation;
 use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
+use weft_nodes::{Node, NodeErrorKind};
 use weft_vfs::{AttributeChange, Handle, Volume};
 
 /// What is in the only file after a crash that keeps what is flushed by now.
@@ -251,6 +251,30 @@ fn finding_01_a_crash_at_any_moment_leaves_what_was_there_since_the_last_fsync()
 /// What is in a file after a crash that keeps every commit.
 fn after_crash_of_all(world: &World, ino: Ino) -> Vec<u8> {
     after_every_crash(world, world.kv.committed_count(), ino).remove(0)
+}
+
+/// A metadata disk without room refuses attempt after attempt; none leaves its shards behind.
+#[test]
+fn finding_08_what_metadata_refuses_leaves_nothing_on_the_nodes() {
+    let world = World::new("rs:4+2", 6);
+    let shard_count = || -> usize {
+        let list =
+            |node: &Arc<dyn Node>| world.runtime.block_on(node.list(None, usize::MAX)).expect("lists").keys.len();
+        world.nodes.iter().map(|(_, _, node)| list(node)).sum()
+    };
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
+    world.kv.refuse_commits_of(Some("weft-commit"));
+    let error = world.volume.fsync(handle).expect_err("metadata has no room");
+    assert_eq!(error.errno(), libc::ENOSPC);
+    let began = Instant::now();
+    while shard_count() > 0 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} shards are left", shard_count());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    world.kv.refuse_commits_of(None);
+    world.volume.fsync(handle).expect("syncs");
+    assert!(after_crash(&world, attributes.ino) == vec![1; 100_000]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct RecordingKv {
     log: Mutex<Log>,
     /// The thread whose next commit panics.
     panics: Mutex<Option<&'static str>>,
+    /// The thread whose commits find no room.
+    refused: Mutex<Option<&'static str>>,
 }
 
 #[derive(Default)]
@@ -48,6 +50,11 @@ impl RecordingKv {
         *self.panics.lock() = Some(thread);
     }
 
+    /// From now on commits of the thread of this name find no room, or of none.
+    pub fn refuse_commits_of(&self, thread: Option<&'static str>) {
+        *self.refused.lock() = thread;
+    }
+
     /// The engine as a crash after `count` commits leaves it.
     pub fn after(&self, count: usize) -> Arc<RecordingKv> {
         let copy = RecordingKv::default();
@@ -68,6 +75,9 @@ impl Kv for RecordingKv {
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         let panics = { self.panics.lock().take_if(|thread| std::thread::current().name() == Some(thread)) };
         assert!(panics.is_none(), "as the test wants");
+        if self.refused.lock().is_some_and(|thread| std::thread::current().name() == Some(thread)) {
+            return Err(KvError::Full { store: "memory".into() });
+        }
         let mut log = self.log.lock();
         self.inner.commit(batch.clone())?;
         log.batches.push(batch);
