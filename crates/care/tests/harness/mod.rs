@@ -93,7 +93,20 @@ impl World {
 
     pub fn transfer_through(&self, wrap: impl Fn(NodeId, Arc<dyn Node>) -> Arc<dyn Node>) -> Transfer {
         let records = self.catalogue.nodes().expect("nodes");
-        let member = |(id, record): (NodeId, NodeRecord)| (id, record, wrap(id, self.nodes[&id].clone()));
+        // One that was given up and answers is taken back, so those that are given up here are gone.
+        let there = |id: NodeId, state: NodeState| -> Arc<dyn Node> {
+            let node = self.nodes[&id].clone();
+            match state {
+                NodeState::Lost => {
+                    Arc::new(FaultNode::new(node, "gone", Box::new(|_| Fault::Fail(NodeErrorKind::Unavailable))))
+                }
+                _ => node,
+            }
+        };
+        let member = |(id, record): (NodeId, NodeRecord)| {
+            let node = wrap(id, there(id, record.state));
+            (id, record, node)
+        };
         let fleet = Arc::new(Fleet::new(records.into_iter().map(member).collect(), Default::default()));
         Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
     }
