@@ -52,7 +52,7 @@ pub struct CodeTally {
 pub struct Tally {
     /// Segments.
     pub segment_count: u64,
-    /// Segments with every shard sound, in its place and within reach.
+    /// Segments with every shard sound, within reach, and in its place or on the way from a node that is emptied or too full.
     pub whole_count: u64,
     /// Segments that can be read and are not whole, having lost shards, or having them out of reach or out of place.
     pub degraded_count: u64,
@@ -112,7 +112,7 @@ impl Tally {
         margins: &mut Margins,
         catalogue: &dyn Catalogue,
     ) -> Result<(), CatalogueError> {
-        let whole = verdicts.iter().all(|verdict| *verdict == Standing::Sound);
+        let whole = verdicts.iter().all(Standing::is_well);
         let count = |wanted: fn(&Standing) -> bool| verdicts.iter().filter(|verdict| wanted(verdict)).count() as u64;
 
         self.segment_count += 1;

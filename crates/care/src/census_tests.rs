@@ -67,10 +67,18 @@ fn a_node_with_two_shards_counts_twice() {
 }
 
 #[test]
-fn a_misplaced_shard_is_there_and_the_segment_is_not_whole() {
-    let mut misplaced = verdicts(0, 0);
-    misplaced[3] = Standing::Misplaced(Misplacement::Draining);
-    let tally = tally(&[(record(&SPREAD), misplaced)]);
+fn finding_32_a_planned_move_is_no_degradation_and_a_shared_domain_is() {
+    let one = |misplacement| {
+        let mut misplaced = verdicts(0, 0);
+        misplaced[3] = Standing::Misplaced(misplacement);
+        tally(&[(record(&SPREAD), misplaced)])
+    };
+    for planned in [Misplacement::Draining, Misplacement::Overfull { to: NodeId(9) }] {
+        let tally = one(planned);
+        assert_eq!((tally.margin, tally.degraded_count, tally.misplaced_shard_count), (Some(2), 0, 1));
+        assert!(tally.is_whole());
+    }
+    let tally = one(Misplacement::SharedDomain("rack".into()));
     assert_eq!((tally.margin, tally.degraded_count, tally.misplaced_shard_count), (Some(2), 1, 1));
 }
 

@@ -17,6 +17,7 @@ enum Wish {
     Run,
     Pause,
     Cancel,
+    Abandon,
 }
 
 /// The job was cancelled between two segments. What it did stands, and a later run goes on from there.
@@ -127,6 +128,11 @@ impl Job {
         self.wish.send_replace(Wish::Cancel);
     }
 
+    /// Ends the job now. Segments in hand stay as they are: what was stored for them in vain is collected later.
+    pub fn abandon(&self) {
+        self.wish.send_replace(Wish::Abandon);
+    }
+
     /// How far it has come.
     pub fn progress(&self) -> Progress {
         let state = self.state.lock();
@@ -185,17 +191,25 @@ impl Job {
         let mut wish = self.wish.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
         let now = wish.wait_for(|wish| *wish != Wish::Pause).await.map_or(Wish::Cancel, |wish| *wish);
-        if now == Wish::Cancel { Err(Cancelled) } else { Ok(()) }
+        if matches!(now, Wish::Cancel | Wish::Abandon) { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Waits for so long; a cancelled job does not.
     pub(crate) async fn rest(&self, time: Duration) -> Result<(), Cancelled> {
         let mut wish = self.wish.subscribe();
-        let cancelled = wish.wait_for(|wish| *wish == Wish::Cancel);
+        let cancelled = wish.wait_for(|wish| matches!(wish, Wish::Cancel | Wish::Abandon));
         match tokio::time::timeout(time, cancelled).await {
             Ok(_) => Err(Cancelled),
             Err(_) => Ok(()),
         }
+    }
+}
+
+impl Job {
+    /// Returns once the job is abandoned.
+    pub(crate) async fn abandoned(&self) {
+        // The sender lives as long as `self`, so waiting cannot fail.
+        let _ = self.wish.subscribe().wait_for(|wish| *wish == Wish::Abandon).await;
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
-use crate::job::Job;
+use crate::job::{Cancelled, Job};
 use std::future::Future;
 use std::time::{Duration, Instant};
 use weft_format::records::LeaseRecord;
@@ -77,7 +77,7 @@ impl Tenant {
 }
 
 /// Does `work` while no other process does such. Waits for its turn; `waiting` is told, once, for whom. When the lease is lost on
-/// the way the job is cancelled.
+/// the way the job is cancelled. An abandoned job gives the lease back at once.
 ///
 /// # Errors
 /// Those of the work; `Fenced` where the lease was lost; the catalogue fails before the work begins.
@@ -109,6 +109,11 @@ pub async fn alone<T>(
         loop {
             tokio::select! {
                 outcome = &mut work => break outcome,
+                // The fence stays: what is still under way commits nothing once somebody else has the lease.
+                () = job.abandoned() => {
+                    give_back(catalogue, tenant);
+                    return Err(Cancelled.into());
+                }
                 _ = beat.tick() => {
                     // Where metadata cannot be reached for a while the time goes on, and the term ends.
                     if let Err(error) = renew(catalogue, &mut tenant, now_ms()) {
@@ -123,14 +128,18 @@ pub async fn alone<T>(
     };
     catalogue.set_fence(None);
     let is_lost = tenant.term(now_ms()) != Some(term);
+    give_back(catalogue, tenant);
+    match outcome {
+        Err(CareError::Cancelled(_)) if is_lost => Err(CatalogueError::Fenced.into()),
+        outcome => outcome,
+    }
+}
+
+fn give_back(catalogue: &dyn Catalogue, tenant: Tenant) {
     if let Some((own, free)) = tenant.farewell()
         && let Err(error) = catalogue.replace_lease(Some(&own), &free)
     {
         tracing::warn!("the lease could not be given back, others wait {} s for it: {error}", TTL_MS / 1000);
-    }
-    match outcome {
-        Err(CareError::Cancelled(_)) if is_lost => Err(CatalogueError::Fenced.into()),
-        outcome => outcome,
     }
 }
 

@@ -99,3 +99,19 @@ async fn who_loses_the_lease_is_cancelled_and_fenced() {
     assert_eq!(outcome, Err(CatalogueError::Fenced.into()));
     assert_eq!(catalogue.lease().unwrap().unwrap().holder, "thief");
 }
+
+#[tokio::test]
+async fn finding_32_an_abandoned_job_gives_the_lease_back_at_once() {
+    let catalogue = Arc::new(MemoryCatalogue::default());
+    let job = Job::default();
+    let work = async {
+        assert_eq!(catalogue.lease()?.expect("taken").holder, "first");
+        // A segment in hand whose nodes do not answer.
+        job.abandon();
+        std::future::pending::<Result<(), CareError>>().await
+    };
+    assert_eq!(alone(&*catalogue, "first", &job, |_| {}, work).await, Err(Cancelled.into()));
+    assert_eq!(catalogue.lease().unwrap().unwrap().holder, "");
+    let next = async { Ok(catalogue.lease()?.expect("taken").holder) };
+    assert_eq!(alone(&*catalogue, "second", &Job::default(), |_| {}, next).await, Ok("second".to_owned()));
+}

@@ -125,7 +125,8 @@ pub async fn scrub(
         for (segment, mended) in in_hand.join_all().await {
             let mended = mended?;
             job.leave(segment);
-            record.segment_count += 1;
+            // As it is told at the end: one that no file refers to any more is not read.
+            record.segment_count += u64::from(!mended.gone);
             record.bytes += mended.bytes_verified;
             job.update(|progress| {
                 progress.segments_done += 1;

@@ -66,6 +66,12 @@ impl Standing {
         matches!(self, Self::OutOfReach | Self::Refused)
     }
 
+    /// Is nothing wrong with it? A shard that somebody wants elsewhere, because its node is emptied or holds more than its share,
+    /// is as safe where it is.
+    pub fn is_well(&self) -> bool {
+        matches!(self, Self::Sound | Self::Misplaced(Misplacement::Draining | Misplacement::Overfull { .. }))
+    }
+
     /// The node where it should be, if only one will do.
     pub fn destination(&self) -> Option<NodeId> {
         match self {

@@ -4,6 +4,7 @@
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
 use crate::render;
+use crate::signals::Ending;
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
@@ -23,7 +24,7 @@ use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
 use weft_care::{Away, CareError, ConvertRecord, Job, Progress, Roster, Tally};
 use weft_format::NodeId;
-use weft_format::records::NodeState;
+use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::Store;
 use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::Transfer;
@@ -37,6 +38,9 @@ pub const UNREADABLE: u8 = 3;
 /// How often progress is drawn on a terminal, and told elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(10);
+
+/// Segments in hand get so long to be finished when a signal asks for the end: others wait for the lease.
+const HURRY: Duration = Duration::from_secs(3);
 
 /// A volume opened for caring.
 pub struct Keeper {
@@ -79,8 +83,8 @@ impl Keeper {
         Ok(self.runtime.block_on(work)?)
     }
 
-    /// Runs a job to its end, after those of other processes, and shows how far it is. Ctrl-C ends it after the segments in
-    /// hand, a second one at once.
+    /// Runs a job to its end, after those of other processes, and shows how far it is. A signal ends it after the segments in
+    /// hand, a second one or [`HURRY`] later at once; either way the lease is given back.
     pub fn watch<T>(
         &self,
         job: &Job,
@@ -95,24 +99,27 @@ impl Keeper {
             tokio::pin!(work);
             let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
             let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
-            let mut interrupted = false;
+            let (mut ending, mut hurry) = (Ending::catch()?, None);
             loop {
                 tokio::select! {
-                    ended = &mut work => break ended,
+                    ended = &mut work => break anyhow::Ok(ended),
                     _ = tick.tick() => draw(bar, &job.progress()),
-                    signal = tokio::signal::ctrl_c() => {
+                    () = ending.asked() => match hurry {
                         // Nothing is lost by an end at once either: the job is resumed just the same.
-                        if interrupted || signal.is_err() {
-                            std::process::exit(130);
+                        Some(_) => job.abandon(),
+                        None => {
+                            hurry = Some(tokio::time::Instant::now() + HURRY);
+                            job.cancel();
                         }
-                        interrupted = true;
-                        job.cancel();
+                    },
+                    () = tokio::time::sleep_until(hurry.unwrap_or_else(tokio::time::Instant::now)), if hurry.is_some() => {
+                        job.abandon();
                     }
                 }
             }
         });
         bar.finish_and_clear();
-        Ok(ended?)
+        Ok(ended??)
     }
 }
 
@@ -203,7 +210,8 @@ pub fn kept_line(kept: Kept) -> Option<String> {
 
 /// A bar on standard error; hidden, so that lines are written instead, where that is no terminal.
 pub fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{wide_bar} {percent:>3}%\n{msg}");
+    // Cut to the terminal's width: a line that wraps would be drawn anew below itself.
+    let style = ProgressStyle::with_template("{wide_bar} {percent:>3}%\n{wide_msg}");
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
@@ -398,25 +406,9 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     ms.ok_or_else(|| format!("`{text}` is no length of time: write it as in 30s, 10m, 2h or 1d"))
 }
 
-/// Bytes per second as users write them: `10M`, `500K`, `1G` (powers of 1024); a bare number is bytes.
-pub fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 500K or 1G"))
-}
-
-/// Bytes as users write them: `10G`, `500M` (powers of 1024); a bare number is bytes.
-pub fn parse_size(text: &str) -> Result<NonZeroU64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}` is no size: write bytes as in 10G or 500M"))
-}
-
-fn parse_bytes(text: &str) -> Option<NonZeroU64> {
-    let units = [("K", 1u64 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40)];
-    let (number, unit) = split_unit(text, &units).unwrap_or((text, 1));
-    let value: u64 = number.parse().ok()?;
-    NonZeroU64::new(value.checked_mul(unit)?)
-}
-
-fn split_unit<'t>(text: &'t str, units: &[(&str, u64)]) -> Option<(&'t str, u64)> {
-    units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+/// The same text with nodes by name: a place only knows the id of the node that it is.
+pub fn with_names(nodes: &[(NodeId, NodeRecord)], text: String) -> String {
+    nodes.iter().fold(text, |text, (id, record)| text.replace(&id.to_string(), &record.name))
 }
 
 /// This process, as others are told.

@@ -13,16 +13,6 @@ fn lengths_of_time() {
 }
 
 #[test]
-fn rates() {
-    for (text, rate) in [("1", 1), ("500K", 512_000), ("10M", 10 << 20), ("1G", 1 << 30)] {
-        assert_eq!(parse_rate(text).map(NonZeroU64::get), Ok(rate), "{text}");
-    }
-    for text in ["", "0", "0M", "M", "-1", "1X", "99999999T"] {
-        assert!(parse_rate(text).is_err_and(|error| error.contains("is no rate")), "{text}");
-    }
-}
-
-#[test]
 fn durations_read_well() {
     let shown = [5, 1500, 61_000, 7_500_000, 90_000_000].map(duration);
     assert_eq!(shown, ["5 ms", "1 s", "1 min 1 s", "2 h 5 min", "1 d 1 h"]);
@@ -72,4 +62,63 @@ fn progress_reads_as_one_line() {
 #[test]
 fn progress_before_anything_is_known_is_a_word() {
     assert_eq!(progress_line(&Job::default().progress()), "beginning");
+}
+
+/// A terminal of 100 columns, which remembers what is drawn.
+#[derive(Clone, Debug, Default)]
+struct Terminal(std::sync::Arc<parking_lot::Mutex<String>>);
+
+impl indicatif::TermLike for Terminal {
+    fn width(&self) -> u16 {
+        100
+    }
+    fn move_cursor_up(&self, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_down(&self, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_right(&self, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_left(&self, _: usize) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn write_line(&self, line: &str) -> std::io::Result<()> {
+        self.write_str(&format!("{line}\n"))
+    }
+    fn write_str(&self, text: &str) -> std::io::Result<()> {
+        self.0.lock().push_str(text);
+        Ok(())
+    }
+    fn clear_line(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn flush(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn finding_32_progress_does_not_wrap() {
+    let terminal = Terminal::default();
+    let target = indicatif::ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+    let bar = progress_bar();
+    bar.set_draw_target(target);
+    let paths = vec!["/some/long/name/of/a/file/in/the/volume".to_owned(); 3];
+    draw(
+        &bar,
+        &Progress {
+            segments_done: 12,
+            segments_total: 40,
+            bytes_done: 1 << 20,
+            bytes_total: 4 << 20,
+            paths,
+            ..Progress::default()
+        },
+    );
+    bar.tick();
+    let drawn = terminal.0.lock().clone();
+    assert!(drawn.contains("12 of 40 segments"), "{drawn}");
+    assert!(drawn.lines().all(|line| line.trim_end().chars().count() <= 100), "{drawn}");
 }

@@ -15,7 +15,7 @@ use weft_meta::{Access, Store};
 use weft_transfer::DiskRoom;
 use weft_vfs::{Reader, Settings, Volume};
 
-/// A volume open in this process, as its only owner.
+/// A volume open in this process, as its only owner or as one of its readers.
 pub struct Opened {
     pub volume: Arc<Volume>,
     /// Runs transfers as long as the volume lives.

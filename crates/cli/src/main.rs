@@ -19,6 +19,7 @@ macro_rules! println {
     }};
 }
 
+mod amount;
 mod care;
 mod catalogue;
 mod commands;
@@ -28,6 +29,7 @@ mod ended;
 mod metrics;
 mod render;
 mod shard_files;
+mod signals;
 mod tidy;
 mod trace;
 mod tree;

@@ -28,21 +28,30 @@ const CONNECTIONS_MAX: usize = 16;
 pub struct Endpoint(JoinHandle<()>);
 
 impl Endpoint {
-    /// What is shown is for this machine only, since whoever asks is not asked who it is.
+    /// Answers those who ask at `listener`.
     pub fn start(
-        address: SocketAddr,
+        listener: std::net::TcpListener,
         board: Arc<Board>,
         catalogue: Arc<dyn Catalogue>,
         runtime: &Handle,
     ) -> Result<Self> {
-        if !address.ip().is_loopback() {
-            bail!("{address} can be reached from other machines: give 127.0.0.1:PORT or [::1]:PORT for --metrics");
-        }
-        let listener = runtime.block_on(TcpListener::bind(address));
-        let listener = listener.with_context(|| format!("{address} cannot be listened at for --metrics"))?;
         tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
+        let _entered = runtime.enter();
+        let listener = TcpListener::from_std(listener)?;
         Ok(Self(runtime.spawn(serve(listener, board, catalogue))))
     }
+}
+
+/// Listens at an address of this machine, before there is anything to show: a command that cannot listen ends before it has
+/// begun anything. What is shown is for this machine only, since whoever asks is not asked who it is.
+pub fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {
+    if !address.ip().is_loopback() {
+        bail!("{address} can be reached from other machines: give 127.0.0.1:PORT or [::1]:PORT for --metrics");
+    }
+    let listener = std::net::TcpListener::bind(address)
+        .with_context(|| format!("cannot listen on {address} for --metrics: give a port that is free"))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 impl Drop for Endpoint {

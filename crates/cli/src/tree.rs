@@ -98,6 +98,8 @@ pub trait Tree {
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Is it a volume? Then files have policies, and a directory has one name.
     fn is_volume(&self) -> bool;
+    /// Lets go of what was deleted, for good.
+    fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Ends the walk: everything changed is durable.
     fn close(self: Box<Self>) -> Result<()>;
 }

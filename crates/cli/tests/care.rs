@@ -34,7 +34,11 @@ fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
 
 fn is_whole(sandbox: &Sandbox) -> bool {
     let status = json(sandbox, &["status", "--json", "meta.db"]);
-    status["survives_losses"] == 2 && status["tally"]["degraded_count"] == 0 && status["marked_count"] == 0
+    let tally = &status["tally"];
+    status["survives_losses"] == 2
+        && tally["degraded_count"] == 0
+        && tally["misplaced_shard_count"] == 0
+        && status["marked_count"] == 0
 }
 
 fn nodes(sandbox: &Sandbox) -> Vec<(String, String)> {

@@ -295,3 +295,68 @@ fn where_shards_may_lie_is_chosen_and_kept_to() {
     sandbox.weft(["get", "meta.db", "/3", "back"]).ok();
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
+
+#[test]
+fn finding_32_a_drained_folder_comes_back_and_a_planned_move_is_no_degradation() {
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    for number in 0..8 {
+        fs::write(sandbox.path("file"), vec![number; 50_000]).expect("written");
+        sandbox.weft(["put", "meta.db", "file", &format!("/{number}")]).ok();
+    }
+    let status = || {
+        let said = sandbox.weft(["status", "--json", "meta.db"]);
+        let json: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+        (said.code, json)
+    };
+    // One that holds something.
+    let holder = (1..=6).map(|number| number.to_string()).find(|number| {
+        let folder = sandbox.path(&format!("node{number}"));
+        fs::read_dir(folder).expect("listed").count() > 1
+    });
+    let holder = holder.expect("eight files lie somewhere");
+    let folder = sandbox.path(&format!("node{holder}"));
+    sandbox.weft(["node", "drain", "meta.db", &holder]).ok();
+    let (code, json) = status();
+    assert!(json["tally"]["misplaced_shard_count"].as_u64().expect("a number") > 0, "{json}");
+    assert_eq!((code, &json["tally"]["degraded_count"]), (Some(0), &serde_json::json!(0)), "{json}");
+    sandbox.weft(["repair", "meta.db"]).ok();
+    let names = |json: &serde_json::Value| -> Vec<String> {
+        let nodes = json["nodes"].as_array().expect("nodes");
+        nodes.iter().map(|node| node["name"].as_str().expect("a name").to_owned()).collect()
+    };
+    assert!(!names(&status().1).contains(&holder), "it is forgotten");
+    sandbox.weft(["node", "add", "meta.db", "again", &folder]).ok();
+    fs::write(sandbox.path("file"), vec![9; 50_000]).expect("written");
+    sandbox.weft(["put", "meta.db", "file", "/9"]).ok();
+    sandbox.weft(["get", "meta.db", "/9", "back"]).ok();
+    assert_eq!(fs::read(sandbox.path("back")).expect("read"), vec![9; 50_000]);
+
+    // Nodes are told by their names, and memory is no place that lasts.
+    let id = |name: &str| {
+        let listed: serde_json::Value =
+            serde_json::from_str(&sandbox.weft(["node", "list", "--json", "meta.db"]).ok()).expect("JSON");
+        let found = listed.as_array().expect("a list").iter().find(|node| node["name"] == name);
+        found.expect("it is there")["id"].as_str().expect("text").to_owned()
+    };
+    let sentence = sandbox.weft(["node", "add", "meta.db", "other", &folder]).sentence();
+    assert!(sentence.contains("is node again of this volume") && !sentence.contains(&id("again")), "{sentence}");
+    let sentence = sandbox.weft(["node", "add", "meta.db", "other", "memory://other"]).sentence();
+    assert!(sentence.contains("memory of one process"), "{sentence}");
+    let sentence = sandbox.weft(["node", "replace", "meta.db", "again", "memory://other"]).sentence();
+    assert!(sentence.contains("memory of one process"), "{sentence}");
+}
+
+#[test]
+fn finding_32_status_tells_of_the_last_scrub_what_the_scrub_told() {
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    for number in 0..6 {
+        fs::write(sandbox.path("file"), vec![number; 50_000]).expect("written");
+        sandbox.weft(["put", "meta.db", "file", &format!("/{number}")]).ok();
+    }
+    // Segments that no file refers to any more are not read, and not counted.
+    sandbox.weft(["rm", "meta.db", "/0", "/1", "/2"]).ok();
+    let said = sandbox.weft(["scrub", "meta.db"]).ok();
+    assert!(said.contains("of 3 segments"), "{said}");
+    let status = sandbox.weft(["status", "meta.db"]).stdout;
+    assert!(status.lines().any(|line| line.starts_with("last scrub") && line.contains(", 3 segments,")), "{status}");
+}

@@ -355,7 +355,9 @@ fn what_is_refused_is_said_in_one_line_on_both_sides_and_secrets_in_none() {
     let plain = format!("weft://{authority}");
     assert!(add(&wrong).sentence().contains("another fingerprint"));
     assert!(add(&unknown).sentence().contains("authority"));
-    add(&plain).sentence();
+    // Finding 32: asked without TLS, it is not told to be started.
+    let sentence = add(&plain).sentence();
+    assert!(sentence.contains("weft+tls://") && !sentence.contains("start its daemon"), "{sentence}");
     let said = fs::read_to_string(&log).expect("read");
     assert_eq!(said.lines().filter(|line| line.contains("TLS is not agreed on")).count(), 3, "{said}");
     add(&served.url).ok();

@@ -412,3 +412,203 @@ fn finding_08_closing_and_unmounting_say_that_a_policy_cannot_be_had() {
     fs::write(sandbox.file("large"), [7; 100_000]).expect("written");
     sandbox.umount();
 }
+
+/// Writes that go around the page cache leave nothing old in it, though others read through it all the time.
+#[test]
+fn finding_31_asynchronous_direct_writes_are_seen_through_the_page_cache() {
+    let sandbox = Sandbox::mounted("rs:2+1");
+    let program = sandbox.path("aio");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/aio.c");
+    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o", &program, source]).status();
+    assert!(compiled.expect("this test needs a C compiler: install the package gcc").success());
+    let said = Command::new(&program).arg(sandbox.file("file")).arg("300").output().expect("runs");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    sandbox.umount();
+}
+
+/// Asks for the mode alone, which the kernel may answer by itself: as `stat -c %a` does.
+fn mode_of(path: &Path) -> u32 {
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), rustix::fs::StatxFlags::MODE).expect("asked");
+    u32::from(found.stx_mode) & 0o7777
+}
+
+#[test]
+fn finding_31_a_cleared_set_user_id_bit_is_seen_at_once() {
+    assert!(rustix::process::geteuid().is_root(), "this test needs root: it becomes somebody else");
+    let sandbox = Sandbox::mounted("rs:2+1");
+    for folder in [sandbox.path(""), sandbox.mnt()] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("opened up");
+    }
+    let path = sandbox.file("file");
+    let zeros = "fallocate -o 0 -l 3 ";
+    for script in [
+        "echo x >> \"$1\"".to_owned(),
+        "truncate -s 3 \"$1\"".to_owned(),
+        format!("{zeros} \"$1\""),
+        format!("{zeros} --punch-hole \"$1\""),
+        format!("{zeros} --zero-range \"$1\""),
+    ] {
+        fs::write(&path, "some text").expect("written");
+        fs::set_permissions(&path, Permissions::from_mode(0o6777)).expect("set");
+        assert_eq!(mode_of(&path), 0o6777);
+        assert!(as_nobody(&script, &path), "{script}");
+        assert_eq!(mode_of(&path), 0o777, "after {script}");
+    }
+    sandbox.umount();
+}
+
+#[test]
+fn finding_31_access_times_follow_relatime_though_the_kernel_has_the_bytes() {
+    let sandbox = Sandbox::mounted("rs:2+1");
+    fs::create_dir(sandbox.file("dir")).expect("made");
+    fs::write(sandbox.file("dir/file"), "in the page cache").expect("written");
+    std::os::unix::fs::symlink("file", sandbox.file("dir/link")).expect("linked");
+    let accessed = |name: &str| {
+        let found =
+            rustix::fs::statx(CWD, sandbox.file(name), AtFlags::SYMLINK_NOFOLLOW, rustix::fs::StatxFlags::ATIME);
+        let time = found.expect("asked").stx_atime;
+        (time.tv_sec, time.tv_nsec)
+    };
+    type Read<'r> = Box<dyn Fn() + 'r>;
+    let reads: [(&str, Read<'_>); 3] = [
+        ("dir/file", Box::new(|| assert_eq!(fs::read(sandbox.file("dir/file")).expect("read"), b"in the page cache"))),
+        ("dir/link", Box::new(|| drop(fs::read_link(sandbox.file("dir/link")).expect("read")))),
+        ("dir", Box::new(|| assert_eq!(fs::read_dir(sandbox.file("dir")).expect("listed").count(), 2))),
+    ];
+    for (name, read) in &reads {
+        let made = accessed(name);
+        read();
+        let first = accessed(name);
+        assert!(first > made, "{name}: read for the first time");
+        read();
+        assert_eq!(accessed(name), first, "{name}: read again, and unchanged");
+    }
+    sandbox.umount();
+}
+
+/// As a terminal does that is closed.
+#[test]
+fn finding_31_a_closed_terminal_ends_a_mount_cleanly() {
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    let mut mount = sandbox.command(["mount", "meta.db", &sandbox.mnt()]).spawn().expect("weft runs");
+    until("it is mounted", || weft_gateways::fuse::mounts::at(Path::new(&sandbox.mnt())).expect("asked").is_some());
+    let names: Vec<String> = (0..69).map(|number| format!("file{number}")).collect();
+    for name in &names {
+        fs::write(sandbox.file(name), name).expect("written");
+    }
+    rustix::process::kill_process(Pid::from_child(&mount), Signal::HUP).expect("told");
+    assert!(mount.wait().expect("it ends").success());
+    assert!(fs::read_dir(sandbox.mnt()).expect("no dead mount").next().is_none());
+    sandbox.mount();
+    for name in &names {
+        assert_eq!(&fs::read(sandbox.file(name)).expect("read"), name.as_bytes());
+    }
+    sandbox.umount();
+}
+
+#[test]
+fn finding_21_a_mount_that_cannot_show_its_metrics_is_none() {
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let mnt = sandbox.mnt();
+    for foreground in [false, true] {
+        let mut arguments = vec!["mount", "meta.db", &mnt, "--metrics", &address];
+        if !foreground {
+            arguments.push("-d");
+        }
+        let sentence = sandbox.weft(arguments).sentence();
+        assert!(sentence.contains(&address) && sentence.contains("--metrics"), "{sentence}");
+        assert!(weft_gateways::fuse::mounts::at(Path::new(&mnt)).expect("asked").is_none(), "nothing is mounted");
+        let owner = weft_meta::owner::current_owner(Path::new(&sandbox.path("meta.db"))).expect("asked");
+        assert_eq!(owner, None);
+    }
+    // Nor is a worker of its own begun.
+    let sentence = sandbox.weft(["care", "meta.db", "--metrics", &address]).sentence();
+    assert!(sentence.contains(&address), "{sentence}");
+    drop(taken);
+    sandbox.mount_by(sandbox.command(["mount", "-d", "meta.db", &mnt, "--metrics", &address]));
+    sandbox.umount();
+}
+
+/// Lines of the mount table that are about this place.
+fn mount_line(mountpoint: &str) -> String {
+    let table = fs::read_to_string("/proc/self/mounts").expect("read");
+    let line = table.lines().find(|line| line.split(' ').nth(1) == Some(mountpoint));
+    line.expect("it is mounted").to_owned()
+}
+
+#[test]
+fn finding_32_readers_mount_beside_the_owner_and_see_what_it_flushed() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let looks: Vec<String> = ["look1", "look2"].iter().map(|name| sandbox.path(name)).collect();
+    for (look, how) in looks.iter().zip([&["--read-only"][..], &["-o", "ro,noexec"]]) {
+        fs::create_dir(look).expect("made");
+        sandbox.mount_by(sandbox.command(["mount", "-d", "meta.db", look].iter().chain(how)));
+        assert!(mount_line(look).contains(" ro,"), "{}", mount_line(look));
+    }
+    assert!(mount_line(&looks[1]).contains("noexec"));
+    let large: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
+    let synced = |name: &str, bytes: &[u8]| {
+        let mut file = File::create(sandbox.file(name)).expect("made");
+        file.write_all(bytes).and_then(|()| file.sync_all()).expect("synced");
+    };
+    // Large ones are on nodes, small ones in the journal.
+    synced("large", &large);
+    synced("small", b"one");
+    let at = |look: &str, name: &str| Path::new(look).join(name);
+    for look in &looks {
+        until("the names are there", || at(look, "small").exists() && at(look, "large").exists());
+        assert!(fs::read(at(look, "large")).expect("read") == large);
+        assert_eq!(fs::read(at(look, "small")).expect("read"), b"one");
+    }
+    // What is written anew is seen by who opens it afterwards, in the journal or on nodes.
+    synced("small", b"another");
+    fs::rename(sandbox.file("large"), sandbox.file("renamed")).expect("renamed");
+    File::open(sandbox.mnt()).and_then(|root| root.sync_all()).expect("synced");
+    for look in &looks {
+        until("it is seen", || fs::read(at(look, "small")).expect("read") == b"another");
+        until("it is seen", || at(look, "renamed").exists() && !at(look, "large").exists());
+        let refused = fs::write(at(look, "small"), "no").expect_err("read-only");
+        assert_eq!(refused.raw_os_error(), Some(libc::EROFS));
+    }
+    // Readers go on when the owner has gone, and do not keep the next one out.
+    let open = File::open(at(&looks[0], "renamed")).expect("opened");
+    sandbox.umount();
+    let mut start = vec![0; 1 << 20];
+    open.read_exact_at(&mut start, 1 << 20).expect("read without an owner");
+    assert!(start == large[1 << 20..2 << 20]);
+    drop(open);
+    sandbox.mount();
+    synced("small", b"by the next owner");
+    for look in &looks {
+        until("it is seen", || fs::read(at(look, "small")).expect("read") == b"by the next owner");
+        sandbox.weft(["umount", look]).ok();
+    }
+    let sentence =
+        sandbox.weft(["mount", "-d", "meta.db", &looks[0], "--read-only", "--metrics", "127.0.0.1:0"]).sentence();
+    assert!(sentence.contains("--metrics"), "{sentence}");
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
+#[test]
+fn finding_32_set_user_id_and_devices_have_no_effect_unless_it_is_asked_for() {
+    assert!(rustix::process::geteuid().is_root(), "this test needs root");
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    let mnt = sandbox.mnt();
+    for (options, there, not_there) in [
+        (&[][..], &["nosuid", "nodev"][..], &["noexec", "noatime"][..]),
+        (&["-o", "suid,dev,noexec"], &["noexec"], &["nosuid", "nodev"]),
+        (&["-o", "suid", "-o", "nosuid,noatime"], &["nosuid", "nodev", "noatime"], &["noexec"]),
+    ] {
+        sandbox.mount_by(sandbox.command(["mount", "-d", "meta.db", &mnt].iter().chain(options)));
+        let line = mount_line(&mnt);
+        let words: Vec<&str> = line.split(' ').nth(3).expect("options").split(',').collect();
+        assert!(there.iter().all(|word| words.contains(word)), "{options:?}: {line}");
+        assert!(!not_there.iter().any(|word| words.contains(word)), "{options:?}: {line}");
+        sandbox.umount();
+    }
+    let said = sandbox.weft(["mount", "-d", "meta.db", &mnt, "-o", "quota"]);
+    assert!(!said.success && said.stderr.contains("`quota` is no option of a mount"), "{}", said.stderr);
+}

@@ -156,3 +156,69 @@ fn a_nearly_full_volume_lets_go_of_the_oldest_as_far_as_room_is_missing() {
     sandbox.umount();
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
+
+#[test]
+fn finding_24_what_was_known_as_absent_is_there_once_it_is_restored() {
+    let sandbox = Sandbox::mounted("rs:2+1");
+    sandbox.weft(["trash", "keep", "meta.db", "1h"]).ok();
+    fs::create_dir(sandbox.file("dir")).expect("made");
+    let names = ["file", "dir/file"];
+    for name in names {
+        fs::write(sandbox.file(name), name).expect("written");
+    }
+    // The kernel learns that they are absent.
+    for name in names {
+        fs::remove_file(sandbox.file(name)).expect("removed");
+        let is_gone = || !sandbox.file(name).exists();
+        assert!(is_gone() && is_gone());
+    }
+    until("both are listed", || paths(&sandbox) == ["/dir/file", "/file"]);
+    for name in names {
+        assert!(!sandbox.file(name).exists());
+        sandbox.weft(["trash", "restore", "meta.db", &format!("/{name}")]).ok();
+        // A second at most; the kernel used to remember absence for a minute.
+        let took = until("it is there", || sandbox.file(name).exists());
+        assert!(took.as_secs() < 40, "{name} after {took:?}");
+        assert_eq!(fs::read(sandbox.file(name)).expect("read"), name.as_bytes());
+    }
+    sandbox.umount();
+}
+
+#[test]
+fn finding_32_versions_are_chosen_and_what_is_kept_can_be_purged() {
+    let sandbox = Sandbox::mounted("rs:2+1");
+    sandbox.weft(["trash", "keep", "meta.db", "1h"]).ok();
+    fs::create_dir(sandbox.file("dir")).expect("made");
+    for content in ["first", "second"] {
+        fs::write(sandbox.file("dir/file"), content).expect("written");
+        fs::remove_file(sandbox.file("dir/file")).expect("removed");
+    }
+    fs::write(sandbox.file("other"), "other").expect("written");
+    fs::remove_file(sandbox.file("other")).expect("removed");
+    until("all are listed", || paths(&sandbox) == ["/dir/file", "/dir/file", "/other"]);
+    let listed = || -> Vec<serde_json::Value> {
+        serde_json::from_str(&sandbox.weft(["trash", "list", "--json", "meta.db"]).ok()).expect("JSON")
+    };
+    let versions = listed().into_iter().filter(|line| line["path"] == "/dir/file");
+    let versions: Vec<String> = versions.map(|line| line["version"].to_string()).collect();
+    let restore = |version: &str| sandbox.weft(["trash", "restore", "meta.db", "/dir/file", "--version", version]);
+    assert!(restore("1").sentence().contains("version 1 is kept"), "there is no such version");
+    // The last deleted comes first in the list.
+    restore(&versions[1]).ok();
+    until("it is there", || sandbox.file("dir/file").exists());
+    assert_eq!(fs::read(sandbox.file("dir/file")).expect("read"), b"first");
+    fs::remove_dir_all(sandbox.file("dir")).expect("removed");
+    until("all are listed", || paths(&sandbox) == ["/dir", "/dir/file", "/dir/file", "/other"]);
+
+    let purge = |arguments: &[&str]| sandbox.weft(["trash", "purge", "meta.db"].iter().chain(arguments));
+    assert!(!purge(&[]).success, "everything only if it is said");
+    assert!(purge(&["/none"]).sentence().contains("nothing of that name"));
+    purge(&["/dir/file", "--version", &versions[0]]).ok();
+    until("one is gone", || paths(&sandbox) == ["/dir", "/dir/file", "/other"]);
+    assert!(purge(&["/dir"]).ok().contains("2 inodes"));
+    until("the directory is gone", || paths(&sandbox) == ["/other"]);
+    sandbox.umount();
+    purge(&["--all"]).ok();
+    assert!(paths(&sandbox).is_empty());
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}

@@ -5,16 +5,17 @@
 //!
 //! The loop: the kernel's request -> one method of `adapter.rs` -> one call of `vfs::Volume` -> reply.
 //!
-//! Start reading at `adapter.rs` (the requests), then `session.rs` (mounting), `unmount.rs` and `mounts.rs` (the mount
-//! table); `translate.rs` is pure.
+//! Start reading at `adapter.rs` (the requests) and `kernel.rs` (what the kernel keeps), then `session.rs` (mounting),
+//! `unmount.rs` and `mounts.rs` (the mount table); `translate.rs` is pure.
 
 mod adapter;
+mod kernel;
 pub mod mounts;
 mod session;
 mod translate;
 mod unmount;
 
-pub use session::{MountSettings, Mounted, check_mountpoint, mount};
+pub use session::{Allowed, MountSettings, Mounted, check_mountpoint, mount};
 pub use unmount::{Detach, unmount};
 
 use std::path::PathBuf;

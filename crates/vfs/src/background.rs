@@ -28,8 +28,10 @@ pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> Jo
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
         std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
     };
-    spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims)));
-    spawn("weft-compact", Box::new(move || compact(&compacting)));
+    if !volume.read_only {
+        spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims)));
+        spawn("weft-compact", Box::new(move || compact(&compacting)));
+    }
     spawn("weft-tick", Box::new(move || tick(&ticking)))
 }
 
@@ -45,7 +47,9 @@ fn tick(volume: &Weak<Volume>) {
             tracing::error!("dirty bytes could not set off: {error}");
         }
         let Some(volume) = volume.upgrade() else { return };
-        volume.segments.note_suspects();
+        if !volume.read_only {
+            volume.segments.note_suspects();
+        }
         if nodes_seen.elapsed() >= NODE_WATCH {
             nodes_seen = Instant::now();
             if let Err(error) = watch_nodes(&volume) {
@@ -55,11 +59,13 @@ fn tick(volume: &Weak<Volume>) {
         if space_seen.elapsed() >= SPACE_WATCH {
             space_seen = Instant::now();
             refresh_space(&volume);
-            if let Err(error) = volume.note_settled() {
+            if !volume.read_only
+                && let Err(error) = volume.note_settled()
+            {
                 tracing::debug!("which segments are settled could not be noted: {error}");
             }
         }
-        if opening_seen.elapsed() >= OPENING_WATCH {
+        if !volume.read_only && opening_seen.elapsed() >= OPENING_WATCH {
             opening_seen = Instant::now();
             volume.watch_opening();
         }

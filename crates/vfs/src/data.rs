@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
 use weft_meta::{Extent, MetaError, SetAttributes};
@@ -27,7 +27,6 @@ pub(crate) struct OpenFile {
     /// Every write is followed by an fsync (`O_SYNC`, `O_DSYNC`).
     sync: bool,
     readahead: Mutex<Readahead>,
-    atime_noted: AtomicBool,
     /// Of how many failures to write the file it was told.
     failures_told: AtomicU64,
 }
@@ -60,6 +59,11 @@ impl Volume {
     /// # Errors
     /// No such inode; not a regular file.
     pub fn open(&self, ino: Ino, open_flags: i32) -> Result<Handle, VfsError> {
+        if self.read_only {
+            let file = File::of(&self.store.attributes(ino)?);
+            let failures_told = AtomicU64::new(0);
+            return Ok(self.add_open_file(OpenFile { file, failures_told, sync: false, readahead: Mutex::default() }));
+        }
         let file = self.files.open(&self.store, ino)?;
         if open_flags & libc::O_TRUNC != 0
             && let Err(error) = self.truncate(ino, 0, false)
@@ -73,7 +77,6 @@ impl Volume {
             failures_told,
             sync: open_flags & (libc::O_SYNC | libc::O_DSYNC) != 0,
             readahead: Mutex::default(),
-            atime_noted: AtomicBool::new(false),
         }))
     }
 
@@ -83,6 +86,9 @@ impl Volume {
     /// Too few nodes have the bytes.
     pub fn read(&self, handle: Handle, offset: u64, bytes: u32) -> Result<Bytes, VfsError> {
         let open = self.open_file(handle)?;
+        if self.read_only {
+            return self.read_committed(&open, offset..offset.saturating_add(u64::from(bytes)));
+        }
         let file = &open.file;
         let mut state = file.lock();
         let size = state.buffer.size();
@@ -97,23 +103,59 @@ impl Volume {
             .map(|(start, bytes)| (start, Bytes::copy_from_slice(bytes)))
             .collect();
         drop(state);
-        self.note_read(&open, range.clone(), size);
+        self.read_ahead(&open, range.clone(), size);
+        self.assemble(file.ino, range, &extents, buffered)
+    }
+
+    /// Reads as a reader beside the owner does: the size, extents and journal of one committed state. Bytes that the owner
+    /// moves or frees meanwhile are looked for again in a newer state.
+    fn read_committed(&self, open: &OpenFile, wanted: Range<u64>) -> Result<Bytes, VfsError> {
+        let ino = open.file.ino;
+        let mut data = self.store.file_data(ino, wanted.clone())?;
+        loop {
+            let range = wanted.start..wanted.end.min(data.size);
+            if range.is_empty() {
+                return Ok(Bytes::new());
+            }
+            let journaled =
+                data.journaled.iter().map(|(start, bytes)| (*start, Bytes::copy_from_slice(bytes))).collect();
+            self.read_ahead(open, range.clone(), data.size);
+            let failure = match self.assemble(ino, range, &data.extents, journaled) {
+                Ok(bytes) => return Ok(bytes),
+                Err(failure) => failure,
+            };
+            let newer = self.store.file_data(ino, wanted.clone())?;
+            if newer == data {
+                return Err(failure);
+            }
+            data = newer;
+        }
+    }
+
+    /// The bytes of `range`: those of the extents, and over them what is newer.
+    fn assemble(
+        &self,
+        ino: Ino,
+        range: Range<u64>,
+        extents: &[Extent],
+        buffered: Vec<(u64, Bytes)>,
+    ) -> Result<Bytes, VfsError> {
         if buffered.is_empty()
             && let [extent] = extents[..]
             && extent.length == range.end - range.start
         {
             let within = extent.segment_offset..extent.segment_offset + extent.length;
-            return self.segments.read_bytes(file.ino, extent.segment, within);
+            return self.segments.read_bytes(ino, extent.segment, within);
         }
         let mut out = vec![0; (range.end - range.start) as usize];
         let (mut parts, mut rest, mut rest_at) = (Vec::new(), &mut out[..], range.start);
-        for extent in uncovered(&extents, &buffered) {
+        for extent in uncovered(extents, &buffered) {
             let (_, tail) = rest.split_at_mut((extent.file_offset - rest_at) as usize);
             let (place, tail) = tail.split_at_mut(extent.length as usize);
             (rest, rest_at) = (tail, extent.file_offset + extent.length);
             parts.push((extent.segment, extent.segment_offset..extent.segment_offset + extent.length, place));
         }
-        self.segments.read(file.ino, parts)?;
+        self.segments.read(ino, parts)?;
         for (start, bytes) in buffered {
             let at = (start - range.start) as usize;
             out[at..at + bytes.len()].copy_from_slice(&bytes);
@@ -121,31 +163,35 @@ impl Volume {
         Ok(out.into())
     }
 
-    /// Read-ahead and access time.
-    fn note_read(&self, open: &OpenFile, range: Range<u64>, size: u64) {
+    fn read_ahead(&self, open: &OpenFile, range: Range<u64>, size: u64) {
         let ahead = open.readahead.lock().on_read(range.start, range.end - range.start, size);
         for ahead in ahead {
-            let extents = open.file.lock().extents(&self.store, open.file.ino, ahead);
+            let extents = match self.read_only {
+                true => self.store.extents(open.file.ino, ahead),
+                false => open.file.lock().extents(&self.store, open.file.ino, ahead),
+            };
             for extent in extents.unwrap_or_default() {
                 let within = extent.segment_offset..extent.segment_offset + extent.length;
                 self.segments.prefetch(extent.segment, within);
             }
         }
-        if !open.atime_noted.swap(true, Ordering::Relaxed) {
-            self.renew_atime(&open.file);
-        }
     }
 
-    fn renew_atime(&self, file: &File) {
+    /// A file was opened for reading, a directory listed, a symbolic link read: its access time is renewed where `relatime`
+    /// says so. Was it?
+    pub fn note_access(&self, ino: Ino) -> bool {
         let time = now();
-        let Ok(attributes) = self.attributes(file.ino) else { return };
+        let Ok(attributes) = self.attributes(ino) else { return false };
         let is_old = milliseconds(attributes.atime) + ATIME_AGE_MS < milliseconds(time);
-        if is_old || attributes.atime <= attributes.mtime || attributes.atime <= attributes.ctime {
-            let set = SetAttributes { atime: Some(time), ..SetAttributes::default() };
-            if let Err(error) = self.store.set_attributes(file.ino, &set) {
-                tracing::warn!(ino = %file.ino, "the access time was not noted: {error}");
-            }
+        if !is_old && attributes.atime > attributes.mtime && attributes.atime > attributes.ctime {
+            return false;
         }
+        let set = SetAttributes { atime: Some(time), ..SetAttributes::default() };
+        if let Err(error) = self.store.set_attributes(ino, &set) {
+            tracing::warn!(%ino, "the access time was not noted: {error}");
+            return false;
+        }
+        true
     }
 
     /// Writes bytes at an offset. `clear_suid`: the kernel asks that set-user-id and set-group-id be cleared.
@@ -243,11 +289,18 @@ impl Volume {
     }
 
     /// fallocate(2). Room is not reserved (segments are written afresh, so reserved room could not be used), but asked for:
-    /// what the nodes cannot hold is refused.
+    /// what the nodes cannot hold is refused. `clear_suid`: the caller may not keep set-user-id and set-group-id.
     ///
     /// # Errors
     /// Modes other than plain, keep-size, punch-hole and zero-range; no room.
-    pub fn allocate(&self, handle: Handle, offset: u64, length: u64, mode: i32) -> Result<(), VfsError> {
+    pub fn allocate(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        clear_suid: bool,
+    ) -> Result<(), VfsError> {
         const KNOWN: i32 = libc::FALLOC_FL_KEEP_SIZE | libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE;
         if mode & !KNOWN != 0 {
             return Err(VfsError::NotSupported("this fallocate mode"));
@@ -257,6 +310,9 @@ impl Volume {
             return Err(VfsError::Invalid("a length of 0"));
         }
         let open = self.open_file(handle)?;
+        if clear_suid {
+            self.clear_set_id(open.file.ino)?;
+        }
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
             self.punch(&open.file, offset..end)?;
         } else {
@@ -292,7 +348,13 @@ impl Volume {
     pub fn seek(&self, handle: Handle, offset: u64, whence: i32) -> Result<u64, VfsError> {
         let open = self.open_file(handle)?;
         let file = &open.file;
-        let state = file.lock();
+        let mut state = file.lock();
+        if self.read_only {
+            // What is committed now, and in the journal.
+            *state = FileState::new(&self.store.attributes(file.ino)?);
+            let data = self.store.file_data(file.ino, offset..state.buffer.size())?;
+            data.journaled.iter().for_each(|(start, bytes)| state.buffer.write(*start, bytes));
+        }
         let size = state.buffer.size();
         if offset >= size {
             return Err(VfsError::NoSuchOffset);

@@ -1,13 +1,16 @@
 //! What was deleted and is kept for a while: brought back, or let go when its time is over or its room is needed.
 
 use crate::error::VfsError;
-use crate::request::now;
+use crate::request::{Caller, now};
 use crate::volume::Volume;
 use weft_format::Ino;
-use weft_meta::Deleted;
+use weft_meta::{Deleted, MetaError};
 
-/// Brings back what was deleted: set on the root directory of a mount, to what [`restore_value`] makes.
+/// Brings back what was deleted: set on the root directory of a mount, to what [`deleted_value`] makes.
 pub const RESTORE_XATTR: &[u8] = b"user.weft.restore";
+
+/// Lets go of what was deleted, in the same way.
+pub const PURGE_XATTR: &[u8] = b"user.weft.purge";
 
 /// Deleted inodes read at once.
 const PAGE: usize = 256;
@@ -21,13 +24,13 @@ pub struct Expired {
     pub early_count: u64,
 }
 
-/// The value of [`RESTORE_XATTR`] that brings back an inode, deleted at so many milliseconds since the Unix epoch.
-pub fn restore_value(deleted_ms: u64, ino: Ino) -> String {
+/// The value of [`RESTORE_XATTR`] and [`PURGE_XATTR`] that names an inode, deleted at so many milliseconds since the Unix epoch.
+pub fn deleted_value(deleted_ms: u64, ino: Ino) -> String {
     format!("{deleted_ms} {}", ino.0)
 }
 
-/// The inverse of [`restore_value`].
-pub(crate) fn parse_restore(value: &[u8]) -> Result<(u64, Ino), VfsError> {
+/// The inverse of [`deleted_value`].
+fn parse_deleted(value: &[u8]) -> Result<(u64, Ino), VfsError> {
     let parse = || {
         let (deleted_ms, ino) = std::str::from_utf8(value).ok()?.split_once(' ')?;
         Some((deleted_ms.parse().ok()?, Ino(ino.parse().ok()?)))
@@ -40,11 +43,49 @@ impl Volume {
     ///
     /// # Errors
     /// It is not kept any more; its directory is deleted too, and is to be brought back first; the name is another's now.
-    pub fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<(), VfsError> {
+    pub fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<Deleted, VfsError> {
         let time = now();
-        self.store.restore(deleted_ms, ino, time)?;
+        let restored = self.store.restore(deleted_ms, ino, time)?;
         self.note_ctime(ino, time);
+        Ok(restored)
+    }
+
+    /// The same, of what [`deleted_value`] names, for a user; the result says which name it has again.
+    ///
+    /// # Errors
+    /// As [`Volume::restore`]; `value` names nothing; the caller may not.
+    pub fn restore_named(&self, caller: &Caller, value: &[u8]) -> Result<Deleted, VfsError> {
+        if !self.owns(caller, Ino::ROOT)? {
+            return Err(VfsError::NotPermitted(
+                "only the owner of the root directory and root restore what was deleted",
+            ));
+        }
+        let (deleted_ms, ino) = parse_deleted(value)?;
+        self.restore(deleted_ms, ino)
+    }
+
+    /// Lets go of what was deleted, before its time.
+    ///
+    /// # Errors
+    /// It is not kept any more.
+    pub fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<(), VfsError> {
+        if !self.store.let_go(deleted_ms, ino)? {
+            return Err(MetaError::NotFound.into());
+        }
+        self.reclaim_if(self.files.orphaned(ino));
         Ok(())
+    }
+
+    /// The same, of what [`deleted_value`] names, for a user.
+    ///
+    /// # Errors
+    /// As [`Volume::purge`]; `value` names nothing; the caller may not.
+    pub(crate) fn purge_named(&self, caller: &Caller, value: &[u8]) -> Result<(), VfsError> {
+        if !self.owns(caller, Ino::ROOT)? {
+            return Err(VfsError::NotPermitted("only the owner of the root directory and root purge what was deleted"));
+        }
+        let (deleted_ms, ino) = parse_deleted(value)?;
+        self.purge(deleted_ms, ino)
     }
 
     /// Lets go of what was deleted and is past its time, and before it of the oldest, until files of `short_bytes` have gone.

@@ -16,6 +16,10 @@ use weft_format::records::{Attributes, Timestamp};
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, MetaError, Store};
 
+/// Of a file with more runs of buffered bytes than this the rest counts as new room, up to the file's size: a `stat` between
+/// random writes must stay cheap.
+const RUNS_COMPARED_MAX: usize = 256;
+
 /// One regular file in use.
 pub(crate) struct File {
     pub ino: Ino,
@@ -108,7 +112,7 @@ impl FileState {
         }
     }
 
-    fn new(attributes: &Attributes) -> Self {
+    pub fn new(attributes: &Attributes) -> Self {
         Self {
             mtime: attributes.mtime,
             ctime: attributes.ctime,
@@ -129,13 +133,36 @@ impl FileState {
     }
 
     /// Puts what is newer here over what the store said.
-    pub fn overlay(&self, attributes: &mut Attributes) {
+    pub fn overlay(&mut self, store: &Store, attributes: &mut Attributes) -> Result<(), MetaError> {
         if self.unsaved {
             attributes.size = self.buffer.size();
             attributes.mtime = self.mtime;
             attributes.ctime = attributes.ctime.max(self.ctime);
         }
-        attributes.allocated_bytes += self.buffer.held_bytes();
+        let allocated_bytes = attributes.allocated_bytes + self.unallocated_bytes(store, attributes.ino)?;
+        attributes.allocated_bytes = allocated_bytes.min(attributes.size.max(attributes.allocated_bytes));
+        Ok(())
+    }
+
+    /// Buffered bytes where the store has none yet. What replaces committed bytes takes no more room.
+    fn unallocated_bytes(&mut self, store: &Store, ino: Ino) -> Result<u64, MetaError> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for (start, bytes) in self.buffer.overlapping(0..u64::MAX) {
+            let end = start + bytes.len() as u64;
+            match runs.last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => runs.push(start..end),
+            }
+        }
+        let mut unallocated_bytes = 0;
+        for (run, number) in runs.into_iter().zip(0..) {
+            unallocated_bytes += run.end - run.start;
+            if number < RUNS_COMPARED_MAX {
+                let committed = self.extents(store, ino, run)?;
+                unallocated_bytes -= committed.iter().map(|extent| extent.length).sum::<u64>();
+            }
+        }
+        Ok(unallocated_bytes)
     }
 
     fn is_idle(&self) -> bool {
@@ -161,6 +188,12 @@ impl File {
             self.is_loaded.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// As the store has it. Readers beside the owner have one for each open, in no table.
+    pub fn of(attributes: &Attributes) -> Arc<Self> {
+        let (state, is_loaded) = (Mutex::new(FileState::new(attributes)), AtomicBool::new(true));
+        Arc::new(Self { ino: attributes.ino, state, is_loaded, settled: Condvar::new() })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, FileState> {

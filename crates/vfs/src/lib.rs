@@ -31,7 +31,7 @@ pub mod volume;
 mod write_back;
 
 pub use compact::{Compacted, Demand};
-pub use deleted::{Expired, RESTORE_XATTR, restore_value};
+pub use deleted::{Expired, PURGE_XATTR, RESTORE_XATTR, deleted_value};
 pub use error::VfsError;
 pub use names::POLICY_XATTR;
 pub use policies::{policy_for, policy_text};

@@ -1,7 +1,7 @@
 //! Names and inodes: everything but the bytes of files. The store does the work; here are the rules of POSIX that need
 //! more than metadata: what the caller may not do though its permission bits allow it, and files that are newer here.
 
-use crate::deleted::{RESTORE_XATTR, parse_restore};
+use crate::deleted::{PURGE_XATTR, RESTORE_XATTR};
 use crate::error::VfsError;
 use crate::policies::{Policy, policy_for, policy_text};
 use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
@@ -45,9 +45,9 @@ impl Volume {
     pub fn attributes(&self, ino: Ino) -> Result<Attributes, VfsError> {
         let Some(file) = self.files.peek(ino) else { return Ok(self.store.attributes(ino)?) };
         // Under the file's lock: between the store's word and the file's, a commit would take from both.
-        let state = file.lock();
+        let mut state = file.lock();
         let mut attributes = self.store.attributes(ino)?;
-        state.overlay(&mut attributes);
+        state.overlay(&self.store, &mut attributes)?;
         Ok(attributes)
     }
 
@@ -101,7 +101,7 @@ impl Volume {
             state.mtime = mtime;
         }
         state.ctime = ctime;
-        state.overlay(&mut attributes);
+        state.overlay(&self.store, &mut attributes)?;
         Ok(attributes)
     }
 
@@ -293,8 +293,13 @@ impl Volume {
         Ok(self.store.get_xattr(ino, name)?)
     }
 
+    /// Is it the caller's, or anybody's who is root?
+    pub(crate) fn owns(&self, caller: &Caller, ino: Ino) -> Result<bool, VfsError> {
+        Ok(caller.uid == 0 || caller.uid == self.store.attributes(ino)?.uid)
+    }
+
     /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on, or of a
-    /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted.
+    /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted, [`PURGE_XATTR`] lets go of it.
     ///
     /// # Errors
     /// As setxattr(2); a policy that is none; what is only for the owner.
@@ -307,7 +312,7 @@ impl Volume {
         mode: XattrMode,
     ) -> Result<(), VfsError> {
         // The kernel asks for the right to write only, which others may have.
-        let owns = |ino| Ok::<_, VfsError>(caller.uid == 0 || caller.uid == self.store.attributes(ino)?.uid);
+        let owns = |ino| self.owns(caller, ino);
         if name == POLICY_XATTR {
             let code = std::str::from_utf8(value).map_err(|_| VfsError::Invalid("a policy is a text like rs:4+2"))?;
             if !owns(ino)? {
@@ -317,13 +322,10 @@ impl Volume {
             return self.set_policy_as(maker, ino, code);
         }
         if name == RESTORE_XATTR && ino == Ino::ROOT {
-            if !owns(Ino::ROOT)? {
-                return Err(VfsError::NotPermitted(
-                    "only the owner of the root directory and root restore what was deleted",
-                ));
-            }
-            let (deleted_ms, deleted) = parse_restore(value)?;
-            return self.restore(deleted_ms, deleted);
+            return self.restore_named(caller, value).map(drop);
+        }
+        if name == PURGE_XATTR && ino == Ino::ROOT {
+            return self.purge_named(caller, value);
         }
         refuse_acl(name)?;
         Ok(self.store.set_xattr(ino, name, value, mode, now())?)

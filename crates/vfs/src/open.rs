@@ -157,7 +157,7 @@ pub fn open_reader(
     Ok(Reader::new(store, transfer, runtime.clone()))
 }
 
-/// Opens a volume as its only owner.
+/// Opens a volume as its only owner, or, if the settings say that it is only read, beside whoever owns it.
 ///
 /// # Errors
 /// As [`open_store`] and [`Opener::members`]; `Superseded`: nodes know a newer opening; the disk cache cannot be used.
@@ -169,10 +169,16 @@ pub fn open_volume(
     disk_cache: Option<&DiskRoom>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
-    let store = open_store(path, Access::Owner, mountpoint)?;
+    let access = if settings.read_only { Access::Shared } else { Access::Owner };
+    let store = open_store(path, access, mountpoint)?;
     let opener = Opener::new(settings.short_circuit);
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
-    runtime.block_on(begin(&store, &transfer))?;
+    if settings.read_only {
+        // A copy of the metadata may be read, so nobody is asked about openings.
+        runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
+    } else {
+        runtime.block_on(begin(&store, &transfer))?;
+    }
     if let Some(room) = disk_cache {
         transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
     }

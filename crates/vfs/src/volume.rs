@@ -31,20 +31,24 @@ pub struct Settings {
     pub dirty_bytes: u64,
     /// Read files that daemons on this machine lend, past them.
     pub short_circuit: bool,
+    /// Only read, beside whoever owns the volume: each open and each read sees what is committed at that moment, and nothing
+    /// is changed.
+    pub read_only: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Sixteen segments of rs:4+2: enough to keep two cores and six nodes busy, little beside any machine's memory.
-        Self { dirty_bytes: 128 << 20, short_circuit: false }
+        Self { dirty_bytes: 128 << 20, short_circuit: false, read_only: false }
     }
 }
 
 /// Gives the nodes that metadata names as things that can be asked; called when the set of nodes changes.
 pub type OpenNodes = Box<dyn Fn(&Store) -> Result<Members, weft_meta::MetaError> + Send + Sync>;
 
-/// One file system, open in this process as its only owner.
+/// One file system, open in this process as its only owner, or as one of its readers.
 pub struct Volume {
+    pub(crate) read_only: bool,
     pub(crate) store: Arc<Store>,
     pub(crate) segments: Segments,
     pub(crate) files: Arc<Files>,
@@ -62,6 +66,11 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// Does it only read, beside the owner?
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Puts a volume together, takes over what the journal and the orphan list say was under way when it was last left,
     /// and starts its background work. `runtime` runs transfers; no method may be called from within it.
     ///
@@ -88,6 +97,7 @@ impl Volume {
         );
         let (reclaim, reclaims) = mpsc::channel();
         let volume = Arc::new(Self {
+            read_only: settings.read_only,
             segments: Segments::new(store.clone(), transfer, runtime),
             store,
             files,
@@ -101,7 +111,9 @@ impl Volume {
             reclaim,
             ticker: Mutex::default(),
         });
-        volume.recover()?;
+        if !settings.read_only {
+            volume.recover()?;
+        }
         *volume.ticker.lock() = Some(crate::background::start(&volume, reclaims));
         Ok(volume)
     }
@@ -113,6 +125,23 @@ impl Volume {
     /// Some bytes could not be written; they are lost when the process ends.
     pub fn shut_down(&self) -> Result<(), VfsError> {
         self.compaction.stop();
+        let outcome = if self.read_only { Ok(()) } else { self.write_all() };
+        self.write_back.stop();
+        if let Some(ticker) = self.ticker.lock().take() {
+            // A panic of its own was told when it happened.
+            let _ = ticker.join();
+        }
+        // Whoever still holds the store may outlive the process's last moment.
+        if !self.read_only
+            && let Err(error) = self.store.close()
+        {
+            tracing::warn!("the metadata is durable, and stays in two files until it is opened again: {error}");
+        }
+        outcome
+    }
+
+    /// What is to be done at the end by who may change something.
+    fn write_all(&self) -> Result<(), VfsError> {
         self.segments.note_suspects();
         let written = self.write_back.sync_all().map_err(|error| match self.write_back.unwritten() {
             (0, _) => error,
@@ -121,17 +150,7 @@ impl Volume {
         if let bytes @ 1.. = self.write_back.journaled_bytes() {
             tracing::warn!(bytes, "nodes do not take what the journal in the metadata holds: it stays there");
         }
-        let outcome = written.and_then(|()| self.note_settled()).and_then(|()| self.reclaim_orphans());
-        self.write_back.stop();
-        if let Some(ticker) = self.ticker.lock().take() {
-            // A panic of its own was told when it happened.
-            let _ = ticker.join();
-        }
-        // Whoever still holds the store may outlive the process's last moment.
-        if let Err(error) = self.store.close() {
-            tracing::warn!("the metadata is durable, and stays in two files until it is opened again: {error}");
-        }
-        outcome
+        written.and_then(|()| self.note_settled()).and_then(|()| self.reclaim_orphans())
     }
 
     /// At the end nobody uses anything any more: what has no name goes.
@@ -173,6 +192,11 @@ impl Volume {
     /// The first failure to write.
     pub fn sync(&self) -> Result<(), VfsError> {
         self.write_back.sync_all()
+    }
+
+    /// What runs transfers; and what of a gateway has to wait beside its requests.
+    pub fn runtime(&self) -> &tokio::runtime::Handle {
+        self.segments.runtime()
     }
 
     /// The kernel (or another gateway) holds `ino` once more.

@@ -227,7 +227,7 @@ fn what_changes_meanwhile_stays_changed() {
                 }
                 1 => {
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    volume.allocate(handle, 500, 20_000, mode).expect("punches");
+                    volume.allocate(handle, 500, 20_000, mode, false).expect("punches");
                     let end = content.len().min(20_500);
                     content[500.min(end)..end].fill(0);
                 }

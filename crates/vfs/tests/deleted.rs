@@ -5,7 +5,7 @@ mod support;
 use support::{CALLER, World};
 use weft_format::Ino;
 use weft_meta::{RenameFlags, XattrMode};
-use weft_vfs::{Caller, Expired, RESTORE_XATTR, Volume, restore_value};
+use weft_vfs::{Caller, Expired, RESTORE_XATTR, Volume, deleted_value};
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -48,7 +48,7 @@ fn deleted_and_brought_back_it_is_whole_after_a_crash_at_any_commit() {
     let all = kept(volume);
     assert_eq!(all.len(), 2);
     for (deleted_ms, ino) in all {
-        let value = restore_value(deleted_ms, ino);
+        let value = deleted_value(deleted_ms, ino);
         volume
             .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any)
             .expect("brought back");
@@ -154,7 +154,7 @@ fn finding_33_restoring_is_for_the_owner_of_the_root_directory_and_root() {
     let [(deleted_ms, ino)] = kept(volume)[..] else { panic!("one is kept") };
     assert_eq!(ino, file);
     let restore = |uid| {
-        let (caller, value) = (Caller { uid, ..CALLER }, restore_value(deleted_ms, ino));
+        let (caller, value) = (Caller { uid, ..CALLER }, deleted_value(deleted_ms, ino));
         let set = volume.set_xattr(&caller, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any);
         set.map_err(|error| error.errno())
     };

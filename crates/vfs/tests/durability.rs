@@ -217,7 +217,7 @@ fn finding_01_a_crash_at_any_moment_leaves_what_was_there_since_the_last_fsync()
                 }
                 5 => {
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    world.volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    world.volume.allocate(handle, offset as u64, length as u64, mode, false).expect("punches");
                     let end = now.len().min(offset + length);
                     now[offset.min(end)..end].fill(0);
                 }
@@ -331,7 +331,7 @@ fn an_fsync_makes_the_whole_file_durable() {
                 }
                 5 => {
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    world.volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    world.volume.allocate(handle, offset as u64, length as u64, mode, false).expect("punches");
                     let end = model.len().min(offset + length);
                     model[offset.min(end)..end].fill(0);
                 }

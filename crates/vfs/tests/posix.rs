@@ -7,8 +7,8 @@ use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{CALLER, World};
 use weft_format::Ino;
-use weft_format::records::Kind;
-use weft_vfs::{AttributeChange, VfsError, Volume};
+use weft_format::records::{Kind, Timestamp};
+use weft_vfs::{AttributeChange, SetTime, VfsError, Volume};
 
 fn names(volume: &Volume, ino: Ino) -> Vec<String> {
     let entries = volume.read_directory(ino, 0, 1000).expect("lists");
@@ -43,7 +43,7 @@ fn a_file_is_an_array_of_bytes() {
                 }
                 6 => {
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    volume.allocate(handle, offset as u64, length as u64, mode).expect("punches");
+                    volume.allocate(handle, offset as u64, length as u64, mode, false).expect("punches");
                     let end = model.len().min(offset + length);
                     if offset < end {
                         model[offset..end].fill(0);
@@ -201,4 +201,80 @@ fn a_size_that_was_seen_is_never_unseen() {
         is_done.store(true, Ordering::SeqCst);
         assert_eq!(stale, 0, "answers that were old");
     });
+}
+
+#[test]
+fn finding_31_bytes_that_replace_committed_ones_take_no_more_room() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let allocated = || volume.attributes(attributes.ino).expect("stats").allocated_bytes;
+    volume.write(handle, 0, &[1; 100_000], false).expect("writes");
+    assert_eq!(allocated(), 100_000);
+    volume.sync().expect("syncs");
+    assert_eq!(allocated(), 100_000);
+    // Overwritten whole, then at the end and beyond, and far behind a hole.
+    volume.write(handle, 0, &[2; 100_000], false).expect("writes");
+    assert_eq!(allocated(), 100_000);
+    volume.write(handle, 90_000, &[3; 30_000], false).expect("writes");
+    volume.write(handle, 1 << 30, &[4; 5_000], false).expect("writes");
+    assert_eq!(allocated(), 125_000);
+    // More runs than are compared: never more than the file is long.
+    for run in 0..600 {
+        volume.write(handle, run * 100, &[5; 50], false).expect("writes");
+    }
+    volume.sync().expect("syncs");
+    assert_eq!(allocated(), 125_000);
+    for run in 0..600 {
+        volume.write(handle, run * 100, &[5; 50], false).expect("writes");
+    }
+    assert!((125_000..=125_000 + 600 * 50).contains(&allocated()), "{}", allocated());
+    volume.release(handle);
+}
+
+#[test]
+fn finding_31_making_room_and_holes_clears_set_user_id() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o755, 0).expect("creates");
+    volume.write(handle, 0, &[1; 10_000], false).expect("writes");
+    let set = AttributeChange { mode: Some(0o6755), ..AttributeChange::default() };
+    let keep_size = libc::FALLOC_FL_KEEP_SIZE;
+    // The nodes of this test do not say what room they have, so none can be asked for.
+    for mode in [libc::FALLOC_FL_PUNCH_HOLE | keep_size, libc::FALLOC_FL_ZERO_RANGE | keep_size] {
+        for (clear_suid, left) in [(false, 0o6755), (true, 0o755)] {
+            volume.set_attributes(attributes.ino, &set).expect("chmods");
+            volume.allocate(handle, 1000, 2000, mode, clear_suid).expect("allocates");
+            assert_eq!(volume.attributes(attributes.ino).expect("stats").mode, left, "mode {mode}");
+        }
+    }
+    volume.release(handle);
+}
+
+#[test]
+fn finding_31_access_times_follow_relatime_for_every_kind() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let (file, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let link = volume.symlink(&CALLER, Ino::ROOT, b"link", b"file").expect("makes");
+    let directory = volume.make_node(&CALLER, Ino::ROOT, b"dir", Kind::Directory, 0o755, 0).expect("makes");
+    volume.release(handle);
+    let stat = |ino| volume.attributes(ino).expect("stats");
+    for ino in [file.ino, link.ino, directory.ino, Ino::ROOT] {
+        // Read since it was changed, and not long ago: it stays.
+        let read = SetTime::To(Timestamp { seconds: stat(ino).ctime.seconds + 5, nanoseconds: 0 });
+        let change = AttributeChange { atime: Some(read), ..AttributeChange::default() };
+        let before = volume.set_attributes(ino, &change).expect("sets");
+        assert!(!volume.note_access(ino));
+        assert_eq!(stat(ino), before);
+        // Changed since, or read a day ago: it is renewed.
+        let change = AttributeChange { mtime: Some(read), ..AttributeChange::default() };
+        volume.set_attributes(ino, &change).expect("sets");
+        assert!(volume.note_access(ino));
+        let old = SetTime::To(Timestamp { seconds: stat(ino).ctime.seconds - 3 * 24 * 3600, nanoseconds: 0 });
+        let change = AttributeChange { atime: Some(old), ..AttributeChange::default() };
+        volume.set_attributes(ino, &change).expect("sets");
+        assert!(volume.note_access(ino));
+        assert!(stat(ino).atime.seconds >= stat(ino).ctime.seconds - 60);
+    }
 }

@@ -54,7 +54,7 @@ fn step(volume: &Volume, model: &mut Model, random: &mut StdRng, number: usize) 
         }
         10 => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-            volume.allocate(model.handle, offset as u64, length as u64, mode).expect("punches");
+            volume.allocate(model.handle, offset as u64, length as u64, mode, false).expect("punches");
             let end = model.bytes.len().min(offset + length);
             model.bytes[offset.min(end)..end].fill(0);
         }

@@ -1,21 +1,22 @@
 //! `weft care META`: keeps a volume whole while it runs; `weft care status|pause|resume|cancel META`: what all workers are at,
 //! and whether they may.
 
+use crate::amount;
 use crate::care::{self, Keeper};
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
-use crate::metrics::Endpoint;
+use crate::metrics::{self, Endpoint};
 use crate::render;
+use crate::signals::Ending;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use weft_care::balance::{Estimate, Load};
 use weft_care::collect::{Kept, kept};
@@ -53,10 +54,10 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "1d")]
     balance_every: u64,
     /// Show progress, nodes in doubt and segments at risk to Prometheus, at this address of this machine
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen)]
     metrics: Option<SocketAddr>,
     /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
 }
 
@@ -119,6 +120,7 @@ impl Arguments {
 
 fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_deref().context("no metadata file is given")?;
+    let listener = arguments.metrics.map(metrics::listen).transpose()?;
     let keeper = Keeper::limited(meta, arguments.bwlimit)?;
     let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
     let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
@@ -130,26 +132,23 @@ fn serve(arguments: &Arguments) -> Result<()> {
         options: arguments.options(),
         follow_nodes: Box::new(follow_nodes),
     };
-    let _endpoint = endpoint(arguments.metrics, &worker, keeper.runtime.handle())?;
+    let _endpoint = endpoint(listener, &worker, keeper.runtime.handle())?;
     tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
     let now_ms = care::now_ms()?;
     keeper.runtime.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut ending = Ending::catch()?;
         let (stop, stopped) = watch::channel(false);
         let caring = tokio::spawn(worker.run(stopped, now_ms));
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        ending.asked().await;
         tracing::info!("ending after the segments in hand");
         stop.send_replace(true);
         Ok(caring.await?)
     })
 }
 
-fn endpoint(address: Option<SocketAddr>, worker: &Worker, runtime: &Handle) -> Result<Option<Endpoint>> {
-    let start = |address| Endpoint::start(address, worker.board.clone(), worker.catalogue.clone(), runtime);
-    address.map(start).transpose()
+fn endpoint(listener: Option<TcpListener>, worker: &Worker, runtime: &Handle) -> Result<Option<Endpoint>> {
+    let start = |listener| Endpoint::start(listener, worker.board.clone(), worker.catalogue.clone(), runtime);
+    listener.map(start).transpose()
 }
 
 /// A worker inside another program.
@@ -161,7 +160,7 @@ pub struct Caring {
 
 impl Caring {
     /// Of a volume that this process has mounted, shown to Prometheus at `metrics`.
-    pub fn of_volume(volume: &Arc<Volume>, metrics: Option<SocketAddr>, runtime: &Handle) -> Result<Self> {
+    pub fn of_volume(volume: &Arc<Volume>, metrics: Option<TcpListener>, runtime: &Handle) -> Result<Self> {
         let followed = Arc::downgrade(volume);
         let follow_nodes = move || match followed.upgrade() {
             Some(volume) => volume.follow_nodes().map(drop).map_err(crate::catalogue::failed),

@@ -1,5 +1,6 @@
 //! `weft gc META`: shards that nothing needs are removed, and segments that are mostly dead are compacted.
 
+use crate::amount;
 use crate::care::{self, DEGRADED, Keeper, Owner, count};
 use crate::compose::Opened;
 use crate::render;
@@ -35,7 +36,7 @@ pub struct Arguments {
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Compacting, read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// For programs
     #[arg(long)]

@@ -1,13 +1,13 @@
 //! `weft get META /SRC... DST`: files out of a volume.
 
 use super::put::progress_bar;
-use crate::care;
+use crate::amount;
 use crate::compose::OpenedReader;
 use crate::trace;
-use crate::tree::{self, Copying, FolderTree, ReaderTree, Tree};
+use crate::tree::{self, Copying, FolderTree, ReaderTree, Tree, Walk};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use weft_format::records::Kind;
@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Receive at most this many bytes per second from nodes, as in 10M; the volume must not be mounted
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
     #[arg(short, long)]
@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return traced(arguments);
     }
     let volume = tree::open_to_read(&arguments.meta, arguments.bwlimit)?;
-    let progress = progress_bar();
+    let progress = progress_bar(total_bytes(&*volume, &arguments.sources));
     let copied = get(&*volume, arguments, &progress);
     progress.finish_and_clear();
     volume.close()?;
@@ -57,7 +57,7 @@ fn traced(arguments: &Arguments) -> Result<()> {
     if arguments.trace.is_some() {
         tree.reader().transfer().start_trace();
     }
-    let progress = progress_bar();
+    let progress = progress_bar(total_bytes(&tree, &arguments.sources));
     let copied = get(&tree, arguments, &progress);
     progress.finish_and_clear();
     let events = tree.reader().transfer().finish_trace();
@@ -66,6 +66,19 @@ fn traced(arguments: &Arguments) -> Result<()> {
         trace::write(file, &events)?;
     }
     copied
+}
+
+/// What there is to copy, for those who watch. What cannot be looked at is told when it is copied.
+fn total_bytes(volume: &dyn Tree, sources: &[PathBuf]) -> Option<u64> {
+    let bytes_below = |source: &PathBuf| {
+        let mut walk = Walk::new(volume, &tree::volume_path(source).ok()?).ok()?;
+        let mut bytes = 0u64;
+        while let Some((_, _, entry)) = walk.next().ok()? {
+            bytes = bytes.saturating_add(if entry.kind == Kind::File { entry.size } else { 0 });
+        }
+        Some(bytes)
+    };
+    std::io::stderr().is_terminal().then(|| sources.iter().map(bytes_below).sum())?
 }
 
 fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Result<()> {

@@ -1,12 +1,18 @@
-//! `weft mount META DIR`: in the foreground until interrupted or unmounted, or in the background with `-d`.
+//! `weft mount META DIR`: in the foreground until interrupted or unmounted, or in the background with `-d`; with `--read-only`
+//! beside whoever owns the volume.
 
-use crate::care;
+mod options;
+
+use crate::amount;
 use crate::commands::care::Caring;
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
 use crate::ended;
+use crate::metrics;
+use crate::signals::Ending;
 use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
+use options::MountOption;
 use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,11 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use weft_format::Ino;
-use weft_gateways::fuse::{self, Detach, MountError, MountSettings, Mounted};
+use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted};
 use weft_meta::Access;
-use weft_meta::owner::current_owner;
+use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::{DiskRoom, Profile, Settings};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
@@ -48,17 +53,25 @@ pub struct How {
     /// Let other users in, as far as the files' permissions allow (always so for root)
     #[arg(long)]
     allow_other: bool,
+    /// Only read, as `-o ro`: beside the owner, if there is one, and as often as you like. What the owner has flushed is shown
+    /// within about a second
+    #[arg(short, long)]
+    read_only: bool,
+    /// What the mount allows, as in `-o ro,noexec`: ro, rw, suid, nosuid (the default), dev, nodev (the default), exec, noexec,
+    /// atime (as relatime, the default), noatime, allow_other
+    #[arg(short = 'o', long, value_name = "OPTION", value_delimiter = ',')]
+    options: Vec<MountOption>,
     /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
     #[arg(long, value_name = "PROFILE", default_value = "adaptive")]
     read_profile: Profile,
     /// Send and receive at most this many bytes per second, all nodes together, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// Keep what is read in this folder of a local disk, for nodes that are far or slow
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
     /// How large that may become, as in 10G
-    #[arg(long, value_name = "SIZE", value_parser = care::parse_size, default_value = "10G", requires = "cache")]
+    #[arg(long, value_name = "SIZE", value_parser = amount::parse_size, default_value = "10G", requires = "cache")]
     cache_size: Option<NonZeroU64>,
     /// Read shards past daemons on this machine that lend their files (`weft node serve --short-circuit`)
     #[arg(long)]
@@ -67,7 +80,7 @@ pub struct How {
     #[arg(long)]
     no_care: bool,
     /// Show what the worker is at, nodes in doubt and segments at risk to Prometheus, at this address of this machine
-    #[arg(long, value_name = "HOST:PORT", conflicts_with = "no_care")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen, conflicts_with = "no_care")]
     metrics: Option<SocketAddr>,
 }
 
@@ -78,6 +91,10 @@ impl How {
         if self.allow_other {
             flags.push("--allow-other".into());
         }
+        if self.read_only {
+            flags.push("--read-only".into());
+        }
+        flags.extend(self.options.iter().map(|option| format!("--options={}", option.word()).into()));
         if let Some(bwlimit) = self.bwlimit {
             flags.push(format!("--bwlimit={bwlimit}").into());
         }
@@ -96,6 +113,14 @@ impl How {
             flags.push(format!("--metrics={metrics}").into());
         }
         flags
+    }
+
+    /// What the mount allows.
+    fn allowed(&self) -> Allowed {
+        let mut allowed = options::allowed(&self.options);
+        allowed.write &= !self.read_only;
+        allowed.other_users |= self.allow_other || rustix::process::geteuid().is_root();
+        allowed
     }
 
     /// By absolute path: a mount in the background is elsewhere.
@@ -118,7 +143,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if !arguments.detached {
         let signals = Signals::catch()?;
-        let (opened, mounted, mountpoint) = mount(&meta, directory, &arguments.how)?;
+        let service = mount(&meta, directory, &arguments.how)?;
         // A mount goes on though nobody reads this.
         let _ = writeln!(
             std::io::stdout(),
@@ -126,14 +151,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             arguments.meta.display(),
             directory.display()
         );
-        return serve(&meta, opened, mounted, &mountpoint, signals, &arguments.how);
+        return service.run(signals);
     }
     daemon::detach()?;
     let signals = Signals::catch()?;
     match mount(&meta, directory, &arguments.how) {
-        Ok((opened, mounted, mountpoint)) => {
+        Ok(service) => {
             daemon::report(&Outcome::Ready)?;
-            serve(&meta, opened, mounted, &mountpoint, signals, &arguments.how)
+            service.run(signals)
         }
         Err(error) => {
             let no_fuse = error.downcast_ref().is_some_and(MountError::is_no_fuse);
@@ -150,21 +175,63 @@ pub fn background(meta: &Path, directory: &Path, how: &How) -> Result<Outcome> {
     daemon::start(&meta, &directory, &how.flags())
 }
 
-fn mount(meta: &Path, directory: &Path, how: &How) -> Result<(Opened, Mounted, PathBuf)> {
+/// A volume in service: its mount, and what works beside it.
+struct Service {
+    meta: PathBuf,
+    /// This process, as `weft umount` finds it; missing where the volume is only read.
+    owner: Option<Holder>,
+    opened: Opened,
+    mounted: Mounted,
+    mountpoint: PathBuf,
+    /// Missing where the volume is only read: its owner sees to it.
+    tidying: Option<Tidying>,
+    caring: Option<Caring>,
+}
+
+/// When it returns everything is in service, or nothing is: a failure leaves no mount behind.
+fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
+    let allowed = how.allowed();
+    if (allowed.suid || allowed.dev) && !rustix::process::geteuid().is_root() {
+        bail!("only root may mount with `suid` or `dev`: leave them out, or mount as root");
+    }
     fuse::check_mountpoint(directory, meta)?;
-    check_volume(meta)?;
+    if allowed.write {
+        check_volume(meta)?;
+    } else if how.metrics.is_some() {
+        bail!("a read-only mount has no worker to show: leave out --metrics");
+    }
+    let listener = how.metrics.map(metrics::listen).transpose()?;
     let mountpoint = fuse::mounts::absolute(directory);
     let transfer = Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() };
-    let volume = weft_vfs::Settings { short_circuit: how.short_circuit, ..weft_vfs::Settings::default() };
-    let opened = Opened::open_as(meta, Some(&mountpoint), volume, transfer, how.disk_cache().as_ref())?;
-    let settings = MountSettings {
-        mountpoint: mountpoint.clone(),
-        source: meta.to_path_buf(),
-        allow_other: how.allow_other || rustix::process::geteuid().is_root(),
+    let cache = how.disk_cache();
+    let volume = weft_vfs::Settings {
+        short_circuit: how.short_circuit,
+        read_only: !allowed.write,
+        ..weft_vfs::Settings::default()
     };
+    let opened = Opened::open_as(meta, allowed.write.then_some(&*mountpoint), volume, transfer, cache.as_ref())?;
+    let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.to_path_buf(), allowed };
     let mounted = fuse::mount(Arc::clone(&opened.volume), &settings)?;
-    tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
-    Ok((opened, mounted, mountpoint))
+    let beside = || -> Result<(Option<Tidying>, Option<Caring>)> {
+        if !allowed.write {
+            return Ok((None, None));
+        }
+        let care = || Caring::of_volume(&opened.volume, listener, opened.runtime.handle());
+        let caring = (!how.no_care).then(care).transpose()?;
+        Ok((Some(Tidying::start(&opened.volume, opened.runtime.handle())?), caring))
+    };
+    match beside() {
+        Ok((tidying, caring)) => {
+            tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
+            let owner = allowed.write.then(|| current_owner(meta).ok().flatten()).flatten();
+            Ok(Service { meta: meta.to_path_buf(), owner, opened, mounted, mountpoint, tidying, caring })
+        }
+        Err(error) => {
+            fuse::unmount(&mountpoint, Detach::Lazy)?;
+            mounted.wait();
+            Err(error)
+        }
+    }
 }
 
 /// A volume that cannot be written is better refused than mounted.
@@ -174,63 +241,59 @@ fn check_volume(meta: &Path) -> Result<()> {
     compose::require_nodes(meta, &store, &policy.code)
 }
 
-/// SIGTERM and SIGINT, caught from before the mount is in service.
+/// Signals that ask for the end, caught from before the mount is in service.
 struct Signals {
     runtime: Runtime,
-    terminate: Signal,
-    interrupt: Signal,
+    ending: Ending,
 }
 
 impl Signals {
     fn catch() -> Result<Self> {
         let runtime = compose::runtime()?;
         let entered = runtime.enter();
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let ending = Ending::catch()?;
         drop(entered);
-        Ok(Self { runtime, terminate, interrupt })
+        Ok(Self { runtime, ending })
     }
 }
 
-/// Until it is unmounted or a signal says so; then everything is written.
-fn serve(meta: &Path, opened: Opened, mounted: Mounted, mountpoint: &Path, signals: Signals, how: &How) -> Result<()> {
-    // This process, as `weft umount` finds it.
-    let holder = current_owner(meta).ok().flatten();
-    let tidying = Tidying::start(&opened.volume, opened.runtime.handle())?;
-    let care = || Caring::of_volume(&opened.volume, how.metrics, opened.runtime.handle());
-    let caring = (!how.no_care).then(care).transpose()?;
-    let Signals { runtime, mut terminate, mut interrupt } = signals;
-    runtime.block_on(async {
-        let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
-        tokio::select! {
-            _ = &mut ended => return,
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+impl Service {
+    /// Until it is unmounted or a signal says so; then everything is written.
+    fn run(self, signals: Signals) -> Result<()> {
+        let Self { meta, owner, opened, mounted, mountpoint, tidying, caring } = self;
+        let Signals { runtime, mut ending } = signals;
+        runtime.block_on(async {
+            let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
+            tokio::select! {
+                _ = &mut ended => return,
+                () = ending.asked() => {}
+            }
+            tracing::info!("a signal asks for the end: unmounting");
+            // Lazily: the name is free at once, and who has files open is not cut off before the grace is over.
+            match fuse::unmount(&mountpoint, Detach::Lazy) {
+                Ok(()) | Err(MountError::NotMounted(_)) => {}
+                Err(error) => tracing::error!("{error}"),
+            }
+            if tokio::time::timeout(GRACE, ended).await.is_err() {
+                tracing::warn!("programs still have files open; they will get errors");
+            }
+        });
+        drop(tidying);
+        if let Some(caring) = caring {
+            caring.end(opened.runtime.handle());
         }
-        tracing::info!("a signal asks for the end: unmounting");
-        // Lazily: the name is free at once, and who has files open is not cut off before the grace is over.
-        match fuse::unmount(mountpoint, Detach::Lazy) {
-            Ok(()) | Err(MountError::NotMounted(_)) => {}
-            Err(error) => tracing::error!("{error}"),
+        let outcome = opened.close();
+        if let Some(owner) = owner
+            && let Err(error) = ended::note(&meta, &owner, &outcome)
+        {
+            tracing::warn!("`weft umount` cannot be told how this mount ended: {error}");
         }
-        if tokio::time::timeout(GRACE, ended).await.is_err() {
-            tracing::warn!("programs still have files open; they will get errors");
+        match &outcome {
+            Ok(()) => tracing::info!("unmounted, everything is written"),
+            Err(error) => tracing::error!("{error:#}"),
         }
-    });
-    drop(tidying);
-    if let Some(caring) = caring {
-        caring.end(opened.runtime.handle());
+        // The session may still wait for programs that have files open.
+        runtime.shutdown_background();
+        outcome
     }
-    let outcome = opened.close();
-    if let Some(holder) = holder
-        && let Err(error) = ended::note(meta, &holder, &outcome)
-    {
-        tracing::warn!("`weft umount` cannot be told how this mount ended: {error}");
-    }
-    match &outcome {
-        Ok(()) => tracing::info!("unmounted, everything is written"),
-        Err(error) => tracing::error!("{error:#}"),
-    }
-    // The session may still wait for programs that have files open.
-    runtime.shutdown_background();
-    outcome
 }

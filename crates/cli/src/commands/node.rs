@@ -13,6 +13,7 @@ pub mod serve;
 pub use moving::take_back;
 pub use seeking::sentences as sentences_of_moved;
 
+use crate::amount;
 use crate::care::{self, count};
 use crate::compose;
 use crate::render;
@@ -230,7 +231,7 @@ pub fn add(
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
-    refuse_own_mount(meta, name, &url)?;
+    refuse_unfit(meta, name, &url)?;
     let (node, space) = making::create(&store, name, &url, &secret)?;
     let record = NodeRecord {
         name: name.to_owned(),
@@ -241,7 +242,7 @@ pub fn add(
         secret,
         limits: Default::default(),
     };
-    making::add(&store, node, &record)?;
+    store.add_node(node, &record)?;
     Ok(store.flush()?)
 }
 
@@ -254,8 +255,15 @@ fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// A node inside the volume itself would hold what it is needed to read.
-fn refuse_own_mount(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
+/// A node inside the volume itself would hold what it is needed to read, and one in memory would hold it until the end of one
+/// command.
+fn refuse_unfit(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
+    if let NodeUrl::Memory(_) = url {
+        bail!(
+            "node {name}: {url} is the memory of one process and empty in the next: give a folder, a device or an address, see \
+             `weft node kinds`"
+        );
+    }
     let Some(path) = url.path() else { return Ok(()) };
     let path = mounts::absolute(path);
     for mount in mounts::of_volume(meta)? {
@@ -281,6 +289,7 @@ fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> 
 
 fn list(meta: &Path, json: bool) -> Result<()> {
     let store = compose::open_shared(meta)?;
+    let nodes = store.nodes()?;
     let members = Opener::default().members(&store)?;
     let spaces = compose::runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
     let lines = spaces.into_iter().map(|(id, record, space)| Line {
@@ -296,7 +305,10 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         requests_max: record.limits.requests,
         refuses: space.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Denied),
         // Nothing is expected of one that was given up.
-        error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| error.detail),
+        error: space
+            .err()
+            .filter(|_| record.state != NodeState::Lost)
+            .map(|error| care::with_names(&nodes, error.detail)),
     });
     let mut lines: Vec<Line> = lines.collect();
     lines.sort_by(|a, b| a.name.cmp(&b.name));
@@ -358,7 +370,7 @@ fn limits_sentence(limits: NodeLimits) -> Option<String> {
 }
 
 fn parse_limit(text: &str) -> Result<u64, String> {
-    if text == "none" { Ok(0) } else { care::parse_rate(text).map(NonZeroU64::get) }
+    if text == "none" { Ok(0) } else { amount::parse_rate(text).map(NonZeroU64::get) }
 }
 
 fn parse_switch(text: &str) -> Result<bool, String> {
@@ -387,7 +399,7 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force:
             meta.display()
         );
     }
-    refuse_own_mount(meta, name, &url)?;
+    refuse_unfit(meta, name, &url)?;
     let answers = answers(&store, old_id)?;
     if !answers && !force {
         care::refuse_losses(meta, &[old_id])?;
@@ -466,7 +478,7 @@ fn succeed(
     (id, new): (NodeId, &NodeRecord),
 ) -> Result<bool> {
     store.update_node(old_id, old, retired)?;
-    making::add(store, id, new)?;
+    store.add_node(id, new)?;
     let is_empty = store.remove_node(old_id)?;
     store.flush()?;
     Ok(is_empty)

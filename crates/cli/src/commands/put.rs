@@ -1,6 +1,6 @@
 //! `weft put META SRC... /DST`: files into a volume.
 
-use crate::care;
+use crate::amount;
 use crate::compose;
 use crate::tree::{self, Copying, FolderTree, Tree};
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ pub struct Arguments {
     #[arg(value_name = "/DST")]
     destination: PathBuf,
     /// Send at most this many bytes per second to nodes, as in 10M; the volume must not be mounted
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
     #[arg(short, long)]
@@ -34,7 +34,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
     let spec = policy_for(&volume.policy(Path::new("/"))?)?.code;
     compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
-    let progress = progress_bar();
+    let progress = progress_bar(total_bytes(&arguments.sources));
     let copied = put(&*volume, arguments, &destination, &progress);
     progress.finish_and_clear();
     // What was copied before a failure stays, and is made durable.
@@ -73,8 +73,44 @@ fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &
     Ok(())
 }
 
-/// Bytes, rate and the file under way; shown only on a terminal.
-pub fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {binary_bytes}  {binary_bytes_per_sec}  {wide_msg}");
-    ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+/// What there is to copy; `None` where that cannot be told, as of standard input. What cannot be read is told when it is copied.
+fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
+    sources.iter().map(|source| bytes_below(source)).sum()
 }
+
+fn bytes_below(path: &Path) -> Option<u64> {
+    if path == Path::new("-") {
+        return None;
+    }
+    let mut bytes = 0;
+    // A link that is named itself is followed, as it is copied.
+    let mut waiting = vec![path.canonicalize().ok()?];
+    while let Some(path) = waiting.pop() {
+        let found = path.symlink_metadata().ok()?;
+        if found.is_dir() {
+            for child in std::fs::read_dir(&path).ok()? {
+                waiting.push(child.ok()?.path());
+            }
+        } else if found.is_file() {
+            bytes += found.len();
+        }
+    }
+    Some(bytes)
+}
+
+/// Bytes of all, rate, time left and the file under way; where the total is not known, without that. Shown only on a terminal.
+pub fn progress_bar(total_bytes: Option<u64>) -> ProgressBar {
+    let style = |template| ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    match total_bytes {
+        Some(bytes) => ProgressBar::new(bytes).with_style(style(
+            "{percent:>3}%  {binary_bytes} of {binary_total_bytes}  {binary_bytes_per_sec}  {eta} left  {wide_msg}",
+        )),
+        None => {
+            ProgressBar::new_spinner().with_style(style("{spinner} {binary_bytes}  {binary_bytes_per_sec}  {wide_msg}"))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "put_tests.rs"]
+mod tests;

@@ -1,5 +1,6 @@
 //! `weft repair META`: what was lost is rebuilt from what is left.
 
+use crate::amount;
 use crate::care::{self, DEGRADED, Keeper, count};
 use crate::render;
 use anyhow::{Context, Result, bail};
@@ -27,7 +28,7 @@ pub struct Arguments {
     #[arg(short = 'n', long)]
     dry_run: bool,
     /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// Give up a node that does not answer, and rebuild what it held
     #[arg(long, value_name = "NAME")]

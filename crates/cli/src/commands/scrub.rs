@@ -1,5 +1,6 @@
 //! `weft scrub META`: every shard is read and checked.
 
+use crate::amount;
 use crate::care::{self, DEGRADED, Keeper, count};
 use crate::render;
 use anyhow::Result;
@@ -23,7 +24,7 @@ pub struct Arguments {
     #[arg(short = 'n', long)]
     no_repair: bool,
     /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// For programs
     #[arg(long)]

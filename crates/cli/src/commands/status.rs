@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_care::collect::{Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
+use weft_care::{Away, Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
 use weft_cluster::usable_room;
 use weft_codes::analysis;
 use weft_format::{Ino, NodeId};
@@ -127,6 +127,12 @@ fn room(keeper: &Keeper) -> Result<Room> {
     Ok(Room { policy, total_bytes: data(usable.total_bytes), free_bytes: data(usable.free_bytes) })
 }
 
+/// Nodes by name.
+fn named(roster: &Roster, text: String) -> String {
+    let nodes: Vec<_> = roster.nodes.iter().map(|(id, facts)| (*id, facts.record.clone())).collect();
+    care::with_names(&nodes, text)
+}
+
 fn is_given_up(nodes: &[Node], name: &str) -> bool {
     nodes.iter().any(|node| node.name == name && node.is_given_up)
 }
@@ -135,7 +141,9 @@ fn nodes(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<Nod
     let node = |(id, facts): (&NodeId, &NodeFacts)| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
-            Reach::OutOfReach(why) | Reach::Refuses(why) | Reach::Wiped(why) => (None, Some(why.clone())),
+            Reach::OutOfReach(why) | Reach::Refuses(why) | Reach::Wiped(why) => {
+                (None, Some(named(roster, why.clone())))
+            }
         };
         Node {
             name: facts.record.name.clone(),
@@ -194,8 +202,8 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
         let shards = count(tally.refused_shard_count, "shard");
         notes.push(format!("{shards} that this user may not read: look again as who owns them"));
     }
-    let (given_up, silent) =
-        roster.out_of_reach().into_iter().partition::<Vec<_>, _>(|away| is_given_up(&status.nodes, &away.name));
+    let away = roster.out_of_reach().into_iter().map(|away| Away { why: named(roster, away.why), ..away });
+    let (given_up, silent) = away.partition::<Vec<_>, _>(|away| is_given_up(&status.nodes, &away.name));
     notes.extend(care::silent_nodes(&arguments.meta, &silent));
     notes.extend(care::given_up_nodes(&arguments.meta, &given_up));
     notes.extend(status.moved.iter().cloned());

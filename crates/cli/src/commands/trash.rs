@@ -1,4 +1,4 @@
-//! `weft trash keep|list|restore META`: what was deleted, for a while.
+//! `weft trash keep|list|restore|purge META`: what was deleted, for a while.
 
 use crate::care::{self, count};
 use crate::compose;
@@ -36,13 +36,31 @@ pub enum Arguments {
         #[arg(long)]
         json: bool,
     },
-    /// Bring back what was deleted; of a directory with all that was deleted from it, of several of one name the last
+    /// Restore a deleted file, or a directory with everything deleted from it. If several share the name, the most recent is
+    /// restored unless --version says which
     Restore {
         /// Metadata file of the volume
         meta: PathBuf,
         /// Its path in the volume, as `list` has it
         #[arg(value_name = "/PATH")]
         path: PathBuf,
+        /// Which of several of one path, as `list` has it
+        #[arg(long, value_name = "VERSION")]
+        version: Option<u64>,
+    },
+    /// Delete for good what is kept: every version of a path with everything deleted from below it, or all
+    Purge {
+        /// Metadata file of the volume
+        meta: PathBuf,
+        /// A path in the volume, as `list` has it
+        #[arg(value_name = "/PATH", required_unless_present = "all")]
+        path: Option<PathBuf>,
+        /// Only this version of the path, as `list` has it
+        #[arg(long, value_name = "VERSION", requires = "path")]
+        version: Option<u64>,
+        /// Everything that is kept
+        #[arg(long, conflicts_with = "path")]
+        all: bool,
     },
 }
 
@@ -52,6 +70,8 @@ struct Line {
     /// The path's bytes in hexadecimal digits, where it is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     path_hex: Option<String>,
+    /// Tells several of one path apart.
+    version: u64,
     kind: &'static str,
     size: u64,
     deleted_ms: u64,
@@ -63,7 +83,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
         Arguments::Keep { meta, time } => keep(meta, *time),
         Arguments::List { meta, json } => list(meta, *json),
-        Arguments::Restore { meta, path } => restore(meta, path),
+        Arguments::Restore { meta, path, version } => restore(meta, path, *version),
+        Arguments::Purge { meta, path, version, .. } => purge(meta, path.as_deref(), *version),
     }
 }
 
@@ -88,6 +109,7 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         Ok(Line {
             path,
             path_hex,
+            version: deleted.attributes.ino.0,
             kind: kind_name(deleted.attributes.kind),
             size: deleted.attributes.size,
             deleted_ms: deleted.deleted_ms,
@@ -99,13 +121,14 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&lines)?);
         return Ok(());
     }
-    let header = ["DELETED", "KEPT UNTIL", "KIND", "SIZE", "PATH"].map(str::to_owned).to_vec();
+    let header = ["DELETED", "KEPT UNTIL", "KIND", "SIZE", "VERSION", "PATH"].map(str::to_owned).to_vec();
     let row = |line: &Line| {
         let times = (care::moment(line.deleted_ms), care::moment(line.until_ms));
-        vec![times.0, times.1, line.kind.to_owned(), render::bytes(line.size), render::line(&line.path)]
+        let (size, version) = (render::bytes(line.size), line.version.to_string());
+        vec![times.0, times.1, line.kind.to_owned(), size, version, render::line(&line.path)]
     };
     let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
-    print!("{}", render::table(&rows, &[3]));
+    print!("{}", render::table(&rows, &[3, 4]));
     Ok(())
 }
 
@@ -118,15 +141,12 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-fn restore(meta: &Path, path: &Path) -> Result<()> {
+fn restore(meta: &Path, path: &Path, version: Option<u64>) -> Result<()> {
     let wanted = tree::volume_path(path)?;
     let order = {
         let store = compose::open_shared(meta)?;
         let bin = Bin::read(&store)?;
-        let found = bin.find(&store, &wanted)?;
-        let Some(found) = found else {
-            bail!("{}: nothing of that name is kept: see `weft trash list {}`", wanted.display(), meta.display());
-        };
+        let Some(found) = bin.find(&store, &wanted, version)? else { bail!(none_kept(meta, &wanted, version)) };
         bin.order(found)
             .into_iter()
             .map(|deleted| Ok((deleted.clone(), bin.path(&store, deleted)?)))
@@ -141,6 +161,37 @@ fn restore(meta: &Path, path: &Path) -> Result<()> {
     }
     volume.close()?;
     println!("Brought back {} with {}", render::line(&wanted.to_string_lossy()), count(order.len() as u64, "inode"));
+    Ok(())
+}
+
+fn none_kept(meta: &Path, path: &Path, version: Option<u64>) -> String {
+    let which = version.map_or_else(String::new, |version| format!(" and version {version}"));
+    format!("{}: nothing of that name{which} is kept: see `weft trash list {}`", path.display(), meta.display())
+}
+
+fn purge(meta: &Path, path: Option<&Path>, version: Option<u64>) -> Result<()> {
+    let wanted = path.map(tree::volume_path).transpose()?;
+    let chosen = {
+        let store = compose::open_shared(meta)?;
+        let bin = Bin::read(&store)?;
+        match &wanted {
+            None => bin.deleted,
+            Some(path) => {
+                let chosen = bin.at_and_below(&store, path, version)?;
+                if chosen.is_empty() {
+                    bail!(none_kept(meta, path, version));
+                }
+                chosen
+            }
+        }
+    };
+    let volume = tree::open(meta)?;
+    // The oldest first: what was deleted from a directory goes before the directory.
+    for deleted in &chosen {
+        volume.purge(deleted.deleted_ms, deleted.attributes.ino)?;
+    }
+    volume.close()?;
+    println!("Deleted {} for good", count(chosen.len() as u64, "inode"));
     Ok(())
 }
 
@@ -202,15 +253,34 @@ impl Bin {
         Ok(path)
     }
 
-    /// The last deleted of a path.
-    fn find(&self, store: &Store, path: &Path) -> Result<Option<&Deleted>> {
+    /// The last deleted of a path, or the one of this version.
+    fn find(&self, store: &Store, path: &Path, version: Option<u64>) -> Result<Option<&Deleted>> {
         let name = path.file_name().map(OsStr::as_bytes);
-        for deleted in self.deleted.iter().rev().filter(|deleted| Some(deleted.name.as_slice()) == name) {
+        let is_version = |deleted: &&Deleted| version.is_none_or(|version| version == deleted.attributes.ino.0);
+        let named = self.deleted.iter().rev().filter(|deleted| Some(deleted.name.as_slice()) == name);
+        for deleted in named.filter(is_version) {
             if self.path(store, deleted)? == path.as_os_str().as_bytes() {
                 return Ok(Some(deleted));
             }
         }
         Ok(None)
+    }
+
+    /// Every version of a path, or this one, and everything deleted from below it.
+    fn at_and_below(&self, store: &Store, path: &Path, version: Option<u64>) -> Result<Vec<Deleted>> {
+        let mut chosen = Vec::new();
+        for deleted in &self.deleted {
+            let at = PathBuf::from(OsStr::from_bytes(&self.path(store, deleted)?));
+            let is_chosen = match version {
+                Some(version) => at == path && deleted.attributes.ino.0 == version,
+                None => at.starts_with(path),
+            };
+            let is_below = |above: &Deleted| version == Some(above.attributes.ino.0);
+            if is_chosen || (at.starts_with(path) && self.above(deleted).into_iter().any(is_below)) {
+                chosen.push(deleted.clone());
+            }
+        }
+        Ok(chosen)
     }
 
     /// What to bring back for one to be back with all that was deleted from it, each after the directory that it is in. Of several

@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
-use weft_vfs::{POLICY_XATTR, RESTORE_XATTR, restore_value};
+use weft_vfs::{POLICY_XATTR, PURGE_XATTR, RESTORE_XATTR, deleted_value};
 
 /// The longest text of a policy that is read back.
 const POLICY_BYTES_MAX: usize = 1024;
@@ -85,6 +85,14 @@ impl FolderTree {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let opened = self.open_beneath(parent, flags, Mode::empty());
         Ok((opened.map_err(|errno| self.failure(parent, errno))?, name))
+    }
+
+    /// Tells a mount what is to become of what was deleted.
+    fn tell(&self, wish: &[u8], deleted_ms: u64, ino: Ino) -> Result<()> {
+        let name = std::str::from_utf8(wish).unwrap_or_default();
+        let value = deleted_value(deleted_ms, ino);
+        let root = self.handle(Path::new("/"))?;
+        Ok(rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty())?)
     }
 
     /// The name under which setxattr(2) and the like know the policy.
@@ -240,10 +248,11 @@ impl Tree for FolderTree {
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
-        let name = std::str::from_utf8(RESTORE_XATTR).unwrap_or_default();
-        let value = restore_value(deleted_ms, ino);
-        let root = self.handle(Path::new("/"))?;
-        Ok(rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty())?)
+        self.tell(RESTORE_XATTR, deleted_ms, ino)
+    }
+
+    fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
+        self.tell(PURGE_XATTR, deleted_ms, ino)
     }
 
     fn is_volume(&self) -> bool {

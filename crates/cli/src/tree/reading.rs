@@ -121,6 +121,10 @@ impl Tree for ReaderTree {
         refuse(Path::new("/"))
     }
 
+    fn purge(&self, _: u64, _: Ino) -> Result<()> {
+        refuse(Path::new("/"))
+    }
+
     fn is_volume(&self) -> bool {
         true
     }

@@ -168,7 +168,12 @@ impl Tree for VolumeTree {
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
-        Ok(self.volume().restore(deleted_ms, ino)?)
+        self.volume().restore(deleted_ms, ino)?;
+        Ok(())
+    }
+
+    fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
+        Ok(self.volume().purge(deleted_ms, ino)?)
     }
 
     fn is_volume(&self) -> bool {

@@ -65,6 +65,9 @@ impl<F: Fn(usize) -> Vec<(&'static str, Entry)>> Tree for Liar<F> {
     fn restore(&self, _: u64, _: Ino) -> Result<()> {
         unimplemented!()
     }
+    fn purge(&self, _: u64, _: Ino) -> Result<()> {
+        unimplemented!()
+    }
     fn close(self: Box<Self>) -> Result<()> {
         Ok(())
     }

@@ -143,7 +143,7 @@ impl Drop for SetAtEnd<'_> {
 impl Drop for Sandbox {
     fn drop(&mut self) {
         // Whatever state a failed test has left; nothing to do where nothing is mounted.
-        for mountpoint in ["mnt", "try/mnt"] {
+        for mountpoint in ["mnt", "try/mnt", "look1", "look2"] {
             let _ = self.command(["umount", "--force", mountpoint]).output();
         }
     }

@@ -1,15 +1,17 @@
 //! One method per request: translate, one call of the volume, translate back. Nothing else.
 //!
 //! The kernel is told to keep names and attributes long ([`KEEP`]): while a volume is mounted, this kernel makes every
-//! change to it, and drops what its own changes make stale.
+//! change to it, and drops what its own changes make stale; `kernel.rs` has the exceptions.
 
+use super::kernel::KernelCache;
 use super::translate;
 use fuser::{
-    CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig, LockOwner,
-    OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    CopyFileRangeFlags, Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -17,11 +19,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
-use weft_vfs::{AttributeChange, Caller, DirectoryEntry, Handle, VfsError, Volume};
+use weft_vfs::{AttributeChange, Caller, DirectoryEntry, RESTORE_XATTR, VfsError, Volume};
 
-/// How long the kernel may answer for us from its caches, present and absent names alike. Nothing else changes the volume
-/// while it is mounted, so the length is a matter of taste; a minute lets a forgotten mistake mend itself.
+/// How long the kernel may answer for us from its caches. Nothing else changes the volume while it is mounted, so the
+/// length is a matter of taste; a minute lets a forgotten mistake mend itself.
 const KEEP: Duration = Duration::from_secs(60);
+
+/// How long the kernel may say by itself that a name is absent. A restored name comes about without a request that says so:
+/// the kernel is told, and this bounds the time if it was not. Compilers ask for an absent name many times within it.
+const KEEP_ABSENT: Duration = Duration::from_secs(1);
+
+/// The same of a mount that only reads, beside the owner who changes the volume: what it shows is this much old at most.
+const KEEP_BESIDE_OWNER: Duration = Duration::from_secs(1);
 
 /// Inode numbers are never used twice, so all are of the first generation.
 const GENERATION: Generation = Generation(0);
@@ -57,7 +66,18 @@ const WANTED: [InitFlags; 10] = [
 
 /// Answers the kernel's requests out of a volume.
 pub(super) struct Adapter {
-    pub(super) volume: Arc<Volume>,
+    volume: Arc<Volume>,
+    kernel: KernelCache,
+    /// Are access times noted?
+    notes_access: bool,
+    /// How long the kernel may answer by itself.
+    keep: Duration,
+}
+
+/// Attributes, and how long the kernel may show them.
+struct Shown {
+    attributes: FileAttr,
+    keep: Duration,
 }
 
 /// A request's answer, or the errno to give instead.
@@ -124,11 +144,11 @@ macro_rules! reply {
 }
 
 reply!(ReplyEmpty, (), |self, _nothing| self.ok());
-reply!(ReplyEntry, Attributes, |self, found| self.entry(&KEEP, &translate::file_attr(&found), GENERATION));
-reply!(ReplyAttr, Attributes, |self, found| self.attr(&KEEP, &translate::file_attr(&found)));
+reply!(ReplyEntry, Shown, |self, shown| self.entry(&shown.keep, &shown.attributes, GENERATION));
+reply!(ReplyAttr, Shown, |self, shown| self.attr(&shown.keep, &shown.attributes));
 reply!(ReplyWrite, u32, |self, bytes| self.written(bytes));
 reply!(ReplyLseek, u64, |self, offset| self.offset(offset as i64));
-reply!(ReplyOpen, (Handle, FopenFlags), |self, opened| self.opened(FileHandle(opened.0.0), opened.1));
+reply!(ReplyOpen, (FileHandle, FopenFlags), |self, opened| self.opened(opened.0, opened.1));
 
 /// Answers a request for an extended attribute's bytes: its length if asked with no room, ERANGE if there is too little.
 fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
@@ -141,6 +161,53 @@ fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
 }
 
 impl Adapter {
+    pub(super) fn new(volume: Arc<Volume>, kernel: KernelCache, notes_access: bool) -> Self {
+        let keep = if volume.is_read_only() { KEEP_BESIDE_OWNER } else { KEEP };
+        Self { volume, kernel, notes_access, keep }
+    }
+
+    /// What the kernel is told of attributes, or the errno.
+    fn shown(&self, request: &'static str, found: Result<Attributes, VfsError>) -> Answer<Shown> {
+        let shown = |found| Shown { attributes: translate::file_attr(&found), keep: self.keep };
+        found.map(shown).map_err(refused(request))
+    }
+
+    /// Something was read. The kernel tells of the first read of what it does not keep only, so a file counts as read when it
+    /// is opened for reading.
+    fn note_access(&self, node: INodeNo) {
+        if self.notes_access && self.volume.note_access(ino(node)) {
+            self.kernel.forget_attributes(node);
+        }
+    }
+
+    /// Answers a write that went around the page cache, on a thread that may wait: the kernel must have dropped what others
+    /// read into it meanwhile when the writer learns that the bytes are written.
+    fn give_direct(&self, node: INodeNo, range: Range<u64>, is_direct: bool, reply: ReplyWrite, answer: Answer<u32>) {
+        let kernel = self.kernel.clone();
+        self.volume.runtime().spawn_blocking(move || {
+            if is_direct {
+                kernel.forget_bytes(node, range);
+                reply.give(answer);
+            } else {
+                // O_DIRECT was set after opening: the kernel may fall back to its pages, and hold them until it has the answer.
+                reply.give(answer);
+                kernel.forget_bytes(node, range);
+            }
+        });
+    }
+
+    /// Gives what was deleted its name back. The kernel may know the name as absent, and holds the root directory until it is
+    /// answered: it is told on another thread.
+    fn restore(&self, caller: &Caller, value: &[u8]) -> Result<(), VfsError> {
+        let restored = self.volume.restore_named(caller, value)?;
+        let kernel = self.kernel.clone();
+        self.volume.runtime().spawn_blocking(move || {
+            kernel.forget_name(INodeNo(restored.parent.0), OsStr::from_bytes(&restored.name));
+            kernel.forget_attributes(INodeNo(restored.attributes.ino.0));
+        });
+        Ok(())
+    }
+
     /// `.` and `..` are asked for by file handles from outside (NFS, `open_by_handle_at`); the volume has no such names.
     fn look_up(&self, parent: Ino, name: &OsStr) -> Result<Attributes, VfsError> {
         let of = match name.as_bytes() {
@@ -191,8 +258,10 @@ impl fuser::Filesystem for Adapter {
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         survive("lookup", || match self.look_up(ino(parent), name) {
             // The kernel may remember that the name is not there.
-            Err(error) if error.errno() == libc::ENOENT => reply.entry(&KEEP, &translate::no_entry(), GENERATION),
-            answer => reply.give(answer.map_err(refused("lookup"))),
+            Err(error) if error.errno() == libc::ENOENT => {
+                reply.entry(&KEEP_ABSENT, &translate::no_entry(), GENERATION)
+            }
+            answer => reply.give(self.shown("lookup", answer)),
         });
     }
 
@@ -201,7 +270,7 @@ impl fuser::Filesystem for Adapter {
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        survive("getattr", || reply.give(self.volume.attributes(ino(node)).map_err(refused("getattr"))));
+        survive("getattr", || reply.give(self.shown("getattr", self.volume.attributes(ino(node)))));
     }
 
     fn setattr(
@@ -233,13 +302,16 @@ impl fuser::Filesystem for Adapter {
                 ctime: ctime.map(translate::timestamp),
                 clear_suid: size.is_some() && !may_keep_suid(request),
             };
-            reply.give(self.volume.set_attributes(ino(node), &change).map_err(refused("setattr")));
+            reply.give(self.shown("setattr", self.volume.set_attributes(ino(node), &change)));
         });
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
         survive("readlink", || match self.volume.readlink(ino(node)) {
-            Ok(target) => reply.data(&target),
+            Ok(target) => {
+                self.note_access(node);
+                reply.data(&target);
+            }
             Err(error) => reply.error(refused("readlink")(error)),
         });
     }
@@ -258,7 +330,7 @@ impl fuser::Filesystem for Adapter {
             let Some(kind) = translate::node_kind(mode) else { return reply.error(Errno::EINVAL) };
             let mode = translate::mode_bits(mode);
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, rdev);
-            reply.give(answer.map_err(refused("mknod")));
+            reply.give(self.shown("mknod", answer));
         });
     }
 
@@ -267,7 +339,7 @@ impl fuser::Filesystem for Adapter {
             let mode = translate::mode_bits(mode);
             let kind = Kind::Directory;
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, 0);
-            reply.give(answer.map_err(refused("mkdir")));
+            reply.give(self.shown("mkdir", answer));
         });
     }
 
@@ -289,7 +361,7 @@ impl fuser::Filesystem for Adapter {
         survive("symlink", || {
             let target = target.as_os_str().as_bytes();
             let answer = self.volume.symlink(&caller(request), ino(parent), link_name.as_bytes(), target);
-            reply.give(answer.map_err(refused("symlink")));
+            reply.give(self.shown("symlink", answer));
         });
     }
 
@@ -314,7 +386,7 @@ impl fuser::Filesystem for Adapter {
     fn link(&self, _request: &Request, node: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
         survive("link", || {
             let answer = self.volume.link(ino(node), ino(new_parent), new_name.as_bytes());
-            reply.give(answer.map_err(refused("link")));
+            reply.give(self.shown("link", answer));
         });
     }
 
@@ -333,8 +405,14 @@ impl fuser::Filesystem for Adapter {
             match self.volume.create(&caller(request), ino(parent), name.as_bytes(), mode, flags) {
                 Ok((attributes, handle)) => {
                     let attributes = translate::file_attr(&attributes);
-                    let handle = FileHandle(handle.0);
-                    reply.created(&KEEP, &attributes, GENERATION, handle, translate::open_reply(flags));
+                    let handle = translate::file_handle(handle, flags);
+                    reply.created(
+                        &self.keep,
+                        &attributes,
+                        GENERATION,
+                        handle,
+                        translate::open_reply(flags, self.volume.is_read_only()),
+                    );
                 }
                 Err(error) => reply.error(refused("create")(error)),
             }
@@ -344,7 +422,12 @@ impl fuser::Filesystem for Adapter {
     fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         survive("open", || {
             let opened = self.volume.open(ino(node), flags.0).map_err(refused("open"));
-            reply.give(opened.map(|handle| (handle, translate::open_reply(flags.0))));
+            if opened.is_ok() && translate::counts_as_read(flags.0) {
+                self.note_access(node);
+            }
+            reply.give(opened.map(|handle| {
+                (translate::file_handle(handle, flags.0), translate::open_reply(flags.0, self.volume.is_read_only()))
+            }));
         });
     }
 
@@ -359,7 +442,7 @@ impl fuser::Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        survive("read", || match self.volume.read(Handle(handle.0), offset, size) {
+        survive("read", || match self.volume.read(translate::handle(handle), offset, size) {
             Ok(bytes) => reply.data(&bytes),
             Err(error) => reply.error(refused("read")(error)),
         });
@@ -368,25 +451,34 @@ impl fuser::Filesystem for Adapter {
     fn write(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
-        _flags: OpenFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         survive("write", || {
             let clear_suid = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-            let answer = self.volume.write(Handle(handle.0), offset, data, clear_suid);
-            reply.give(answer.map_err(refused("write")));
+            let answer = self.volume.write(translate::handle(handle), offset, data, clear_suid);
+            let answer = answer.map_err(refused("write"));
+            if clear_suid {
+                self.kernel.forget_attributes(node);
+            }
+            let is_direct = translate::is_direct(handle);
+            let is_from_cache = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
+            if is_from_cache || !(is_direct || flags.0 & libc::O_DIRECT != 0) {
+                return reply.give(answer);
+            }
+            self.give_direct(node, offset..offset.saturating_add(data.len() as u64), is_direct, reply, answer);
         });
     }
 
     fn flush(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
         survive("flush", || {
-            reply.give(self.volume.flush(Handle(handle.0)).map_err(refused("flush")));
+            reply.give(self.volume.flush(translate::handle(handle)).map_err(refused("flush")));
         });
     }
 
@@ -401,20 +493,23 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         survive("release", || {
-            self.volume.release(Handle(handle.0));
+            self.volume.release(translate::handle(handle));
             reply.ok();
         });
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
         survive("fsync", || {
-            let answer = self.volume.fsync(Handle(handle.0));
+            let answer = self.volume.fsync(translate::handle(handle));
             reply.give(answer.map_err(refused("fsync")));
         });
     }
 
     fn readdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         survive("readdir", || {
+            if offset == 0 {
+                self.note_access(node);
+            }
             let listed = self.list(node, offset, |entry| {
                 let kind = translate::file_type(entry.attributes.kind);
                 reply.add(INodeNo(entry.attributes.ino.0), entry.cookie, kind, OsStr::from_bytes(&entry.name))
@@ -435,10 +530,13 @@ impl fuser::Filesystem for Adapter {
         mut reply: ReplyDirectoryPlus,
     ) {
         survive("readdirplus", || {
+            if offset == 0 {
+                self.note_access(node);
+            }
             let listed = self.list(node, offset, |entry| {
                 let attributes = translate::file_attr(&entry.attributes);
                 let name = OsStr::from_bytes(&entry.name);
-                let full = reply.add(attributes.ino, entry.cookie, name, &KEEP, &attributes, GENERATION);
+                let full = reply.add(attributes.ino, entry.cookie, name, &self.keep, &attributes, GENERATION);
                 // Each delivered entry counts as a lookup, but for these two.
                 if !full && name != "." && name != ".." {
                     self.volume.reference(entry.attributes.ino);
@@ -484,7 +582,12 @@ impl fuser::Filesystem for Adapter {
     ) {
         survive("setxattr", || {
             let Some(mode) = translate::xattr_mode(flags) else { return reply.error(Errno::EINVAL) };
-            let answer = self.volume.set_xattr(&caller(request), ino(node), name.as_bytes(), value, mode);
+            let caller = caller(request);
+            let answer = if ino(node) == Ino::ROOT && name.as_bytes() == RESTORE_XATTR {
+                self.restore(&caller, value)
+            } else {
+                self.volume.set_xattr(&caller, ino(node), name.as_bytes(), value, mode)
+            };
             reply.give(answer.map_err(refused("setxattr")));
         });
     }
@@ -514,8 +617,8 @@ impl fuser::Filesystem for Adapter {
 
     fn fallocate(
         &self,
-        _request: &Request,
-        _node: INodeNo,
+        request: &Request,
+        node: INodeNo,
         handle: FileHandle,
         offset: u64,
         length: u64,
@@ -523,7 +626,12 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         survive("fallocate", || {
-            let answer = self.volume.allocate(Handle(handle.0), offset, length, mode);
+            // The kernel leaves it to us, and does not say what the caller may.
+            let clear_suid = !may_keep_suid(request);
+            let answer = self.volume.allocate(translate::handle(handle), offset, length, mode, clear_suid);
+            if clear_suid {
+                self.kernel.forget_attributes(node);
+            }
             reply.give(answer.map_err(refused("fallocate")));
         });
     }
@@ -540,7 +648,7 @@ impl fuser::Filesystem for Adapter {
         survive("lseek", || {
             // The kernel refuses negative offsets itself.
             let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
-            let answer = self.volume.seek(Handle(handle.0), offset, whence);
+            let answer = self.volume.seek(translate::handle(handle), offset, whence);
             reply.give(answer.map_err(refused("lseek")));
         });
     }

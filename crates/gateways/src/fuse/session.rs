@@ -1,6 +1,7 @@
 //! Mounting, and the threads that answer.
 
 use super::adapter::Adapter;
+use super::kernel::KernelCache;
 use super::unmount::{Detach, unmount};
 use super::{MountError, mounts};
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -24,8 +25,49 @@ pub struct MountSettings {
     pub mountpoint: PathBuf,
     /// The path of META: what the mount table shows as the source, and how `weft umount` knows the volume.
     pub source: PathBuf,
-    /// May users other than the one who mounts use it? The kernel checks permissions either way.
-    pub allow_other: bool,
+    /// What the mount allows.
+    pub allowed: Allowed,
+}
+
+/// What a mount allows, as the options of mount(8). The default is what is safe where others' files are shown: neither
+/// set-user-id nor devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    /// Changes. Without them the volume must be open for reading only.
+    pub write: bool,
+    /// Set-user-id and set-group-id of programs have their effect.
+    pub suid: bool,
+    /// Device files can be opened.
+    pub dev: bool,
+    /// Programs can be run.
+    pub exec: bool,
+    /// Access times are noted.
+    pub atime: bool,
+    /// Users other than the one who mounts may use it. The kernel checks permissions either way.
+    pub other_users: bool,
+}
+
+impl Default for Allowed {
+    fn default() -> Self {
+        Self { write: true, suid: false, dev: false, exec: true, atime: true, other_users: false }
+    }
+}
+
+impl Allowed {
+    /// What differs from what mount(2) does by itself.
+    fn options(&self) -> Vec<MountOption> {
+        let restrictions = [
+            (self.write, MountOption::RO),
+            (self.suid, MountOption::NoSuid),
+            (self.dev, MountOption::NoDev),
+            (self.exec, MountOption::NoExec),
+            (self.atime, MountOption::NoAtime),
+        ];
+        // These two fuser restricts unless it is told not to.
+        let grants = [(self.suid, MountOption::Suid), (self.dev, MountOption::Dev)];
+        let restricted = restrictions.into_iter().filter(|(allowed, _)| !allowed);
+        restricted.chain(grants.into_iter().filter(|(allowed, _)| *allowed)).map(|(_, option)| option).collect()
+    }
 }
 
 /// A mount in service.
@@ -82,8 +124,11 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
     check_mountpoint(&settings.mountpoint, &settings.source)?;
     let mountpoint = mounts::absolute(&settings.mountpoint);
     let config = config(settings);
-    let session =
-        Session::new(Adapter { volume }, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
+    let kernel = KernelCache::default();
+    let allowed = &settings.allowed;
+    let adapter = Adapter::new(volume, kernel.clone(), allowed.atime && allowed.write);
+    let session = Session::new(adapter, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
+    kernel.connect(session.notifier());
     let session = std::thread::Builder::new()
         .name("fuse".into())
         .spawn(move || session.run())
@@ -105,7 +150,8 @@ fn config(settings: &MountSettings) -> Config {
         MountOption::CUSTOM("subtype=weft".into()),
         MountOption::DefaultPermissions,
     ];
-    config.acl = if settings.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.mount_options.extend(settings.allowed.options());
+    config.acl = if settings.allowed.other_users { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
     config

@@ -1,14 +1,17 @@
 //! Between the kernel's words and the volume's: pure functions.
 
-use fuser::{FileAttr, FileType, FopenFlags, INodeNo, TimeOrNow};
+use fuser::{FileAttr, FileHandle, FileType, FopenFlags, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_format::records::{Attributes, Kind, Timestamp};
 use weft_meta::{RenameFlags, XattrMode};
-use weft_vfs::SetTime;
+use weft_vfs::{Handle, SetTime};
 
 /// What `stat` shows as the preferred size of a request. Programs that buffer by it (stdio, Python) then write 64 KiB at
 /// a time instead of 4 KiB: each write is a round trip to us. More would make them read too much for small seeks.
 const PREFERRED_IO_BYTES: u32 = 64 << 10;
+
+/// Set in the handles of files that go around the page cache; the volume counts its handles from 1.
+const DIRECT: u64 = 1 << 63;
 
 /// `st_blocks` counts in these, whatever the block size.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -138,16 +141,39 @@ pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
 /// How the kernel treats an open file.
 ///
 /// Nobody but this kernel changes the volume while it is mounted, so its page cache is right whatever is opened when
-/// (`KEEP_CACHE`). `O_DIRECT` goes around it, with writes within the file in parallel. A file opened for reading has
-/// nothing to report at close (`NOFLUSH`).
-pub(super) fn open_reply(open_flags: i32) -> FopenFlags {
+/// (`KEEP_CACHE`); a mount `beside_owner` begins anew with each open. `O_DIRECT` goes around it, with writes within the file
+/// in parallel. A file opened for reading has nothing to report at close (`NOFLUSH`).
+pub(super) fn open_reply(open_flags: i32, beside_owner: bool) -> FopenFlags {
     let cache = if open_flags & libc::O_DIRECT != 0 {
         FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+    } else if beside_owner {
+        FopenFlags::empty()
     } else {
         FopenFlags::FOPEN_KEEP_CACHE
     };
     let read_only = open_flags & libc::O_ACCMODE == libc::O_RDONLY;
     if read_only { cache | FopenFlags::FOPEN_NOFLUSH } else { cache }
+}
+
+/// The volume's handle as the kernel gets it; whether the file goes around the page cache is told by it later.
+pub(super) fn file_handle(handle: Handle, open_flags: i32) -> FileHandle {
+    let is_direct = open_reply(open_flags, false).contains(FopenFlags::FOPEN_DIRECT_IO);
+    FileHandle(if is_direct { handle.0 | DIRECT } else { handle.0 })
+}
+
+/// The inverse of [`file_handle`].
+pub(super) fn handle(handle: FileHandle) -> Handle {
+    Handle(handle.0 & !DIRECT)
+}
+
+/// Was it opened so that reads and writes go around the page cache?
+pub(super) fn is_direct(handle: FileHandle) -> bool {
+    handle.0 & DIRECT != 0
+}
+
+/// Is a file opened so that its access time is due?
+pub(super) fn counts_as_read(open_flags: i32) -> bool {
+    open_flags & libc::O_ACCMODE != libc::O_WRONLY && open_flags & libc::O_NOATIME == 0
 }
 
 #[cfg(test)]

@@ -52,8 +52,24 @@ fn unknown_flags_are_refused() {
 
 #[test]
 fn direct_files_go_around_the_page_cache_and_only_they() {
-    assert!(open_reply(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_DIRECT_IO));
-    assert!(!open_reply(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_KEEP_CACHE));
-    assert_eq!(open_reply(libc::O_RDWR), FopenFlags::FOPEN_KEEP_CACHE);
-    assert!(open_reply(libc::O_RDONLY).contains(FopenFlags::FOPEN_NOFLUSH));
+    let of_owner = |flags| open_reply(flags, false);
+    assert!(of_owner(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_DIRECT_IO));
+    assert!(!of_owner(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_KEEP_CACHE));
+    assert_eq!(of_owner(libc::O_RDWR), FopenFlags::FOPEN_KEEP_CACHE);
+    assert!(of_owner(libc::O_RDONLY).contains(FopenFlags::FOPEN_NOFLUSH));
+    assert_eq!(open_reply(libc::O_RDONLY, true), FopenFlags::FOPEN_NOFLUSH, "beside the owner nothing is kept");
+}
+
+#[test]
+fn a_handle_tells_whether_its_file_goes_around_the_page_cache() {
+    for (flags, direct) in [(libc::O_RDWR | libc::O_DIRECT, true), (libc::O_RDWR, false)] {
+        let given = file_handle(Handle(7), flags);
+        assert_eq!((handle(given), is_direct(given)), (Handle(7), direct));
+    }
+}
+
+#[test]
+fn files_opened_for_reading_count_as_read() {
+    assert!(counts_as_read(libc::O_RDONLY) && counts_as_read(libc::O_RDWR));
+    assert!(!counts_as_read(libc::O_WRONLY) && !counts_as_read(libc::O_RDONLY | libc::O_NOATIME));
 }

@@ -60,12 +60,12 @@ impl Store {
         })
     }
 
-    /// Gives a kept inode its name back.
+    /// Gives a kept inode its name back, and says which.
     ///
     /// # Errors
     /// `NotFound` (it is not kept any more, or its directory is deleted too: bring that back first), `Exists` (the name is another's
     /// now), `TooManyLinks`.
-    pub fn restore(&self, deleted_ms: u64, ino: Ino, now: Timestamp) -> Result<Attributes, MetaError> {
+    pub fn restore(&self, deleted_ms: u64, ino: Ino, now: Timestamp) -> Result<Deleted, MetaError> {
         let cookie = self.allocate(Counter::Cookie)?;
         self.transact(|txn| {
             let key = Key::Deleted(deleted_ms, ino);
@@ -91,7 +91,7 @@ impl Store {
             txn.put_inode(&attributes);
             txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
             txn.remove(key);
-            Ok(attributes)
+            Ok(Deleted { attributes, deleted_ms, parent, name: name.to_vec() })
         })
     }
 

@@ -31,7 +31,7 @@ fn a_deleted_file_has_its_bytes_until_it_is_let_go() {
     assert_eq!((deleted.deleted_ms, deleted.parent, deleted.name.as_slice()), (2000, Ino::ROOT, &b"file"[..]));
     assert_eq!(store.deleted(Some((2000, file)), 9).unwrap(), []);
 
-    let back = store.restore(2000, file, at(3)).unwrap();
+    let back = store.restore(2000, file, at(3)).unwrap().attributes;
     assert_eq!((back.nlink, back.size, back.allocated_bytes), (1, before.size, before.allocated_bytes));
     assert_eq!(store.lookup(Ino::ROOT, b"file").unwrap(), back);
     assert_eq!(kind_of(&store.restore(2000, file, at(3)).unwrap_err()), "NotFound");
@@ -90,7 +90,7 @@ fn a_tree_comes_back_from_the_top() {
     assert_eq!(kept(&store), [(2000, link), (3000, folder)]);
     assert_clean(&store);
     assert_eq!(kind_of(&store.restore(2000, link, at(4)).unwrap_err()), "NotFound");
-    assert_eq!(store.restore(3000, folder, at(4)).unwrap().nlink, 2);
+    assert_eq!(store.restore(3000, folder, at(4)).unwrap().attributes.nlink, 2);
     store.restore(2000, link, at(4)).unwrap();
     assert_eq!(store.lookup(folder, b"link").unwrap().ino, link);
     assert_eq!((kept(&store), store.attributes(Ino::ROOT).unwrap().nlink), (vec![], 3));

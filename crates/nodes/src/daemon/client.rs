@@ -197,6 +197,7 @@ impl DaemonNode {
             return self.not_a_node(&why);
         }
         let (kind, why) = match error {
+            ConnectionError::Request(answer) if answer.is_parse() => return self.speaks_otherwise(),
             ConnectionError::TooLong => return self.not_a_node("its answer is longer than what was asked"),
             ConnectionError::Connect(_) => (NodeErrorKind::Unavailable, reason(error)),
             ConnectionError::Request(_) => (NodeErrorKind::Io, reason(error)),
@@ -206,6 +207,17 @@ impl DaemonNode {
             }
         };
         self.error(kind, format!("{} cannot be asked ({why}): start its daemon", self.address()))
+    }
+
+    /// Something answers, in a language that is not HTTP. A daemon that was started with TLS is asked without it.
+    fn speaks_otherwise(&self) -> NodeError {
+        let detail = format!(
+            "{} does not answer in plain HTTP: if its daemon was started with TLS, give the address that it prints, \
+             weft+tls://{}/sha256:...",
+            self.address(),
+            self.address()
+        );
+        self.error(NodeErrorKind::Unavailable, detail)
     }
 
     fn request(&self, question: &Question<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {

@@ -229,7 +229,10 @@ pub(super) fn refusal(error: &(dyn std::error::Error + 'static)) -> Option<Strin
             "its certificate is by no trusted authority; if it is its own, give the address that the daemon says"
                 .to_owned()
         }
-        rustls::Error::InvalidMessage(_) => "it does not speak TLS".to_owned(),
+        rustls::Error::InvalidMessage(_) => {
+            "it does not speak TLS; if its daemon was started without, give the address that it prints, weft://..."
+                .to_owned()
+        }
         other => other.to_string(),
     })
 }

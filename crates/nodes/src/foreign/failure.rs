@@ -34,16 +34,36 @@ pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
     if let Some(refusal) = error.source().and_then(|source| source.downcast_ref::<Refusal>()) {
         return (refusal.kind, refusal.detail.clone());
     }
-    let kind = match error.kind() {
-        ErrorKind::NotFound => NodeErrorKind::NotFound,
-        ErrorKind::PermissionDenied => NodeErrorKind::Denied,
-        ErrorKind::AlreadyExists | ErrorKind::ConditionNotMatch => NodeErrorKind::Exists,
+    let (kind, what) = match error.kind() {
+        ErrorKind::NotFound => {
+            (NodeErrorKind::NotFound, "there is no such bucket or folder: make it, or correct the address")
+        }
+        ErrorKind::PermissionDenied => (
+            NodeErrorKind::Denied,
+            "it refuses access: give a key file (--key FILE) whose credentials may list, read, write and remove there",
+        ),
+        ErrorKind::AlreadyExists | ErrorKind::ConditionNotMatch => {
+            (NodeErrorKind::Exists, "other bytes have that name there: see what else writes to it")
+        }
         // A bucket that does not exist, a region that is not known: nothing is known of its shards.
-        ErrorKind::ConfigInvalid => NodeErrorKind::Unavailable,
-        ErrorKind::RateLimited => NodeErrorKind::Busy,
-        _ => NodeErrorKind::Io,
+        ErrorKind::ConfigInvalid => (
+            NodeErrorKind::Unavailable,
+            "its address or key file is incomplete: see `weft node kinds` for what this kind needs",
+        ),
+        ErrorKind::RateLimited => (NodeErrorKind::Busy, "it refuses for load: ask later"),
+        _ if is_ssh(error) => (
+            NodeErrorKind::Unavailable,
+            "no SSH connection: see whether `ssh` reaches that host with the same user and key, without a question",
+        ),
+        _ => (NodeErrorKind::Io, "the request failed: see whether the server is well, and try again"),
     };
-    (kind, words(error))
+    (kind, format!("{what} (it says: {})", words(error)))
+}
+
+/// Did the ssh program below a connection by SFTP fail?
+fn is_ssh(error: &Error) -> bool {
+    let text = format!("{} {}", error.message(), error.source().map(ToString::to_string).unwrap_or_default());
+    ["ssh", "SSH", "sftp connect"].iter().any(|word| text.contains(word))
 }
 
 /// What the service or the library says, in one short line. Not the context of the error, which has addresses with tokens.

@@ -20,6 +20,21 @@ fn a_page_becomes_a_short_line_and_addresses_are_left_out() {
     let page = format!("<html>\n\x1b[31m<h1>{}</h1>", "very ".repeat(1000));
     let error = Error::new(ErrorKind::Unexpected, page).with_context("url", "http://h/?delegation=hunter2");
     let (_, words) = meaning(&error);
-    assert!(words.starts_with("<html> [31m<h1>very very") && words.len() <= WORDS_MAX, "{words}");
+    assert!(words.contains("(it says: <html> [31m<h1>very very") && words.len() <= WORDS_MAX + 100, "{words}");
     assert!(!words.contains("hunter2"));
+}
+
+#[test]
+fn finding_32_what_failed_comes_first_in_our_words_and_ends_in_the_mend() {
+    let said = |kind: ErrorKind, words: &str| meaning(&Error::new(kind, words));
+    let (_, denied) = said(ErrorKind::PermissionDenied, "S3Error { code: AccessDenied }");
+    assert!(denied.starts_with("it refuses access: give a key file (--key FILE)"), "{denied}");
+    assert!(denied.ends_with("(it says: S3Error { code: AccessDenied })"), "{denied}");
+    let (_, absent) = said(ErrorKind::NotFound, "NoSuchBucket");
+    assert!(absent.starts_with("there is no such bucket or folder: make it"), "{absent}");
+    let (kind, refused) = said(ErrorKind::Unexpected, "failed to connect: ssh: connect to host h port 22: refused");
+    assert_eq!(kind, NodeErrorKind::Unavailable);
+    assert!(refused.starts_with("no SSH connection: see whether `ssh` reaches"), "{refused}");
+    let (_, other) = said(ErrorKind::Unexpected, "odd");
+    assert_eq!(other, "the request failed: see whether the server is well, and try again (it says: odd)");
 }

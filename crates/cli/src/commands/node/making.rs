@@ -1,17 +1,17 @@
-//! Making a place a node of the volume: `note its id -> make the place -> take it into the table -> forget the note`.
+//! Making a place a node of the volume: `note its id -> make the place -> take it into the table`.
 //!
-//! A place that was made, and whose maker died before it was in the table, is known by the note: the next one who makes
-//! a node there goes on with it.
+//! The note stays. A place that was made, and whose maker died before it was in the table, is known by it, and so is one that
+//! was emptied and has left the table: the next one who makes a node there goes on with it.
 
-use crate::compose;
-use anyhow::Result;
+use crate::{care, compose};
+use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, Secret};
+use weft_format::records::Secret;
 use weft_meta::Store;
 use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
-/// A place of which a node is being made; kept among the states of jobs, by address.
+/// A place of which a node was made; kept among the states of jobs, by address.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Begun {
@@ -44,15 +44,11 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
             return Ok(space);
         }
         weft_nodes::create(url, name, identity, secret).await?.space().await
-    })?;
-    Ok((id, space))
-}
-
-/// Takes a node that was made into the table.
-pub fn add(store: &Store, id: NodeId, record: &NodeRecord) -> Result<()> {
-    store.add_node(id, record)?;
-    let url: NodeUrl = record.url.parse()?;
-    Ok(store.set_job(&key(&url), None)?)
+    });
+    match space {
+        Ok(space) => Ok((id, space)),
+        Err(error) => bail!(care::with_names(&nodes, error.to_string())),
+    }
 }
 
 /// The weight of a node of which none was said: its size in GiB.

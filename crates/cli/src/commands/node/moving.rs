@@ -1,6 +1,6 @@
 //! `weft node move|restore`: nodes that are elsewhere now, and nodes that were given up and are back.
 
-use super::{find, is_replaced, key_file, refuse_own_mount};
+use super::{find, is_replaced, key_file, refuse_unfit};
 use crate::compose;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Re
     if new == old {
         bail!("node {name} is noted at {url} already");
     }
-    refuse_own_mount(meta, name, &url)?;
+    refuse_unfit(meta, name, &url)?;
     check(&store, id, name, &url, &new.secret).with_context(|| format!("node {name} is not at {url}"))?;
     let there = store.nodes()?.into_iter().find(|(other, record)| *other != id && record.url == new.url);
     match there {

@@ -1,7 +1,8 @@
 //! `weft node serve PLACE`: our daemon, in the foreground until a signal ends it.
 
 use super::key_file;
-use crate::{care, compose};
+use crate::signals::Ending;
+use crate::{amount, compose};
 use anyhow::{Context, Result, bail};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -11,7 +12,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use weft_nodes::daemon::{GossipSettings, Trust};
 use weft_nodes::url::DAEMON_PORT;
 use weft_nodes::{Certificate, Daemon, DaemonUrl, Key, NodeUrl};
@@ -22,8 +22,13 @@ pub struct Arguments {
     /// An existing folder, or block:///dev/sdX
     #[arg(value_name = "FOLDER|URL")]
     place: String,
-    /// Where to listen; port 0 takes any free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT)))]
+    /// Where to listen, as in localhost:7600, or :7600 for all addresses; port 0 takes any free one
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        value_parser = amount::parse_listen,
+        default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT))
+    )]
     listen: SocketAddr,
     /// What users must know, in a file that is made if it is not there; needed wherever others can reach it
     #[arg(long, value_name = "FILE")]
@@ -41,7 +46,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["tls", "cert"])]
     plain: bool,
     /// Send and receive at most this many bytes per second, as in 50M
-    #[arg(long, value_name = "RATE", value_parser = care::parse_rate)]
+    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
     /// Lend open files of shards to users on this machine, who then read past the daemon (`weft mount --short-circuit`)
     #[arg(long, conflicts_with = "bwlimit")]
@@ -63,7 +68,7 @@ pub struct Arguments {
     domain: String,
 }
 
-/// Serves a folder, a device or an image file, until SIGTERM or SIGINT.
+/// Serves a folder, a device or an image file, until a signal asks for the end.
 pub fn serve(arguments: &Arguments) -> Result<()> {
     let place: NodeUrl = arguments.place.parse()?;
     let listen = arguments.listen;
@@ -104,7 +109,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         daemon = daemon.with_open_metrics();
     }
     compose::runtime()?.block_on(async {
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let mut ending = Ending::catch()?;
         let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr()?;
         let what = match daemon.identity() {
@@ -128,10 +133,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         println!("Serving {place} at {url} ({what})");
         std::io::stdout().flush()?;
         let stop = async {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
+            ending.asked().await;
             tracing::info!("a signal asks for the end: finishing what is under way");
         };
         Arc::new(daemon).serve(listener, stop).await;

@@ -1,0 +1,51 @@
+//! What the kernel keeps of the volume, and how it is told to forget what has changed without its doing.
+//!
+//! The kernel drops by itself what its own requests make stale, with three exceptions, which are the calls below. Those that
+//! wait for pages or directories that other requests hold must not run on a thread that answers requests: all of these
+//! threads could wait for one another.
+
+use fuser::{INodeNo, Notifier};
+use std::ffi::OsStr;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// The kernel's caches of one mount. Before [`KernelCache::connect`] they are empty.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KernelCache(Arc<OnceLock<Notifier>>);
+
+impl KernelCache {
+    /// From now on the kernel is told.
+    pub(super) fn connect(&self, notifier: Notifier) {
+        // Connected once, by the one who mounts.
+        let _ = self.0.set(notifier);
+    }
+
+    /// Attributes changed beside those that the request was about: the mode by a write that clears set-user-id, the access
+    /// time by an open. Waits for nothing.
+    pub(super) fn forget_attributes(&self, node: INodeNo) {
+        // A negative offset spares the pages.
+        self.tell("attributes", |notifier| notifier.inval_inode(node, -1, 0));
+    }
+
+    /// Bytes were written around the page cache. Waits until requests under way for these pages are answered. The kernel
+    /// drops the pages itself before a direct write and, if it is recent, after a synchronous one; after an asynchronous one
+    /// it does not.
+    pub(super) fn forget_bytes(&self, node: INodeNo, range: Range<u64>) {
+        let (offset, length) = (range.start as i64, (range.end - range.start) as i64);
+        self.tell("pages", |notifier| notifier.inval_inode(node, offset, length));
+    }
+
+    /// A name came about that the kernel may know as absent. Waits until requests that change the directory are answered.
+    pub(super) fn forget_name(&self, parent: INodeNo, name: &OsStr) {
+        self.tell("a name", |notifier| notifier.inval_entry(parent, name));
+        self.forget_attributes(parent);
+    }
+
+    fn tell(&self, what: &str, tell: impl FnOnce(&Notifier) -> io::Result<()>) {
+        // What the kernel does not know at all is no error to fuser.
+        if let Some(Err(error)) = self.0.get().map(tell) {
+            tracing::warn!("the kernel did not forget {what}: {error}");
+        }
+    }
+}
