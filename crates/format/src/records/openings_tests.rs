@@ -52,6 +52,8 @@ fn finding_05_what_is_of_an_opening_of_other_metadata_is_unknown() {
     assert_eq!(restored.fate(key(11, 0, 1)), Fate::Open);
     // An opening is given out twice by nobody, whatever nodes say.
     assert_eq!(copy.restored(1, 5, 8).number(), 4);
+    // A node may lie.
+    assert_eq!(copy.restored(u32::MAX, 5, 8).followed_by(6, 9).number(), u32::MAX);
 }
 
 #[test]
