@@ -167,7 +167,7 @@ pub fn require(tree: &dyn Tree, path: &Path) -> Result<Entry> {
 /// Removes it and everything below.
 pub fn remove_all(tree: &dyn Tree, path: &Path) -> Result<()> {
     let mut walk = Walk::new(tree, path)?;
-    while let Some((visit, path, entry)) = walk.next()? {
+    while let Some((visit, path, entry)) = walk.step()? {
         match visit {
             Visit::Enter => {}
             Visit::Leave => tree.remove(&path, Kind::Directory)?,

@@ -171,7 +171,7 @@ impl Changed {
     /// A directory first, so that what is made in it meanwhile has the new policy too.
     fn below(&mut self, volume: &dyn Tree, directory: &Path, change: &Change) -> Result<()> {
         let mut walk = Walk::new(volume, directory)?;
-        while let Some((visit, path, entry)) = walk.next()? {
+        while let Some((visit, path, entry)) = walk.step()? {
             match (visit, entry.kind) {
                 (Visit::Enter, _) => change.apply(volume, &path)?,
                 (Visit::Other, Kind::File) => {

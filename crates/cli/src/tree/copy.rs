@@ -44,7 +44,7 @@ impl Copying<'_> {
 pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, how: Copying<'_>) -> Result<()> {
     let mut walk = Walk::new(from, from_path)?;
     let mut top: Option<FileId> = None;
-    while let Some((visit, path, entry)) = walk.next()? {
+    while let Some((visit, path, entry)) = walk.step()? {
         let target = match path.strip_prefix(from_path) {
             Ok(below) if below != Path::new("") => to_path.join(below),
             _ => to_path.to_path_buf(),

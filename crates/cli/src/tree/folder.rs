@@ -124,7 +124,12 @@ fn set(file: impl AsFd, attributes: &Attributes) -> rustix::io::Result<()> {
         rustix::fs::chownat(file, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)?;
     }
     if attributes.kind != Kind::Symlink {
-        rustix::fs::chmodat(CWD, path_of(file), Mode::from_raw_mode(attributes.mode.into()), AtFlags::empty())?;
+        let mode = Mode::from_raw_mode(attributes.mode.into());
+        match rustix::fs::fchmod(file, mode) {
+            // It was only found, not opened.
+            Err(Errno::BADF) => rustix::fs::chmodat(CWD, path_of(file), mode, AtFlags::empty())?,
+            set => set?,
+        }
     }
     let Timestamp { seconds, nanoseconds } = attributes.modified;
     let unchanged = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };

@@ -2,11 +2,15 @@
 
 use super::{Entry, FileId, Tree};
 use anyhow::{Result, bail};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weft_format::records::Kind;
+
+/// A directory of a volume has one name, and may have been moved so often during a walk. Without a bound two names of each directory
+/// would double the walk with each level.
+const ENTERED_MAX: u32 = 16;
 
 /// What a step of a walk comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +30,10 @@ pub struct Walk<'t> {
     path: PathBuf,
     /// What was entered and not left, the outermost first, with what is still to be visited in it.
     open: Vec<(Entry, std::vec::IntoIter<(OsString, Entry)>)>,
-    /// Directories that must not be entered again: in a volume all that were, elsewhere those that are open, since a folder can be
-    /// mounted in two places.
-    entered: HashSet<FileId>,
+    /// Those of them.
+    within: HashSet<FileId>,
+    /// How often each directory of a volume was entered; elsewhere a folder may be mounted in any number of places.
+    entered: HashMap<FileId, u32>,
     first: Option<Entry>,
 }
 
@@ -36,11 +41,18 @@ impl<'t> Walk<'t> {
     /// Of what is at `path`, and everything below it.
     pub fn new(tree: &'t dyn Tree, path: &Path) -> Result<Self> {
         let first = Some(super::require(tree, path)?);
-        Ok(Self { tree, path: path.to_owned(), open: Vec::new(), entered: HashSet::new(), first })
+        Ok(Self {
+            tree,
+            path: path.to_owned(),
+            open: Vec::new(),
+            within: HashSet::new(),
+            entered: HashMap::new(),
+            first,
+        })
     }
 
     /// The next step: what it comes to, its path, and what it is.
-    pub fn next(&mut self) -> Result<Option<(Visit, PathBuf, Entry)>> {
+    pub fn step(&mut self) -> Result<Option<(Visit, PathBuf, Entry)>> {
         if let Some(entry) = self.first.take() {
             return self.visit(None, entry).map(Some);
         }
@@ -49,9 +61,7 @@ impl<'t> Walk<'t> {
             return self.visit(Some(&name), entry).map(Some);
         }
         let Some((entry, _)) = self.open.pop() else { return Ok(None) };
-        if !self.tree.is_volume() {
-            self.entered.remove(&entry.id);
-        }
+        self.within.remove(&entry.id);
         let path = self.path.clone();
         if !self.open.is_empty() {
             self.path.pop();
@@ -73,7 +83,10 @@ impl<'t> Walk<'t> {
             }
             return Ok((Visit::Other, path, entry));
         }
-        if !self.entered.insert(entry.id) {
+        let is_within_itself = !self.within.insert(entry.id);
+        let entered = self.entered.entry(entry.id).or_default();
+        *entered += u32::from(self.tree.is_volume());
+        if is_within_itself || *entered > ENTERED_MAX {
             bail!(
                 "{}: this directory is in the tree more than once, perhaps within itself: run `weft fsck`, or leave it out",
                 path.display()

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use weft_cluster::gossip::Heard;
+use weft_cluster::gossip::{Facts, Heard};
 use weft_format::ShardKey;
 use weft_format::records::Secret;
 
@@ -52,14 +52,15 @@ struct Address {
 }
 
 impl Addresses {
-    /// Takes in what a member told; is anything new?
-    fn merge(&mut self, volume: &str, told: Vec<Heard>) -> bool {
+    /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number.
+    fn merge(&mut self, volume: &str, wanted: &BTreeSet<String>, told: Vec<Heard>) -> bool {
         let mut is_new = false;
-        for facts in told.into_iter().map(|heard| heard.facts).filter(|facts| facts.volume == volume) {
+        let is_wanted = |facts: &Facts| facts.volume == volume && wanted.contains(&facts.node);
+        for facts in told.into_iter().map(|heard| heard.facts).filter(is_wanted) {
             let Ok(NodeUrl::Daemon(DaemonUrl { authority, .. })) = facts.address.parse() else { continue };
             let address = Address { authority, started_ms: facts.started_ms };
             let known = self.0.get(&facts.node);
-            if !facts.node.is_empty() && known.is_none_or(|known| known.started_ms < address.started_ms) {
+            if known.is_none_or(|known| known.started_ms < address.started_ms) {
                 self.0.insert(facts.node, address);
                 is_new = true;
             }
@@ -155,6 +156,7 @@ impl AddressBook {
             return;
         }
         let mut others = self.members.lock().clone();
+        let wanted: BTreeSet<String> = others.iter().map(|member| member.identity.node.to_string()).collect();
         others.retain(|member| member.identity != besides.identity);
         let first = if others.is_empty() { 0 } else { rand::random_range(0..others.len()) };
         others.rotate_left(first);
@@ -173,7 +175,7 @@ impl AddressBook {
             let Some(told) = asking.join_next().await else { break };
             if let Ok(Some(told)) = told {
                 answers += 1;
-                is_new |= self.known.lock().merge(&volume, told);
+                is_new |= self.known.lock().merge(&volume, &wanted, told);
             }
         }
         if is_new {
@@ -319,3 +321,7 @@ impl Node for Follow {
         self.call(|node| async move { node.identity().await }).await
     }
 }
+
+#[cfg(test)]
+#[path = "follow_tests.rs"]
+mod tests;

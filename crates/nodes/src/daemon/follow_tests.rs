@@ -1,0 +1,20 @@
+use super::*;
+use weft_cluster::gossip::Liveness;
+
+fn told(node: &str, started_ms: u64) -> Heard {
+    let (address, volume, node) = (format!("weft://host{started_ms}:7600"), "v".to_owned(), node.to_owned());
+    let facts = Facts { address, volume, node, started_ms, ..Facts::default() };
+    Heard { facts, liveness: Liveness::Alive, phi: 0.0 }
+}
+
+#[test]
+fn finding_15_addresses_are_kept_of_the_volumes_nodes_only() {
+    let (mut addresses, wanted) = (Addresses::default(), BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+    let lies = (0..1000).map(|number| told(&format!("made up {number}"), 5));
+    assert!(!addresses.merge("v", &wanted, lies.chain([told("", 5)]).collect()));
+    assert!(addresses.0.is_empty());
+    assert!(addresses.merge("v", &wanted, vec![told("a", 7), told("a", 6)]));
+    assert!(!addresses.merge("w", &wanted, vec![told("b", 9)]), "another volume's");
+    assert_eq!(addresses.0.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(addresses.0["a"].authority, "host7:7600");
+}
