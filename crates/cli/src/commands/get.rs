@@ -73,7 +73,7 @@ fn total_bytes(volume: &dyn Tree, sources: &[PathBuf]) -> Option<u64> {
     let bytes_below = |source: &PathBuf| {
         let mut walk = Walk::new(volume, &tree::volume_path(source).ok()?).ok()?;
         let mut bytes = 0u64;
-        while let Some((_, _, entry)) = walk.next().ok()? {
+        while let Some((_, _, entry)) = walk.step().ok()? {
             bytes = bytes.saturating_add(if entry.kind == Kind::File { entry.size } else { 0 });
         }
         Some(bytes)
