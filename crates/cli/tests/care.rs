@@ -129,7 +129,7 @@ fn a_folder_that_was_moved_away_is_not_taken_for_wiped() {
     fill(&sandbox, 0..5);
     let before = nodes(&sandbox);
     fs::rename(sandbox.path("node3"), sandbox.path("elsewhere")).expect("moved");
-    until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 does not answer"));
+    until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 cannot be used now"));
     // Longer than a wiped one is waited for.
     std::thread::sleep(Duration::from_secs(6));
     fs::rename(sandbox.path("elsewhere"), sandbox.path("node3")).expect("moved back");

@@ -340,7 +340,9 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
         let address = daemons[3].address.clone();
         daemons[3].kill();
         assert!(codes(&sandbox).contains_key("replica:3"), "it is not done yet");
-        until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 does not answer"));
+        until("it is missed", || {
+            sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 cannot be used now")
+        });
         daemons[3] = serve(3, &address);
         until("converted", || is_only(&sandbox, "rs:4+2") && has_ended(&sandbox));
         until("what was saved is told", || {

@@ -154,3 +154,19 @@ fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
     fs::rename(sandbox.path("node1"), sandbox.path("away")).expect("moved");
     until("one is in doubt", || value("weft_nodes_doubted{opinion=\"suspected\"}") == Some(1));
 }
+
+#[test]
+fn finding_33_whoever_connects_and_says_nothing_holds_no_metrics() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+    let address = format!("127.0.0.1:{port}");
+    let _caring = Caring::of(sandbox.command(["care", "meta.db", "--metrics", &address]));
+    let mut first = None;
+    until("it listens", || {
+        first = TcpStream::connect(&address).ok();
+        first.is_some()
+    });
+    // Served one by one, each for as long as it may take, they would take minutes.
+    let _silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&address).expect("connected")).collect();
+    until("others are answered", || metrics(&address, "/metrics").is_some_and(|text| text.contains("weft_care")));
+}

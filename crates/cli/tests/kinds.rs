@@ -469,7 +469,7 @@ fn storage_of_others_is_refused_with_a_sentence() {
     for (arguments, words) in [
         (&["gopher://host"][..], "weft node kinds"),
         (&["s3://bucket?secret_access_key=hunter2"], "--key FILE"),
-        (&["s3://weft:hunter2@bucket"], "the name of a bucket"),
+        (&["s3://weft:hunter2@bucket"], "looks like a password"),
         (&["webdav://host/a?user=me"], "it has quota"),
         (&["s3://bucket/a", "--key", &key], "line 2 is not `name = value`"),
         (&["sftp://host/a", "--key", &key], "leave out --key"),

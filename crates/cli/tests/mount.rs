@@ -490,7 +490,11 @@ fn finding_31_access_times_follow_relatime_though_the_kernel_has_the_bytes() {
 #[test]
 fn finding_31_a_closed_terminal_ends_a_mount_cleanly() {
     let sandbox = Sandbox::with_volume("rs:2+1");
-    let mut mount = sandbox.command(["mount", "meta.db", &sandbox.mnt()]).spawn().expect("weft runs");
+    // A test runner under nohup ignores the signal, and what it starts would do so too.
+    let weft = sandbox.command(["mount", "meta.db", &sandbox.mnt()]);
+    let mut command = std::process::Command::new("env");
+    command.arg("--default-signal=HUP").arg(weft.get_program()).args(weft.get_args()).current_dir(sandbox.path("."));
+    let mut mount = command.spawn().expect("weft runs");
     until("it is mounted", || weft_gateways::fuse::mounts::at(Path::new(&sandbox.mnt())).expect("asked").is_some());
     let names: Vec<String> = (0..69).map(|number| format!("file{number}")).collect();
     for name in &names {

@@ -306,7 +306,7 @@ async fn a_node_that_is_away_holds_no_disk_busy() {
     get(&node, key(1, 0)).await.unwrap();
     assert!(node.list(None, 1).await.unwrap().more);
     fs::remove_file(path.join(IDENTITY_FILE)).unwrap();
-    expect_everywhere(&node, NodeErrorKind::Unavailable).await;
+    expect_everywhere(&node, NodeErrorKind::Wiped).await;
     disk.unmount();
 }
 

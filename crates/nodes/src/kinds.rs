@@ -261,7 +261,7 @@ pub const KINDS: [Kind; 26] = [
         is_built_in: cfg!(feature = "webhdfs"),
         capability: &WEBHDFS,
         prices_because: "a request goes to the NameNode and on to a DataNode, about 5 ms",
-        durable: "as many DataNodes as HDFS replicates to have it in memory, not yet on their disks",
+        durable: "one DataNode has it in memory, not yet on its disk",
         tested_against: Some("Hadoop 3.4.2"),
     },
     Kind {

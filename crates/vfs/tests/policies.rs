@@ -58,7 +58,11 @@ fn a_files_policy_is_that_of_what_is_written_to_it_from_now_on_and_a_conversion_
     let open = volume.open(large, 0).expect("opens");
     volume.sync().expect("syncs");
     volume.set_policy(Ino::ROOT, "rs:4+2").expect("there are nodes");
-    assert_eq!(volume.get_xattr(large, POLICY_XATTR).expect("there"), b"replica:3", "what is there stays as it is");
+    assert_eq!(
+        volume.get_xattr(large, POLICY_XATTR).expect("there"),
+        b"replica:3 margin 1",
+        "what is there stays as it is"
+    );
     assert_eq!(convert(&world, true), 0);
     volume.set_policy(large, "rs:8+3").expect("there are nodes");
     assert_eq!(volume.get_xattr(large, POLICY_XATTR).expect("there"), b"rs:8+3");

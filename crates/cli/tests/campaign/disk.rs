@@ -14,7 +14,7 @@ impl Disk {
     pub fn new(folder: PathBuf, kind: &str) -> Self {
         let image = folder.with_extension("img");
         // Sparse. The least that mkfs.xfs takes is 300 MB.
-        std::fs::File::create(&image).and_then(|file| file.set_len(1 << 30)).expect("an image");
+        std::fs::File::create(&image).and_then(|file| file.set_len(2 << 30)).expect("an image");
         run(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image));
         std::fs::create_dir(&folder).expect("a folder");
         let disk = Self { image, folder };

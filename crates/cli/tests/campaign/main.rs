@@ -101,6 +101,9 @@ fn nothing_that_was_synced_is_lost_whatever_is_killed_stopped_or_cut_off() {
             load.all_is_durable();
         }
         world.check_metadata();
+        if round % 10 == 9 {
+            world.collect();
+        }
         if round % 25 == 24 {
             world.mount();
             load.check(&world.mountpoint());

@@ -150,6 +150,12 @@ impl World {
         self.weft(&["fsck", &self.meta()]);
     }
 
+    /// Takes away at once what nothing needs any more: the room is small, and mounts live for seconds only.
+    pub fn collect(&mut self) {
+        end(self.worker.take());
+        self.weft(&["gc", &self.meta(), "--grace", "0"]);
+    }
+
     pub fn scrub(&self) {
         self.weft(&["scrub", &self.meta()]);
     }

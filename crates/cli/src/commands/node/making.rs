@@ -25,8 +25,20 @@ const VERSION: u32 = 1;
 /// Makes an empty place, or one that was begun and is in no table, a node of this volume.
 pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
     let nodes = store.nodes()?;
-    let begun = begun(store, url)?.filter(|id| !nodes.iter().any(|(known, _)| known == id));
-    let id = match begun {
+    let runtime = compose::runtime()?;
+    let identity = |id| NodeIdentity { volume: store.volume().volume, node: id };
+    let owner = |id: NodeId| nodes.iter().find(|(known, _)| *known == id).map(|(_, record)| &record.name);
+    let noted = begun(store, url)?;
+    if let Some(id) = noted
+        && let Ok(space) = runtime.block_on(async { weft_nodes::open(url, name, identity(id), secret)?.space().await })
+    {
+        // The note stays true, also when the node has left.
+        return match owner(id) {
+            Some(owner) => bail!("{url} is node {owner} of this volume already: give another place"),
+            None => Ok((id, space)),
+        };
+    }
+    let id = match noted.filter(|id| owner(*id).is_none()) {
         Some(id) => id,
         None => {
             let id = NodeId(rand::random());
@@ -36,16 +48,8 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
             id
         }
     };
-    let identity = NodeIdentity { volume: store.volume().volume, node: id };
-    let space = compose::runtime()?.block_on(async {
-        if begun.is_some()
-            && let Ok(space) = weft_nodes::open(url, name, identity, secret)?.space().await
-        {
-            return Ok(space);
-        }
-        weft_nodes::create(url, name, identity, secret).await?.space().await
-    });
-    match space {
+    let made = async { weft_nodes::create(url, name, identity(id), secret).await?.space().await };
+    match runtime.block_on(made) {
         Ok(space) => Ok((id, space)),
         Err(error) => bail!(care::with_names(&nodes, error.to_string())),
     }
