@@ -26,6 +26,7 @@ fn codes_that_are_none() {
     refused(&sandbox, &["format", "--policy", "nonsense:1", "meta.db"], &["nonsense", "rs"]);
     refused(&sandbox, &["codes", "check", "rs:4+2", "rs:4"], &["rs:4"]);
     refused(&sandbox, &["codes", "bench", "rs:4+2", "rs:4"], &["rs:4"]);
+    refused(&sandbox, &["codes", "bench", "rs:4+2", "--isa", "mmx"], &["\"mmx\"", "portable, or all"]);
     refused(&sandbox, &["codes", "show", "rs:4+2", "--svg", "missing/layout.svg"], &["missing/layout.svg"]);
     refused(&sandbox, &["codes", "show", "ldpc:@missing"], &["missing", "cannot be read"]);
     fs::write(sandbox.path("graph"), "a letter").expect("written");

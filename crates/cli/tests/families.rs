@@ -14,6 +14,8 @@ const SPECS: &[(&str, &[&str])] = &[
     ("raid5", &["raid5:4"]),
     ("raid6", &["raid6:5"]),
     ("rs", &["rs:4+2"]),
+    ("rs-klauspost", &["rs-klauspost:4+2"]),
+    ("rs-cauchy", &["rs-cauchy:3+2"]),
     ("rs-vandermonde", &["rs-vandermonde:3+2"]),
     ("crs", &["crs:4+2"]),
     ("embr", &["embr:n=6,k=5", "embr:n=6,k=3"]),

@@ -132,28 +132,6 @@ pub enum RunError {
     },
 }
 
-/// The common length of all symbols.
-fn check(program: &Program, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
-    if inputs.len() != program.input_count {
-        return Err(RunError::InputCount { expected: program.input_count, given: inputs.len() });
-    }
-    if outputs.len() != program.output_count {
-        return Err(RunError::OutputCount { expected: program.output_count, given: outputs.len() });
-    }
-    let expected = match (inputs.first(), outputs.first()) {
-        (Some(input), _) => input.len(),
-        (None, Some(output)) => output.len(),
-        (None, None) => 0,
-    };
-    if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
-        return Err(RunError::InputLength { input, expected, given: inputs[input].len() });
-    }
-    if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
-        return Err(RunError::OutputLength { output, expected, given: outputs[output].len() });
-    }
-    Ok(expected)
-}
-
 /// Runs programs with one set of kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct Executor {
@@ -186,8 +164,7 @@ impl Executor {
     /// # Errors
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
     pub fn run(&self, program: &Compiled, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), RunError> {
-        let symbol_bytes = check(program.program(), inputs, outputs)?;
-        arch::run(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
+        arch::run(self.isa, program.steps(self.isa), inputs, outputs, stores)
     }
 
     /// Runs the program over symbols of so many bytes, given in pieces: each some symbols, in the program's order, that lie
@@ -202,7 +179,7 @@ impl Executor {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
     ) -> Result<(), RunError> {
-        arch::run(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
+        arch::run_pieces(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
     }
 
     /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
@@ -232,7 +209,7 @@ impl Executor {
                 &mut output[start..start + PROBE_BYTES]
             })
             .collect();
-        arch::run(self.isa, program.steps(self.isa), PROBE_BYTES, &inputs, &mut buffers, stores).ok()?;
+        arch::run(self.isa, program.steps(self.isa), &inputs, &mut buffers, stores).ok()?;
         Some(buffers.iter().map(|buffer| buffer.to_vec()).collect())
     }
 }

@@ -12,7 +12,8 @@
 //! | two losses, bytes as Linux md has them | [`raid6`] | two shards more |
 //! | any `m` losses | [`rs`] | a repair reads `k` shards |
 //! | a hundred data shards or more, half of them lost | [`rs`], it turns to Fourier transforms by itself | as above |
-//! | what ISA-L's users stored | [`rs_vandermonde`] | narrow limits |
+//! | what users of klauspost/reedsolomon stored, MinIO's and SeaweedFS's among them | [`rs_klauspost`] | slower than [`rs`] |
+//! | what ISA-L's users stored | [`rs_cauchy`]; [`rs_vandermonde`] | slower than [`rs`]; narrow limits |
 //! | Cauchy codes of XORs, as Jerasure has them | [`crs`] | eight or four symbols a cell |
 //! | repair that reads few nodes | [`lrc`]; [`lrc_uniform`] for wide stripes and global parities, too | some losses of more than `g + 1` are fatal |
 //! | repair that receives little, nodes that only send | [`clay`] | many symbols a cell, many small reads |
@@ -43,6 +44,8 @@ pub mod raid6;
 pub mod replica;
 mod ring;
 pub mod rs;
+pub mod rs_cauchy;
+pub mod rs_klauspost;
 pub mod rs_vandermonde;
 mod sums;
 
@@ -76,6 +79,8 @@ pub fn families() -> &'static [Family] {
         raid5::FAMILY,
         raid6::FAMILY,
         rs::FAMILY,
+        rs_klauspost::FAMILY,
+        rs_cauchy::FAMILY,
         rs_vandermonde::FAMILY,
         crs::FAMILY,
         lrc::FAMILY,

@@ -58,6 +58,7 @@ mod random;
 pub mod reference;
 mod row;
 pub mod spec;
+mod work;
 
 pub use code::{Code, Content, Group, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 pub use exec::{Compiled, Executor, RunError, executor};

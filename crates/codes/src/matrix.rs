@@ -1,6 +1,7 @@
 //! Dense matrices over GF(2^8).
 
 use crate::gf;
+use crate::work::spend;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,6 +18,7 @@ pub struct Matrix {
 impl Matrix {
     /// A matrix whose element at `(row, column)` is `element(row, column)`.
     pub fn from_fn(rows: usize, columns: usize, mut element: impl FnMut(usize, usize) -> u8) -> Matrix {
+        spend(rows * columns);
         let elements = (0..rows * columns).map(|i| element(i / columns, i % columns)).collect();
         Matrix { columns, rows, elements }
     }
@@ -24,6 +26,7 @@ impl Matrix {
     /// All zeros.
     #[must_use]
     pub fn zero(rows: usize, columns: usize) -> Matrix {
+        spend(rows * columns);
         Matrix { columns, rows, elements: vec![0; rows * columns] }
     }
 
@@ -43,6 +46,7 @@ impl Matrix {
     /// Rows of this matrix, in the given order; panics on an index past the last row.
     #[must_use]
     pub fn select_rows(&self, indices: &[usize]) -> Matrix {
+        spend(indices.len() * self.columns);
         let elements = indices.iter().flat_map(|&index| self.row(index)).copied().collect();
         Matrix { columns: self.columns, rows: indices.len(), elements }
     }
@@ -57,6 +61,7 @@ impl Matrix {
     #[must_use]
     pub fn stack(mut self, below: &Matrix) -> Matrix {
         assert_eq!(self.columns, below.columns, "stacked matrices have equally many columns");
+        spend(below.elements.len());
         self.rows += below.rows;
         self.elements.extend_from_slice(&below.elements);
         self
@@ -66,6 +71,7 @@ impl Matrix {
     #[must_use]
     pub fn beside(&self, right: &Matrix) -> Matrix {
         assert_eq!(self.rows, right.rows, "matrices side by side have equally many rows");
+        spend(self.elements.len() + right.elements.len());
         let elements = (0..self.rows).flat_map(|row| [self.row(row), right.row(row)].concat()).collect();
         Matrix { columns: self.columns + right.columns, rows: self.rows, elements }
     }
@@ -111,7 +117,8 @@ impl Matrix {
         assert_eq!(self.columns, right.rows, "inner sizes of a product are equal");
         let mut product = Matrix::zero(self.rows, right.columns);
         for row in 0..self.rows {
-            for inner in 0..self.columns {
+            for inner in (0..self.columns).filter(|&inner| self.at(row, inner) != 0) {
+                spend(right.columns);
                 gf::add_multiple(product.row_mut(row), right.row(inner), self.at(row, inner));
             }
         }
@@ -133,8 +140,13 @@ impl Matrix {
                 gf::scale(reduced.row_mut(top), inverse);
             }
             let pivot_row = reduced.row(top).to_vec();
+            spend(self.rows);
             for row in (0..self.rows).filter(|&row| row != top) {
                 let factor = reduced.at(row, column);
+                if factor == 0 {
+                    continue;
+                }
+                spend(self.columns);
                 gf::add_multiple(reduced.row_mut(row), &pivot_row, factor);
             }
             pivots.push(column);

@@ -5,8 +5,8 @@
 //! round down. Even so, only ratios within one race mean anything.
 //!
 //! Bytes lie as in a volume: the symbols of a cell side by side, whole cache lines where cells have room for them, and cells
-//! in one allocation, at irregular distances: at a power-of-two distance they would share the sets of the caches, and at any
-//! regular one the 2-D prefetcher would fetch what nobody asked for.
+//! in one allocation, by default at irregular distances: at a power-of-two distance they would share the sets of the caches,
+//! and at any regular one the 2-D prefetcher would fetch what nobody asked for. Others' buffers lie otherwise ([`Spacing`]).
 //!
 //! The limit of a program is the XOR that reads and writes as many bytes, in whole cells, whatever the program's symbols
 //! are ([`Stripe::of_limit`]). It reads every byte once and stores every byte once: a code whose outputs each depend on many
@@ -31,6 +31,15 @@ use crate::program::{Op, Program, ProgramError};
 use std::hint::black_box;
 use std::time::Duration;
 
+/// What `plan` gives, and the operations that planning spent on this thread meanwhile: symbols named, elements of rows and
+/// matrices gone over (words of 64 where they are bits). Unlike a time it is the same on every machine, so that tests can
+/// hold planners to it; running programs counts for nothing.
+pub fn planned<T>(plan: impl FnOnce() -> T) -> (T, u64) {
+    let before = crate::work::spent();
+    let planned = plan();
+    (planned, crate::work::spent().wrapping_sub(before))
+}
+
 /// Where cells lie while they are worked on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -40,15 +49,66 @@ pub struct Place {
     pub cell_bytes: usize,
     /// Stripes are gone round until so many bytes have been touched: 0 for a single stripe, which stays in cache.
     pub span_bytes: usize,
+    /// What lies between cells.
+    pub spacing: Spacing,
+}
+
+/// What lies between one cell and the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spacing {
+    /// Nothing.
+    BackToBack,
+    /// Some lines, less than a page, in no regular order: the best for most processors.
+    Lines,
+    /// Some whole pages, in no regular order, and cells begin where pages do, as buffers of large allocations do.
+    Pages,
+}
+
+impl Spacing {
+    /// All of them.
+    pub const ALL: [Spacing; 3] = [Spacing::BackToBack, Spacing::Lines, Spacing::Pages];
+
+    /// What it is called in tables.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Spacing::BackToBack => "back to back",
+            Spacing::Lines => "lines apart",
+            Spacing::Pages => "pages apart",
+        }
+    }
+
+    /// What cells begin at multiples of.
+    fn alignment_bytes(self) -> usize {
+        match self {
+            Spacing::BackToBack | Spacing::Lines => LINE_BYTES,
+            Spacing::Pages => PAGE_BYTES,
+        }
+    }
+
+    /// From the begin of the cell of this number, of so many bytes, to that of the next. 37 is prime to the lines of a page
+    /// and to [`MOST_GAP_PAGES`].
+    fn pitch_bytes(self, index: usize, cell_bytes: usize) -> usize {
+        let gap_bytes = match self {
+            Spacing::BackToBack => 0,
+            Spacing::Lines => index * 37 % (cell_bytes / LINE_BYTES).clamp(1, PAGE_BYTES / LINE_BYTES) * LINE_BYTES,
+            Spacing::Pages => (1 + index * 37 % MOST_GAP_PAGES) * PAGE_BYTES,
+        };
+        (cell_bytes + gap_bytes).next_multiple_of(self.alignment_bytes())
+    }
 }
 
 /// Three in cache, the last far out of any.
 pub const PLACES: [Place; 4] = [
-    Place { name: "4 KiB", cell_bytes: 4 << 10, span_bytes: 0 },
-    Place { name: "16 KiB", cell_bytes: 16 << 10, span_bytes: 0 },
-    Place { name: "64 KiB", cell_bytes: 64 << 10, span_bytes: 0 },
-    Place { name: "1 MiB of 256", cell_bytes: 1 << 20, span_bytes: 256 << 20 },
+    place("4 KiB", 4 << 10, 0),
+    place("16 KiB", 16 << 10, 0),
+    place("64 KiB", 64 << 10, 0),
+    place("1 MiB of 256", 1 << 20, 256 << 20),
 ];
+
+const fn place(name: &'static str, cell_bytes: usize, span_bytes: usize) -> Place {
+    Place { name, cell_bytes, span_bytes, spacing: Spacing::Lines }
+}
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,8 +240,13 @@ pub struct Memory {
 /// The pieces of one stripe: inputs, outputs.
 pub type View<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
 
-/// Cells begin at cache lines.
+/// Cells begin at cache lines at least.
 const LINE_BYTES: usize = 64;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Pages between cells, where there are any.
+const MOST_GAP_PAGES: usize = 16;
 
 impl Memory {
     /// No memory yet.
@@ -191,7 +256,7 @@ impl Memory {
     }
 
     /// Stripes that lie so: one, or as many as span so many bytes.
-    pub fn stripes(&mut self, stripe: &Stripe, span_bytes: usize) -> Vec<View<'_>> {
+    pub fn stripes(&mut self, stripe: &Stripe, span_bytes: usize, spacing: Spacing) -> Vec<View<'_>> {
         let Stripe { symbol_bytes, inputs, outputs } = stripe;
         let continues = |a: &Slot, b: &Slot| (a.cell, a.sub + 1) == (b.cell, b.sub);
         let given = inputs.chunk_by(continues);
@@ -204,16 +269,17 @@ impl Memory {
         let cells: Vec<&[(Slot, usize, usize)]> = pieces.chunk_by(|a, b| a.0.cell == b.0.cell).collect();
         let pitch = |index: usize, cell: &[(Slot, usize, usize)]| {
             let bytes = cell.last().map_or(0, |(first, count, _)| (first.sub + count) * symbol_bytes);
-            (bytes + gap_bytes(index, bytes)).next_multiple_of(LINE_BYTES)
+            spacing.pitch_bytes(index, bytes)
         };
         let stripe_count = span_bytes.div_ceil(stripe.bytes().max(1)).max(1);
         let all_cells = || (0..stripe_count).flat_map(|_| &cells).enumerate();
-        let wanted = LINE_BYTES + all_cells().map(|(index, cell)| pitch(index, cell)).sum::<usize>();
+        let alignment_bytes = spacing.alignment_bytes();
+        let wanted = alignment_bytes + all_cells().map(|(index, cell)| pitch(index, cell)).sum::<usize>();
         let touched = self.bytes.len();
         self.bytes.extend((touched..wanted).map(|at| (at * 7 + (at >> 8)) as u8));
 
-        let to_line = self.bytes.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES);
-        let mut left = &mut self.bytes[to_line..];
+        let to_first = self.bytes.as_ptr().align_offset(alignment_bytes).min(alignment_bytes);
+        let mut left = &mut self.bytes[to_first..];
         let mut found: Vec<(usize, &mut [u8])> = Vec::with_capacity(stripe_count * pieces.len());
         for (index, cell) in all_cells() {
             let (mut of_cell, rest) = std::mem::take(&mut left).split_at_mut(pitch(index, cell));
@@ -237,25 +303,14 @@ impl Memory {
     }
 }
 
-/// Less than a page and than a cell's length, in no regular order: 37 is prime to the lines of a page.
-fn gap_bytes(index: usize, cell_bytes: usize) -> usize {
-    const PAGE_LINES: usize = 64;
-    index * 37 % (cell_bytes / LINE_BYTES).clamp(1, PAGE_LINES) * LINE_BYTES
-}
-
-/// Seconds that each task takes for a stripe: its best round, all taking turns.
-pub fn race(
-    tasks: &mut [Task<'_>],
-    span_bytes: usize,
-    effort: Effort,
-    memory: &mut Memory,
-    clock: Clock<'_>,
-) -> Vec<f64> {
+/// Seconds that each task takes for a stripe: its best round, all taking turns. Of the place, what matters is what tasks do
+/// not say themselves: how many stripes are gone round, and what lies between cells.
+pub fn race(tasks: &mut [Task<'_>], place: &Place, effort: Effort, memory: &mut Memory, clock: Clock<'_>) -> Vec<f64> {
     let mut seconds = vec![f64::INFINITY; tasks.len()];
     let mut calls = vec![0; tasks.len()];
     for _ in 0..effort.rounds.max(1) {
         for ((task, calls), seconds) in tasks.iter_mut().zip(&mut calls).zip(&mut seconds) {
-            let mut stripes = memory.stripes(&task.stripe, span_bytes);
+            let mut stripes = memory.stripes(&task.stripe, place.span_bytes, place.spacing);
             let stripe_count = stripes.len();
             let mut turn = |calls: usize| {
                 let start = clock();
@@ -385,7 +440,7 @@ pub fn code(
         tasks.push(Task::xor(limit, executor));
         tasks.push(Task::of_program(Compiled::new(program.clone())?, stripe.clone(), executor));
     }
-    let seconds = race(&mut tasks, place.span_bytes, effort, memory, clock);
+    let seconds = race(&mut tasks, place, effort, memory, clock);
     let speed = |index: usize| {
         let (program, _, bytes) = &timed[index];
         (!program.ops.is_empty()).then(|| Speed {

@@ -15,7 +15,7 @@ const SHORT: Effort = Effort { rounds: 3, round: Duration::from_micros(1) };
 #[test]
 fn cells_are_irregularly_spaced() {
     let mut memory = Memory::new();
-    let stripes = memory.stripes(&Stripe::of_cells(3, 2, 1000), 12_000);
+    let stripes = memory.stripes(&Stripe::of_cells(3, 2, 1000), 12_000, Spacing::Lines);
     assert_eq!(stripes.len(), 3);
     let mut starts = Vec::new();
     for (inputs, outputs) in &stripes {
@@ -30,13 +30,36 @@ fn cells_are_irregularly_spaced() {
     assert!(distances.len() > 10, "{distances:?}");
 }
 
+/// Begins of the cells of a few stripes, from the first one on.
+fn begins(cell_bytes: usize, spacing: Spacing) -> Vec<usize> {
+    let mut memory = Memory::new();
+    let stripes = memory.stripes(&Stripe::of_cells(3, 2, cell_bytes), 40 * cell_bytes, spacing);
+    let all = stripes.iter().flat_map(|(inputs, outputs)| {
+        inputs.iter().map(|cell| cell.as_ptr().addr()).chain(outputs.iter().map(|cell| cell.as_ptr().addr()))
+    });
+    all.collect()
+}
+
+#[test]
+fn cells_lie_back_to_back_or_pages_apart_where_they_are_to() {
+    let distances = |begins: &[usize]| begins.windows(2).map(|two| two[1] - two[0]).collect::<Vec<_>>();
+    assert_eq!(distances(&begins(4096, Spacing::BackToBack)), [4096; 39]);
+    for cell_bytes in [4096, 1000, 16_384] {
+        let begins = begins(cell_bytes, Spacing::Pages);
+        assert!(begins.iter().all(|begin| begin.is_multiple_of(PAGE_BYTES)));
+        let distances = distances(&begins);
+        assert!(distances.iter().all(|&distance| distance >= cell_bytes + PAGE_BYTES), "{distances:?}");
+        assert!(distances.iter().collect::<std::collections::BTreeSet<_>>().len() > 10, "{distances:?}");
+    }
+}
+
 #[test]
 fn symbols_of_a_cell_lie_side_by_side_in_the_order_of_its_slots() {
     let slots = |slots: &[(usize, usize)]| slots.iter().map(|&(cell, sub)| Slot { cell, sub }).collect();
     let inputs = slots(&[(7, 2), (1, 0), (7, 0)]);
     let stripe = Stripe { symbol_bytes: 10, inputs, outputs: slots(&[(7, 1), (7, 5)]) };
     let mut memory = Memory::new();
-    for (inputs, outputs) in memory.stripes(&stripe, 150) {
+    for (inputs, outputs) in memory.stripes(&stripe, 150, Spacing::Lines) {
         let start = |symbol: &[u8]| symbol.as_ptr().addr();
         let cell = start(inputs[2]);
         assert_eq!([start(inputs[0]), start(outputs[0]), start(outputs[1])], [cell + 20, cell + 10, cell + 50]);
@@ -49,7 +72,7 @@ fn consecutive_symbols_that_lie_side_by_side_are_one_piece() {
     let slots = |subs: &[usize]| subs.iter().map(|&sub| Slot { cell: 0, sub }).collect();
     let stripe = Stripe { symbol_bytes: 10, inputs: slots(&[0, 1, 2, 5]), outputs: slots(&[3, 4]) };
     let mut memory = Memory::new();
-    let (inputs, outputs) = memory.stripes(&stripe, 0).remove(0);
+    let (inputs, outputs) = memory.stripes(&stripe, 0, Spacing::Lines).remove(0);
     assert_eq!(inputs.iter().map(|input| input.len()).collect::<Vec<_>>(), [30, 10]);
     assert_eq!(outputs.iter().map(|output| output.len()).collect::<Vec<_>>(), [20]);
 }
@@ -81,7 +104,7 @@ fn tasks_take_turns_and_the_best_round_counts() {
         work: Box::new(move |_: &[&[u8]], _: &mut [&mut [u8]]| turns.borrow_mut().push(name)),
     };
     let mut tasks = [task('a'), task('b')];
-    let seconds = race(&mut tasks, 0, SHORT, &mut Memory::new(), &ticking());
+    let seconds = race(&mut tasks, &place("one", 10, 0), SHORT, &mut Memory::new(), &ticking());
     // The first turn of each finds out how many calls make a round.
     assert_eq!(turns.borrow().iter().collect::<String>(), "aabbabab");
     assert_eq!(seconds, [1e-6, 1e-6]);
@@ -107,7 +130,7 @@ fn every_family_is_measured() {
     let mut memory = Memory::new();
     for family in crate::families() {
         let subject = crate::parse(family.example).expect(family.example);
-        let place = Place { name: "tiny", cell_bytes: 256, span_bytes: 0 };
+        let place = place("tiny", 256, 0);
         let speeds = code(&*subject, crate::executor(), &place, SHORT, &mut memory, &ticking()).expect(family.example);
         // Of a mirror nothing is coded.
         assert_eq!(speeds.encode.is_none(), family.name == "replica");

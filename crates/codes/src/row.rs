@@ -3,6 +3,7 @@
 //! hundred times faster, which codes with hundreds of symbols per shard need.
 
 use crate::gf;
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -36,14 +37,17 @@ impl Row for Bytes {
     const ELEMENTS_PER_OPERATION: u64 = 1;
 
     fn zeros(count: usize) -> Bytes {
+        spend(count);
         Bytes(vec![0; count])
     }
 
     fn pack(elements: &[u8]) -> Bytes {
+        spend(elements.len());
         Bytes(elements.to_vec())
     }
 
     fn elements(&self, count: usize) -> Vec<u8> {
+        spend(count);
         self.0[..count].to_vec()
     }
 
@@ -56,14 +60,17 @@ impl Row for Bytes {
     }
 
     fn first_nonzero(&self) -> Option<usize> {
+        spend(self.0.len());
         self.0.iter().position(|&element| element != 0)
     }
 
     fn add_multiple(&mut self, row: &Bytes, factor: u8) {
+        spend(self.0.len());
         gf::add_multiple(&mut self.0, &row.0, factor);
     }
 
     fn scale(&mut self, factor: u8) {
+        spend(self.0.len());
         gf::scale(&mut self.0, factor);
     }
 }
@@ -76,15 +83,18 @@ impl Row for Bits {
     const ELEMENTS_PER_OPERATION: u64 = 8;
 
     fn zeros(count: usize) -> Bits {
+        spend(count.div_ceil(64));
         Bits(vec![0; count.div_ceil(64)])
     }
 
     fn pack(elements: &[u8]) -> Bits {
+        spend(elements.len());
         let word = |chunk: &[u8]| chunk.iter().rev().fold(0, |word, &bit| word << 1 | u64::from(bit));
         Bits(elements.chunks(64).map(word).collect())
     }
 
     fn elements(&self, count: usize) -> Vec<u8> {
+        spend(count);
         (0..count).map(|index| self.at(index)).collect()
     }
 
@@ -97,12 +107,14 @@ impl Row for Bits {
     }
 
     fn first_nonzero(&self) -> Option<usize> {
+        spend(self.0.len());
         let word = self.0.iter().position(|&word| word != 0)?;
         Some(64 * word + self.0[word].trailing_zeros() as usize)
     }
 
     fn add_multiple(&mut self, row: &Bits, factor: u8) {
         if factor != 0 {
+            spend(self.0.len());
             for (word, &added) in self.0.iter_mut().zip(&row.0) {
                 *word ^= added;
             }

@@ -26,6 +26,9 @@ fn shapes() {
         ("rs:4+2", 6, 4, 2),
         ("rs:255+1", 256, 255, 1),
         ("rs:1+255", 256, 1, 255),
+        ("rs-klauspost:12+4", 16, 12, 4),
+        ("rs-klauspost:1+255", 256, 1, 255),
+        ("rs-cauchy:255+1", 256, 255, 1),
         ("rs-vandermonde:21+4", 25, 21, 4),
     ] {
         let code = parse(spec).expect(spec);
@@ -47,6 +50,10 @@ fn the_impossible_is_refused_with_its_mend() {
         ("rs:0+0", r#""rs:0+0" is impossible: at least 1 data shard is needed; choose e.g. rs:4+2"#),
         ("rs:4+0", r#""rs:4+0" is impossible: at least 1 parity shard is needed; choose e.g. rs:4+2"#),
         ("rs:300+2", r#""rs:300+2" is impossible: GF(2^8) allows 256 shards in all, not 302; choose e.g. rs:4+2"#),
+        (
+            "rs-klauspost:200+57",
+            r#""rs-klauspost:200+57" is impossible: GF(2^8) allows 256 shards in all, not 257; choose e.g. rs-klauspost:10+4"#,
+        ),
         ("rs:4", r#""rs:4" is not written as rs:data+parity; write e.g. rs:4+2"#),
         ("rs:-4+2", r#""rs:-4+2" is not written as rs:data+parity; write e.g. rs:4+2"#),
         ("rs:4+2+1", r#""rs:4+2+1" is not written as rs:data+parity; write e.g. rs:4+2"#),

@@ -1,5 +1,5 @@
-//! In steady state running a program allocates nothing: not for encoding, not for decoding, not for temporaries.
-//! A test binary of its own, because it counts what the whole process allocates.
+//! In steady state running a program allocates nothing: not for encoding, not for decoding, not for temporaries. Plans of codes with
+//! many symbols take memory in proportion to what they say. A test binary of its own, because it counts what the whole process allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,6 +7,9 @@ use weft_codes::{Compiled, Executor, Offer, Offers, Op, Program, Wanted};
 
 thread_local! {
     static ALLOCATION_COUNT: Cell<usize> = const { Cell::new(0) };
+    /// What this thread has taken and not given back, and the most that was of late.
+    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -16,11 +19,14 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATION_COUNT.set(ALLOCATION_COUNT.get() + 1);
+        HELD_BYTES.set(HELD_BYTES.get().wrapping_add(layout.size()));
+        MOST_BYTES.set(MOST_BYTES.get().max(HELD_BYTES.get()));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        HELD_BYTES.set(HELD_BYTES.get().wrapping_sub(layout.size()));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(start, layout) }
     }
@@ -76,4 +82,34 @@ fn temporaries_and_runs_allocate_nothing() {
     let last = Op::Xor { from: (41..61).collect(), to: 40 };
     let ops = (0..20).map(pair).chain([last]).collect();
     assert_none("pairs", Program { input_count: 40, output_count: 1, temporary_count: 20, ops });
+}
+
+/// The most bytes that this thread holds at one time for `task`.
+fn most_bytes_of<T>(task: impl FnOnce() -> T) -> usize {
+    let before = HELD_BYTES.get();
+    MOST_BYTES.set(before);
+    let made = task();
+    let most = MOST_BYTES.get() - before;
+    drop(made);
+    most
+}
+
+/// The code of the Clay paper's widest comparison, and the widest that there is: decoding the first took 1.7 GB, the second 3.8 GB,
+/// while what is coupled was one matrix.
+#[test]
+fn plans_of_wide_clay_codes_are_small() {
+    for (spec, lost_counts) in [("clay:16+4", [1, 4]), ("clay:10+8", [1, 8]), ("clay:32+32", [1, 2])] {
+        let code = weft_codes::parse(spec).expect(spec);
+        let (n, alpha) = (code.shape().n, code.shape().alpha);
+        for lost_count in lost_counts {
+            let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+            let have = Offers((0..n).map(|shard| (shard >= lost_count).then_some(offer)).collect());
+            let wanted = Wanted::Natives((0..lost_count * alpha).collect());
+            let most = most_bytes_of(|| {
+                let plan = code.plan(&wanted, &have).expect("no more than it tolerates");
+                Compiled::new(plan.program).expect("a valid program")
+            });
+            assert!(most < 64 << 20, "{spec} without {lost_count}: {most} bytes");
+        }
+    }
 }

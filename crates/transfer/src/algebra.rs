@@ -22,6 +22,8 @@ pub(crate) struct LoadedCode {
     /// By native symbol: the stored symbols that are plain copies of it.
     pub(crate) homes: Vec<Vec<usize>>,
     recipes: Cache<Box<[u64]>, Arc<Recipe>>,
+    /// The same by what is wanted and read: of many prices come few plans, and to make a program ready takes longer than to plan.
+    recipes_by_reads: Cache<blake3::Hash, Arc<Recipe>>,
     combined_recipes: Cache<Box<[u64]>, Arc<CombinedRecipe>>,
 }
 
@@ -91,6 +93,7 @@ impl LoadedCode {
             coded,
             homes,
             recipes: Cache::new(RECIPES_KEPT),
+            recipes_by_reads: Cache::new(RECIPES_KEPT),
             combined_recipes: Cache::new(RECIPES_KEPT),
             code,
         })
@@ -108,8 +111,14 @@ impl LoadedCode {
         }
         let plan = self.code.plan(wanted, offers).ok()?;
         // No offer combines, so every read is one plain symbol.
-        let reads = plan.reads.iter().map(|read| Some((read.shard, read.terms.first()?.0))).collect::<Option<_>>()?;
-        let recipe = Arc::new(Recipe { reads, program: Compiled::new(plan.program).ok()? });
+        let reads: Vec<(usize, usize)> =
+            plan.reads.iter().map(|read| Some((read.shard, read.terms.first()?.0))).collect::<Option<_>>()?;
+        let by_reads = reads_key(wanted, &reads);
+        let recipe = match self.recipes_by_reads.get(&by_reads) {
+            Some(known) => known,
+            None => Arc::new(Recipe { reads, program: Compiled::new(plan.program).ok()? }),
+        };
+        self.recipes_by_reads.insert(by_reads, recipe.clone());
         self.recipes.insert(key, recipe.clone());
         Some(recipe)
     }
@@ -126,13 +135,27 @@ impl LoadedCode {
     }
 }
 
-fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
+/// Names a question by what is wanted and what is read for it.
+fn reads_key(wanted: &Wanted, reads: &[(usize, usize)]) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new();
+    let numbers =
+        wanted_key(wanted).into_iter().chain(reads.iter().flat_map(|(shard, sub)| [*shard as u64, *sub as u64]));
+    numbers.for_each(|number| {
+        hasher.update(&number.to_le_bytes());
+    });
+    hasher.finalize()
+}
+
+fn wanted_key(wanted: &Wanted) -> Vec<u64> {
     let (kind, items) = match wanted {
         Wanted::Natives(natives) => (0, natives),
         Wanted::Shards(shards) => (1, shards),
     };
-    let mut key = vec![kind, items.len() as u64];
-    key.extend(items.iter().map(|item| *item as u64));
+    [kind, items.len() as u64].into_iter().chain(items.iter().map(|item| *item as u64)).collect()
+}
+
+fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
+    let mut key = wanted_key(wanted);
     for offer in &offers.0 {
         match offer {
             None => key.push(0),

@@ -1,6 +1,7 @@
-// Measures klauspost/reedsolomon on one core. Reads lines "encode|decode k m cellBytes spanBytes rounds nanoseconds" and
-// answers each with the seconds for one stripe, the best of the rounds. Buffers lie as in the measuring core in Rust:
-// one allocation, irregular distances.
+// Measures klauspost/reedsolomon on one core. Reads lines "k m lost cellBytes spanBytes none|lines|pages rounds nanoseconds"
+// and answers each with the seconds for one stripe, the best of the rounds: to encode where none is lost, otherwise to decode
+// the first so many. Buffers lie as in the measuring core in Rust: one allocation, and between them nothing, or lines or
+// pages at irregular distances.
 package main
 
 import (
@@ -9,29 +10,42 @@ import (
 	"os"
 	"runtime"
 	"time"
+	"unsafe"
 
 	"github.com/klauspost/reedsolomon"
 )
 
 var memory []byte
 
-func stripes(shards, cell, span int) [][][]byte {
+const page = 4096
+
+func stripes(shards, cell, span int, spacing string) [][][]byte {
 	count := max(1, (span+shards*cell-1)/(shards*cell))
-	need := 0
-	gap := func(i int) int { return i * 37 % min(max(cell/64, 1), 64) * 64 }
+	pitch := func(i int) int {
+		switch spacing {
+		case "none":
+			return (cell + 63) / 64 * 64
+		case "lines":
+			return (cell + i*37%min(max(cell/64, 1), 64)*64 + 63) / 64 * 64
+		case "pages":
+			return (cell + (1+i*37%16)*page + page - 1) / page * page
+		}
+		panic(spacing)
+	}
+	need := page
 	for i := range count * shards {
-		need += cell + gap(i)
+		need += pitch(i)
 	}
 	for at := len(memory); at < need; at++ {
 		memory = append(memory, byte(at*7+at>>8))
 	}
 	all := make([][][]byte, count)
-	at := 0
+	at := page - int(uintptr(unsafe.Pointer(&memory[0]))%page)
 	for s := range all {
 		all[s] = make([][]byte, shards)
 		for i := range all[s] {
 			all[s][i] = memory[at : at+cell : at+cell]
-			at += cell + gap(s*shards+i)
+			at += pitch(s*shards + i)
 		}
 	}
 	return all
@@ -41,9 +55,9 @@ func main() {
 	runtime.GOMAXPROCS(1)
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		var what string
-		var k, m, cell, span, rounds, nanoseconds int
-		if _, err := fmt.Sscan(lines.Text(), &what, &k, &m, &cell, &span, &rounds, &nanoseconds); err != nil {
+		var spacing string
+		var k, m, lost, cell, span, rounds, nanoseconds int
+		if _, err := fmt.Sscan(lines.Text(), &k, &m, &lost, &cell, &span, &spacing, &rounds, &nanoseconds); err != nil {
 			panic(err)
 		}
 		best := 0.0
@@ -56,7 +70,8 @@ func main() {
 			if err != nil {
 				panic(err)
 			}
-			seconds := measure(coder, what, k, m, cell, span, rounds, time.Duration(nanoseconds))
+			all := stripes(k+m, cell, span, spacing)
+			seconds := measure(coder, all, lost, rounds, time.Duration(nanoseconds))
 			if best == 0 || seconds < best {
 				best = seconds
 			}
@@ -65,17 +80,16 @@ func main() {
 	}
 }
 
-func measure(coder reedsolomon.Encoder, what string, k, m, cell, span, rounds int, round time.Duration) float64 {
-	all := stripes(k+m, cell, span)
+func measure(coder reedsolomon.Encoder, all [][][]byte, lost, rounds int, round time.Duration) float64 {
 	turn := func(calls int) time.Duration {
 		start := time.Now()
 		for call := range calls {
 			shards := all[call%len(all)]
 			var err error
-			if what == "encode" {
+			if lost == 0 {
 				err = coder.Encode(shards)
 			} else {
-				for i := range min(k, m) {
+				for i := range lost {
 					shards[i] = shards[i][:0]
 				}
 				err = coder.ReconstructData(shards)

@@ -39,7 +39,7 @@ pub fn table(memory: &mut Memory) -> Result<(), Box<dyn std::error::Error>> {
                 Task { stripe: Stripe::of_cells(0, k + m, cell_bytes), work: Box::new(encode) },
                 Task { stripe: Stripe::of_cells(0, 0, cell_bytes), work: Box::new(repair) },
             ];
-            let seconds = measure::race(&mut tasks, 0, effort, memory, &clock);
+            let seconds = measure::race(&mut tasks, place, effort, memory, &clock);
             let theirs = [data.len() as f64 / seconds[0] / 1e9, cell_bytes as f64 / seconds[1] / 1e9];
             let ours = ours.and_then(|speeds| Some([speeds.encode?.gigabytes(), speeds.repair?.gigabytes()]));
             for (index, what) in ["encode", "repair"].into_iter().enumerate() {

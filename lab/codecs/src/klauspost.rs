@@ -3,7 +3,7 @@
 use crate::peers::{Operation, Shape};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use weft_codes::measure::{Effort, Place};
+use weft_codes::measure::{Effort, Place, Spacing};
 
 /// Name of the peer.
 pub const NAME: &str = "klauspost";
@@ -42,8 +42,13 @@ impl Klauspost {
     ) -> std::io::Result<f64> {
         let Shape { k, m } = shape;
         let (rounds, nanoseconds) = (effort.rounds, effort.round.as_nanos());
-        let question =
-            format!("{} {k} {m} {} {} {rounds} {nanoseconds}\n", operation.name(), place.cell_bytes, place.span_bytes);
+        let (cell_bytes, span_bytes, lost) = (place.cell_bytes, place.span_bytes, operation.lost(shape));
+        let spacing = match place.spacing {
+            Spacing::BackToBack => "none",
+            Spacing::Lines => "lines",
+            Spacing::Pages => "pages",
+        };
+        let question = format!("{k} {m} {lost} {cell_bytes} {span_bytes} {spacing} {rounds} {nanoseconds}\n");
         self.questions.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(question.as_bytes())?;
         let mut answer = String::new();
         self.answers.read_line(&mut answer)?;

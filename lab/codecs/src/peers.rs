@@ -4,14 +4,14 @@ use std::fmt;
 use tape_reed_solomon::ReedSolomon;
 use weft_codes::families::rs;
 use weft_codes::measure::{Stripe, Task};
-use weft_codes::{Compiled, Matrix, Offer, Offers, Program, Wanted};
+use weft_codes::{Compiled, Executor, Matrix, Offer, Offers, Program, Wanted};
 
-/// Name of our own codec.
-pub const OURS: &str = "weft";
+/// Names of the peers, in the order of the table's columns. All take the best instructions that the machine has; `ISA-L AVX2`
+/// takes no others than that.
+pub const NAMES: [&str; 6] =
+    ["ISA-L", ISA_L_AVX2, "tape-reed-solomon", "rusty_erasure", "reed-solomon-simd", crate::klauspost::NAME];
 
-/// Names of the peers, in the order of the table's columns.
-pub const NAMES: [&str; 5] =
-    ["ISA-L", "tape-reed-solomon", "rusty_erasure", "reed-solomon-simd", crate::klauspost::NAME];
+const ISA_L_AVX2: &str = "ISA-L AVX2";
 
 /// `k` data and `m` parity shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,52 +32,98 @@ pub enum Operation {
     Encode,
     /// The first m data shards from what is left.
     Decode,
+    /// The first data shard from the others and the first parity: where that is their sum, a plain sum.
+    DecodeOne,
+    /// The P and Q of RAID-6, beside ISA-L's own function for them.
+    PAndQ,
 }
 
 impl Operation {
+    /// What there is to do with such shards.
+    pub fn of(shape: Shape) -> impl Iterator<Item = Operation> {
+        let all = [Operation::Encode, Operation::Decode, Operation::DecodeOne, Operation::PAndQ];
+        all.into_iter().filter(move |&operation| match operation {
+            Operation::Encode | Operation::Decode => true,
+            Operation::DecodeOne => shape.m < 50,
+            Operation::PAndQ => shape.m == 2,
+        })
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Operation::Encode => "encode",
             Operation::Decode => "decode",
+            Operation::DecodeOne => "decode one",
+            Operation::PAndQ => "P+Q",
         }
     }
 
     /// Data shards that are lost.
     pub fn lost(self, shape: Shape) -> usize {
         match self {
-            Operation::Encode => 0,
+            Operation::Encode | Operation::PAndQ => 0,
             Operation::Decode => shape.m.min(shape.k),
+            Operation::DecodeOne => 1,
+        }
+    }
+
+    /// Shards that are computed.
+    pub fn outputs(self, shape: Shape) -> usize {
+        match self {
+            Operation::Encode | Operation::PAndQ => shape.m,
+            Operation::Decode | Operation::DecodeOne => self.lost(shape),
         }
     }
 }
 
 /// A codec and what it has to do.
-pub struct Contender {
+pub struct Contender<'a> {
     pub name: &'static str,
-    pub task: Task<'static>,
+    pub task: Task<'a>,
 }
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Everyone who runs in this process.
-pub fn contenders(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Vec<Contender>, Failure> {
+/// Everyone who runs in this process: each of our sets of kernels, by its name, then the peers.
+pub fn contenders<'a>(
+    executors: &'a [Executor],
+    shape: Shape,
+    operation: Operation,
+    cell_bytes: usize,
+) -> Result<Vec<Contender<'a>>, Failure> {
     let program = our_program(shape, operation)?;
-    let isal = isal(&program.to_matrix()?, cell_bytes);
+    let matrix = program.to_matrix()?;
     let stripe = Stripe::of_cells(program.input_count, program.output_count, cell_bytes);
-    let ours = Task::of_program(Compiled::new(program)?, stripe, weft_codes::executor());
-    let contenders = [
-        (OURS, ours),
-        ("ISA-L", isal),
+    let compiled = Compiled::new(program)?;
+    let ours = executors.iter().map(|executor| {
+        let task = Task::of_program(compiled.clone(), stripe.clone(), executor);
+        Contender { name: executor.name(), task }
+    });
+    let mut contenders: Vec<Contender<'a>> = ours.collect();
+    if operation == Operation::PAndQ {
+        contenders.push(Contender { name: "ISA-L", task: isal_p_and_q(shape, cell_bytes) });
+        return Ok(contenders);
+    }
+    let is_sum = matrix.rows() == 1 && matrix.row(0).iter().all(|&element| element == 1);
+    let peers = [
+        ("ISA-L", if is_sum { isal_sum(shape.k, cell_bytes) } else { isal(&matrix, cell_bytes, ec_encode_data) }),
         ("tape-reed-solomon", tape(shape, operation, cell_bytes)?),
         ("rusty_erasure", rusty(shape, operation, cell_bytes)?),
         ("reed-solomon-simd", simd(shape, operation, cell_bytes)?),
     ];
-    Ok(contenders.map(|(name, task)| Contender { name, task }).into())
+    contenders.extend(peers.map(|(name, task)| Contender { name, task }));
+    if std::arch::is_x86_feature_detected!("avx2") && !is_sum {
+        contenders.push(Contender { name: ISA_L_AVX2, task: isal(&matrix, cell_bytes, ec_encode_data_avx2) });
+    }
+    Ok(contenders)
 }
 
 fn our_program(shape: Shape, operation: Operation) -> Result<Program, Failure> {
-    let code = weft_codes::parse(&format!("rs:{shape}"))?;
-    if operation == Operation::Encode {
+    let code = match operation {
+        Operation::PAndQ => weft_codes::parse(&format!("raid6:{}", shape.k + 2))?,
+        _ => weft_codes::parse(&format!("rs:{shape}"))?,
+    };
+    if matches!(operation, Operation::Encode | Operation::PAndQ) {
         return Ok(code.encode().clone());
     }
     let lost = operation.lost(shape);
@@ -90,10 +136,22 @@ fn our_program(shape: Shape, operation: Operation) -> Result<Program, Failure> {
 unsafe extern "C" {
     fn ec_init_tables(k: i32, rows: i32, matrix: *const u8, tables: *mut u8);
     fn ec_encode_data(len: i32, k: i32, rows: i32, tables: *const u8, data: *const *const u8, coding: *const *mut u8);
+    fn ec_encode_data_avx2(
+        len: i32,
+        k: i32,
+        rows: i32,
+        tables: *const u8,
+        data: *const *const u8,
+        coding: *const *mut u8,
+    );
+    fn pq_gen(count: i32, len: i32, shards: *const *mut u8) -> i32;
+    fn xor_gen(count: i32, len: i32, shards: *const *mut u8) -> i32;
 }
 
+type Encode = unsafe extern "C" fn(i32, i32, i32, *const u8, *const *const u8, *const *mut u8);
+
 /// ISA-L takes any matrix: it gets ours.
-fn isal(matrix: &Matrix, cell_bytes: usize) -> Task<'static> {
+fn isal(matrix: &Matrix, cell_bytes: usize, encode: Encode) -> Task<'static> {
     let (rows, columns) = (matrix.rows(), matrix.columns());
     let elements: Vec<u8> = (0..rows).flat_map(|row| matrix.row(row)).copied().collect();
     let mut tables = vec![0; 32 * rows * columns];
@@ -105,11 +163,33 @@ fn isal(matrix: &Matrix, cell_bytes: usize) -> Task<'static> {
         let data: Vec<*const u8> = inputs.iter().map(|input| input.as_ptr()).collect();
         let coding: Vec<*mut u8> = outputs.iter_mut().map(|output| output.as_mut_ptr()).collect();
         // SAFETY: `columns` readable and `rows` writable symbols of so many bytes, and tables for them.
-        unsafe {
-            ec_encode_data(bytes as i32, columns as i32, rows as i32, tables.as_ptr(), data.as_ptr(), coding.as_ptr());
-        }
+        unsafe { encode(bytes as i32, columns as i32, rows as i32, tables.as_ptr(), data.as_ptr(), coding.as_ptr()) };
     };
     Task { stripe: Stripe::of_cells(columns, rows, cell_bytes), work: Box::new(work) }
+}
+
+/// All shards, inputs first, as its sums take them.
+fn shards(inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Vec<*mut u8> {
+    let inputs = inputs.iter().map(|input| input.as_ptr().cast_mut());
+    inputs.chain(outputs.iter_mut().map(|output| output.as_mut_ptr())).collect()
+}
+
+fn isal_p_and_q(shape: Shape, cell_bytes: usize) -> Task<'static> {
+    let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
+        let (bytes, all) = (inputs[0].len(), shards(inputs, outputs));
+        // SAFETY: so many shards of so many bytes, the last two writable, all aligned as it asks.
+        assert_eq!(unsafe { pq_gen(all.len() as i32, bytes as i32, all.as_ptr()) }, 0, "fits");
+    };
+    Task { stripe: Stripe::of_cells(shape.k, 2, cell_bytes), work: Box::new(work) }
+}
+
+fn isal_sum(k: usize, cell_bytes: usize) -> Task<'static> {
+    let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
+        let (bytes, all) = (inputs[0].len(), shards(inputs, outputs));
+        // SAFETY: so many shards of so many bytes, the last writable, all aligned as it asks.
+        assert_eq!(unsafe { xor_gen(all.len() as i32, bytes as i32, all.as_ptr()) }, 0, "fits");
+    };
+    Task { stripe: Stripe::of_cells(k, 1, cell_bytes), work: Box::new(work) }
 }
 
 fn tape(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'static>, Failure> {

@@ -52,7 +52,7 @@ use scratch::{Pool, Scratch};
 pub(crate) const MOST_TARGETS: usize = 8;
 
 /// Sums of up to so many sources have a kernel each, that keeps all pointers in registers.
-pub(super) const MOST_SUMMANDS: usize = 8;
+pub(super) const MOST_SUMMANDS: usize = 16;
 
 /// Programs without temporaries, with up to so many symbols and no step that names more, find their pointers on the stack.
 const STACK_SYMBOLS: usize = 24;
@@ -106,6 +106,9 @@ pub(super) struct Step {
     /// Of how many sources the coefficients are the same multiple of another's: vector kernels add these first.
     coupled_count: usize,
     first: First,
+    /// Are its targets P and Q of RAID-6: the sum of the sources, and that of their multiples by powers of two, the highest
+    /// first?
+    is_p_and_q: bool,
     /// The last so many sources are added to a target each, in turn: none, or as many as there are targets.
     addend_count: usize,
     /// How often the step is done, each time with all ids one higher.
@@ -151,6 +154,12 @@ impl Step {
         let mut step = Step::of(all, targets, Form::Combination, by_source);
         if first_is_sum {
             step.first = First::Sum;
+            let is_power = |column| coefficients.at(1, column) == gf::power_of_two(column);
+            step.is_p_and_q = targets.len() == 2
+                && combined_count == sources.len()
+                && addends.is_empty()
+                && combined_count > 0
+                && (0..combined_count).all(is_power);
         } else if coupled_count == 0
             && addends.is_empty()
             && let Some(is_summed) = remainder(coefficients)
@@ -161,6 +170,12 @@ impl Step {
             }
         }
         Step { coupled_count, addend_count: addends.len(), ..step }
+    }
+
+    /// `target` = the sum of `sources`; what [`Step::new`] makes of ones, without their matrix. Panics on a target that is also
+    /// a source.
+    pub(super) fn sum(sources: &[SymbolId], target: SymbolId) -> Step {
+        Step { first: First::Sum, ..Step::of(sources.iter().rev(), &[target], Form::Combination, Vec::new()) }
     }
 
     /// Each two targets are combinations of the two sources in the same places, by four coefficients, target by target.
@@ -219,6 +234,7 @@ impl Step {
             coefficients,
             coupled_count: 0,
             first: First::Products,
+            is_p_and_q: false,
             addend_count: 0,
             repeat_count: 1,
             is_final: false,
@@ -354,6 +370,8 @@ pub(super) struct Steps {
     slice_bytes: usize,
     /// Does any step repeat?
     has_runs: bool,
+    /// Is any step a network?
+    has_networks: bool,
     /// Does any step turn blocks? Not all sets of kernels can, nor multiply such.
     has_turns: bool,
     /// Sources and targets of the step that has most.
@@ -397,9 +415,11 @@ impl Steps {
             step.is_internal = is_internal;
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
+        let has_networks = steps.iter().any(Step::is_network);
         let has_turns = steps.iter().any(|step| matches!(step.form, Form::Turn { .. }));
         let most_named = steps.iter().map(|step| step.sources.len() + step.targets.len()).max().unwrap_or(0);
-        let is_small = temporary_count == 0 && !has_runs && symbol_count.max(most_named) <= STACK_SYMBOLS;
+        let is_small =
+            temporary_count == 0 && !has_runs && !has_networks && symbol_count.max(most_named) <= STACK_SYMBOLS;
         for step in steps.iter_mut().filter(|_| is_small) {
             step.names = step.ids().map(|id| Name { piece: id as u32, offset_bytes: 0 }).collect();
         }
@@ -411,6 +431,7 @@ impl Steps {
             steps,
             slice_bytes,
             has_runs,
+            has_networks,
             has_turns,
             most_named,
             is_small,
@@ -463,6 +484,8 @@ struct Kernels {
     pairs: Kernel,
     /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
+    /// P and Q of RAID-6; `None` where that is no faster than products.
+    p_and_q: Option<Kernel>,
     /// To turn blocks, and back; `None` where products with any matrix of bits are not to be had.
     turns: Option<[Kernel; 2]>,
 }
@@ -476,6 +499,9 @@ pub(super) struct Isa {
     name: &'static str,
     is_available: fn() -> bool,
     kernels: Kernels,
+    /// Is a vector a whole line? Streaming stores of less are put together in buffers of the processor, of which networks,
+    /// with up to 16 targets at once, would need more than there are.
+    stores_lines: bool,
     /// Orders streaming stores before what follows.
     fence: fn(),
 }
@@ -501,6 +527,9 @@ impl Isa {
         if let Form::Butterflies { is_inverse, is_scaled } = step.form {
             let size = step.targets.len().ilog2() as usize - 2;
             return self.kernels.butterflies[size][usize::from(is_inverse)][usize::from(is_scaled)];
+        }
+        if let (true, Some(p_and_q)) = (step.is_p_and_q, self.kernels.p_and_q) {
+            return p_and_q;
         }
         match step.sources.len() {
             summands if summands <= MOST_SUMMANDS && step.is_sum() => self.kernels.sums[summands],
@@ -536,12 +565,47 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps over symbols of so many bytes; inputs and outputs are pieces of whole symbols. Targets that no step reads
-/// are stored as `stores` says for so many bytes of inputs and outputs. `isa` is one of [`available`].
+/// Runs the steps over symbols of any one length. Targets that no step reads are stored as `stores` says for so many bytes of
+/// inputs and outputs. `isa` is one of [`available`].
 ///
 /// # Errors
 /// Counts or lengths do not fit; nothing was written.
 pub(super) fn run(
+    isa: &'static Isa,
+    steps: &Steps,
+    inputs: &[&[u8]],
+    outputs: &mut [&mut [u8]],
+    stores: fn(given_bytes: usize) -> Stores,
+) -> Result<(), RunError> {
+    let symbol_bytes = common_length(steps, inputs, outputs)?;
+    if symbol_bytes == 0 {
+        return Ok(());
+    }
+    // Short calls cost more than their bytes: what has few symbols needs no more than where each begins.
+    if steps.is_small {
+        let mut starts = [0; STACK_SYMBOLS];
+        let (of_inputs, others) = starts.split_at_mut(inputs.len());
+        for (start, input) in of_inputs.iter_mut().zip(inputs) {
+            *start = input.as_ptr().expose_provenance();
+        }
+        for (start, output) in others.iter_mut().zip(outputs.iter_mut()) {
+            *start = output.as_mut_ptr().expose_provenance();
+        }
+        let count = inputs.len() + outputs.len();
+        let stores = stores(symbol_bytes.saturating_mul(count));
+        // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
+        unsafe { run_steps(isa, steps, &mut starts[..count], symbol_bytes, stores) };
+        return Ok(());
+    }
+    run_all(isa, steps, symbol_bytes, inputs, outputs, stores);
+    Ok(())
+}
+
+/// [`run`] over symbols of so many bytes; inputs and outputs are pieces of whole symbols.
+///
+/// # Errors
+/// Counts or lengths do not fit; nothing was written.
+pub(super) fn run_pieces(
     isa: &'static Isa,
     steps: &Steps,
     symbol_bytes: usize,
@@ -549,7 +613,6 @@ pub(super) fn run(
     outputs: &mut [&mut [u8]],
     stores: fn(given_bytes: usize) -> Stores,
 ) -> Result<(), RunError> {
-    assert!(isa.turns() || !steps.has_turns, "programs of turned blocks run where there are kernels for them");
     let given = count_symbols(inputs.iter().map(|input| input.len()), symbol_bytes)
         .map_err(|(input, given)| RunError::InputPiece { input, symbol_bytes, given })?;
     let offered = count_symbols(outputs.iter().map(|output| output.len()), symbol_bytes)
@@ -563,17 +626,26 @@ pub(super) fn run(
     if offered != steps.output_count {
         return Err(RunError::OutputCount { expected: steps.output_count, given: offered });
     }
-    let stores = stores(symbol_bytes.saturating_mul(given + offered));
-    let most_bytes = match stores {
-        Stores::Streaming if steps.temporary_count > 0 => steps.slice_bytes.max(STREAM_SLICE_BYTES),
-        _ => steps.slice_bytes,
+    run_all(isa, steps, symbol_bytes, inputs, outputs, stores);
+    Ok(())
+}
+
+/// Runs the steps over symbols of so many bytes, one at least. Panics unless inputs and outputs are pieces of whole symbols,
+/// and these as many as the program has.
+fn run_all(
+    isa: &'static Isa,
+    steps: &Steps,
+    symbol_bytes: usize,
+    inputs: &[&[u8]],
+    outputs: &mut [&mut [u8]],
+    stores: fn(given_bytes: usize) -> Stores,
+) {
+    assert!(isa.turns() || !steps.has_turns, "programs of turned blocks run where there are kernels for them");
+    let given_count = steps.input_count + steps.output_count;
+    let stores = match stores(symbol_bytes.saturating_mul(given_count)) {
+        Stores::Streaming if steps.has_networks && !isa.stores_lines => Stores::Fetching,
+        stores => stores,
     };
-    // Even slices, so that the last one is not a short rest; longer by a little rather than one more.
-    let slice_bytes = match symbol_bytes <= most_bytes {
-        true => symbol_bytes,
-        false => symbol_bytes.div_ceil((symbol_bytes + most_bytes / 2) / most_bytes),
-    };
-    let slice_bytes = slice_bytes.next_multiple_of(LINE_BYTES);
     // Exposed, because a run over contiguous symbols goes from one into the next.
     let inputs = inputs.iter().map(|input| (input.as_ptr().expose_provenance(), input.len()));
     let outputs = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
@@ -590,10 +662,12 @@ pub(super) fn run(
                 start += symbol_bytes;
             }
         }
+        assert_eq!(count, given_count, "all symbols are given");
         // SAFETY: all symbols are given, and have `symbol_bytes` bytes.
-        unsafe { run_steps(isa, steps, &mut starts[..count], slice_bytes, symbol_bytes, stores) };
-        return Ok(());
+        unsafe { run_steps(isa, steps, &mut starts[..count], symbol_bytes, stores) };
+        return;
     }
+    let slice_bytes = slice_bytes(steps, symbol_bytes, stores);
     let mut scratch = steps.pool.take();
     // Whole symbols lie as close as those given, so that runs over both are one pass; turned blocks take whole vectors.
     let slice_bytes = if steps.has_runs && !steps.has_turns { slice_bytes.min(symbol_bytes) } else { slice_bytes };
@@ -602,7 +676,41 @@ pub(super) fn run(
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries a slice; the calls are made for these pieces.
     unsafe { run_calls(steps, &mut scratch, slice_bytes, symbol_bytes, stores) }
     steps.pool.put(scratch);
-    Ok(())
+}
+
+/// Even slices, so that the last one is not a short rest; longer by a little rather than one more.
+fn slice_bytes(steps: &Steps, symbol_bytes: usize, stores: Stores) -> usize {
+    let most_bytes = match stores {
+        Stores::Streaming if steps.temporary_count > 0 => steps.slice_bytes.max(STREAM_SLICE_BYTES),
+        _ => steps.slice_bytes,
+    };
+    let slice_bytes = match symbol_bytes <= most_bytes {
+        true => symbol_bytes,
+        false => symbol_bytes.div_ceil((symbol_bytes + most_bytes / 2) / most_bytes),
+    };
+    slice_bytes.next_multiple_of(LINE_BYTES)
+}
+
+/// The common length of all symbols.
+fn common_length(steps: &Steps, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
+    if inputs.len() != steps.input_count {
+        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
+    }
+    if outputs.len() != steps.output_count {
+        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
+    }
+    let expected = match (inputs.first(), outputs.first()) {
+        (Some(input), _) => input.len(),
+        (None, Some(output)) => output.len(),
+        (None, None) => 0,
+    };
+    if let Some(input) = inputs.iter().position(|input| input.len() != expected) {
+        return Err(RunError::InputLength { input, expected, given: inputs[input].len() });
+    }
+    if let Some(output) = outputs.iter().position(|output| output.len() != expected) {
+        return Err(RunError::OutputLength { output, expected, given: outputs[output].len() });
+    }
+    Ok(expected)
 }
 
 /// How many symbols pieces of these lengths hold, or else the first that holds no whole ones, and its length.
@@ -625,14 +733,8 @@ fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> R
 /// # Safety
 /// `isa` is available. There is the exposed address of each symbol: inputs are valid for reading `symbol_bytes` bytes,
 /// outputs for writing as many; outputs overlap nothing. There are no temporaries.
-unsafe fn run_steps(
-    isa: &Isa,
-    steps: &Steps,
-    starts: &mut [usize],
-    slice_bytes: usize,
-    symbol_bytes: usize,
-    stores: Stores,
-) {
+unsafe fn run_steps(isa: &Isa, steps: &Steps, starts: &mut [usize], symbol_bytes: usize, stores: Stores) {
+    let slice_bytes = slice_bytes(steps, symbol_bytes, stores);
     let mut room = [ptr::null_mut(); STACK_SYMBOLS];
     let mut left_bytes = symbol_bytes;
     loop {

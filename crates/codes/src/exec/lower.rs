@@ -4,10 +4,12 @@ use super::Compiled;
 use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
 use super::butterflies::Butterflies;
 use super::slots;
+use crate::families::raid6;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -70,22 +72,55 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
 fn most_between_uses(symbol_count: usize, steps: &[Step]) -> usize {
     let mut latest_use = vec![None; symbol_count];
     // By step: symbols whose latest use it is.
-    let mut latest_counts = vec![0; steps.len()];
+    let mut latest_counts = Counts::zeros(steps.len());
+    let mut seen_count = 0;
     let mut most = 1;
+    spend(symbol_count + steps.len());
     for (index, step) in steps.iter().enumerate() {
         let mut earliest = index;
         for symbol in step.reads().chain(step.writes()) {
             if let Some(latest) = latest_use[symbol].replace(index) {
-                latest_counts[latest] -= 1;
+                latest_counts.add(latest, -1);
                 earliest = earliest.min(latest);
+            } else {
+                seen_count += 1;
             }
-            latest_counts[index] += 1;
+            latest_counts.add(index, 1);
         }
         if earliest < index {
-            most = most.max(latest_counts[earliest..=index].iter().sum());
+            most = most.max(seen_count - latest_counts.sum_before(earliest));
         }
     }
     most
+}
+
+/// Numbers, whose sums over a beginning take no longer than their logarithm (Fenwick: A new data structure for cumulative
+/// frequency tables, 1994).
+struct Counts(Vec<isize>);
+
+impl Counts {
+    fn zeros(count: usize) -> Counts {
+        Counts(vec![0; count])
+    }
+
+    fn add(&mut self, mut index: usize, change: isize) {
+        while let Some(sum) = self.0.get_mut(index) {
+            spend(1);
+            *sum += change;
+            index |= index + 1;
+        }
+    }
+
+    /// Of all before this one.
+    fn sum_before(&self, mut index: usize) -> usize {
+        let mut sum = 0;
+        while index > 0 {
+            spend(1);
+            sum += self.0[index - 1];
+            index &= index - 1;
+        }
+        sum.unsigned_abs()
+    }
 }
 
 /// The most inputs and outputs that have been read or written and will be read again, at any one step, and all places of
@@ -113,6 +148,11 @@ fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -
 /// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
 /// comes first, where kernels expect it. Sources that are added to one target each take no products.
 fn lower_op(op: &Op) -> Vec<Step> {
+    // Programs of many thousand sums are lowered in the time that it takes to name their symbols.
+    spend(op.sources().len() + op.targets().len());
+    if let Op::Copy { to, .. } | Op::Xor { to, .. } = op {
+        return vec![Step::sum(op.sources(), *to)];
+    }
     let coefficients = op.coefficients();
     if let Some(network) = Butterflies::of(&coefficients) {
         return vec![Step::butterflies(op.sources(), op.targets(), &network)];
@@ -316,7 +356,9 @@ pub(super) fn probes() -> impl Iterator<Item = Compiled> {
             Butterflies { is_inverse, factors, scales }.matrix()
         })
     });
-    let products = dense.chain(pairs).chain(coupled).chain(networks).map(|coefficients| {
+    // P and Q, as few symbols and as many.
+    let p_and_q = [1, 2, 5, 22, MOST_SOURCES].into_iter().map(raid6::coding);
+    let products = dense.chain(pairs).chain(coupled).chain(networks).chain(p_and_q).map(|coefficients| {
         let (targets, sources) = (coefficients.rows(), coefficients.columns());
         let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
         Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }

@@ -1,6 +1,7 @@
 //! Temporaries that are not needed at the same time share their place, so that all of them stay in cache.
 
 use super::arch::Step;
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -18,6 +19,7 @@ impl Places {
         let mut first = self.least_free;
         let mut free = 0;
         while free < count {
+            spend(1);
             if self.is_taken.get(first + free).copied().unwrap_or(false) {
                 first += free + 1;
                 free = 0;
@@ -52,6 +54,7 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
     let mut place_of = vec![0; temporary_count];
     let mut shared = Vec::with_capacity(steps.len());
     for (index, mut step) in steps.into_iter().enumerate() {
+        spend(step.reads().count() + step.writes().count());
         let temporaries = |ids: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
             ids.filter(|&id| id >= given_count).map(|id| id - given_count).collect()
         };

@@ -24,8 +24,9 @@
 //! graphs of hundreds of blocks, the promise is what was proved. Most larger losses can be decoded as well;
 //! [`profile`] counts them, and [`sampled_blocks_needed`] estimates where they are too many to be counted.
 //!
-//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, and of few blocks the
-//! search of [`crate::linear`] that proves the choice; the program peels first and eliminates only what peeling leaves.
+//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, both improved on within a
+//! budget, and of few blocks the search of [`crate::linear`] that proves the choice; the program peels first and eliminates only
+//! what peeling leaves.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -110,7 +111,7 @@ pub fn named_or_given(parameters: &str) -> Result<Graph, Problem> {
 /// The code of a graph.
 struct LdpcCode {
     linear: LinearCode,
-    graph: Graph,
+    planner: plan::Planner,
 }
 
 impl LdpcCode {
@@ -121,7 +122,10 @@ impl LdpcCode {
         let sums: Vec<Sum> = graph.checks().iter().enumerate().map(sum).collect();
         let checks: Vec<usize> = (k..graph.block_count()).collect();
         let encode = sums::program(&(0..k).collect::<Vec<_>>(), &sums, &checks);
-        LdpcCode { linear: LinearCode::systematic(spec, k, 1, tolerance, Vec::new(), encode), graph }
+        LdpcCode {
+            linear: LinearCode::systematic(spec, k, 1, tolerance, Vec::new(), encode),
+            planner: plan::Planner::new(&graph),
+        }
     }
 }
 
@@ -139,7 +143,7 @@ impl Code for LdpcCode {
     }
 
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-        let plan = plan::plan(self, &self.graph, wanted, have)?;
+        let plan = self.planner.plan(self, wanted, have)?;
         let engine = || self.linear.plan(wanted, have);
         Ok(linear::cheaper_than(plan.price, self.shape(), have, engine)?.unwrap_or(plan))
     }

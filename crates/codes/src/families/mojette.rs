@@ -35,6 +35,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod columns;
 mod grid;
 mod plan;
 
@@ -250,7 +251,7 @@ impl MojetteCode {
         }
         let coded: Vec<usize> = (0..contents.len()).filter(|&name| contents[name] == Content::Coded).collect();
         let projections: Vec<usize> = (0..grid.directions.len()).collect();
-        let sums: Vec<sums::Sum> = layout.projected(&projections).into_iter().chain(layout.zeros()).collect();
+        let sums: Vec<sums::Sum> = layout.projected(&projections).into_iter().chain(layout.zeros(&coded)).collect();
         let encode = sums::program(&natives, &sums, &coded);
         let shape = Shape {
             n,

@@ -53,7 +53,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 /// A Cauchy matrix over GF(2^8) needs k + m distinct elements.
-const MOST_SHARDS: usize = 256;
+pub(super) const MOST_SHARDS: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (k, m) = data_and_parity(parameters)?;

@@ -2,6 +2,7 @@
 //! from what. Symbols have names, any numbers that a planner likes.
 
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -12,12 +13,21 @@ pub(super) struct Sum {
     pub(super) of: Vec<usize>,
 }
 
+impl Sum {
+    /// Of nothing.
+    pub(super) fn zero(name: usize) -> Sum {
+        Sum { name, of: Vec::new() }
+    }
+}
+
 /// The sums that the wanted symbols depend on, in the same order.
 pub(super) fn needed(sums: Vec<Sum>, wanted: &[usize]) -> Vec<Sum> {
     let mut is_needed = Flags::of(wanted);
     let mut kept = Vec::with_capacity(sums.len());
     for sum in sums.into_iter().rev() {
+        spend(1);
         if is_needed.at(sum.name) {
+            spend(sum.of.len());
             sum.of.iter().for_each(|&name| is_needed.set(name));
             kept.push(sum);
         }
@@ -31,6 +41,7 @@ pub(super) fn reads(sums: &[Sum], wanted: &[usize]) -> Vec<usize> {
     let is_given = Flags::of(&sums.iter().map(|sum| sum.name).collect::<Vec<_>>());
     let named = sums.iter().flat_map(|sum| &sum.of).chain(wanted).copied();
     let mut reads: Vec<usize> = named.filter(|&name| !is_given.at(name)).collect();
+    spend(sums.iter().map(|sum| sum.of.len() + 1).sum::<usize>() + wanted.len() + reads.len());
     reads.sort_unstable();
     reads.dedup();
     reads
@@ -50,7 +61,9 @@ pub(super) fn program(reads: &[usize], sums: &[Sum], wanted: &[usize]) -> Progra
     }
     let mut next = reads.len() + wanted.len();
     let mut ops = Vec::with_capacity(sums.len() + copies.len());
+    spend(reads.len() + wanted.len());
     for sum in sums {
+        spend(sum.of.len() + 1);
         let from: Vec<SymbolId> = sum.of.iter().filter_map(|&name| symbols[name]).collect();
         let to = *symbols[sum.name].get_or_insert_with(|| {
             next += 1;

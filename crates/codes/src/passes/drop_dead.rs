@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 /// temporaries nothing writes any more are gone.
 #[must_use]
 pub fn drop_dead(mut program: Program) -> Program {
+    crate::work::spend(program.access_count() + program.symbol_count());
     let mut live = vec![false; program.symbol_count()];
     live[program.outputs()].fill(true);
     let mut kept = Vec::with_capacity(program.ops.len());

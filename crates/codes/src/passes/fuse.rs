@@ -5,6 +5,7 @@
 
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use alloc::vec::Vec;
 
 /// Joins each XOR and dot product into an earlier one that reads at least the same symbols.
@@ -24,10 +25,15 @@ pub fn fuse(mut program: Program) -> Program {
 /// Reading no symbol that `earlier` does not read, `op` can run as early as `earlier`. Equal work per output: a
 /// copy or a short sum is not worth a row of mostly zeros.
 fn joinable(earlier: &Op, op: &Op) -> bool {
+    spend(1);
     let (wide, narrow) = (earlier.sources(), op.sources());
     // Below three quarters, reading the narrow one's symbols again costs less than multiplying by zeros.
     let comparable = 4 * narrow.len() >= 3 * wide.len() && narrow.len() > 1;
-    comparable && !(is_sum(earlier) && is_sum(op)) && narrow.iter().all(|source| wide.contains(source))
+    let holds = |source| {
+        spend(wide.len());
+        wide.contains(source)
+    };
+    comparable && !(is_sum(earlier) && is_sum(op)) && narrow.iter().all(holds)
 }
 
 fn is_sum(op: &Op) -> bool {

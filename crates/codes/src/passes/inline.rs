@@ -22,6 +22,7 @@ pub fn unshare(program: Program) -> Program {
 
 /// Inlines temporaries of so many summands that are read so often, all by sums, where the rule says so.
 fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Program {
+    crate::work::spend(program.access_count() + program.symbol_count());
     let first_temporary = program.outputs().end;
     let mut read_counts = vec![0; program.symbol_count()];
     let mut is_summand = vec![true; program.symbol_count()];

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 /// reads and that nothing before has needed.
 #[must_use]
 pub fn schedule(mut program: Program) -> Program {
+    crate::work::spend(program.access_count() + program.symbol_count());
     let mut writer = vec![None; program.symbol_count()];
     for (index, op) in program.ops.iter().enumerate() {
         op.targets().iter().for_each(|&target| writer[target] = Some(index));

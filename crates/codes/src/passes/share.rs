@@ -1,6 +1,7 @@
 //! Computes once what several XORs have in common.
 
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,6 +45,7 @@ pub fn share(program: Program) -> Program {
         });
         for Occurrences { symbol, bits } in block {
             let has = |row: &usize| bits[row / 64] >> (row % 64) & 1 == 1;
+            spend(rows.len());
             (0..rows.len()).filter(has).for_each(|row| sources[row].push(symbol));
         }
     }
@@ -78,6 +80,7 @@ fn occurrences(program: &Program, rows: &[usize]) -> Vec<Occurrences> {
             bits[row / 64] ^= 1 << (row % 64);
         }
     }
+    spend(program.access_count() + by_symbol.len() * rows.len().div_ceil(64));
     by_symbol.into_iter().map(|(symbol, bits)| Occurrences { symbol, bits }).collect()
 }
 
@@ -117,6 +120,7 @@ fn pair_up(
                 return;
             }
             operations_left -= operations;
+            spend(operations);
         }
         // Exact where it matters; of hundreds in common, an eighth less is as good.
         level -= level.div_ceil(8);

@@ -104,6 +104,26 @@ claims! {
         repair: all,
         read: all,
     },
+    rs_klauspost: Claims {
+        family: "rs-klauspost",
+        small: || {
+            let of = |n: usize| (1..n).map(move |k| format!("rs-klauspost:{k}+{}", n - k));
+            (2..=9).flat_map(of).chain(["rs-klauspost:10+4", "rs-klauspost:7+7"].map(str::to_owned)).collect()
+        },
+        wide: &["rs-klauspost:17+3", "rs-klauspost:40+24"],
+        repair: all,
+        read: all,
+    },
+    rs_cauchy: Claims {
+        family: "rs-cauchy",
+        small: || {
+            let of = |n: usize| (1..n).map(move |k| format!("rs-cauchy:{k}+{}", n - k));
+            (2..=9).flat_map(of).chain(["rs-cauchy:10+4", "rs-cauchy:7+7"].map(str::to_owned)).collect()
+        },
+        wide: &["rs-cauchy:17+3", "rs-cauchy:40+24"],
+        repair: all,
+        read: all,
+    },
     rs_vandermonde: Claims {
         family: "rs-vandermonde",
         small: || {

@@ -1,4 +1,4 @@
-//! Bytes that must never change: our own format, and those of ISA-L, Linux RAID-6 and Jerasure.
+//! Bytes that must never change: our own format, and those of ISA-L, klauspost/reedsolomon, Linux RAID-6 and Jerasure.
 
 use crate::stripe::{Stripe, run};
 use serde_json::Value;
@@ -57,10 +57,32 @@ fn isal_matrices_and_bytes() {
         };
         assert_eq!(made, matrix(&case["coding_rows"]), "{k}+{m}");
         assert_eq!(run(&Program::from_matrix(&made), &data), symbols(&case["parity"]), "{k}+{m}");
+        if case["matrix"] == "gf_gen_cauchy1_matrix" {
+            assert_eq!(parity(&format!("rs-cauchy:{k}+{m}"), &data), symbols(&case["parity"]), "{k}+{m}");
+        }
     }
     let case = &golden()["isal"][4];
     assert_eq!(case["matrix"], "gf_gen_rs_matrix");
     assert_eq!(parity("rs-vandermonde:6+3", &symbols(&case["data"])), symbols(&case["parity"]));
+}
+
+/// Parities of MinIO, SeaweedFS and all others that stand on the library, and with its Cauchy matrix those of ISA-L.
+#[test]
+fn klauspost_bytes() {
+    let golden: Value =
+        serde_json::from_str(include_str!("../golden/klauspost.json")).expect("golden/klauspost.json is JSON");
+    let mut counts = [0; 2];
+    for case in list(&golden["cases"]) {
+        let family = match case["matrix"].as_str() {
+            Some("default") => "rs-klauspost",
+            Some("WithCauchyMatrix") => "rs-cauchy",
+            other => panic!("{other:?}"),
+        };
+        counts[usize::from(family == "rs-cauchy")] += 1;
+        let spec = format!("{family}:{}+{}", number(&case["k"]), number(&case["m"]));
+        assert_eq!(parity(&spec, &symbols(&case["data"])), symbols(&case["parity"]), "{spec}");
+    }
+    assert_eq!(counts, [11, 11]);
 }
 
 #[test]

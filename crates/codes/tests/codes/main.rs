@@ -1,10 +1,12 @@
 //! The crate through its public face.
 
+mod budgets;
 mod conformance;
 mod entries;
 mod formats;
 mod golden;
 mod ldpc;
+mod ldpc_budgets;
 mod lrc;
 mod mojette;
 mod plans;

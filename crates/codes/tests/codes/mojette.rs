@@ -222,6 +222,7 @@ proptest! {
     #[test]
     fn plans_are_sound((spec, wanted, have) in question(&[
         "mojette:4+2,l=3", "mojette:3+3,l=5", "mojette:2+1,nonsystematic,l=4", "mojette:3+2,nonsystematic,l=2", "mojette:1+2,l=2",
+        "mojette:4+4,l=2", "mojette:5+4,l=3", "mojette:4+4,nonsystematic,l=5", "mojette:3+5,nonsystematic,l=9",
     ])) {
         let code = weft_codes::parse(spec).expect(spec);
         let generator = linear::generator(&*code).expect(spec);

@@ -67,7 +67,8 @@ pub fn is_sound(code: &dyn Code, wanted: &Wanted, have: &Offers, plan: &Plan) {
 proptest! {
     #[test]
     fn mds_plans_are_the_cheapest((spec, wanted, have) in question(&[
-        "replica:4", "raid5:6", "raid6:6", "rs:1+3", "rs:4+2", "rs:3+5", "rs:6+3", "rs-vandermonde:4+3",
+        "replica:4", "raid5:6", "raid6:6", "rs:1+3", "rs:4+2", "rs:3+5", "rs:6+3", "rs-klauspost:4+3",
+        "rs-cauchy:3+4", "rs-vandermonde:4+3",
     ])) {
         let code = weft_codes::parse(spec).expect(spec);
         let generator = linear::generator(&*code).expect(spec);

@@ -2,13 +2,13 @@
 
 use crate::compose;
 use crate::render;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use std::sync::{Barrier, Mutex};
 use std::time::Instant;
 use weft_codes::measure::{self, Effort, Memory, PLACES, Place, Speed, Speeds};
-use weft_codes::{Code, executor};
+use weft_codes::{Code, Executor, executor};
 
 /// Each core's share of the bytes gone round out of cache is at least this: more than a core has cache of its own.
 const SPAN_BYTES_MIN: usize = 32 << 20;
@@ -18,6 +18,10 @@ pub struct Arguments {
     /// As in rs:4+2; otherwise an example of each family
     #[arg(value_name = "CODE")]
     codes: Vec<String>,
+    /// Kernels to measure with, e.g. avx2, or `all` that this machine can run (`weft codes list` names them); otherwise the
+    /// fastest
+    #[arg(long, value_name = "SET")]
+    isa: Option<String>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -59,18 +63,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     // Before the first is measured, all are known to be codes.
     let codes = specs.iter().map(|spec| compose::code(spec)).collect::<Result<Vec<_>>>()?;
+    let executors = executors(arguments.isa.as_deref())?;
     let all_cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let cores = if all_cores > 1 { vec![1, all_cores] } else { vec![1] };
     let style = ProgressStyle::with_template("{wide_bar} {pos} of {len}  {msg}");
-    let bar = ProgressBar::new((codes.len() * PLACES.len() * cores.len()) as u64)
+    let bar = ProgressBar::new((codes.len() * executors.len() * PLACES.len() * cores.len()) as u64)
         .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     let mut memories: Vec<Memory> = (0..all_cores).map(|_| Memory::new()).collect();
     let mut rows = Vec::new();
-    for code in &codes {
+    for (code, executor) in codes.iter().flat_map(|code| executors.iter().map(move |executor| (code, executor))) {
         for place in &PLACES {
             for &cores in &cores {
-                bar.set_message(format!("{}, {}", code.spec(), place.name));
-                rows.push(measure(&**code, place, &mut memories[..cores])?);
+                bar.set_message(format!("{}, {}, {}", code.spec(), executor.name(), place.name));
+                rows.push(measure(&**code, executor, place, &mut memories[..cores])?);
                 bar.inc(1);
             }
         }
@@ -84,8 +89,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+/// Those of the set of this name, of all sets of this machine, or the fastest.
+fn executors(isa: Option<&str>) -> Result<Vec<Executor>> {
+    let all = Executor::all();
+    match isa {
+        None => Ok(vec![*executor()]),
+        Some("all") => Ok(all),
+        Some(isa) => match all.iter().find(|executor| executor.name() == isa) {
+            Some(executor) => Ok(vec![*executor]),
+            None => {
+                let names: Vec<&str> = all.iter().map(Executor::name).collect();
+                bail!("this machine has no kernels {isa:?}; choose one of {}, or all", names.join(", "))
+            }
+        },
+    }
+}
+
 /// Measures on as many cores at once as there are memories.
-fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Row> {
+fn measure(code: &dyn Code, executor: &Executor, place: &Place, memories: &mut [Memory]) -> Result<Row> {
     let cores = memories.len();
     let span_bytes = match place.span_bytes {
         0 => 0,
@@ -98,7 +119,7 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
             scope.spawn(|| {
                 together.wait();
                 let clock = || start.elapsed();
-                let measured = measure::code(code, executor(), &place, Effort::default(), memory, &clock);
+                let measured = measure::code(code, executor, &place, Effort::default(), memory, &clock);
                 speeds.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(measured);
             });
         }
@@ -116,7 +137,7 @@ fn measure(code: &dyn Code, place: &Place, memories: &mut [Memory]) -> Result<Ro
     };
     Ok(Row {
         code: code.spec().to_owned(),
-        kernels: executor().name(),
+        kernels: executor.name(),
         place: place.name,
         cell_bytes: place.cell_bytes,
         cores,
@@ -134,18 +155,27 @@ fn text(rows: &[Row]) -> String {
         }
         None => "-".to_owned(),
     };
-    let header = ["CODE", "CELLS", "CORES", "ENCODE", "DECODE", "REPAIR", "COPY"].map(str::to_owned).to_vec();
+    let header =
+        ["CODE", "KERNELS", "CELLS", "CORES", "ENCODE", "DECODE", "REPAIR", "COPY"].map(str::to_owned).to_vec();
     let row = |row: &Row| {
-        let (place, cores) = (row.place.to_owned(), row.cores.to_string());
+        let (kernels, place, cores) = (row.kernels.to_owned(), row.place.to_owned(), row.cores.to_string());
         let copy = format!("{:.1}", row.copy_gigabytes_per_second);
-        vec![row.code.clone(), place, cores, figure(&row.encode), figure(&row.decode), figure(&row.repair), copy]
+        vec![
+            row.code.clone(),
+            kernels,
+            place,
+            cores,
+            figure(&row.encode),
+            figure(&row.decode),
+            figure(&row.repair),
+            copy,
+        ]
     };
     let table: Vec<_> = std::iter::once(header).chain(rows.iter().map(row)).collect();
-    let kernels = rows.first().map_or("", |row| row.kernels);
     format!(
-        "{}\nGB/s of data (repair: of rebuilt bytes) with kernels for {kernels}; in brackets how much that is of what XORs\n\
-         reach that read and write the same bytes, and of what they reach that read and write all that the program does on its\n\
-         way: the code's own cost apart. The last of the cells lie out of cache.\n",
-        render::table(&table, &[2, 3, 4, 5, 6])
+        "{}\nGB/s of data (repair: of rebuilt bytes); in brackets how much that is of what XORs reach that read and write the\n\
+         same bytes, and of what they reach that read and write all that the program does on its way: the code's own cost\n\
+         apart. The last of the cells lie out of cache.\n",
+        render::table(&table, &[3, 4, 5, 6, 7])
     )
 }

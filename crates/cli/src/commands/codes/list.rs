@@ -4,7 +4,7 @@ use super::figures::Figures;
 use crate::render::{self, say};
 use anyhow::Result;
 use serde::Serialize;
-use weft_codes::{Erasures, Family};
+use weft_codes::{Erasures, Executor, Family};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -51,6 +51,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let rows: Vec<_> = std::iter::once(header.map(str::to_owned).to_vec()).chain(figures).collect();
     say(format_args!("{}", render::table(&rows, &[1, 2, 5, 6, 7, 8, 9, 10, 11])));
     say(format_args!("{LEGEND}"));
+    let kernels: Vec<&str> = Executor::all().iter().map(Executor::name).collect();
+    say(format_args!("Kernels of this machine, fastest first: {}.\n", kernels.join(", ")));
     Ok(())
 }
 

@@ -1,27 +1,34 @@
 //! AVX2: a multiplication by a constant is one `gf2p8affineqb` per 32 bytes where the machine has GFNI, otherwise two
 //! `vpshufb`, one for each half of every byte.
 
-use super::kernels::{BitVector, Vector};
+use super::kernels::{BitVector, DoublingVector, Vector};
 use super::{Isa, Kernels, MIRROR, NIBBLES, Step, fence};
 use core::arch::x86_64::*;
 
-pub(super) const ISA: Isa =
-    Isa { name: "avx2", is_available: || has_feature!("avx2"), kernels: nibbles::KERNELS, fence };
+pub(super) const ISA: Isa = Isa {
+    name: "avx2",
+    is_available: || has_feature!("avx2"),
+    kernels: Kernels { p_and_q: nibbles::P_AND_Q, ..nibbles::KERNELS },
+    stores_lines: false,
+    fence,
+};
 
 pub(super) const GFNI_ISA: Isa = Isa {
     name: "avx2-gfni",
     is_available: || has_feature!("avx2") && has_feature!("gfni"),
 
     kernels: Kernels { turns: gfni::TURNS, ..gfni::KERNELS },
+    stores_lines: false,
     fence,
 };
 
 mod nibbles {
-    use super::super::kernels::entry_points;
+    use super::super::kernels::{entry_points, p_and_q_kernel};
     use super::{Bytes32, Nibbles};
 
-    // Two vectors at a time share the loads of tables; from five targets on the 16 registers hold but one.
-    entry_points!(Bytes32<Nibbles>, "avx2", [2, 2, 2, 2, 1, 1, 1, 1]);
+    // Four vectors at a time share the loads of tables; from three targets on the 16 registers hold two, from five on but one.
+    entry_points!(Bytes32<Nibbles>, "avx2", [4, 4, 2, 2, 1, 1, 1, 1]);
+    p_and_q_kernel!(Bytes32<Nibbles>, "avx2");
 }
 
 mod gfni {
@@ -32,6 +39,9 @@ mod gfni {
     entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 2, 2, 1, 1]);
     turns!(Bytes32<Affine>, "avx2,gfni");
 }
+
+/// x^8 in GF(2^8).
+const POLYNOMIAL: i8 = 0x1d;
 
 /// How to multiply.
 ///
@@ -61,9 +71,10 @@ impl Multiply for Nibbles {
     unsafe fn factor(step: &Step, index: usize) -> Nibbles {
         // SAFETY: as the trait says; a table is twice 16 bytes.
         unsafe {
-            let products = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr();
-            let low = _mm256_broadcastsi128_si256(_mm_loadu_si128(products.cast()));
-            Nibbles(low, _mm256_broadcastsi128_si256(_mm_loadu_si128(products.add(16).cast())))
+            // Read plainly: in large kernels the compiler leaves `_mm_loadu_si128` a call.
+            let products: *const __m128i = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr().cast();
+            let low = _mm256_broadcastsi128_si256(products.read_unaligned());
+            Nibbles(low, _mm256_broadcastsi128_si256(products.add(1).read_unaligned()))
         }
     }
 
@@ -196,6 +207,18 @@ impl<M: Multiply> Vector for Bytes32<M> {
     unsafe fn prefetch(from: *const u8) {
         // SAFETY: as the trait says.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.cast()) }
+    }
+}
+
+impl DoublingVector for Bytes32<Nibbles> {
+    #[inline(always)]
+    unsafe fn doubled(self) -> Self {
+        // SAFETY: as the trait says. Bytes that lose their highest bit get the rest of the polynomial for it.
+        unsafe {
+            let has_highest = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
+            let rest = _mm256_and_si256(has_highest, _mm256_set1_epi8(POLYNOMIAL));
+            Bytes32::new(_mm256_xor_si256(_mm256_add_epi8(self.0, self.0), rest))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Isa, Kernels, MIRROR, Step, fence};
 use core::arch::x86_64::*;
 
 pub(super) const ISA: Isa =
-    Isa { name: "avx512-gfni", is_available, kernels: Kernels { turns: TURNS, ..KERNELS }, fence };
+    Isa { name: "avx512-gfni", is_available, kernels: Kernels { turns: TURNS, ..KERNELS }, stores_lines: true, fence };
 
 fn is_available() -> bool {
     has_feature!("avx512f") && has_feature!("avx512bw") && has_feature!("gfni")

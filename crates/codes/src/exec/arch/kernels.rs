@@ -8,6 +8,7 @@ use super::{First, LINE_BYTES, Step, Stores, Symbols};
 
 impl Step {
     /// How many sources are combined, coupled ones as one with what they are coupled with.
+    #[inline(always)]
     fn combined_count(&self) -> usize {
         self.sources.len() - self.coupled_count - self.addend_count
     }
@@ -139,22 +140,32 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
         }
         let streams = stores == Stores::Streaming && is_aligned::<V>(target);
         let mut at = 0;
+        // So many times so many vectors of the target.
         macro_rules! add_all {
-            ($vectors:expr) => {
-                while at + $vectors * V::BYTES <= bytes {
-                    for vector in 0..$vectors {
-                        let place = Place::whole(at + vector * V::BYTES);
-                        put(target, place, &[sum_at::<V, SOURCES>(&sources, place)], streams);
+            ($times:expr, $vectors:literal) => {
+                while at + $times * $vectors * V::BYTES <= bytes {
+                    for _ in 0..$times {
+                        let place = Place::whole(at);
+                        put(target, place, &sum_at::<V, SOURCES, $vectors>(&sources, place), streams);
+                        at += $vectors * V::BYTES;
                     }
-                    at += $vectors * V::BYTES;
                 }
             };
         }
-        add_all!(SUM_VECTORS);
-        add_all!(4);
-        add_all!(1);
+        if takes_lines::<V>(SOURCES) {
+            // Two lines.
+            match V::BYTES {
+                16 => add_all!(SUM_VECTORS / 8, 8),
+                32 => add_all!(SUM_VECTORS / 4, 4),
+                _ => add_all!(SUM_VECTORS / 2, 2),
+            }
+        } else {
+            add_all!(SUM_VECTORS, 1);
+            add_all!(4, 1);
+        }
+        add_all!(1, 1);
         if let Some(rest) = Place::rest::<V>(bytes) {
-            put(target, rest, &[sum_at::<V, SOURCES>(&sources, rest)], false);
+            put(target, rest, &sum_at::<V, SOURCES, 1>(&sources, rest), false);
         }
     }
 }
@@ -163,22 +174,39 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
 /// distance that prefetchers learn. With 4, sums of other sources in the slices between mislead them.
 const SUM_VECTORS: usize = 16;
 
-/// A vector of the sum of all sources.
+/// Does a plain sum of so many sources take two lines of each at a time, instead of a vector? Where sources lie whole pages
+/// apart, their lines and the target's share a set of the first-level cache, which has eight ways: a line of many sources
+/// that is read vector by vector is gone in between.
+const fn takes_lines<V: Vector>(sources: usize) -> bool {
+    sources > 8 || sources == 8 && V::BYTES < LINE_BYTES
+}
+
+/// Vectors of the sum of all sources, the same of each source one after the other.
 #[inline(always)]
-unsafe fn sum_at<V: Vector, const SOURCES: usize>(sources: &[*const u8; SOURCES], place: Place) -> V {
-    // SAFETY: the caller's sources are valid for this vector.
+unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
+    sources: &[*const u8; SOURCES],
+    place: Place,
+) -> [V; VECTORS] {
+    // SAFETY: the caller's sources are valid for these vectors.
     unsafe {
-        let (mut sum, mut source) = match SOURCES {
-            0 => (V::zero(), 0),
-            _ if SOURCES % 2 == 1 => (load_one(sources[0], place, 0), 1),
-            _ => (load_one::<V>(sources[0], place, 0).xor(load_one(sources[1], place, 0)), 2),
-        };
+        let mut sums = [V::zero(); VECTORS];
+        let mut source = SOURCES % 2;
+        if source == 1 {
+            sums = load(sources[0], place);
+        }
         while source < SOURCES {
-            let [a, b] = [sources[source], sources[source + 1]];
-            sum = sum.xor3(load_one(a, place, 0), load_one(b, place, 0));
+            let [a, b]: [[V; VECTORS]; 2] = [load(sources[source], place), load(sources[source + 1], place)];
+            let mut vector = 0;
+            while vector < VECTORS {
+                sums[vector] = match source {
+                    0 => a[vector].xor(b[vector]),
+                    _ => sums[vector].xor3(a[vector], b[vector]),
+                };
+                vector += 1;
+            }
             source += 2;
         }
-        sum
+        sums
     }
 }
 
@@ -197,9 +225,13 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     // SAFETY: the caller's promises are passed on.
     unsafe {
         let symbols = symbols.first(step.sources.len() + TARGETS);
+        let is_written_out = match V::UNROLLS {
+            true => stores == Stores::Streaming || are_far_apart(symbols, step.sources.len(), bytes),
+            false => false,
+        };
         if step.coupled_count > 0 {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, bytes, stores);
-        } else if (V::UNROLLS && stores == Stores::Streaming) || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
+        } else if is_written_out || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
             combine_all::<V, TARGETS, VECTORS, FIRST, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
         } else {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, bytes, stores);
@@ -261,8 +293,24 @@ unsafe fn combine_all<
 /// track.
 const UNROLLED_SOURCES: usize = 16;
 
-/// Sources of the shortest loop, which is the fastest in cache.
+/// Sources of the shortest loop, which is the fastest in cache, unless many sources lie back to back or pages apart.
 const ROUND_SOURCES: usize = 2;
+
+/// Are there as many sources as code can tell apart, and do any two neighbours among them lie back to back, or a page and more
+/// apart? In cache, too, it then helps to tell them apart.
+#[inline(always)]
+unsafe fn are_far_apart(symbols: *const *mut u8, source_count: usize, bytes: usize) -> bool {
+    const PAGE_BYTES: usize = 4096;
+    if source_count < UNROLLED_SOURCES {
+        return false;
+    }
+    // SAFETY: there are pointers for so many sources.
+    let start = |source: usize| unsafe { *symbols.add(source) }.addr();
+    (1..source_count).all(|source| {
+        let gap_bytes = start(source).abs_diff(start(source - 1)).saturating_sub(bytes);
+        gap_bytes == 0 || gap_bytes >= PAGE_BYTES
+    })
+}
 
 /// From so many rounds on: prefetchers that see a load alternate between only two sources take them for one stream and
 /// fetch what nobody asked for (4+4 at 16 KiB: 70 GB/s, or 94 written out).
@@ -469,6 +517,74 @@ unsafe fn pair_at<V: Vector>(
     }
 }
 
+/// A register whose bytes are doubled with less than a product.
+///
+/// # Safety
+/// As [`Vector`] says.
+pub(super) trait DoublingVector: Vector {
+    /// Each byte times 2.
+    unsafe fn doubled(self) -> Self;
+}
+
+/// P and Q of RAID-6: the sum of all sources, and by Horner's rule the sum of their multiples by powers of two.
+///
+/// # Safety
+/// As [`super::Kernel`] says; the step is one of P and Q.
+#[inline(always)]
+pub(super) unsafe fn p_and_q<V: DoublingVector>(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
+    // SAFETY: there are pointers for all sources, one at least, then for two targets; blocks lie within `bytes`.
+    unsafe {
+        let count = step.sources.len();
+        let symbols = symbols.first(count + 2);
+        let targets = [*symbols.add(count), *symbols.add(count + 1)];
+        let streams = stores == Stores::Streaming && is_aligned::<V>(targets[0]) && is_aligned::<V>(targets[1]);
+        let mut at = 0;
+        macro_rules! add_all {
+            ($vectors:expr) => {
+                while at + $vectors * V::BYTES <= bytes {
+                    let sums = p_and_q_at::<V, $vectors>(symbols, count, Place::whole(at));
+                    put(targets[0], Place::whole(at), &sums[0], streams);
+                    put(targets[1], Place::whole(at), &sums[1], streams);
+                    at += $vectors * V::BYTES;
+                }
+            };
+        }
+        add_all!(4);
+        add_all!(1);
+        if let Some(rest) = Place::rest::<V>(bytes) {
+            let sums = p_and_q_at::<V, 1>(symbols, count, rest);
+            put(targets[0], rest, &sums[0], false);
+            put(targets[1], rest, &sums[1], false);
+        }
+    }
+}
+
+/// Vectors of P and of Q over so many sources, that of the highest power first.
+#[inline(always)]
+unsafe fn p_and_q_at<V: DoublingVector, const VECTORS: usize>(
+    symbols: *const *mut u8,
+    count: usize,
+    place: Place,
+) -> [[V; VECTORS]; 2] {
+    // SAFETY: there is a pointer for each source, one at least, valid at this place.
+    unsafe {
+        let mut p: [V; VECTORS] = load(*symbols, place);
+        let mut q = p;
+        let mut source = 1;
+        while source < count {
+            let values: [V; VECTORS] = load(*symbols.add(source), place);
+            let mut vector = 0;
+            while vector < VECTORS {
+                p[vector] = p[vector].xor(values[vector]);
+                q[vector] = q[vector].doubled().xor(values[vector]);
+                vector += 1;
+            }
+            source += 1;
+        }
+        [p, q]
+    }
+}
+
 /// A network of butterflies over `POINTS` values, a vector of each at a time; the factors stay in registers.
 ///
 /// # Safety
@@ -511,6 +627,25 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
     }
 }
 
+/// Does the block with the number of each block and the indices of both values, for all butterflies of the level whose blocks
+/// have halves of so many of `POINTS` values. No closure: these do not have the instructions of the function around them.
+macro_rules! each_butterfly {
+    ($half:expr, |$block:ident, $a:ident, $b:ident| $butterfly:block) => {{
+        let block_count = POINTS / (2 * $half);
+        let mut number = 0;
+        while number < block_count {
+            let $block = block_count - 1 + number;
+            let mut $a = number * 2 * $half;
+            while $a < number * 2 * $half + $half {
+                let $b = $a + $half;
+                $butterfly
+                $a += 1;
+            }
+            number += 1;
+        }
+    }};
+}
+
 /// A vector of all values of a network.
 #[inline(always)]
 unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const SCALED: bool>(
@@ -533,7 +668,7 @@ unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const 
         if INVERSE {
             let mut half = 1;
             while half < POINTS {
-                each_butterfly::<POINTS>(half, |block, a, b| {
+                each_butterfly!(half, |block, a, b| {
                     values[b] = values[b].xor(values[a]);
                     values[a] = values[a].xor(values[b].multiply(factors[block]));
                 });
@@ -542,7 +677,7 @@ unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const 
         } else {
             let mut half = POINTS / 2;
             while half > 0 {
-                each_butterfly::<POINTS>(half, |block, a, b| {
+                each_butterfly!(half, |block, a, b| {
                     let product = values[b].multiply(factors[block]);
                     values[b] = values[b].xor3(values[a], product);
                     values[a] = values[a].xor(product);
@@ -556,22 +691,6 @@ unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const 
             }
             put(*target, place, &[*value], streams);
         }
-    }
-}
-
-/// Calls with the number of the block and the indices of both values, for all butterflies of the level whose blocks
-/// have halves of so many values.
-#[inline(always)]
-fn each_butterfly<const POINTS: usize>(half: usize, mut butterfly: impl FnMut(usize, usize, usize)) {
-    let block_count = POINTS / (2 * half);
-    let mut block = 0;
-    while block < block_count {
-        let mut a = block * 2 * half;
-        while a < block * 2 * half + half {
-            butterfly(block_count - 1 + block, a, a + half);
-            a += 1;
-        }
-        block += 1;
     }
 }
 
@@ -763,6 +882,14 @@ macro_rules! entry_points {
                     sum_of::<6>,
                     sum_of::<7>,
                     sum_of::<8>,
+                    sum_of::<9>,
+                    sum_of::<10>,
+                    sum_of::<11>,
+                    sum_of::<12>,
+                    sum_of::<13>,
+                    sum_of::<14>,
+                    sum_of::<15>,
+                    sum_of::<16>,
                 ],
                 combinations: [
                     firsts!(combine, 1, VECTORS[0]),
@@ -789,8 +916,28 @@ macro_rules! entry_points {
                         [butterflies::<16, true, false>, butterflies::<16, true, true>],
                     ],
                 ],
+                p_and_q: None,
                 turns: None,
             }
+        };
+    };
+}
+
+/// Makes `P_AND_Q` of a vector that doubles its bytes.
+macro_rules! p_and_q_kernel {
+    ($vector:ty, $features:literal) => {
+        pub(super) const P_AND_Q: Option<$crate::exec::arch::Kernel> = {
+            use $crate::exec::arch::{Step, Stores, Symbols, kernels};
+
+            /// # Safety
+            /// As [`kernels::p_and_q`] says.
+            #[target_feature(enable = $features)]
+            unsafe fn p_and_q(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
+                // SAFETY: the caller's promises are passed on.
+                unsafe { kernels::p_and_q::<$vector>(step, symbols, bytes, stores) }
+            }
+
+            Some(p_and_q)
         };
     };
 }
@@ -829,5 +976,6 @@ macro_rules! firsts {
 
 pub(super) use entry_points;
 pub(super) use firsts;
+pub(super) use p_and_q_kernel;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(super) use turns;

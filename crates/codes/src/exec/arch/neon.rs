@@ -1,20 +1,23 @@
 //! NEON: a multiplication by a constant is two `tbl` per 16 bytes, one for each half of every byte.
 
-use super::kernels::{Vector, entry_points};
-use super::{Isa, NIBBLES, Step};
+use super::kernels::{DoublingVector, Vector, entry_points, p_and_q_kernel};
+use super::{Isa, Kernels, NIBBLES, Step};
 use core::arch::aarch64::*;
 use core::arch::asm;
 
 pub(super) const ISA: Isa = Isa {
     name: "neon",
     is_available: || has_feature!("neon"),
-    kernels: KERNELS,
+    kernels: Kernels { p_and_q: P_AND_Q, ..KERNELS },
+    stores_lines: false,
     // Stores past the caches are plain stores here.
     fence: || (),
 };
 
 // Four vectors share the loads of tables; from four targets on the 32 registers hold but two.
 entry_points!(Bytes16, "neon", [4, 4, 4, 2, 2, 2, 2, 2]);
+
+p_and_q_kernel!(Bytes16, "neon");
 
 #[derive(Clone, Copy)]
 struct Bytes16(uint8x16_t);
@@ -104,5 +107,16 @@ impl Vector for Bytes16 {
     unsafe fn prefetch(from: *const u8) {
         // SAFETY: a hint, whatever the address.
         unsafe { asm!("prfm pldl1keep, [{from}]", from = in(reg) from, options(nostack, preserves_flags, readonly)) }
+    }
+}
+
+impl DoublingVector for Bytes16 {
+    #[inline(always)]
+    unsafe fn doubled(self) -> Bytes16 {
+        // SAFETY: as the trait says. Bytes that lose their highest bit get the rest of the polynomial, x^8, for it.
+        unsafe {
+            let has_highest = vcltzq_s8(vreinterpretq_s8_u8(self.0));
+            Bytes16(veorq_u8(vshlq_n_u8::<1>(self.0), vandq_u8(has_highest, vdupq_n_u8(0x1d))))
+        }
     }
 }

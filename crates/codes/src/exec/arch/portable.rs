@@ -18,9 +18,10 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
         combinations: [[kernel; First::ALL.len()]; MOST_TARGETS],
         pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
+        p_and_q: None,
         turns: None,
     };
-    Isa { name, is_available: || true, kernels, fence: || () }
+    Isa { name, is_available: || true, kernels, stores_lines: false, fence: || () }
 }
 
 /// # Safety

@@ -355,6 +355,9 @@ impl<'a> Draft<'a> {
     }
 }
 
+/// So many small operations become one at most: its matrix grows with their square.
+const MOST_TOGETHER: usize = 128;
+
 /// Operations in order, small ones that follow each other as one, together with copies of what there is by then.
 fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     let mut copies_of: BTreeMap<SymbolId, Vec<Op>> = BTreeMap::new();
@@ -368,7 +371,8 @@ fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     for op in ops {
         let is_small = op.sources().len() <= 2 && op.targets().len() <= 2;
         let is_written = |source: &SymbolId| small.iter().any(|small: &Op| small.targets().contains(source));
-        if !small.is_empty() && (!is_small || op.sources().iter().any(is_written)) {
+        let is_full = small.len() >= MOST_TOGETHER;
+        if !small.is_empty() && (!is_small || is_full || op.sources().iter().any(is_written)) {
             small.append(&mut copies);
             gathered.extend(together(core::mem::take(&mut small)));
             copies.append(&mut later_copies);
@@ -384,23 +388,27 @@ fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     gathered
 }
 
-/// Operations none of which reads what another writes, as one.
+/// Operations none of which reads what another writes, as few.
 fn together(ops: Vec<Op>) -> Vec<Op> {
     if ops.len() < 2 {
         return ops;
     }
+    ops.chunks(MOST_TOGETHER).map(one_of).collect()
+}
+
+fn one_of(ops: &[Op]) -> Op {
     let from: Vec<SymbolId> = ops.iter().flat_map(Op::sources).copied().collect();
     let to: Vec<SymbolId> = ops.iter().flat_map(Op::targets).copied().collect();
     let mut coefficients = Matrix::zero(to.len(), from.len());
     let (mut first_row, mut first_column) = (0, 0);
-    for op in &ops {
+    for op in ops {
         let own = op.coefficients();
         for row in 0..own.rows() {
             coefficients.row_mut(first_row + row)[first_column..][..own.columns()].copy_from_slice(own.row(row));
         }
         (first_row, first_column) = (first_row + own.rows(), first_column + own.columns());
     }
-    vec![Op::Dot { from, to, coefficients }]
+    Op::Dot { from, to, coefficients }
 }
 
 impl Combination {

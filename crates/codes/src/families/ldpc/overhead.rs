@@ -4,13 +4,15 @@
 //! the `C(N, s)` sets of `s` blocks, more than `s` draws are needed with probability `u(s) / C(N, s)`, and the mean is the
 //! sum of these over `s = 0 .. N`.
 //!
-//! Counting looks at all `2^N` sets, 64 a word. For one choice of data and check blocks at hand, with `D` the data known:
+//! Counting looks at all `2^N` sets, up to 512 at one time. For one choice of data and check blocks at hand, with `U` the data
+//! unknown:
 //!
-//! - peeling decodes when some check at hand has one unknown data block `u` only, and peeling decodes `D + u`;
-//! - elimination fails when some unknown data, added up, is seen by no check at hand: that is when it fails for the
-//!   unknown data without one of them, or when the sum of all unknown data is not seen.
+//! - peeling decodes when some check at hand sums one block `u` of `U` only, and peeling decodes `U - u`;
+//! - elimination fails when some of `U`, added up, is seen by no check at hand: that is when it fails for `U` without one of
+//!   them, or when the sum of all `U` is not seen.
 //!
-//! So each set of data follows from the sets that have one more (or less), for 64 sets of checks at once.
+//! So each set of data follows from the sets that have one less, for many sets of checks at once, and which checks matter to a set
+//! of data from the set without its first block.
 
 use super::graph::Graph;
 use crate::analysis::binomial;
@@ -84,11 +86,13 @@ pub(super) struct Counter {
     data_count: usize,
     /// By check: the data blocks it sums.
     checks: Vec<u32>,
-    /// By check within a word: the sets that have it.
-    with_check: [u64; WORD_CHECKS],
-    /// By set of data, for the words of one choice of the further checks.
-    table: Vec<u64>,
+    /// By set of unknown data, for the check sets of one block.
+    narrow: Vec<Sets<1>>,
+    wide: Vec<Sets<8>>,
 }
+
+/// Of the check sets of a block, a bit each: the first checks are numbered by the bit, then by the word.
+type Sets<const WORDS: usize> = [u64; WORDS];
 
 impl Counter {
     pub(super) fn new(graph: &Graph) -> Counter {
@@ -98,10 +102,7 @@ impl Counter {
 
     /// By check the data blocks it sums; at most 20 of each.
     pub(super) fn of_masks(data_count: usize, checks: Vec<u32>) -> Counter {
-        let with_check = core::array::from_fn(|check| {
-            (0..64).filter(|set| set >> check & 1 == 1).fold(0, |sets, set| sets | 1u64 << set)
-        });
-        Counter { data_count, checks, with_check, table: vec![0; 1 << data_count] }
+        Counter { data_count, checks, narrow: Vec::new(), wide: Vec::new() }
     }
 
     #[cfg(feature = "std")]
@@ -111,82 +112,144 @@ impl Counter {
 
     /// Counts undecodable sets by size.
     pub(super) fn count(&mut self, decoder: Decoder) -> Profile {
-        let low_count = self.checks.len().min(WORD_CHECKS);
-        let by_count: Vec<u64> = (0..=low_count).map(|ones| sets_of_size(low_count, ones)).collect();
-        let mut undecodable = vec![0; self.data_count + self.checks.len() + 1];
-        for further in 0u32..1 << (self.checks.len() - low_count) {
-            match decoder {
-                Decoder::Peeling => self.peel(further),
-                Decoder::Elimination => self.eliminate(further),
-            }
-            for (data, &sets) in self.table.iter().enumerate() {
-                let at_hand = (data.count_ones() + further.count_ones()) as usize;
-                for (ones, of_size) in by_count.iter().enumerate() {
-                    undecodable[at_hand + ones] += u64::from((sets & of_size).count_ones());
-                }
-            }
-        }
+        let unknown = self.unknown(decoder);
+        let undecodable = if self.checks.len() <= WORD_CHECKS {
+            counted(self.data_count, &self.checks, decoder, &unknown, &mut self.narrow)
+        } else {
+            counted(self.data_count, &self.checks, decoder, &unknown, &mut self.wide)
+        };
         Profile { undecodable }
     }
 
-    /// Fills the table: by known data, the sets of checks with which peeling fails.
-    fn peel(&mut self, further: u32) {
-        let all = self.table.len() - 1;
-        self.table[all] = 0;
-        let mut touching = vec![0; self.data_count];
-        for known in (0..all).rev() {
-            touching.fill(0);
-            for (check, &mask) in self.checks.iter().enumerate() {
-                let unknown = mask & !(known as u32);
-                if unknown.is_power_of_two() {
-                    touching[unknown.trailing_zeros() as usize] |= self.sets_with(check, further);
-                }
-            }
-            let mut failing = !0;
-            for (data, &helped) in touching.iter().enumerate() {
-                if helped != 0 {
-                    failing &= !helped | self.table[known | 1 << data];
-                }
-            }
-            self.table[known] = failing;
+    /// By set of unknown data, which checks the decoder looks at: for peeling those that sum just one of it, for elimination those
+    /// that sum an odd number. Each set follows from the one without its first block.
+    fn unknown(&self, decoder: Decoder) -> Vec<u32> {
+        let checks_of = |data: usize| {
+            let sums = |(index, check): (usize, &u32)| (check >> data & 1) << index;
+            self.checks.iter().enumerate().map(sums).fold(0, |checks, check| checks | check)
+        };
+        let checks_of: Vec<u32> = (0..self.data_count).map(checks_of).collect();
+        let mut looked_at = vec![0u32; 1 << self.data_count];
+        let mut touched = vec![0u32; 1 << self.data_count];
+        for unknown in 1..looked_at.len() {
+            let (rest, checks) = (unknown & (unknown - 1), checks_of[unknown.trailing_zeros() as usize]);
+            touched[unknown] = touched[rest] | checks;
+            looked_at[unknown] = match decoder {
+                Decoder::Peeling => looked_at[rest] & !checks | checks & !touched[rest],
+                Decoder::Elimination => looked_at[rest] ^ checks,
+            };
         }
-    }
-
-    /// Fills the table: by known data, the sets of checks with which elimination fails.
-    fn eliminate(&mut self, further: u32) {
-        let all = self.table.len() - 1;
-        self.table[all] = 0;
-        for known in (0..all).rev() {
-            let unknown = all & !known;
-            let seeing = (0..self.checks.len()).filter(|&c| (self.checks[c] & unknown as u32).count_ones() % 2 == 1);
-            let mut failing = !seeing.fold(0, |sets, check| sets | self.sets_with(check, further));
-            let mut left = unknown;
-            while left != 0 {
-                failing |= self.table[known | left & left.wrapping_neg()];
-                left &= left - 1;
-            }
-            self.table[known] = failing;
-        }
-    }
-
-    /// The sets of a word that have this check: all or none for a check beyond the word.
-    fn sets_with(&self, check: usize, further: u32) -> u64 {
-        match check.checked_sub(WORD_CHECKS) {
-            None => self.with_check[check],
-            Some(beyond) => {
-                if further >> beyond & 1 == 1 {
-                    !0
-                } else {
-                    0
-                }
-            }
-        }
+        looked_at
     }
 }
 
-/// The sets of a word that have so many of the first `check_count` checks, and none of the others.
-fn sets_of_size(check_count: usize, size: usize) -> u64 {
-    (0u64..1 << check_count).filter(|set| set.count_ones() as usize == size).fold(0, |sets, set| sets | 1 << set)
+/// How many undecodable sets there are, by size; the table is room that is used again.
+fn counted<const WORDS: usize>(
+    data_count: usize,
+    checks: &[u32],
+    decoder: Decoder,
+    looked_at: &[u32],
+    table: &mut Vec<Sets<WORDS>>,
+) -> Vec<u64> {
+    table.resize(1 << data_count, [0; WORDS]);
+    let low_count = checks.len().min(WORD_CHECKS + WORDS.ilog2() as usize);
+    // By check of a block: the sets without it. By size: the sets of so many checks.
+    let without: Vec<Sets<WORDS>> = (0..low_count).map(|check| sets(|set| set >> check & 1 == 0)).collect();
+    let of_size: Vec<Sets<WORDS>> = (0..=low_count)
+        .map(|size| sets(|set: usize| set >> low_count == 0 && set.count_ones() as usize == size))
+        .collect();
+    let mut undecodable = vec![0; data_count + checks.len() + 1];
+    for further in 0u32..1 << (checks.len() - low_count) {
+        let mut tally = Tally::new(data_count);
+        let is_there = further << low_count | ((1 << low_count) - 1);
+        for unknown in 1..looked_at.len() {
+            let checks_there = ones(looked_at[unknown] & is_there);
+            let mut failing = [!0; WORDS];
+            for check in checks_there {
+                match decoder {
+                    Decoder::Peeling => {
+                        let without_it = table[unknown ^ (checks[check] as usize & unknown)];
+                        match without.get(check) {
+                            Some(without) => (0..WORDS).for_each(|w| failing[w] &= without[w] | without_it[w]),
+                            None => (0..WORDS).for_each(|w| failing[w] &= without_it[w]),
+                        }
+                    }
+                    Decoder::Elimination => match without.get(check) {
+                        Some(without) => (0..WORDS).for_each(|w| failing[w] &= without[w]),
+                        None => failing = [0; WORDS],
+                    },
+                }
+            }
+            if decoder == Decoder::Elimination {
+                for data in ones(unknown as u32) {
+                    let known_more = table[unknown ^ 1 << data];
+                    (0..WORDS).for_each(|w| failing[w] |= known_more[w]);
+                }
+            }
+            table[unknown] = failing;
+            tally.add(unknown.count_ones() as usize, failing);
+        }
+        for unknown_count in 1..=data_count {
+            for (size, of_size) in of_size.iter().enumerate() {
+                let at_hand = data_count - unknown_count + further.count_ones() as usize + size;
+                undecodable[at_hand] += tally.count(unknown_count, of_size);
+            }
+        }
+    }
+    undecodable
+}
+
+/// The sets of a block for which this holds.
+fn sets<const WORDS: usize>(holds: impl Fn(usize) -> bool) -> Sets<WORDS> {
+    let bit = |set: usize| if holds(set) { 1 << (set % 64) } else { 0 };
+    core::array::from_fn(|word| (64 * word..64 * (word + 1)).map(bit).fold(0, |sets, bit| sets | bit))
+}
+
+/// The places of the bits that are set.
+fn ones(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    core::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as usize);
+        left &= left.wrapping_sub(1);
+        place
+    })
+}
+
+/// Counts for every set of a block at once, in binary: a digit a plane. By number of unknown data, so that sizes are looked at once.
+struct Tally<const WORDS: usize> {
+    /// Digits of each number's counts.
+    digits: usize,
+    planes: Vec<Sets<WORDS>>,
+}
+
+impl<const WORDS: usize> Tally<WORDS> {
+    fn new(data_count: usize) -> Tally<WORDS> {
+        // There are fewer than 2^data_count sets of data to be counted.
+        let digits = data_count.max(1);
+        Tally { digits, planes: vec![[0; WORDS]; (data_count + 1) * digits] }
+    }
+
+    /// One more for each of these sets.
+    fn add(&mut self, unknown_count: usize, sets: Sets<WORDS>) {
+        let mut carry = sets;
+        for plane in &mut self.planes[unknown_count * self.digits..(unknown_count + 1) * self.digits] {
+            let mut is_done = 0;
+            for word in 0..WORDS {
+                (plane[word], carry[word]) = (plane[word] ^ carry[word], plane[word] & carry[word]);
+                is_done |= carry[word];
+            }
+            if is_done == 0 {
+                return;
+            }
+        }
+    }
+
+    /// The sum over these sets.
+    fn count(&self, unknown_count: usize, sets: &Sets<WORDS>) -> u64 {
+        let planes = &self.planes[unknown_count * self.digits..(unknown_count + 1) * self.digits];
+        let ones = |plane: &Sets<WORDS>| (0..WORDS).map(|w| u64::from((plane[w] & sets[w]).count_ones())).sum::<u64>();
+        planes.iter().enumerate().map(|(digit, plane)| ones(plane) << digit).sum()
+    }
 }
 
 /// A mean estimated by drawing.
@@ -296,3 +359,7 @@ fn blocks_to_eliminate(graph: &Graph, order: &[usize]) -> usize {
     }
     order.len()
 }
+
+#[cfg(test)]
+#[path = "overhead_tests.rs"]
+mod tests;

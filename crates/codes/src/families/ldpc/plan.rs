@@ -1,62 +1,113 @@
 //! Planning: choose what to read, then derive what is wanted from it.
 //!
-//! Choosing (`plan/choose.rs`) takes the cheapest of what peeling and elimination suggest, and improves on it; deriving
-//! (`plan/derive.rs`) peels first and eliminates what is left. Words: a block is a shard of one symbol; an equation is a
-//! check with its data blocks, whose XOR is zero.
+//! Choosing (`plan/choose.rs`) takes the cheapest of what peeling (`plan/peel.rs`) and elimination (`plan/basis.rs`) suggest, and
+//! improves on it for as long as its budget allows; deriving (`plan/derive.rs`) peels first and eliminates what is left. Words: a
+//! block is a shard of one symbol; an equation is a check with its data blocks, whose XOR is zero.
+//!
+//! A decision has a budget: [`OPERATIONS_PER_SYMBOL`] for each symbol that its program touches and each offer, however wide the
+//! graph is. What is found first is good enough; what looks for better stops when the budget is spent.
 
+mod basis;
 mod choose;
 mod derive;
+mod peel;
 
 use super::graph::Graph;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Wanted};
 use crate::families::sums;
 use crate::linear;
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
+use basis::Basis;
 use choose::Answer;
 
-/// What is asked.
-struct Question<'a> {
-    graph: &'a Graph,
-    /// By check: the blocks whose XOR is zero.
+/// What a decision may take for each symbol that its program touches and each offer that it looks at, in operations on a word, an
+/// edge or a price, before it takes the best so far: less than the program takes of cells of a few KiB, the smallest that are stored.
+const OPERATIONS_PER_SYMBOL: u64 = 64;
+
+/// What a decision may take however little there is to be read: some ten microseconds.
+const OPERATIONS_MIN: u64 = 1 << 14;
+
+/// What a graph is to its plans, made once.
+pub(super) struct Planner {
+    /// By check: the blocks whose XOR is zero, the check itself last.
     equations: Vec<Vec<usize>>,
     /// By block: the equations it is in.
     equations_of: Vec<Vec<usize>>,
-    /// Blocks wanted, in order.
-    targets: Vec<usize>,
+    data_count: usize,
+    /// The data blocks.
+    basis: Basis,
 }
 
 /// By block: what reading it costs; `None` where it cannot be read.
 type Prices = [Option<Price>];
 
-impl<'a> Question<'a> {
-    fn new(graph: &'a Graph, targets: Vec<usize>) -> Question<'a> {
+impl Planner {
+    pub(super) fn new(graph: &Graph) -> Planner {
         let equations = graph.equations();
         let mut equations_of = vec![Vec::new(); graph.block_count()];
         for (index, equation) in equations.iter().enumerate() {
             equation.iter().for_each(|&block| equations_of[block].push(index));
         }
-        Question { graph, equations, equations_of, targets }
+        Planner { equations, equations_of, data_count: graph.data_count(), basis: Basis::of_data(graph) }
+    }
+
+    fn block_count(&self) -> usize {
+        self.equations_of.len()
+    }
+
+    /// The plan of the code of this graph.
+    ///
+    /// # Errors
+    /// As [`Code::plan`].
+    pub(super) fn plan(&self, code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+        linear::check(code, wanted, have)?;
+        // Data blocks come first, and native symbol `i` is data block `i`.
+        let (Wanted::Natives(targets) | Wanted::Shards(targets)) = wanted;
+        let price = |offer: &crate::code::Offer| offer.request_price.saturating_add(offer.symbol_price);
+        let prices: Vec<Option<Price>> = have.0.iter().map(|offer| offer.as_ref().map(price)).collect();
+        match self.cheapest(targets, &prices) {
+            Ok(Answer { price, reads, sums }) => {
+                let program = sums::program(&reads, &sums, targets);
+                let reads = reads.into_iter().map(|shard| Read { shard, terms: vec![(0, 1)] }).collect();
+                Ok(Plan { reads, program, price })
+            }
+            Err(determined) => Err(linear::unrecoverable(code, &determined, wanted, have)),
+        }
     }
 }
 
-/// The plan of the code of this graph.
-///
-/// # Errors
-/// As [`Code::plan`].
-pub(super) fn plan(code: &dyn Code, graph: &Graph, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-    linear::check(code, wanted, have)?;
-    // Data blocks come first, and native symbol `i` is data block `i`.
-    let (Wanted::Natives(targets) | Wanted::Shards(targets)) = wanted;
-    let question = Question::new(graph, targets.clone());
-    let price = |offer: &crate::code::Offer| offer.request_price.saturating_add(offer.symbol_price);
-    let prices: Vec<Option<Price>> = have.0.iter().map(|offer| offer.as_ref().map(price)).collect();
-    match question.cheapest(&prices) {
-        Some(Answer { price, reads, sums }) => {
-            let program = sums::program(&reads, &sums, targets);
-            let reads = reads.into_iter().map(|shard| Read { shard, terms: vec![(0, 1)] }).collect();
-            Ok(Plan { reads, program, price })
-        }
-        None => Err(linear::unrecoverable(code, &question.determined(&prices), wanted, have)),
+/// Operations done for a decision, and how many it may do.
+struct Budget {
+    done: u64,
+    /// Symbols of the best answer's program, and offers.
+    symbols: u64,
+}
+
+impl Budget {
+    /// Of a decision among so many offers.
+    fn new(offer_count: usize) -> Budget {
+        Budget { done: 0, symbols: offer_count as u64 }
+    }
+
+    /// So many operations were done.
+    fn spend(&mut self, operations: usize) {
+        self.done += operations as u64;
+    }
+
+    /// An answer was found whose program touches so many symbols.
+    fn allow(&mut self, symbols_touched: usize) {
+        self.symbols += symbols_touched as u64;
+    }
+
+    fn is_spent(&self) -> bool {
+        self.done >= OPERATIONS_MIN.max(OPERATIONS_PER_SYMBOL * self.symbols)
+    }
+}
+
+impl Drop for Budget {
+    fn drop(&mut self) {
+        spend(self.done as usize);
     }
 }

@@ -7,6 +7,7 @@ use super::overhead::{Counter, Decoder, MOST_COUNTED_BLOCKS, MOST_COUNTED_OF_A_K
 use crate::families::parameters::{Problem, require};
 use crate::random::Random;
 use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -130,6 +131,8 @@ struct Walk {
     decoder: Decoder,
     counter: Counter,
     judgement: Judgement,
+    /// What was judged on this walk, by its checks in ascending order: towards its end a walk comes by the same graphs again.
+    judged: BTreeMap<Vec<u32>, Judgement>,
 }
 
 impl Walk {
@@ -145,9 +148,22 @@ impl Walk {
                 *check = 1 << random.below(data_count);
             }
         }
-        let mut counter = Counter::of_masks(data_count, checks);
-        let judgement = judge(&counter.count(decoder));
-        Walk { data_count, decoder, counter, judgement }
+        let counter = Counter::of_masks(data_count, checks);
+        let mut walk = Walk { data_count, decoder, counter, judgement: (0, 0.0), judged: BTreeMap::new() };
+        walk.judgement = walk.judged();
+        walk
+    }
+
+    /// What the graph is worth; in which order its checks come makes no difference.
+    fn judged(&mut self) -> Judgement {
+        let mut checks = self.counter.checks_mut().to_vec();
+        checks.sort_unstable();
+        if let Some(&known) = self.judged.get(&checks) {
+            return known;
+        }
+        let judgement = judge(&self.counter.count(self.decoder));
+        self.judged.insert(checks, judgement);
+        judgement
     }
 
     /// Changes an edge, or moves one, unless that is too bad for this temperature.
@@ -174,7 +190,7 @@ impl Walk {
             self.counter.checks_mut().copy_from_slice(&before);
             return;
         }
-        let judgement = judge(&self.counter.count(self.decoder));
+        let judgement = self.judged();
         let mut worse = judgement.1 - self.judgement.1;
         if goal == Goal::MostLosses {
             worse += (self.judgement.0 as f64 - judgement.0 as f64) * BLOCKS_PER_LOSS;

@@ -75,22 +75,36 @@ impl Grid {
         ahead.into_iter().map(|columns| (columns - least) as usize).collect()
     }
 
+    /// How many columns further a line of the projection meets another row.
+    pub(super) fn moved(&self, projection: usize, from_row: usize, to_row: usize) -> isize {
+        (from_row as isize - to_row as isize) * self.directions[projection]
+    }
+
     /// All elements of the lost rows (ascending), in an order in which each is the only one of its bin that is not known
     /// yet. Takes as many projections as rows, of descending direction; row `j` is found in projection `j`, starting from
     /// the corners (Normand, Kingston, Evenou 2006).
     pub fn recoveries(&self, lost_rows: &[usize], projections: &[usize]) -> Vec<Recovery> {
+        let recovery = |(position, column): (usize, usize)| {
+            let (element, projection) = ((lost_rows[position], column), projections[position]);
+            Recovery { element, projection, bin: self.bin(projection, element) }
+        };
+        self.recovery_order(lost_rows, projections).map(recovery).collect()
+    }
+
+    /// The order of [`Grid::recoveries`]: positions among the lost rows, and columns.
+    pub(super) fn recovery_order(
+        &self,
+        lost_rows: &[usize],
+        projections: &[usize],
+    ) -> impl DoubleEndedIterator<Item = (usize, usize)> + use<> {
         let ahead = self.ahead(lost_rows, projections);
         let first = ahead.iter().max().map_or(0, |&most| -(most as isize));
-        let mut recoveries = Vec::with_capacity(lost_rows.len() * self.columns);
-        for step in first..self.columns as isize {
-            for ((&row, &projection), &ahead) in lost_rows.iter().zip(projections).zip(&ahead) {
-                let column = step + ahead as isize;
-                if (0..self.columns as isize).contains(&column) {
-                    let element = (row, column as usize);
-                    recoveries.push(Recovery { element, projection, bin: self.bin(projection, element) });
-                }
-            }
-        }
-        recoveries
+        let (row_count, columns) = (ahead.len(), self.columns as isize);
+        let place_count = (columns - first) as usize * row_count;
+        (0..place_count).filter_map(move |place| {
+            let position = place % row_count;
+            let column = first + (place / row_count) as isize + ahead[position] as isize;
+            (0..columns).contains(&column).then_some((position, column as usize))
+        })
     }
 }

@@ -14,6 +14,7 @@ use super::transform::{Cauchy, Point};
 use crate::code::{Offers, Plan, Price, Read, Wanted};
 use crate::gf;
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -23,17 +24,20 @@ pub(super) struct Planner {
     k: usize,
     /// Of `v`, by shard.
     logarithms: Vec<usize>,
+    /// Of `L` at parities and `L'` at data, by shard.
+    products: Vec<usize>,
 }
 
 impl Planner {
     /// Needs `k + m <= 256`.
     pub(super) fn new(k: usize, m: usize) -> Planner {
         let data: Vec<usize> = (0..k).collect();
-        let logarithm = |shard: usize| {
+        let products: Vec<usize> = (0..k + m).map(|shard| log_product(shard, &data)).collect();
+        let logarithm = |(shard, product): (usize, &usize)| {
             let scale = if shard < k { log(k ^ shard) } else { 0 };
-            GROUP - (scale + log_product(shard, &data)) % GROUP
+            GROUP - (scale + product) % GROUP
         };
-        Planner { k, logarithms: (0..k + m).map(logarithm).collect() }
+        Planner { k, logarithms: products.iter().enumerate().map(logarithm).collect(), products }
     }
 
     /// The program that encodes by transforms, where these are faster than the matrix.
@@ -60,6 +64,7 @@ impl Planner {
             })
             .collect();
         offered.sort_unstable();
+        spend(wanted.len() + have.0.len());
         let price = |shards: &[(Price, bool, usize)]| shards.iter().fold(0, |sum: Price, of| sum.saturating_add(of.0));
         let direct: Vec<_> = offered.iter().copied().filter(|&(_, is_other, _)| !is_other).collect();
         let cheapest = offered.get(..self.k);
@@ -99,7 +104,15 @@ impl Planner {
 
     /// The shards computed as sums over those read, which are k; none is both.
     pub(super) fn sums(&self, computed: &[usize], read: &[usize]) -> Cauchy {
-        let logarithm = |shard: usize| (self.logarithms[shard] + log_product(shard, read)) % GROUP;
+        // What is read are the data but for some, and as many parities: few factors differ from those of all data.
+        let mut is_read = vec![false; self.logarithms.len()];
+        read.iter().for_each(|&shard| is_read[shard] = true);
+        let missing: Vec<usize> = (0..self.k).filter(|&datum| !is_read[datum]).collect();
+        let parities: Vec<usize> = read.iter().copied().filter(|&shard| shard >= self.k).collect();
+        spend(is_read.len() + (read.len() + computed.len()) * (missing.len() + parities.len() + 1));
+        let product =
+            |shard: usize| self.products[shard] + log_product(shard, &parities) + GROUP - log_product(shard, &missing);
+        let logarithm = |shard: usize| (self.logarithms[shard] + product(shard)) % GROUP;
         let point = |shard: usize, logarithm: usize| Point { element: shard as u8, factor: gf::EXP[logarithm] };
         Cauchy {
             sources: read.iter().map(|&shard| point(shard, GROUP - logarithm(shard))).collect(),

@@ -1,28 +1,22 @@
 //! Choosing what to read.
 //!
-//! Three suggestions, of which the cheapest is taken:
+//! Two suggestions, each improved on as far as the budget reaches, of which the cheaper is taken:
 //!
-//! 1. *peeled*: the cheapest derivation of every block by single equations, found in the order of growing price
-//!    (Dijkstra's algorithm on a hypergraph, Knuth 1977). A derivation that uses a block twice counts it twice, so this
-//!    is the best for one target and no overlap, and good otherwise;
-//! 2. *spanned*: the cheapest basis, taken greedily, without what the targets do not need. The best when all data are
-//!    wanted, by the exchange property of matroids;
-//! 3. 2, and the better of 1 and 2, again without one block that the best so far reads, as long as that helps.
+//! 1. *peeled*: the cheapest derivations by single equations (`peel.rs`). The best for one target and no overlap, and good
+//!    otherwise;
+//! 2. *spanned*: the cheapest basis, without what the targets do not need. The best when all data are wanted, by the exchange
+//!    property of matroids; and where peeling fails, whatever it costs.
 //!
-//! Where few blocks are offered, the generic engine then proves the answer the cheapest or finds the one that is.
+//! An improvement reads another block in the place of one that is read: any other in whose sum it is. The cheapest basis is first
+//! improved as the generic engine does it, by leaving out one block after the other, so that no answer is dearer than the engine's.
+//! Where few blocks are offered, that engine then proves the answer the cheapest or finds the one that is.
 
-use super::{Prices, Question};
+use super::basis::{Basis, count_ones, ones};
+use super::{Budget, Planner, Prices};
 use crate::code::Price;
 use crate::families::sums::{self, Sum};
-use crate::linear::span::Span;
-use crate::row::Bits;
-use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
-
-/// Blocks that are left out by way of trial, each at about a tenth of a millisecond in a graph of 100+100.
-const MOST_TRIALS: usize = 200;
 
 /// Reads that suffice, and what follows from them.
 pub(super) struct Answer {
@@ -32,127 +26,354 @@ pub(super) struct Answer {
     pub(super) sums: Vec<Sum>,
 }
 
-impl Question<'_> {
-    /// The cheapest answer found; `None` if there is none.
-    pub(super) fn cheapest(&self, prices: &Prices) -> Option<Answer> {
-        let mut best = self.spanned(prices)?;
-        let least_price = self.least_price(prices);
-        for suggest in [Self::spanned, Self::peeled_or_spanned] {
-            if best.price > least_price
-                && let Some(answer) = suggest(self, prices)
-            {
-                let answer = self.improved(answer, prices, suggest);
-                best = if answer.price < best.price { answer } else { best };
-            }
-        }
-        Some(best)
-    }
-
-    /// Is each target determined by what is offered?
-    pub(super) fn determined(&self, prices: &Prices) -> Vec<bool> {
-        let span = self.span((0..prices.len()).filter(|&block| prices[block].is_some()));
-        self.targets.iter().map(|&target| span.express(&self.graph.row(target)).is_some()).collect()
-    }
-
-    fn span(&self, blocks: impl Iterator<Item = usize>) -> Span<Bits> {
-        let mut span = Span::new(self.graph.data_count());
-        blocks.for_each(|block| span.insert(block, &self.graph.row(block)));
-        span
-    }
-
-    /// No answer is cheaper: independent targets need as many reads.
-    fn least_price(&self, prices: &Prices) -> Price {
-        let rank = self.span(self.targets.iter().copied()).members().len();
-        let mut offered: Vec<Price> = prices.iter().flatten().copied().collect();
-        offered.sort_unstable();
-        offered.iter().take(rank).fold(0, |sum, &price| sum.saturating_add(price))
-    }
-
-    fn peeled_or_spanned(&self, prices: &Prices) -> Option<Answer> {
-        let peeled = self.peeled_reads(prices).and_then(|reads| self.answer(&reads, prices));
-        peeled.into_iter().chain(self.spanned(prices)).min_by_key(|answer| answer.price)
-    }
-
-    fn spanned(&self, prices: &Prices) -> Option<Answer> {
-        self.answer(&self.spanned_reads(prices)?, prices)
-    }
-
-    fn improved(&self, mut best: Answer, prices: &Prices, suggest: fn(&Self, &Prices) -> Option<Answer>) -> Answer {
-        let mut prices = prices.to_vec();
-        for _ in 0..MOST_TRIALS.div_ceil(best.reads.len()) {
-            let without = |&block: &usize| {
-                let mut prices = prices.clone();
-                prices[block] = None;
-                Some((suggest(self, &prices)?, block))
-            };
-            match best.reads.iter().filter_map(without).min_by_key(|(answer, _)| answer.price) {
-                Some((answer, block)) if answer.price < best.price => {
-                    best = answer;
-                    prices[block] = None;
-                }
-                _ => break,
-            }
-        }
-        best
-    }
-
-    fn answer(&self, reads: &[usize], prices: &Prices) -> Option<Answer> {
-        let sums = self.derive(reads)?;
-        let reads = sums::reads(&sums, &self.targets);
+impl Answer {
+    pub(super) fn new(reads: Vec<usize>, sums: Vec<Sum>, prices: &Prices) -> Answer {
         let price = reads.iter().filter_map(|&block| prices[block]).fold(0, Price::saturating_add);
-        Some(Answer { price, reads, sums })
+        Answer { price, reads, sums }
     }
 
-    /// Reads of the cheapest derivations by peeling.
-    fn peeled_reads(&self, prices: &Prices) -> Option<Vec<usize>> {
-        // By block, once it is settled: the equation it follows from, or none where it is read.
-        let mut settled: Vec<Option<Option<usize>>> = vec![None; prices.len()];
-        let mut sums: Vec<(usize, Price)> = self.equations.iter().map(|equation| (equation.len(), 0)).collect();
-        let read = |block: usize| Some(Reverse((prices[block]?, None, block)));
-        let mut open: BinaryHeap<Reverse<(Price, Option<usize>, usize)>> = (0..prices.len()).filter_map(read).collect();
-        while let Some(Reverse((price, by, block))) = open.pop() {
-            if settled[block].is_some() {
-                continue;
+    /// Symbols that the program touches.
+    fn symbols_touched(&self) -> usize {
+        self.reads.len() + self.sums.iter().map(|sum| sum.of.len() + 1).sum::<usize>()
+    }
+}
+
+impl Planner {
+    /// The cheapest answer found; or which of the targets follow from what is offered, where not all do.
+    pub(super) fn cheapest(&self, targets: &[usize], prices: &Prices) -> Result<Answer, Vec<bool>> {
+        let mut budget = Budget::new(prices.len());
+        let mut distinct = targets.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let data_wanted = distinct.partition_point(|&block| block < self.data_count);
+        let peeled = self.peeled(&distinct, prices, &mut budget);
+        if let Some(peeled) = &peeled {
+            budget.allow(peeled.symbols_touched());
+        }
+        let least_price = least_price(data_wanted, prices, &mut budget);
+        let is_settled = |peeled: &Answer, budget: &Budget| peeled.price <= least_price || budget.is_spent();
+        match peeled {
+            Some(peeled) if is_settled(&peeled, &budget) => Ok(peeled),
+            peeled => self.improved(peeled, targets, &distinct, prices, &mut budget),
+        }
+    }
+
+    /// The best of what follows from `peeled`, if there is such an answer, and of what the cheapest basis gives.
+    fn improved(
+        &self,
+        peeled: Option<Answer>,
+        targets: &[usize],
+        distinct: &[usize],
+        prices: &Prices,
+        budget: &mut Budget,
+    ) -> Result<Answer, Vec<bool>> {
+        let wants_all_data = distinct.partition_point(|&block| block < self.data_count) == self.data_count;
+        let mut best: Option<(Price, Vec<usize>)> = None;
+        let mut suggest = |choice: &Choice| {
+            if best.as_ref().is_none_or(|(price, _)| choice.price < *price) {
+                best = Some((choice.price, choice.reads()));
             }
-            settled[block] = Some(by);
-            for &equation in &self.equations_of[block] {
-                let (unsettled, sum) = &mut sums[equation];
-                *unsettled -= 1;
-                *sum = sum.saturating_add(price);
-                if *unsettled == 1
-                    && let Some(&last) = self.equations[equation].iter().find(|&&other| settled[other].is_none())
+        };
+        if let Some(peeled) = &peeled
+            && !wants_all_data
+        {
+            let mut choice = Choice::of_reads(self, &peeled.reads, distinct, prices, budget);
+            choice.improve(budget);
+            suggest(&choice);
+        }
+        let ranks = Ranks::new(distinct, prices, budget);
+        // Of all data it is the best there is, whatever peeling says.
+        let is_needed = wants_all_data || peeled.is_none();
+        match Choice::of_cheapest_basis(self, distinct, prices, &ranks, is_needed, budget) {
+            Some(mut choice) if choice.is_answer() => {
+                if !wants_all_data {
+                    choice.leave_out(&ranks, budget);
+                    choice.improve(budget);
+                }
+                suggest(&choice);
+            }
+            Some(choice) if peeled.is_none() => return Err(choice.determined(targets)),
+            _ => {}
+        }
+        let better = best.filter(|(price, _)| peeled.as_ref().is_none_or(|peeled| *price < peeled.price));
+        match (peeled, better) {
+            (Some(peeled), None) => Ok(peeled),
+            (_, better) => {
+                let reads = better.map_or_else(Vec::new, |(_, reads)| reads);
+                let sums = self.derive(&reads, distinct, budget).expect("what the basis says gives the targets");
+                Ok(Answer::new(sums::reads(&sums, distinct), sums, prices))
+            }
+        }
+    }
+}
+
+/// No answer is cheaper: so many independent targets need as many reads.
+fn least_price(independent: usize, prices: &Prices, budget: &mut Budget) -> Price {
+    let mut offered: Vec<Price> = prices.iter().flatten().copied().collect();
+    budget.spend(offered.len());
+    let count = independent.max(1).min(offered.len());
+    if count > 0 && count < offered.len() {
+        offered.select_nth_unstable(count - 1);
+    }
+    offered[..count].iter().fold(0, |sum, &price| sum.saturating_add(price))
+}
+
+/// Blocks in the order of preference: cheap before dear, at equal prices wanted ones first, so that what is at hand is not
+/// computed; those that are not offered last.
+struct Ranks {
+    blocks: Vec<usize>,
+    /// By block: its place in that order.
+    ranks: Vec<usize>,
+}
+
+impl Ranks {
+    fn new(targets: &[usize], prices: &Prices, budget: &mut Budget) -> Ranks {
+        let mut is_wanted = vec![false; prices.len()];
+        targets.iter().for_each(|&target| is_wanted[target] = true);
+        let mut blocks: Vec<usize> = (0..prices.len()).collect();
+        blocks.sort_unstable_by_key(|&block| (prices[block].is_none(), prices[block], !is_wanted[block], block));
+        let mut ranks = vec![0; blocks.len()];
+        blocks.iter().enumerate().for_each(|(rank, &block)| ranks[block] = rank);
+        budget.spend(blocks.len() * (blocks.len() | 1).ilog2() as usize);
+        Ranks { blocks, ranks }
+    }
+}
+
+/// A basis, and the targets as sums of its members: what these name is read.
+struct Choice<'a> {
+    basis: Basis,
+    prices: &'a Prices,
+    targets: &'a [usize],
+    /// By target: the members that it is the sum of.
+    sums: Vec<Vec<u64>>,
+    price: Price,
+}
+
+impl<'a> Choice<'a> {
+    /// Of a basis in which these reads are, as far as they are independent; they give the targets.
+    fn of_reads(
+        planner: &Planner,
+        reads: &[usize],
+        targets: &'a [usize],
+        prices: &'a Prices,
+        budget: &mut Budget,
+    ) -> Choice<'a> {
+        let mut basis = usable_basis(planner, targets, prices, budget);
+        let mut is_read = vec![false; prices.len()];
+        reads.iter().for_each(|&block| is_read[block] = true);
+        for &block in reads.iter().filter(|&&block| block >= planner.data_count) {
+            let free = |slot: &usize| !is_read[basis.members()[*slot]];
+            // Of what is in the way first what cannot be read.
+            let slot = ones(basis.row(block)).filter(free).max_by_key(|&slot| {
+                let price = prices[basis.members()[slot]];
+                (price.is_none(), price)
+            });
+            if let Some(slot) = slot {
+                basis.exchange(slot, block, budget);
+            }
+        }
+        Choice::new(basis, targets, prices, budget)
+    }
+
+    /// Of the basis that costs least, found by taking the dearest members out first (the reverse greedy choice). `None` where that is
+    /// not `needed` and the budget does not suffice; where it is, it goes as far as targets need it.
+    fn of_cheapest_basis(
+        planner: &Planner,
+        targets: &'a [usize],
+        prices: &'a Prices,
+        ranks: &Ranks,
+        is_needed: bool,
+        budget: &mut Budget,
+    ) -> Option<Choice<'a>> {
+        let mut basis = usable_basis(planner, targets, prices, budget);
+        let mut is_allowed = false;
+        // The cheapest block that is no member: members cheaper than that stay.
+        let mut cheapest_other = 0;
+        for (rank, &block) in ranks.blocks.iter().enumerate().rev() {
+            let Some(slot) = basis.slot(block) else { continue };
+            if prices[block].is_some() && is_needed && !core::mem::replace(&mut is_allowed, true) {
+                // What is left of the way only makes it cheaper.
+                let choice = Choice::new(basis, targets, prices, budget);
+                if !choice.is_answer() {
+                    return Some(choice);
+                }
+                budget.allow(choice.reads().len() + targets.len());
+                basis = choice.basis;
+            }
+            let may_stop = prices[block].is_some() || !is_needed;
+            if may_stop && budget.is_spent() {
+                if !is_needed {
+                    return None;
+                }
+                break;
+            }
+            while cheapest_other < rank && basis.slot(ranks.blocks[cheapest_other]).is_some() {
+                cheapest_other += 1;
+            }
+            if cheapest_other >= rank {
+                break;
+            }
+            let may_replace =
+                |other: &usize| prices[*other].is_some() && ranks.ranks[*other] < rank && basis.is_in(slot, *other);
+            budget.spend(basis.others().len());
+            let sparsest = basis
+                .others()
+                .iter()
+                .copied()
+                .filter(may_replace)
+                .min_by_key(|&other| (count_ones(basis.row(other)), other));
+            if let Some(other) = sparsest {
+                basis.exchange(slot, other, budget);
+            }
+        }
+        Some(Choice::new(basis, targets, prices, budget))
+    }
+
+    fn new(basis: Basis, targets: &'a [usize], prices: &'a Prices, budget: &mut Budget) -> Choice<'a> {
+        let sums: Vec<Vec<u64>> = targets.iter().map(|&target| basis.sum_of(target)).collect();
+        budget.spend(sums.len() * basis.words());
+        let mut choice = Choice { basis, prices, targets, sums, price: 0 };
+        choice.price = choice.price_of(&choice.used(), None, budget).unwrap_or(Price::MAX);
+        choice
+    }
+
+    /// Are all members that targets need offered?
+    fn is_answer(&self) -> bool {
+        ones(&self.used()).all(|slot| self.prices[self.basis.members()[slot]].is_some())
+    }
+
+    /// Does each of these, which are among the targets, follow from what is offered?
+    fn determined(&self, targets: &[usize]) -> Vec<bool> {
+        let is_determined = |target: &usize| {
+            let sum = self.targets.binary_search(target).ok().map(|place| &self.sums[place]);
+            sum.is_some_and(|sum| ones(sum).all(|slot| self.prices[self.basis.members()[slot]].is_some()))
+        };
+        targets.iter().map(is_determined).collect()
+    }
+
+    /// The members that are in the sum of any target.
+    fn used(&self) -> Vec<u64> {
+        let mut used = vec![0; self.basis.words()];
+        for sum in &self.sums {
+            used.iter_mut().zip(sum).for_each(|(word, of_sum)| *word |= of_sum);
+        }
+        used
+    }
+
+    /// What is read, ascending.
+    fn reads(&self) -> Vec<usize> {
+        let mut reads: Vec<usize> = ones(&self.used()).map(|slot| self.basis.members()[slot]).collect();
+        reads.sort_unstable();
+        reads
+    }
+
+    /// What these members cost, one of them exchanged for another block; `None` where one is not offered.
+    fn price_of(&self, used: &[u64], exchanged: Option<(usize, usize)>, budget: &mut Budget) -> Option<Price> {
+        budget.spend(count_ones(used) as usize);
+        let price = |slot| match exchanged {
+            Some((of, incoming)) if of == slot => self.prices[incoming],
+            _ => self.prices[self.basis.members()[slot]],
+        };
+        ones(used).try_fold(0, |sum: Price, slot| Some(sum.saturating_add(price(slot)?)))
+    }
+
+    /// The price with `incoming` in the place of the member in that slot, in whose sum the member is; `None` where that is no answer.
+    fn price_after(&self, slot: usize, incoming: usize, budget: &mut Budget) -> Option<Price> {
+        let row = self.basis.row(incoming);
+        let mut used = vec![0; row.len()];
+        for sum in &self.sums {
+            if sum[slot / 64] >> (slot % 64) & 1 == 0 {
+                used.iter_mut().zip(sum).for_each(|(word, of_sum)| *word |= of_sum);
+            } else {
+                used.iter_mut().zip(sum.iter().zip(row)).for_each(|(word, (of_sum, of_row))| *word |= of_sum ^ of_row);
+            }
+        }
+        budget.spend(self.sums.len() * row.len());
+        used[slot / 64] |= 1 << (slot % 64);
+        self.price_of(&used, Some((slot, incoming)), budget)
+    }
+
+    /// Puts `incoming` in the place of the member in that slot.
+    fn exchange(&mut self, slot: usize, incoming: usize, price: Price, budget: &mut Budget) {
+        let row = self.basis.row(incoming);
+        budget.spend(self.sums.len() * row.len());
+        for sum in &mut self.sums {
+            if sum[slot / 64] >> (slot % 64) & 1 == 1 {
+                sum.iter_mut().zip(row).for_each(|(word, of_row)| *word ^= of_row);
+                sum[slot / 64] |= 1 << (slot % 64);
+            }
+        }
+        self.basis.exchange(slot, incoming, budget);
+        self.price = price;
+    }
+
+    /// Of a cheapest basis: leaves out one block that is read after the other, each time the one that saves most, as long as that
+    /// is cheaper. What takes its place is the cheapest block that can, so that the basis stays the cheapest of what is left.
+    fn leave_out(&mut self, ranks: &Ranks, budget: &mut Budget) {
+        let mut is_left_out = vec![false; self.prices.len()];
+        loop {
+            let mut best: Option<(Price, usize, usize)> = None;
+            for block in self.reads() {
+                if budget.is_spent() {
+                    return;
+                }
+                let Some(slot) = self.basis.slot(block) else { continue };
+                let may_replace = |other: &usize| {
+                    self.prices[*other].is_some() && !is_left_out[*other] && self.basis.is_in(slot, *other)
+                };
+                let others = self.basis.others().iter().copied();
+                let next = others.filter(may_replace).min_by_key(|&other| ranks.ranks[other]);
+                budget.spend(self.basis.others().len());
+                if let Some(other) = next
+                    && let Some(price) = self.price_after(slot, other, budget)
+                    && best.is_none_or(|(least, ..)| price < least)
                 {
-                    open.push(Reverse((*sum, Some(equation), last)));
+                    best = Some((price, slot, other));
                 }
             }
-        }
-        let mut reads = Vec::new();
-        let mut is_met = vec![false; prices.len()];
-        let mut to_visit = self.targets.clone();
-        while let Some(block) = to_visit.pop() {
-            if core::mem::replace(&mut is_met[block], true) {
-                continue;
-            }
-            match settled[block]? {
-                None => reads.push(block),
-                Some(equation) => to_visit.extend(self.equations[equation].iter().filter(|&&other| other != block)),
+            match best {
+                Some((price, slot, other)) if price < self.price => {
+                    is_left_out[self.basis.members()[slot]] = true;
+                    self.exchange(slot, other, price, budget);
+                }
+                _ => return,
             }
         }
-        Some(reads)
     }
 
-    /// Reads of the greedy basis that the targets need.
-    fn spanned_reads(&self, prices: &Prices) -> Option<Vec<usize>> {
-        let wanted_first = |block: usize| Some((prices[block]?, !self.targets.contains(&block), block));
-        let mut order: Vec<(Price, bool, usize)> = (0..prices.len()).filter_map(wanted_first).collect();
-        order.sort_unstable();
-        let span = self.span(order.into_iter().map(|(_, _, block)| block));
-        let mut reads = Vec::new();
-        for &target in &self.targets {
-            let coefficients = span.express(&self.graph.row(target))?;
-            let members = span.members().iter().zip(coefficients);
-            reads.extend(members.filter(|&(_, coefficient)| coefficient != 0).map(|(&block, _)| block));
+    /// Exchanges members for whatever makes the answer cheaper, until nothing does or the budget is spent.
+    fn improve(&mut self, budget: &mut Budget) {
+        loop {
+            let before = self.price;
+            for slot in ones(&self.used()).collect::<Vec<_>>() {
+                let mut best = None;
+                for place in 0..self.basis.others().len() {
+                    if budget.is_spent() {
+                        return;
+                    }
+                    let other = self.basis.others()[place];
+                    if self.prices[other].is_some() && self.basis.is_in(slot, other) {
+                        let price = self.price_after(slot, other, budget);
+                        best = best.into_iter().chain(price.map(|price| (price, other))).min();
+                    }
+                }
+                budget.spend(self.basis.others().len());
+                match best {
+                    Some((price, other)) if price < self.price => self.exchange(slot, other, price, budget),
+                    _ => {}
+                }
+            }
+            if self.price >= before {
+                return;
+            }
         }
-        Some(reads)
     }
+}
+
+/// The data blocks as a basis, and of the other blocks those that are offered or wanted.
+fn usable_basis(planner: &Planner, targets: &[usize], prices: &Prices, budget: &mut Budget) -> Basis {
+    let mut basis = planner.basis.clone();
+    basis.retain_others(|block| prices[block].is_some() || targets.binary_search(&block).is_ok());
+    budget.spend(prices.len());
+    basis
 }

@@ -1,56 +1,71 @@
-//! From blocks read to blocks wanted: peeling, then elimination.
+//! From blocks read to blocks wanted: peeling, then elimination of what stops it.
 
-use super::Question;
+use super::{Budget, Planner};
 use crate::families::sums::{Sum, needed};
 use crate::row::{Bits, Row, reduced};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 
-impl Question<'_> {
+impl Planner {
     /// Sums from these blocks to the targets, each needed; `None` if the targets do not follow. Numbers from the block
     /// count on name what is needed only on the way.
-    pub(super) fn derive(&self, reads: &[usize]) -> Option<Vec<Sum>> {
-        let mut known = vec![false; self.graph.block_count()];
-        reads.iter().for_each(|&block| known[block] = true);
-        let mut sums = self.peel(&mut known);
-        if !self.targets.iter().all(|&block| known[block]) {
-            sums.extend(self.eliminate(&mut known));
+    pub(super) fn derive(&self, reads: &[usize], targets: &[usize], budget: &mut Budget) -> Option<Vec<Sum>> {
+        let mut known = vec![false; self.block_count()];
+        let mut sums = self.peel(reads, &mut known, budget);
+        if !targets.iter().all(|&block| known[block]) {
+            sums.extend(self.eliminate(targets, &mut known, budget));
         }
-        self.targets.iter().all(|&block| known[block]).then(|| needed(sums, &self.targets))
+        targets.iter().all(|&block| known[block]).then(|| needed(sums, targets))
     }
 
     /// As long as an equation has one unknown block, that one is the sum of the others.
-    fn peel(&self, known: &mut [bool]) -> Vec<Sum> {
+    fn peel(&self, reads: &[usize], known: &mut [bool], budget: &mut Budget) -> Vec<Sum> {
         let mut sums = Vec::new();
-        let mut unknown_counts: Vec<usize> =
-            self.equations.iter().map(|equation| equation.iter().filter(|&&block| !known[block]).count()).collect();
-        let mut ready: VecDeque<usize> = (0..self.equations.len()).filter(|&e| unknown_counts[e] == 1).collect();
+        let mut unknown_counts: Vec<usize> = self.equations.iter().map(Vec::len).collect();
+        budget.spend(unknown_counts.len());
+        let mut ready: VecDeque<usize> = VecDeque::new();
+        let mut learn = |block: usize, known: &mut [bool], ready: &mut VecDeque<usize>, budget: &mut Budget| {
+            known[block] = true;
+            budget.spend(self.equations_of[block].len());
+            for &equation in &self.equations_of[block] {
+                unknown_counts[equation] -= 1;
+                if unknown_counts[equation] == 1 {
+                    ready.push_back(equation);
+                }
+            }
+        };
+        reads.iter().for_each(|&block| learn(block, known, &mut ready, budget));
         while let Some(equation) = ready.pop_front() {
             let equation = &self.equations[equation];
+            budget.spend(equation.len());
             // Another equation may have given it in the meantime.
             let Some(&block) = equation.iter().find(|&&block| !known[block]) else {
                 continue;
             };
-            known[block] = true;
             sums.push(Sum { name: block, of: equation.iter().copied().filter(|&other| other != block).collect() });
-            for &other in &self.equations_of[block] {
-                unknown_counts[other] -= 1;
-                if unknown_counts[other] == 1 {
-                    ready.push_back(other);
-                }
-            }
+            learn(block, known, &mut ready, budget);
         }
         sums
     }
 
     /// Solves the equations that peeling left, for the unknown blocks that they determine. What each equation knows is
     /// summed once; solutions are sums of those sums.
-    fn eliminate(&self, known: &mut [bool]) -> Vec<Sum> {
-        let left: Vec<usize> = (0..self.equations.len())
-            .filter(|&equation| self.equations[equation].iter().any(|&block| !known[block]))
-            .collect();
-        let unknown: Vec<usize> = (0..known.len()).filter(|&block| !known[block]).collect();
+    ///
+    /// An unknown check that nobody wants is in one equation, which says no more than what it would be: only equations of
+    /// known and of wanted checks are looked at, and of blocks only those in them.
+    fn eliminate(&self, targets: &[usize], known: &mut [bool], budget: &mut Budget) -> Vec<Sum> {
+        let is_of_use = |equation: &usize| {
+            let check = self.data_count + equation;
+            let has_unknown = self.equations[*equation].iter().any(|&block| !known[block]);
+            has_unknown && (known[check] || targets.contains(&check))
+        };
+        let left: Vec<usize> = (0..self.equations.len()).filter(is_of_use).collect();
+        let mut unknown: Vec<usize> = left.iter().flat_map(|&equation| &self.equations[equation]).copied().collect();
+        budget.spend(self.equations.len() + unknown.len());
+        unknown.retain(|&block| !known[block]);
+        unknown.sort_unstable();
+        unknown.dedup();
         let mut place = vec![None; known.len()];
         unknown.iter().enumerate().for_each(|(index, &block)| place[block] = Some(index));
         // A row per equation: its unknown blocks, then which equations were added up.
@@ -72,7 +87,7 @@ impl Question<'_> {
             let added = (0..left.len()).filter(|index| row.at(unknown.len() + index) == 1).map(|index| left[index]);
             let mut summed = Vec::new();
             for equation in added {
-                let next = self.graph.block_count() + sum_of.len();
+                let next = self.block_count() + sum_of.len();
                 let sum = *sum_of.entry(equation).or_insert_with(|| {
                     let blocks = self.equations[equation].iter().copied().filter(|&block| place[block].is_none());
                     sums.push(Sum { name: next, of: blocks.collect() });
