@@ -6,4 +6,4 @@ pub mod sqlite;
 
 pub use memory::MemoryKv;
 pub(crate) use sqlite::WITNESS_BYTES;
-pub use sqlite::{OpenError, SqliteKv};
+pub use sqlite::{OpenError, SqliteKv, is_written_through};

@@ -120,3 +120,26 @@ fn care_works_beside_a_mount() {
     assert_eq!(again.extents(file, 0..u64::MAX).unwrap().len(), 1);
     assert!(fsck::repair(&again, at(9)).unwrap().is_clean());
 }
+
+/// A deletion does not wait for others, and does what they have said before it.
+#[test]
+fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.weft");
+    SqliteKv::create(&path).unwrap();
+    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
+    let mount =
+        Store::format(open(&path, Access::Owner), &record, &PolicyRecord::of("rs:2+1", Some(1)), at(1)).unwrap();
+    let care = Store::open(open(&path, Access::Shared)).unwrap();
+    let file = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
+    for round in 0..50 {
+        let keeps = round % 3 != 0;
+        care.set_keep_ms(u64::from(keeps) * 1000).unwrap();
+        let name = format!("file {round}");
+        mount.create(Ino::ROOT, name.as_bytes(), &file, at(2)).unwrap();
+        assert_eq!(mount.unlink(Ino::ROOT, name.as_bytes(), at(3 + round)).unwrap().is_kept, keeps, "round {round}");
+    }
+    mount.flush().unwrap();
+    assert_eq!(care.deleted(None, 100).unwrap().len(), 33);
+    assert!(fsck::check(&care).unwrap().is_clean());
+}

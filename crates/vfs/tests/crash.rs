@@ -7,6 +7,7 @@ use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use support::{CALLER, World};
 use weft_format::Ino;
+use weft_format::records::Kind;
 use weft_meta::RenameFlags;
 use weft_vfs::Handle;
 
@@ -133,5 +134,59 @@ fn replacing_a_file_by_rename_leaves_one_version_or_the_other() {
         let handle = again.volume.open(ino, 0).expect("opens");
         let content = again.volume.read(handle, 0, 100).expect("reads");
         assert!(&content[..] == b"old version" || &content[..] == b"the new version", "{content:?}");
+    }
+}
+
+/// A deletion waits for no disk, so a crash may take it back: then all that it deleted is there.
+#[test]
+fn what_was_deleted_is_gone_or_whole_after_a_crash_at_any_commit() {
+    let world = World::new("raid5:3", 3);
+    let volume = &world.volume;
+    let (journaled, stored) = (vec![1; 5000], vec![2; 300_000]);
+    let put = |name: &[u8], data: &[u8]| {
+        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, 0).expect("creates");
+        volume.write(handle, 0, data, false).expect("writes");
+        volume.fsync(handle).expect("syncs");
+        volume.release(handle);
+        volume.forget(attributes.ino, 1);
+    };
+    put(b"stored", &stored);
+    put(b"replaced", &stored);
+    volume.sync().expect("all is on the nodes");
+    put(b"journaled", &journaled);
+    put(b"new", &journaled);
+    let directory = volume.make_node(&CALLER, Ino::ROOT, b"directory", Kind::Directory, 0o755, 0).expect("made");
+    volume.forget(directory.ino, 1);
+    volume.sync_directory(Ino::ROOT).expect("syncs");
+    let flushed = world.kv.flushed_count();
+    for name in [&b"stored"[..], b"journaled"] {
+        volume.unlink(Ino::ROOT, name).expect("deleted");
+    }
+    volume.remove_directory(Ino::ROOT, b"directory").expect("deleted");
+    volume.rename(Ino::ROOT, b"new", Ino::ROOT, b"replaced", RenameFlags::default()).expect("renamed");
+    assert_eq!(world.kv.flushed_count(), flushed, "a deletion waits for no disk");
+    while !volume.store().orphans(1).expect("read").is_empty() {
+        std::thread::yield_now();
+    }
+    let committed = world.kv.committed_count();
+    for crash_at in flushed..=committed {
+        let again = World::open(world.kv.after(crash_at), world.nodes.clone());
+        let content = |name: &[u8]| {
+            let ino = again.volume.lookup(Ino::ROOT, name).ok()?.ino;
+            let handle = again.volume.open(ino, 0).expect("opens");
+            let bytes = again.volume.read(handle, 0, 1 << 20).expect("reads").to_vec();
+            again.volume.release(handle);
+            Some(bytes)
+        };
+        assert!(content(b"stored").is_none_or(|bytes| bytes == stored), "after {crash_at} commits");
+        assert!(content(b"journaled").is_none_or(|bytes| bytes == journaled), "after {crash_at} commits");
+        let (new, replaced) = (content(b"new"), content(b"replaced").expect("one of them is there"));
+        assert!(replaced == if new.is_some() { &stored[..] } else { &journaled[..] }, "after {crash_at} commits");
+        if crash_at == committed {
+            assert!(new.is_none() && content(b"stored").is_none() && content(b"journaled").is_none());
+        }
+        again.volume.sync().expect("what the journal held can be written");
+        again.fsck();
+        again.volume.shut_down().expect("shuts down");
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! commit -> checks hold on (memtable over file)? -> memtable -> return          (commit.rs)
-//! flush, or 100 ms, or 4 MiB -> writer thread: freeze the memtable, one transaction, forget the frozen part   (writer.rs)
+//! flush, or 100 ms, or 4 MiB -> writer: freeze the memtable, one transaction, forget the frozen part   (writer.rs)
 //! snapshot = (memtable, read transaction on the file)                           (view.rs)
 //! ```
 //!
@@ -12,11 +12,12 @@
 //! file has a prefix of the commits, each whole. Concurrent flushes share a transaction.
 //!
 //! **Snapshots.** A view is (memtable, read transaction) such that the file at that transaction lacks nothing that the
-//! memtable does not have, and has nothing that was committed after the memtable was cloned. Two ways lead there. While the
-//! writer is not in a transaction the file does not change, so the view only registers, and begins its read transaction when
-//! it first misses memtable and cache; the writer, before it writes, begins it for those that have not. While the writer is
-//! in one, the view begins its read transaction first and clones the memtable second: what the file then has of the
-//! transaction is also in the clone, unless the frozen part was forgotten in between, which the `epoch` tells (try again).
+//! memtable does not have, and has nothing that was committed after the memtable was cloned. Two ways lead there. Mostly the
+//! view only registers, and begins its read transaction when it first misses memtable and cache; the writer, before it writes,
+//! begins it for those that have not. Until then the file does not change, or, where the writer was in a transaction when the view
+//! came, by changes of the frozen part only, which the clone has, too: before and after them it is the same to the view. While the
+//! writer is in a transaction of what is written through, which no memtable has, the view begins its read transaction first and
+//! clones the memtable second, unless the transaction ended in between, which the `epoch` tells (try again).
 //!
 //! **Several processes.** Keys are the owner's alone, except those under a [`SharedPrefix`]. Others ([`Access::Shared`])
 //! write only shared keys, and every batch of theirs is *written through*: checked inside a SQLite write transaction, and
@@ -57,6 +58,7 @@ mod view;
 mod witness;
 mod writer;
 
+pub use commit::is_written_through;
 pub use file::OpenError;
 pub(crate) use witness::WITNESS_BYTES;
 
@@ -78,6 +80,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use view::{Pin, Readers, View};
+use writer::Writer;
 
 /// A store in a SQLite file. Dropping it flushes.
 pub struct SqliteKv {
@@ -96,9 +99,11 @@ struct Engine {
     readers: Readers,
     cache: ValueCache,
     state: Mutex<State>,
-    /// The writer waits here for work.
+    /// What it takes to write, from the start of the thread to its end. It is never waited for with the state locked.
+    writer: Mutex<Option<Writer>>,
+    /// The writer's thread waits here for work.
     work: Condvar,
-    /// Everybody else waits here for what the writer has done.
+    /// Everybody else waits here for what is written, or for a turn at the writer.
     done: Condvar,
     reserve: Reserve,
     /// Outlives all connections.
@@ -110,6 +115,8 @@ struct State {
     memtable: Memtable,
     /// When the oldest change outside a running transaction was committed; after a failure, when that was.
     waiting_since: Option<Instant>,
+    /// The writer's thread looks again in time for what has just come.
+    is_watched: bool,
     /// Batches ever committed to the memtable, ...
     committed: u64,
     /// ... how many of them the file has, ...
@@ -119,8 +126,7 @@ struct State {
     /// Keys with a fresh id that pending batches expect to be absent from the file.
     claims: Vec<Shared>,
 
-    /// The writer is in a transaction, or about to be.
-    writing: bool,
+    writing: Writing,
     /// How often the frozen part was forgotten.
     epoch: u64,
     /// Views of this epoch may put what they read from the file into the cache.
@@ -150,6 +156,17 @@ struct State {
     /// The writer panicked: nobody answers batches any more.
     writer_is_lost: bool,
     closing: bool,
+}
+
+/// What the writer's transaction changes, if it is in one or about to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Writing {
+    #[default]
+    Nothing,
+    /// What the frozen part of the memtable has.
+    Pending,
+    /// What no memtable has.
+    Through,
 }
 
 /// Why a transaction failed.
@@ -329,6 +346,7 @@ impl Engine {
             shared_keys,
             cache: ValueCache::new(),
             state: Mutex::default(),
+            writer: Mutex::default(),
             work: Condvar::new(),
             done: Condvar::new(),
             store,

@@ -114,8 +114,10 @@ impl Store {
 }
 
 impl Txn<'_> {
-    fn keep_ms(&mut self) -> Result<u64, MetaError> {
-        Ok(self.get(Key::Keep)?.map(|bytes| values::decode_number(&Key::Keep, &bytes)).transpose()?.unwrap_or(0))
+    /// Not among the transaction's checks: what depends on a key that others change is written through, with a wait for the disk, and
+    /// a deletion need not be. One that begins after somebody has said for how long sees it.
+    fn keep_ms(&self) -> Result<u64, MetaError> {
+        Ok(self.look(Key::Keep)?.map(|bytes| values::decode_number(&Key::Keep, &bytes)).transpose()?.unwrap_or(0))
     }
 
     /// Keeps an inode that has just become an orphan, if the volume keeps any: true.

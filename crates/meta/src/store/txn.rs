@@ -84,6 +84,12 @@ impl<'s> Txn<'s> {
         Ok(value)
     }
 
+    /// The value in the snapshot, which is no reason to try again if it changes before the commit: the operation counts as having come
+    /// at the moment of its snapshot. For a setting that others change and nothing else depends on.
+    pub(super) fn look(&self, key: Key<'_>) -> Result<Option<Vec<u8>>, MetaError> {
+        Ok(self.snapshot.get(&key.encode())?)
+    }
+
     pub(super) fn put(&mut self, key: Key<'_>, value: Vec<u8>) {
         let key = key.encode();
         self.write_bytes += key.len() + value.len();

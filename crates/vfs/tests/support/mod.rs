@@ -91,11 +91,11 @@ impl Kv for RecordingKv {
     }
 }
 
-pub struct World {
+pub struct World<K: Kv = RecordingKv> {
     /// Runs transfers as long as the volume lives.
     pub runtime: tokio::runtime::Runtime,
     pub nodes: Members,
-    pub kv: Arc<RecordingKv>,
+    pub kv: Arc<K>,
     pub volume: Arc<Volume>,
 }
 
@@ -123,20 +123,26 @@ pub fn memory_nodes(count: u128) -> Members {
 
 impl World {
     pub fn new(code: &str, node_count: u128) -> World {
-        let kv = Arc::new(RecordingKv::default());
+        let (kv, nodes) = (Arc::new(RecordingKv::default()), memory_nodes(node_count));
+        World::format(&kv, code, &nodes);
+        Self::open(kv, nodes)
+    }
+}
+
+impl<K: Kv + 'static> World<K> {
+    /// Makes a volume in an empty engine.
+    pub fn format(kv: &Arc<K>, code: &str, nodes: &Members) {
         let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
         let policy = PolicyRecord::of(code, Some(1));
         Store::format(kv.clone(), &record, &policy, Timestamp::default()).expect("an empty engine can be formatted");
-        let nodes = memory_nodes(node_count);
         let store = Store::open(kv.clone()).expect("it was formatted");
-        for (id, record, _) in &nodes {
+        for (id, record, _) in nodes {
             store.add_node(*id, record).expect("names are distinct");
         }
-        Self::open(kv, nodes)
     }
 
     /// Opens a volume over what is there, as a mount does.
-    pub fn open(kv: Arc<RecordingKv>, nodes: Members) -> World {
+    pub fn open(kv: Arc<K>, nodes: Members) -> World<K> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default()));

@@ -40,6 +40,12 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
     Route::Behind { claims }
 }
 
+/// Does the owner's commit of this batch wait for the disk? What depends on keys that others change does; no operation that users wait
+/// for may.
+pub fn is_written_through(batch: &Batch, shared_keys: &[SharedPrefix]) -> bool {
+    route(batch, shared_keys) == Route::Through
+}
+
 impl State {
     fn has_too_much(&self) -> bool {
         self.memtable.bytes() > if self.is_short { MAX_PENDING_BYTES_SHORT } else { MAX_PENDING_BYTES }
@@ -111,7 +117,7 @@ impl Engine {
             state.committed += 1;
             let first = state.waiting_since.is_none();
             state.waiting_since.get_or_insert_with(Instant::now);
-            if first || state.is_large() {
+            if first && !state.is_watched || state.is_large() {
                 self.work.notify_one();
             }
             drop(state);
@@ -159,9 +165,8 @@ impl Engine {
         let ticket = state.next_ticket;
         state.next_ticket += 1;
         state.through.push((ticket, batch));
-        self.work.notify_one();
         loop {
-            self.done.wait(&mut state);
+            state = self.advance(state);
             if let Some(outcome) = state.outcomes.remove(&ticket) {
                 return outcome.map_err(|failure| self.error(failure));
             }
@@ -185,8 +190,7 @@ impl Engine {
                 return Err(self.error(failure));
             }
             state.wanted = state.wanted.max(target);
-            self.work.notify_one();
-            self.done.wait(&mut state);
+            state = self.advance(state);
         }
     }
 }

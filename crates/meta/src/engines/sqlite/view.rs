@@ -1,8 +1,8 @@
 //! Reading: a view of (memtable over file) at one moment, and the read connections it borrows.
 
-use super::Engine;
 use super::reading::Reader;
 use super::rows::{self, Fault, Scan};
+use super::{Engine, Writing};
 use crate::engines::memtable::{Memtable, Overlay, Shared};
 use crate::kv::{KvError, Pair, Snapshot};
 use parking_lot::Mutex;
@@ -91,7 +91,7 @@ impl<'a> View<'a> {
         loop {
             let mut state = engine.state.lock();
             let epoch = state.epoch;
-            if !state.writing {
+            if state.writing != Writing::Through {
                 let pin = Arc::new(Pin(Mutex::new(Place::Later)));
                 let number = state.next_pin;
                 state.next_pin += 1;

@@ -1,9 +1,10 @@
-//! The writer thread: the only one that changes the file.
+//! The writer: all that changes the file goes through it, one transaction at a time. It is whoever waits for a transaction and finds
+//! nobody else at it, so that nobody is woken for a flush, and then waits for it; and a thread for what nobody waits for.
 
 use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
 use super::home::Home;
 use super::rows::{self, Editor};
-use super::{Engine, Failure, State};
+use super::{Engine, Failure, State, Writing};
 use crate::engines::memtable::{Changes, Shared};
 use crate::kv::Batch;
 use crate::types::Access;
@@ -11,6 +12,7 @@ use parking_lot::MutexGuard;
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -64,29 +66,41 @@ pub(super) fn start(
     home: Home,
     checkpoints: CheckpointHandle,
 ) -> io::Result<JoinHandle<()>> {
-    let writer = Writer { engine: engine.clone(), connection, home: RefCell::new(home), checkpoints };
-    std::thread::Builder::new().name("weft-meta-writer".into()).spawn(move || supervise(&engine, || writer.run()))
+    *engine.writer.lock() = Some(Writer { connection, home: RefCell::new(home), checkpoints });
+    std::thread::Builder::new()
+        .name("weft-meta-writer".into())
+        .spawn(move || supervise(&engine, || engine.run_writer()))
 }
 
 /// Runs the writer. Should it panic, everybody who waits for it is answered, and so is whoever comes later.
 fn supervise(engine: &Engine, writer: impl FnOnce()) {
-    struct Watch<'e>(&'e Engine);
+    struct Watch<'e> {
+        engine: &'e Engine,
+        /// By what happened before: the writer may be one who cleans up after a panic.
+        was_panicking: bool,
+    }
     impl Drop for Watch<'_> {
         fn drop(&mut self) {
-            if std::thread::panicking() {
-                self.0.lose_writer();
+            if std::thread::panicking() && !self.was_panicking {
+                self.engine.lose_writer();
             }
         }
     }
-    let _watch = Watch(engine);
+    let _watch = Watch { engine, was_panicking: std::thread::panicking() };
     writer();
 }
 
-struct Writer {
-    engine: Arc<Engine>,
+/// What it takes to write.
+pub(super) struct Writer {
     connection: Connection,
     home: RefCell<Home>,
     checkpoints: CheckpointHandle,
+}
+
+/// Somebody's turn at the writer.
+struct Turn<'e> {
+    engine: &'e Engine,
+    writer: &'e Writer,
 }
 
 /// Changes to be written, and keys that the file must not have.
@@ -101,34 +115,77 @@ struct Pending {
 type Through = Vec<(u64, Batch)>;
 type Outcome = Result<(), Failure>;
 
-impl Writer {
-    fn run(self) {
-        while self.wait() {
-            self.write();
-            self.mind_room();
-            self.checkpoints.help(&self.connection);
+impl Engine {
+    /// Waits until something has become of what waits for the writer, by doing it where nobody else does.
+    pub(super) fn advance<'e>(&'e self, mut state: MutexGuard<'e, State>) -> MutexGuard<'e, State> {
+        let Some(writer) = self.writer.try_lock().filter(|writer| writer.is_some()) else {
+            // Whoever is at it passes it on.
+            self.done.wait(&mut state);
+            return state;
+        };
+        drop(state);
+        // A panic is no reason for this thread to end: it has stopped the engine, which answers whoever called.
+        let _ = catch_unwind(AssertUnwindSafe(|| supervise(self, || self.take_turn(&writer))));
+        drop(writer);
+        self.pass_on()
+    }
+
+    fn take_turn(&self, writer: &Option<Writer>) {
+        if let Some(writer) = writer {
+            let turn = Turn { engine: self, writer };
+            turn.write();
+            turn.mind_room();
+            writer.checkpoints.help(&writer.connection);
+        }
+    }
+
+    /// After a turn: whoever came meanwhile found the writer busy, and now one of them need not.
+    fn pass_on(&self) -> MutexGuard<'_, State> {
+        let state = self.state.lock();
+        if state.wanted > state.durable || !state.through.is_empty() {
+            self.done.notify_all();
+        }
+        state
+    }
+
+    /// The thread.
+    fn run_writer(&self) {
+        while self.wait_for_work() {
+            let writer = self.writer.lock();
+            self.take_turn(&writer);
+            drop(writer);
+            drop(self.pass_on());
+        }
+        // One last transaction, whatever becomes of it.
+        let writer = self.writer.lock().take();
+        if let Some(writer) = &writer {
+            Turn { engine: self, writer }.close();
         }
     }
 
     /// Waits until there is work; `false` to end.
-    fn wait(&self) -> bool {
-        let mut state = self.engine.state.lock();
+    fn wait_for_work(&self) -> bool {
+        let mut state = self.state.lock();
         loop {
             if state.closing {
-                // One last transaction, whatever becomes of it.
-                drop(state);
-                self.close();
                 return false;
             }
             match due(&state) {
                 Due::Now => return true,
                 Due::At(when) if when <= Instant::now() => return true,
-                Due::At(when) => drop(self.engine.work.wait_until(&mut state, when)),
-                Due::Later => self.engine.work.wait(&mut state),
+                Due::At(when) => {
+                    // After a failure it looks again later than what comes then may wait.
+                    state.is_watched = state.failure.is_none();
+                    self.work.wait_until(&mut state, when);
+                    state.is_watched = false;
+                }
+                Due::Later => self.work.wait(&mut state),
             }
         }
     }
+}
 
+impl Turn<'_> {
     fn close(&self) {
         let pending = |state: &State| !state.memtable.is_empty();
         if pending(&self.engine.state.lock()) {
@@ -142,7 +199,7 @@ impl Writer {
         }
         if state.stopped.is_none() && self.leaves_last() {
             drop(state);
-            if let Err(failure) = self.home.borrow().leave(&self.connection) {
+            if let Err(failure) = self.writer.home.borrow().leave(&self.writer.connection) {
                 tracing::debug!(store = %self.engine.path.display(), ?failure, "not marked as closed cleanly");
             }
         }
@@ -153,7 +210,7 @@ impl Writer {
         match self.engine.access {
             Access::Owner => true,
             Access::Passing => false,
-            Access::Shared => self.home.borrow().is_entered() && self.engine.store.is_free(),
+            Access::Shared => self.writer.home.borrow().is_entered() && self.engine.store.is_free(),
         }
     }
 
@@ -176,11 +233,11 @@ impl Writer {
         if !self.engine.note_room(is_short) {
             return;
         }
-        let carried = self.with_reserve(|| Ok(checkpoint(&self.connection)?));
+        let carried = self.with_reserve(|| Ok(checkpoint(&self.writer.connection)?));
         if !self.engine.state.lock().in_reserve {
             return;
         }
-        if let Err(failure) = carried.and_then(|_| Ok(shrink(&self.connection)?)) {
+        if let Err(failure) = carried.and_then(|_| Ok(shrink(&self.writer.connection)?)) {
             tracing::debug!(store = %self.engine.path.display(), ?failure, "no room is made");
         }
         if self.engine.reserve.take().unwrap_or(false) {
@@ -207,7 +264,7 @@ impl Writer {
         let written = self.with_reserve(|| self.transact_pending());
         match written {
             Ok(pending) => {
-                self.checkpoints.written(pending.changes.len());
+                self.writer.checkpoints.written(pending.changes.len());
                 self.engine.publish(pending);
                 Ok(())
             }
@@ -222,13 +279,13 @@ impl Writer {
         self.transact(|| {
             let pending = self.engine.freeze();
             for key in &pending.claims {
-                if rows::read(&self.connection, key)?.is_some() {
+                if rows::read(&self.writer.connection, key)?.is_some() {
                     let key = key.escape_ascii();
                     let why = format!("two processes made the key {key}, whose id must be used once only");
                     return Err(Failure::Broken(why));
                 }
             }
-            let mut editor = Editor::new(&self.connection);
+            let mut editor = Editor::new(&self.writer.connection);
             for (key, value) in &pending.changes {
                 editor.set(key, value.as_deref())?;
             }
@@ -244,7 +301,7 @@ impl Writer {
                 through.iter().map(|(_, batch)| self.apply(batch)).collect()
             })
         })?;
-        self.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
+        self.writer.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
         Ok(outcomes)
     }
 
@@ -253,9 +310,10 @@ impl Writer {
         if let Some(why) = &self.engine.state.lock().stopped {
             return Err(Failure::Broken(why.clone()));
         }
-        let run = |sql| self.connection.execute_batch(sql).map_err(Failure::from);
+        let connection = &self.writer.connection;
+        let run = |sql| -> Result<(), Failure> { Ok(connection.prepare_cached(sql)?.execute([]).map(drop)?) };
         // The write lock from the start: what is checked in here stays true.
-        let count = || self.home.borrow_mut().count(&self.connection);
+        let count = || self.writer.home.borrow_mut().count(&self.writer.connection);
         let counted = run("BEGIN IMMEDIATE").and_then(|()| count());
         let result = counted.and_then(|before| {
             let done = work()?;
@@ -265,30 +323,30 @@ impl Writer {
         // SQLite ends a transaction by itself after some failures. One that cannot be ended makes the next one fail, which
         // stops the engine.
         if result.is_err()
-            && !self.connection.is_autocommit()
+            && !self.writer.connection.is_autocommit()
             && let Err(failure) = run("ROLLBACK")
         {
             tracing::warn!(store = %self.engine.path.display(), ?failure, "a failed transaction does not end");
         }
         let (before, done) = result?;
         if before.is_clean
-            && let Err(error) = checkpoint(&self.connection)
+            && let Err(error) = checkpoint(&self.writer.connection)
         {
             // The mark stays in the file until the next one; the witness knows better.
             tracing::debug!(store = %self.engine.path.display(), %error, "a checkpoint failed");
         }
-        self.home.borrow().note(before);
+        self.writer.home.borrow().note(before);
         Ok(done)
     }
 
     /// The batch in the transaction, if its checks hold.
     fn apply(&self, batch: &Batch) -> Result<Outcome, Failure> {
         for (key, expected) in &batch.checks {
-            if rows::read(&self.connection, key)?.as_deref() != expected.as_deref() {
+            if rows::read(&self.writer.connection, key)?.as_deref() != expected.as_deref() {
                 return Ok(Err(Failure::Conflict));
             }
         }
-        let mut editor = Editor::new(&self.connection);
+        let mut editor = Editor::new(&self.writer.connection);
         for (key, value) in &batch.writes {
             editor.set(key, value.as_deref())?;
         }
@@ -314,7 +372,7 @@ impl Engine {
         state.waiting_since = None;
         let changes = state.memtable.freeze();
         let pending = Pending { changes, claims: state.claims.clone(), covers: state.committed };
-        self.pin_views(state);
+        self.pin_views(state, Writing::Pending);
         pending
     }
 
@@ -324,12 +382,12 @@ impl Engine {
         let mut state = self.state.lock();
         state.fill_epoch = state.epoch + 1;
         state.held.iter().for_each(|key| self.cache.forget(key));
-        self.pin_views(state);
+        self.pin_views(state, Writing::Through);
     }
 
-    /// From here on every view has its read transaction, or begins it before it clones the memtable.
-    fn pin_views(&self, mut state: MutexGuard<'_, State>) {
-        state.writing = true;
+    /// From here on every view has its read transaction, or comes while this is being written (see `sqlite.rs`).
+    fn pin_views(&self, mut state: MutexGuard<'_, State>, what: Writing) {
+        state.writing = what;
         let unpinned: Vec<_> = state.unpinned.values().cloned().collect();
         drop(state);
         unpinned.iter().for_each(|pin| pin.begin(self));
@@ -353,7 +411,7 @@ impl Engine {
         let mut state = self.state.lock();
         state.epoch = next_epoch;
         state.memtable.forget_frozen();
-        state.writing = false;
+        state.writing = Writing::Nothing;
         drop(state);
         self.done.notify_all();
     }
@@ -399,7 +457,7 @@ impl Engine {
             state.outcomes.insert(ticket, outcome);
         }
         state.held.clear();
-        state.writing = false;
+        state.writing = Writing::Nothing;
         drop(state);
         self.done.notify_all();
     }
@@ -426,7 +484,7 @@ impl Engine {
         state.failures += 1;
         state.failure = Some(failure);
         state.fill_epoch = state.epoch;
-        state.writing = false;
+        state.writing = Writing::Nothing;
     }
 
     fn remember(&self, key: Shared, epoch: u64, value: Option<Shared>) {
