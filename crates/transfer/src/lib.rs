@@ -31,6 +31,7 @@ mod survivors;
 pub mod trace;
 pub mod transfer;
 pub mod verify;
+pub mod worth;
 pub mod write;
 
 pub use cache::BLOCK_BYTES;

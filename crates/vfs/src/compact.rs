@@ -1,11 +1,12 @@
-//! Compaction: what still lives of segments that are mostly dead is written together into new segments; and segments whose files
-//! want unlike codes, since the policy of some was changed, are divided the same way.
+//! Compaction: what still lives of segments that are mostly dead is written together into new segments; many small segments become
+//! few; and segments whose files want unlike codes, since the policy of some was changed, are divided the same way.
 //!
 //! Overwriting and deleting leave dead bytes in segments, which never change. A segment without a living byte goes to the
-//! trash by itself; a thin one would hold its room for ever. One round:
+//! trash by itself; a thin one would hold its room for ever. Files that come one by one become a segment each, with as many files on
+//! nodes as one of many MiB. One round:
 //!
 //! ```text
-//! choose (which segments: pure) -> live_runs (what of them lives, and whose it is) -> pack (into new segments: pure)
+//! choose (which segments: pure, `compact/choose.rs`) -> live_runs (what of them lives, and whose it is) -> pack (into new segments: pure)
 //!   -> for each new segment: read, transfer.write, move_extents (one metadata operation), forget cached extents
 //! ```
 //!
@@ -13,34 +14,24 @@
 //! bytes by it and go to the trash, where their shards outlast every read that still looks for them there. A crash before
 //! the move leaves shards that nobody names, a crash after it the same file in another place.
 
+mod choose;
+
 use crate::error::VfsError;
 use crate::extents::each_extent;
 use crate::files::{File, FileState};
 use crate::policies::Policy;
 use crate::request::{milliseconds, now};
 use crate::volume::Volume;
+use choose::{Candidate, Living, Reason, choose, one_round};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_format::records::SegmentRecord;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
 use weft_transfer::{Receipt, WriteRequest};
 
-/// Segments of which less than this share lives are compacted: moving it writes less than it frees. `weft gc` counts thin
-/// segments by the same share.
-const THIN_SHARE: (u64, u64) = (1, 2);
-/// By itself a volume compacts only while more than this share of its segments' data is dead, ...
-const DEAD_SHARE: (u64, u64) = (1, 4);
-/// ... and at least this much: less is not worth waking disks for, however small the volume.
-const DEAD_BYTES_MIN: u64 = 64 << 20;
-/// Living bytes that one round moves: a few segments, well under a second of six disks, so that whoever comes meanwhile
-/// does not wait long.
-const ROUND_BYTES: u64 = 32 << 20;
-/// Segments of one round; bounds its memory where each has only a few bytes left.
-const ROUND_SEGMENTS: usize = 1024;
 /// Pieces in one new segment: with 4 KiB each it has the 8 MiB of a full one. Their files are locked while they are moved,
 /// some tens of milliseconds.
 const PIECES_MAX: usize = 2048;
@@ -50,9 +41,9 @@ const SEGMENTS_PAGE: usize = 1024;
 /// When segments are to be compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// If so much is dead that it is worth the work: what a volume does by itself.
+    /// Thin segments if so much is dead that it is worth the work: what a volume does by itself.
     Worthwhile,
-    /// Whenever there is a thin segment: somebody asked for it. Divided are what needs to be either way.
+    /// Whenever there is a thin segment: somebody asked for it. Small ones are merged, and others divided, either way.
     Any,
 }
 
@@ -63,73 +54,12 @@ pub struct Compacted {
     pub chosen_count: u64,
     /// Of these, the ones that have no living byte any more.
     pub emptied_count: u64,
+    /// Of these in turn, the ones that were chosen for being small.
+    pub merged_count: u64,
     /// Living bytes that were moved.
     pub moved_bytes: u64,
     /// Bytes of shards that will be gone when the emptied ones' time in the trash is over.
     pub freed_bytes: u64,
-}
-
-/// What is known of a living segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Candidate {
-    segment: SegmentId,
-    live_bytes: u64,
-    data_bytes: u64,
-    /// Bytes of its shards on nodes.
-    stored_bytes: u64,
-    /// Its files want unlike codes.
-    is_divided: bool,
-}
-
-impl Candidate {
-    fn new(segment: SegmentId, live_bytes: u64, record: &SegmentRecord, is_divided: bool) -> Self {
-        let (data_bytes, stored_bytes) = (record.geometry.data_bytes, record.stored_bytes());
-        Self { segment, live_bytes, data_bytes, stored_bytes, is_divided }
-    }
-
-    fn is_thin(&self) -> bool {
-        is_below(self.live_bytes, self.data_bytes, THIN_SHARE)
-    }
-}
-
-fn is_below(part: u64, whole: u64, (numerator, denominator): (u64, u64)) -> bool {
-    u128::from(part) * u128::from(denominator) < u128::from(whole) * u128::from(numerator)
-}
-
-/// The segments to compact or divide, thinnest first.
-fn choose(mut candidates: Vec<Candidate>, demand: Demand, tried: &HashSet<SegmentId>) -> Vec<Candidate> {
-    let data_bytes: u64 = candidates.iter().map(|candidate| candidate.data_bytes).sum();
-    let live_bytes: u64 = candidates.iter().map(|candidate| candidate.live_bytes).sum();
-    let dead_bytes = data_bytes.saturating_sub(live_bytes);
-    let is_worthwhile = dead_bytes >= DEAD_BYTES_MIN && !is_below(dead_bytes, data_bytes, DEAD_SHARE);
-    let takes_thin = demand == Demand::Any || is_worthwhile;
-    let is_chosen = |candidate: &Candidate| candidate.is_divided || takes_thin && candidate.is_thin();
-    candidates.retain(|candidate| is_chosen(candidate) && !tried.contains(&candidate.segment));
-    let share = |a: &Candidate, b: &Candidate| u128::from(a.live_bytes) * u128::from(b.data_bytes);
-    candidates.sort_by(|a, b| share(a, b).cmp(&share(b, a)).then(a.segment.cmp(&b.segment)));
-    candidates
-}
-
-/// The first of them, as many as one round takes and `room_bytes` of living bytes have room for.
-///
-/// # Errors
-/// How many bytes the very first one needs, if there is no room for these.
-fn one_round(mut chosen: Vec<Candidate>, room_bytes: u64) -> Result<Vec<Candidate>, u64> {
-    let mut left = ROUND_BYTES.min(room_bytes);
-    let fits = |candidate: &&Candidate| {
-        let rest = left.checked_sub(candidate.live_bytes);
-        left = rest.unwrap_or(0);
-        rest.is_some()
-    };
-    let count = chosen.iter().take(ROUND_SEGMENTS).take_while(fits).count();
-    match chosen.first() {
-        // No segment lives with more than a round moves but one of a foreign size, which is a round of its own.
-        Some(first) if count == 0 && first.live_bytes > room_bytes => Err(first.live_bytes),
-        _ => {
-            chosen.truncate(count.max(1));
-            Ok(chosen)
-        }
-    }
 }
 
 /// Living bytes of a file in a segment that is being compacted.
@@ -169,6 +99,14 @@ fn split(run: Run, bytes: u64) -> (Run, Run) {
     (head, tail)
 }
 
+/// Small segments are merged where fewer come of it: their files may have unlike policies, or very many pieces.
+fn is_worth_packing(runs: &[Run], packed_count: usize, chosen: &[Candidate]) -> bool {
+    let sources: HashSet<SegmentId> = runs.iter().map(|run| run.extent.segment).collect();
+    let is_small = |candidate: &&Candidate| candidate.reason == Reason::Small;
+    let small_count = chosen.iter().filter(is_small).filter(|candidate| sources.contains(&candidate.segment)).count();
+    small_count < sources.len() || packed_count < sources.len()
+}
+
 /// A volume's compaction: one round at a time, none once the volume ends.
 #[derive(Default)]
 pub(crate) struct Compaction {
@@ -206,7 +144,11 @@ impl Volume {
         let mut unreadable = HashSet::new();
         for ((policy, code), runs) in self.live_runs(&chosen)? {
             let policy = self.policies.get(&self.store, policy)?.with_code(&code)?;
-            for runs in pack(&runs, policy.segment_bytes) {
+            let packed = pack(&runs, policy.segment_bytes);
+            if !is_worth_packing(&runs, packed.len(), &chosen) {
+                continue;
+            }
+            for runs in packed {
                 if self.compaction.is_stopping() {
                     return Ok(compacted);
                 }
@@ -216,26 +158,31 @@ impl Volume {
         for candidate in chosen {
             if self.store.live_bytes(candidate.segment)? == 0 {
                 compacted.emptied_count += 1;
+                compacted.merged_count += u64::from(candidate.reason == Reason::Small);
                 compacted.freed_bytes += candidate.stored_bytes;
             }
         }
         Ok(compacted)
     }
 
-    fn living_segments(&self) -> Result<Vec<Candidate>, VfsError> {
+    fn living_segments(&self) -> Result<Vec<Living>, VfsError> {
         let has_unlike_policies = self.store.policies()?.len() > 1;
-        let mut candidates = Vec::new();
+        // Of as many segments as there may be, each has one of a few codes.
+        let (mut living, mut codes) = (Vec::new(), BTreeSet::<Arc<str>>::new());
         let mut after = None;
         loop {
             let page = self.store.segments_by_live(after, SEGMENTS_PAGE)?;
-            let Some((last, _)) = page.last() else { return Ok(candidates) };
+            let Some((last, _)) = page.last() else { return Ok(living) };
             after = Some(*last);
             let segments: Vec<SegmentId> = page.iter().map(|(segment, _)| *segment).collect();
             let divided = if has_unlike_policies { self.store.divided(&segments, now())? } else { BTreeSet::new() };
             for (segment, live_bytes) in page {
                 if let Some(record) = self.store.segment(segment)? {
+                    let (data_bytes, stored_bytes) = (record.geometry.data_bytes, record.stored_bytes());
+                    let code = codes.get(record.code.as_str()).cloned().unwrap_or_else(|| record.code.as_str().into());
+                    codes.insert(code.clone());
                     let is_divided = divided.contains(&segment);
-                    candidates.push(Candidate::new(segment, live_bytes, &record, is_divided));
+                    living.push(Living { segment, live_bytes, data_bytes, stored_bytes, code, is_divided });
                 }
             }
         }

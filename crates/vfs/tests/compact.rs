@@ -103,6 +103,7 @@ fn compact(world: &World) -> Result<Compacted, VfsError> {
         }
         sum.chosen_count += round.chosen_count;
         sum.emptied_count += round.emptied_count;
+        sum.merged_count += round.merged_count;
         sum.moved_bytes += round.moved_bytes;
         sum.freed_bytes += round.freed_bytes;
     }
@@ -307,5 +308,52 @@ fn nothing_is_moved_to_where_it_would_be_less_safe() {
     compact(&world).expect("compacts");
     assert_eq!(stored(&world.volume).1, 0);
     check(&world.volume, &files);
+    world.fsck();
+}
+
+/// Shards of living segments on all nodes.
+fn shard_count(volume: &Volume) -> usize {
+    let living = volume.store().segments_by_live(None, usize::MAX).expect("metadata can be read");
+    let record = |(segment, _)| volume.store().segment(segment).expect("metadata can be read").expect("it lives");
+    living.into_iter().map(|entry| record(entry).shards.len()).sum()
+}
+
+#[test]
+fn files_that_trickle_in_do_not_stay_a_segment_each() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    let mut files = Files::new();
+    for number in 0..200 {
+        write(volume, &mut files, &format!("mail{number}"), 0, &vec![number as u8; 3000 + number * 10]);
+        volume.sync().expect("syncs");
+    }
+    assert_eq!(shard_count(volume), 200 * 6);
+    let opened: Vec<_> = files.iter().map(|(name, content)| (open(volume, name), content.clone())).collect();
+    world.runtime.block_on(volume.fleet().refresh_space());
+    // What a volume does by itself, until it finds nothing to do.
+    let mut moved_bytes = 0;
+    for _ in 0..10 {
+        let compacted = volume.compact(Demand::Worthwhile, &mut HashSet::new()).expect("compacts");
+        assert_eq!((compacted.emptied_count, compacted.merged_count), (compacted.chosen_count, compacted.chosen_count));
+        moved_bytes += compacted.moved_bytes;
+    }
+    let data_bytes: u64 = files.values().map(|content| content.len() as u64).sum();
+    assert!(moved_bytes <= 2 * data_bytes, "{moved_bytes} bytes moved of {data_bytes}");
+    assert!(shard_count(volume) <= 2 * 6, "{} shards", shard_count(volume));
+    world.fsck();
+    empty_trash(&world);
+    check(volume, &files);
+    for (handle, content) in opened {
+        assert!(volume.read(handle, 0, 64 << 20).expect("reads")[..] == content[..], "what was open differs");
+        volume.release(handle);
+    }
+    // They trickle on: what was merged is not merged again with each handful.
+    for number in 0..15 {
+        write(volume, &mut files, &format!("later{number}"), 0, &[number as u8; 3000]);
+        volume.sync().expect("syncs");
+    }
+    let compacted = volume.compact(Demand::Worthwhile, &mut HashSet::new()).expect("looks");
+    assert_eq!(compacted, Compacted::default());
+    check(volume, &files);
     world.fsck();
 }
