@@ -23,6 +23,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
+use weft_transfer::worth::{Small, is_thin};
 
 pub use orphans::Orphans;
 pub use retired::{Kept, Retired, kept};
@@ -59,9 +60,6 @@ pub struct Thin {
     pub data_bytes: u64,
 }
 
-/// Segments of which less than this share is needed are worth being written anew: it costs at most as much as it frees.
-const THIN_SHARE: (u64, u64) = (1, 2);
-
 /// Thin segments named, thinnest first.
 const THIN_NAMED: usize = 1000;
 
@@ -84,6 +82,8 @@ pub struct Report {
     pub thin_count: u64,
     /// Dead bytes of data in them, which compacting them would free.
     pub thin_dead_bytes: u64,
+    /// Living segments that are so small and so many that they are worth being merged; some may be thin, too.
+    pub small_count: u64,
 }
 
 /// Removes dead segments and orphans past their grace time, and tells of segments that are worth compacting. Compacting
@@ -160,13 +160,16 @@ fn job_runs(catalogue: &dyn Catalogue, now_ms: u64) -> Result<bool, CatalogueErr
 }
 
 fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), CatalogueError> {
-    let mut after: Option<SegmentId> = None;
+    let (mut after, mut small): (Option<SegmentId>, Small) = (None, Small::default());
     loop {
         let page = catalogue.segments(after, 1024)?;
         let Some((last, _)) = page.last() else { break };
         after = Some(*last);
         for (segment, record) in page {
             let (live_bytes, data_bytes) = (catalogue.live_bytes(segment)?, record.geometry.data_bytes);
+            if live_bytes > 0 {
+                small.count(&record.code, data_bytes);
+            }
             if live_bytes > 0 && is_thin(live_bytes, data_bytes) {
                 report.thin_count += 1;
                 report.thin_dead_bytes += data_bytes - live_bytes;
@@ -179,10 +182,6 @@ fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), Catal
         });
         report.thin.truncate(THIN_NAMED);
     }
+    report.small_count = small.worthwhile_count();
     Ok(())
-}
-
-fn is_thin(live_bytes: u64, data_bytes: u64) -> bool {
-    let (numerator, denominator) = THIN_SHARE;
-    u128::from(live_bytes) * u128::from(denominator) < u128::from(data_bytes) * u128::from(numerator)
 }

@@ -1,16 +1,22 @@
 //! How many more shards a segment can lose, and what a repair of some would read. Pure.
 //!
-//! What is left of a segment decodes when the rows of the code's generator matrix that belong to it have full rank. So what
-//! a loss costs is decided by rank, for every code alike; a pattern of losses is judged once. MDS codes need no matrix: they
-//! decode from any k.
+//! A segment's data are lost when some codeword lies on lost shards alone. So what a loss costs is decided by the parity checks
+//! of the code, for every code alike; a pattern of losses is judged once. Where as few shards as a code promises to decode from
+//! are as few as can hold the data, there is nothing to judge.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use weft_codes::{Code, Matrix, Offer, Offers, Shape, Wanted, linear};
+use weft_codes::{Code, Erasures, Matrix, Offer, Offers, PlanError, Shape, Wanted, linear};
 use weft_format::records::SegmentRecord;
 
-/// Multiplications in GF(2^8) spent on patterns of loss beyond the promised tolerance: a second or so, once for a pattern.
-const WORK_MAX: usize = 4 << 30;
+/// Element operations spent on patterns of loss beyond the promised tolerance: half a second or so, once for a pattern.
+const WORK_MAX: usize = 1 << 28;
+
+/// What a pattern takes beside its elimination, in the same.
+const PATTERN_WORK: usize = 1 << 10;
+
+/// Element operations that finding a code's parity checks may take; over bits 64 at a time.
+const ELIMINATION_MAX: usize = 1 << 32;
 
 /// Pairs of native symbols looked at for a light codeword; all of them for codes of up to 500.
 const PAIRS_MAX: usize = 125_000;
@@ -24,11 +30,26 @@ pub struct Margins {
 /// A code and what is known of it.
 struct Known {
     code: Arc<dyn Code>,
-    /// A row per stored symbol; none for a code that is MDS.
-    generator: Option<Matrix>,
+    judge: Judge,
     margins: HashMap<Vec<bool>, Option<usize>>,
     /// Symbols of a stripe that a repair reads: by what is there and what is lost.
     repairs: HashMap<(Vec<bool>, Vec<usize>), Option<u64>>,
+}
+
+/// What decides about losses.
+enum Judge {
+    /// It decodes from any shards that hold as many symbols as the data have, so counting decides.
+    Count,
+    Checks(Checks),
+    /// Its checks would take too long: what is promised counts, and beyond that whether there is a plan.
+    Plan,
+}
+
+/// The parity checks of a code.
+struct Checks {
+    /// A row per stored symbol.
+    generator: Matrix,
+    erasures: Erasures,
 }
 
 impl Margins {
@@ -70,8 +91,15 @@ impl Margins {
         let natives = 0..record.geometry.native_count;
         // Of a code that this program does not know nothing can be had.
         let Some(known) = self.known(&record.code) else { return natives.collect() };
-        let is_lost = |native: &u32| known.code.plan(&Wanted::Natives(vec![*native as usize]), &offers(there)).is_err();
-        natives.filter(is_lost).collect()
+        // All at once: what cannot be had is named.
+        match known.code.plan(&Wanted::Natives(natives.clone().map(|native| native as usize).collect()), &offers(there))
+        {
+            Ok(_) => Vec::new(),
+            Err(PlanError::Unrecoverable { lost: Wanted::Natives(lost), .. }) => {
+                lost.into_iter().map(|native| native as u32).collect()
+            }
+            Err(_) => natives.collect(),
+        }
     }
 
     fn known(&mut self, spec: &str) -> Option<&mut Known> {
@@ -88,14 +116,24 @@ fn offers(there: &[bool]) -> Offers {
     Offers(there.iter().map(|there| there.then_some(offer)).collect())
 }
 
-fn is_mds(shape: &Shape) -> bool {
-    shape.native_count == shape.k * shape.alpha && shape.tolerance + shape.k == shape.n
+/// Does everything follow from any shards that have as many symbols as the data? Cells may be padded, so that it is not to say
+/// that `k` of them are as long as the data.
+fn needs_no_checks(shape: &Shape) -> bool {
+    shape.native_count.div_ceil(shape.alpha) + shape.tolerance == shape.n
 }
 
 impl Known {
     fn new(code: Arc<dyn Code>) -> Option<Self> {
-        let generator = if is_mds(code.shape()) { None } else { Some(linear::generator(&*code).ok()?) };
-        Some(Self { code, generator, margins: HashMap::new(), repairs: HashMap::new() })
+        let shape = code.shape();
+        let elimination = shape.contents.len().saturating_mul(shape.native_count).saturating_mul(shape.native_count);
+        let judge = if needs_no_checks(shape) {
+            Judge::Count
+        } else if elimination > ELIMINATION_MAX {
+            Judge::Plan
+        } else {
+            Judge::Checks(Checks { generator: linear::generator(&*code).ok()?, erasures: Erasures::new(&*code).ok()? })
+        };
+        Some(Self { code, judge, margins: HashMap::new(), repairs: HashMap::new() })
     }
 
     fn margin(&self, there: &[bool]) -> Option<usize> {
@@ -103,38 +141,49 @@ impl Known {
         if there.len() != shape.n {
             return None;
         }
-        match &self.generator {
-            None => there.iter().filter(|there| **there).count().checked_sub(shape.k),
-            Some(generator) => linear_margin(generator, shape.alpha, shape.tolerance, there),
+        let lost_count = there.iter().filter(|there| !**there).count();
+        let promised = shape.tolerance.checked_sub(lost_count);
+        match &self.judge {
+            Judge::Count => promised,
+            Judge::Checks(checks) => checks.margin(shape.alpha, shape.tolerance, there),
+            Judge::Plan => promised.or_else(|| {
+                let all = Wanted::Natives((0..shape.native_count).collect());
+                self.code.plan(&all, &offers(there)).ok().map(|_| 0)
+            }),
         }
     }
 }
 
-/// The largest count such that the loss of *any* that many of the shards that are there leaves the data whole; `None`
-/// when the data cannot be had from what is there. Any `tolerance` lost shards of all can be decoded. Exact, but where
-/// neither a light codeword nor [`WORK_MAX`] settles it: there it may be too small, never too large.
-fn linear_margin(generator: &Matrix, alpha: usize, tolerance: usize, there: &[bool]) -> Option<usize> {
-    if !decodes(generator, alpha, there) {
-        return None;
-    }
-    let present: Vec<usize> = (0..there.len()).filter(|shard| there[*shard]).collect();
-    // The promise is a floor, and what is known to be fatal a ceiling; between them patterns are tried out.
-    let mut sure = tolerance.saturating_sub(there.len() - present.len());
-    let fatal = lightest_known(generator, alpha, there);
-    let work = (present.len() * alpha).saturating_mul(generator.columns()).saturating_mul(generator.columns());
-    while sure + 1 < fatal && patterns(present.len(), sure + 1).saturating_mul(work) <= WORK_MAX {
-        if !survives_all(there, &present, sure + 1, &|there| decodes(generator, alpha, there)) {
-            break;
+impl Checks {
+    /// The largest count such that the loss of *any* that many of the shards that are there leaves the data whole; `None`
+    /// when the data cannot be had from what is there. Any `tolerance` lost shards of all can be decoded. Exact, but where
+    /// neither a light codeword nor [`WORK_MAX`] settles it: there it may be too small, never too large.
+    fn margin(&self, alpha: usize, tolerance: usize, there: &[bool]) -> Option<usize> {
+        if !self.decodes(there) {
+            return None;
         }
-        sure += 1;
+        let present: Vec<usize> = (0..there.len()).filter(|shard| there[*shard]).collect();
+        let lost_count = there.len() - present.len();
+        // The promise is a floor, and what is known to be fatal a ceiling; between them patterns are tried out.
+        let mut sure = tolerance.saturating_sub(lost_count);
+        let fatal = lightest_known(&self.generator, alpha, there);
+        let work = |more| {
+            let elimination = usize::try_from(self.erasures.operations(lost_count + more)).unwrap_or(usize::MAX);
+            patterns(present.len(), more).saturating_mul(elimination.saturating_add(PATTERN_WORK))
+        };
+        while sure + 1 < fatal && work(sure + 1) <= WORK_MAX {
+            if !survives_all(there, &present, sure + 1, &|there| self.decodes(there)) {
+                break;
+            }
+            sure += 1;
+        }
+        Some(sure)
     }
-    Some(sure)
-}
 
-/// Is everything determined by these shards?
-fn decodes(generator: &Matrix, alpha: usize, there: &[bool]) -> bool {
-    let rows: Vec<usize> = (0..generator.rows()).filter(|row| there[row / alpha]).collect();
-    rows.len() >= generator.columns() && generator.select_rows(&rows).rank() == generator.columns()
+    /// Is everything determined by these shards?
+    fn decodes(&self, there: &[bool]) -> bool {
+        self.erasures.decodes(&(0..there.len()).filter(|shard| !there[*shard]).collect::<Vec<_>>())
+    }
 }
 
 /// Losing every shard in which some codeword is not zero makes it look like no data at all: so many of the shards that are

@@ -18,14 +18,60 @@ fn every_pattern(n: usize) -> impl Iterator<Item = Vec<bool>> {
     (0u32..1 << n).map(move |pattern| (0..n).map(|i| pattern & (1 << i) != 0).collect())
 }
 
+/// Does everything follow from these shards, by the rank of their rows?
+fn decodes(generator: &Matrix, alpha: usize, there: &[bool]) -> bool {
+    let rows: Vec<usize> = (0..generator.rows()).filter(|row| there[row / alpha]).collect();
+    generator.select_rows(&rows).rank() == generator.columns()
+}
+
+fn checks(code: &dyn Code) -> Checks {
+    Checks { generator: linear::generator(code).unwrap(), erasures: Erasures::new(code).unwrap() }
+}
+
 fn check(code: &dyn Code) {
     let Shape { n, alpha, tolerance, .. } = *code.shape();
-    let generator = linear::generator(code).unwrap();
-    let expected = by_definition(n, &|there| decodes(&generator, alpha, there));
+    let checks = checks(code);
+    let expected = by_definition(n, &|there| decodes(&checks.generator, alpha, there));
     let known = Known::new(weft_codes::parse(code.spec()).unwrap()).unwrap();
     for (there, expected) in every_pattern(n).zip(expected) {
         assert_eq!(known.margin(&there), expected, "{} {there:?}", code.spec());
-        assert_eq!(linear_margin(&generator, alpha, tolerance, &there), expected, "{} {there:?}", code.spec());
+        assert_eq!(checks.margin(alpha, tolerance, &there), expected, "{} {there:?}", code.spec());
+    }
+}
+
+/// Cells of Mojette codes are padded, some so much that fewer than `k` shards may decode.
+#[test]
+fn agrees_with_the_definition_where_cells_are_padded() {
+    for spec in ["mojette:3+2,l=8", "mojette:4+3,l=1", "mojette:4+3,l=3", "mojette:2+2,nonsystematic,l=3"] {
+        check(&*weft_codes::parse(spec).unwrap());
+    }
+    // What any code of thousands of symbols would take minutes for.
+    let mut margins = Margins::default();
+    for spec in ["mojette:layout-2", "mojette:layout-2,nonsystematic", "mojette:16+8", "mojette:16+8,nonsystematic"] {
+        let Shape { n, k, native_count, .. } = *weft_codes::parse(spec).unwrap().shape();
+        let record = record(spec, native_count as u32);
+        let mut there = vec![true; n];
+        there[1] = false;
+        assert_eq!(margins.margin(&record, &there), Some(n - k - 1), "{spec}");
+        there[..=n - k].fill(false);
+        assert_eq!(margins.margin(&record, &there), None, "{spec}");
+    }
+}
+
+/// All that cannot be had is found at once, one by one it is the same.
+#[test]
+fn lost_natives_are_those_without_a_plan() {
+    for spec in ["lrc:6+2+2", "embr:n=5,k=3", "mojette:3+2,l=3", "msbasic:4", "rs:4+2", "raid5:4", "ldpc:plank-5"] {
+        let code = weft_codes::parse(spec).unwrap();
+        let Shape { n, native_count, .. } = *code.shape();
+        let record = record(spec, native_count as u32);
+        for there in every_pattern(n).step_by(7) {
+            let alone = |native: &usize| code.plan(&Wanted::Natives(vec![*native]), &offers(&there)).is_err();
+            let is_whole = Margins::default().margin(&record, &there).is_some();
+            let right: Vec<u32> =
+                (0..native_count).filter(|native| !is_whole && alone(native)).map(|native| native as u32).collect();
+            assert_eq!(Margins::default().lost_natives(&record, &there), right, "{spec} {there:?}");
+        }
     }
 }
 
@@ -46,9 +92,10 @@ fn agrees_with_the_definition_for_every_family() {
 fn agrees_with_the_definition_where_more_survives_than_is_promised() {
     // Three pairs of mirrored shards: promises one loss, survives three if no pair is hit twice.
     let generator = Matrix::from_fn(6, 3, |row, column| u8::from(row / 2 == column));
+    let checks = checks(&weft_codes::LinearCode::new("mirrored".to_owned(), 3, 1, 1, Vec::new(), generator));
     let decodes = |there: &[bool]| there.chunks(2).all(|pair| pair[0] || pair[1]);
     for (there, expected) in every_pattern(6).zip(by_definition(6, &decodes)) {
-        assert_eq!(linear_margin(&generator, 1, 1, &there), expected, "{there:?}");
+        assert_eq!(checks.margin(1, 1, &there), expected, "{there:?}");
     }
 }
 

@@ -5,7 +5,7 @@ mod harness;
 use harness::mortal::Mortal;
 use harness::{NOW_MS, World, key};
 use std::sync::Arc;
-use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect};
+use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect, empty_trash};
 use weft_care::{CareError, Catalogue, CatalogueError, Job};
 use weft_format::records::{Latest, NodeState, OpeningsRecord, RetiredRecord, Succession};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -86,6 +86,27 @@ async fn a_dead_segment_waits_for_a_silent_node_and_not_for_a_lost_one() {
 /// One that looks again and again beside a mount, at `at_ms` of its own clock and whatever the wall clock says.
 async fn look(world: &World, sightings: &Sightings, at_ms: u64, now_ms: u64) -> Report {
     run(world, Options { in_use: Some(Beside { sightings, at_ms }), ..GRACE }, now_ms).await
+}
+
+#[tokio::test]
+async fn what_is_deleted_becomes_room_though_no_mount_lasts_as_long_as_its_grace() {
+    let mut world = World::new(6);
+    let dead = world.write(0, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    world.files.remove(&dead);
+    // Mounts of seven seconds, each with a clock of its own: of thirty they have seen it for 28 after four, and 35 after five.
+    let mut removed_counts = Vec::new();
+    for mount in 0..5 {
+        let sightings = Sightings::load(&*world.catalogue).expect("reads the note");
+        for at_ms in [mount, mount + 7000] {
+            let (job, beside) = (Job::default(), Beside { sightings: &sightings, at_ms });
+            let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, 30_000, beside).await;
+            removed_counts.push(emptied.expect("empties").segment_count);
+            sightings.note(&*world.catalogue).expect("notes");
+        }
+    }
+    assert_eq!(removed_counts, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(world.stored().await, []);
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
 //! The owner of a volume empties its trash: what overwriting and deleting leave is freed within a minute, not when somebody
-//! runs `weft gc`.
+//! runs `weft gc`, and also when no mount lasts a minute.
 
 use crate::care::now_ms;
 use crate::catalogue::StoreCatalogue;
@@ -30,12 +30,18 @@ pub struct Tidying {
 
 impl Tidying {
     pub fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<Self> {
+        let sightings = Sightings::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
+            tracing::warn!("for how long dead segments were seen begins anew: {error}");
+            Sightings::default()
+        });
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
         let (stop, stopped) = mpsc::channel();
         let began_ms = now_ms()?;
         let body = move || {
-            let (began, sightings, mut early) = (Instant::now(), Sightings::default(), Early::default());
-            while stopped.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            let (began, mut early) = (Instant::now(), Early::default());
+            let mut is_ending = false;
+            // At once and at the end, too: a mount of seconds has no other looks.
+            loop {
                 let at_ms = began.elapsed().as_millis() as u64;
                 let beside = Beside { sightings: &sightings, at_ms };
                 // Whichever way the clock jumps nobody's time is over sooner by it.
@@ -43,6 +49,10 @@ impl Tidying {
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside)) {
                     tracing::warn!("what deleted files left could not be removed: {error:#}");
                 }
+                if is_ending {
+                    break;
+                }
+                is_ending = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
             }
         };
         let thread =
@@ -92,8 +102,9 @@ fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle, beside: B
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
     let job = Job::default();
     let transfer = volume.transfer().in_background();
-    let work = weft_care::collect::empty_trash(catalogue, &transfer, &job, GRACE_MS, beside);
+    let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, GRACE_MS, beside);
     let trash = runtime.block_on(work)?;
+    beside.sightings.note(&*catalogue)?;
     if trash.segment_count > 0 {
         tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::catalogue::memory::MemoryCatalogue;
 
 fn dead(number: u64) -> Unneeded {
     Unneeded::Dead(SegmentId::new(number, 1))
@@ -28,4 +29,58 @@ fn sights_of_another_process_count_for_nothing() {
     let (one, other) = (Sightings::default(), Sightings::default());
     at(&one, 0).see(dead(1));
     assert_eq!(at(&other, 1_000_000).see(dead(1)), 0);
+}
+
+#[test]
+fn a_dead_segment_is_seen_on_by_the_next_owner() {
+    let catalogue = MemoryCatalogue::default();
+    let first = Sightings::load(&catalogue).expect("nothing is noted yet");
+    at(&first, 100).see(dead(1));
+    at(&first, 107).see(dead(1));
+    at(&first, 107).see(dead(2));
+    let former = Unneeded::Former(SegmentId::new(1, 1), Generation(1), 1);
+    at(&first, 107).see(former);
+    first.note(&catalogue).expect("notes");
+    // Its clock begins where it likes, and what passed in between counts for nothing.
+    let next = Sightings::load(&catalogue).expect("reads the note");
+    assert_eq!(at(&next, 5).see(dead(1)), 7);
+    assert_eq!(at(&next, 9).see(dead(1)), 11);
+    assert_eq!(at(&next, 9).see(dead(2)), 0);
+    assert_eq!(at(&next, 9).see(former), 0, "only the dead never live again");
+    next.note(&catalogue).expect("notes");
+    let third = Sightings::load(&catalogue).expect("reads the note");
+    assert_eq!([dead(1), dead(2)].map(|what| at(&third, 0).see(what)), [11, 0]);
+}
+
+#[test]
+fn what_is_gone_is_noted_no_longer() {
+    let catalogue = MemoryCatalogue::default();
+    let sightings = Sightings::default();
+    sightings.note(&catalogue).expect("there is nothing to note");
+    at(&sightings, 0).see(dead(1));
+    sightings.note(&catalogue).expect("notes");
+    let text = String::from_utf8(catalogue.job(SEEN).expect("reads").expect("is noted")).expect("is text");
+    assert_eq!(text, format!(r#"{{"version":1,"dead":{{"{}":0}}}}"#, SegmentId::new(1, 1)));
+    at(&sightings, 1).forget_others(|what| matches!(what, Unneeded::Dead(_)));
+    sightings.note(&catalogue).expect("notes");
+    assert_eq!(catalogue.job(SEEN).expect("reads"), None);
+}
+
+#[test]
+fn the_note_is_bounded_and_keeps_what_was_seen_longest() {
+    let catalogue = MemoryCatalogue::default();
+    let sightings = Sightings::default();
+    let count = SEEN_MAX as u64 + 10;
+    for number in 0..count {
+        at(&sightings, number).see(dead(number));
+    }
+    for number in 0..count {
+        at(&sightings, count).see(dead(number));
+    }
+    sightings.note(&catalogue).expect("notes");
+    let next = Sightings::load(&catalogue).expect("reads the note");
+    assert_eq!(at(&next, 0).see(dead(0)), count);
+    assert_eq!(at(&next, 0).see(dead(count - 1)), 0);
+    catalogue.set_job(SEEN, Some(br#"{"version":9}"#)).expect("writes");
+    assert!(Sightings::load(&catalogue).is_err(), "a newer program's note is not guessed at");
 }

@@ -23,7 +23,7 @@ use weft_vfs::{Demand, Volume};
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
 ///
 /// While the volume is mounted nothing is removed: a mount does so by itself, or `weft care` beside it. Segments that hold more dead
-/// bytes than living ones are compacted, and those whose files want unlike codes divided. Status: 0, or 2 when something stays because
+/// bytes than living ones are compacted, many small ones merged, and those whose files want unlike codes divided. Status: 0, or 2 when something stays because
 /// a node did not answer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut compaction = Compaction::default();
     // After the collection, which makes room for it.
     let divided_count = ConvertRecord::load(&*keeper.catalogue)?.map_or(0, |last| last.divided_count);
-    let work_count = report.thin_count + divided_count;
+    let work_count = report.thin_count + report.small_count + divided_count;
     if work_count > 0
         && !arguments.dry_run
         && let Err(error) = compaction.run(arguments, work_count, &keeper.runtime)
@@ -91,11 +91,13 @@ struct Outcome<'r> {
     compaction: &'r Compaction,
 }
 
-/// What became of segments that are mostly dead.
+/// What became of segments that are mostly dead, and of small ones.
 #[derive(Default, Serialize)]
 struct Compaction {
-    /// Segments that have no living byte any more.
+    /// Segments that were mostly dead and have no living byte any more.
     segment_count: u64,
+    /// Small segments whose bytes are in larger ones now.
+    merged_count: u64,
     /// Living bytes that were moved to new segments.
     moved_bytes: u64,
     /// Bytes of shards that will be removed with the emptied segments.
@@ -148,7 +150,8 @@ impl Compaction {
             match volume.compact(Demand::Any, &mut tried) {
                 Ok(round) if round.chosen_count == 0 => break,
                 Ok(round) => {
-                    self.segment_count += round.emptied_count;
+                    self.segment_count += round.emptied_count - round.merged_count;
+                    self.merged_count += round.merged_count;
                     self.moved_bytes += round.moved_bytes;
                     self.freed_bytes += round.freed_bytes;
                     bar.set_position(tried.len() as u64);
@@ -223,10 +226,14 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
 
 fn compaction_lines(report: &Report, compaction: &Compaction) -> Vec<String> {
     let mut lines = Vec::new();
-    if compaction.segment_count > 0 {
+    if compaction.segment_count + compaction.merged_count > 0 {
+        let of_these = match compaction.merged_count {
+            0 => String::new(),
+            small => format!(", {small} of them small"),
+        };
         lines.push(format!(
-            "compacted {}: {} moved; their shards ({}) are removed after the grace time",
-            count(compaction.segment_count, "segment"),
+            "compacted {}{of_these}: {} moved; their shards ({}) are removed after the grace time",
+            count(compaction.segment_count + compaction.merged_count, "segment"),
             render::bytes(compaction.moved_bytes),
             render::bytes(compaction.freed_bytes),
         ));

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_care::collect::{Kept, kept};
+use weft_care::collect::{GRACE_MS, Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
 use weft_care::{Away, Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
 use weft_cluster::usable_room;
@@ -44,7 +44,7 @@ struct Status {
     nodes: Vec<Node>,
     tally: Tally,
     marked_count: usize,
-    trash_count: usize,
+    trash: Waiting,
     last_repair: Option<JobRecord>,
     last_scrub: Option<JobRecord>,
     last_conversion: Option<ConvertRecord>,
@@ -52,6 +52,16 @@ struct Status {
     kept: Kept,
     /// Nodes that are elsewhere than metadata has them; a sentence each.
     moved: Vec<String>,
+}
+
+/// Dead segments: what deleting and overwriting left, which is not room yet.
+#[derive(Serialize)]
+struct Waiting {
+    segment_count: usize,
+    /// Of their shards.
+    bytes: u64,
+    /// From then on `weft gc` removes all of them by itself; missing where there is none.
+    due_ms: Option<u64>,
 }
 
 /// What files of the root directory's policy can use of what the nodes have.
@@ -100,7 +110,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         room: room(&keeper)?,
         nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, care::now_ms()?)?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
-        trash_count: keeper.catalogue.trash(u64::MAX, None, COUNT_LIMIT)?.len(),
+        trash: waiting(&*keeper.catalogue)?,
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
         last_scrub: JobRecord::load(&*keeper.catalogue, SCRUB)?,
         last_conversion: ConvertRecord::load(&*keeper.catalogue)?,
@@ -114,6 +124,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         print!("{}", text(arguments, &status, &roster));
     }
     Ok(care::exit_code(&status.tally))
+}
+
+fn waiting(catalogue: &dyn Catalogue) -> Result<Waiting> {
+    let trash = catalogue.trash(u64::MAX, None, COUNT_LIMIT)?;
+    let mut bytes = 0;
+    for trashed in &trash {
+        bytes += catalogue.segment(trashed.segment)?.map_or(0, |record| record.stored_bytes());
+    }
+    let due_ms = trash.iter().map(|trashed| trashed.since_ms.saturating_add(GRACE_MS)).max();
+    Ok(Waiting { segment_count: trash.len(), bytes, due_ms })
 }
 
 /// Data bytes that fit, and that fit beside what there is: of nodes of unlike room only what the code's width can use.
@@ -216,8 +236,14 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
             care::moment(lies.last_ms)
         ));
     }
-    if status.trash_count > 0 {
-        notes.push(format!("{} dead: weft gc {meta}", count(status.trash_count as u64, "segment")));
+    if let Some(due_ms) = status.trash.due_ms {
+        let (bytes, segments) =
+            (render::bytes(status.trash.bytes), count(status.trash.segment_count as u64, "segment"));
+        let until = match status.in_use_by {
+            Some(_) => "a mount removes them within a minute".to_owned(),
+            None => format!("a mount removes them within a minute, weft gc {meta} from {} on", care::moment(due_ms)),
+        };
+        notes.push(format!("{bytes} of {segments} are deleted or overwritten and not room yet: {until}"));
     }
     for (name, record) in [("repair", &status.last_repair), ("scrub", &status.last_scrub)] {
         notes.extend(record.as_ref().map(|record| job_line(name, record)));

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
@@ -88,6 +89,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// The metadata with what its mount on this machine, if there is one, has deleted up to now. Whoever may not enter that sees what is a
+/// moment old.
+fn open_current(meta: &Path) -> Result<Store> {
+    let holder = weft_meta::owner::current_owner(meta).ok().flatten();
+    if let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint)
+        && weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours())
+        // Names are durable, and so seen by others, after an fsync of any directory.
+        && let Err(error) = File::open(&mountpoint).and_then(|root| root.sync_all())
+    {
+        tracing::debug!(mountpoint = %mountpoint.display(), %error, "the mount was not asked to write");
+    }
+    compose::open_shared(meta)
+}
+
 fn keep(meta: &Path, time_ms: Option<u64>) -> Result<()> {
     let store = compose::open_shared(meta)?;
     if let Some(time_ms) = time_ms {
@@ -102,7 +117,7 @@ fn keep(meta: &Path, time_ms: Option<u64>) -> Result<()> {
 }
 
 fn list(meta: &Path, json: bool) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = open_current(meta)?;
     let (bin, keep_ms) = (Bin::read(&store)?, store.keep_ms()?);
     let line = |deleted: &Deleted| -> Result<Line> {
         let (path, path_hex) = render::for_programs(&bin.path(&store, deleted)?);
@@ -144,7 +159,7 @@ fn kind_name(kind: Kind) -> &'static str {
 fn restore(meta: &Path, path: &Path, version: Option<u64>) -> Result<()> {
     let wanted = tree::volume_path(path)?;
     let order = {
-        let store = compose::open_shared(meta)?;
+        let store = open_current(meta)?;
         let bin = Bin::read(&store)?;
         let Some(found) = bin.find(&store, &wanted, version)? else { bail!(none_kept(meta, &wanted, version)) };
         bin.order(found)
@@ -172,7 +187,7 @@ fn none_kept(meta: &Path, path: &Path, version: Option<u64>) -> String {
 fn purge(meta: &Path, path: Option<&Path>, version: Option<u64>) -> Result<()> {
     let wanted = path.map(tree::volume_path).transpose()?;
     let chosen = {
-        let store = compose::open_shared(meta)?;
+        let store = open_current(meta)?;
         let bin = Bin::read(&store)?;
         match &wanted {
             None => bin.deleted,

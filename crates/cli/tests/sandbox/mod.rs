@@ -39,9 +39,13 @@ pub struct Said {
 impl Sandbox {
     /// An empty folder, in memory where this machine has that: node folders sync every shard.
     pub fn empty() -> Self {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+        Self::empty_in(&if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() })
+    }
+
+    /// An empty folder in another.
+    pub fn empty_in(parent: &Path) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::Builder::new().prefix("weft-test-").tempdir_in(parent).expect("a folder for the test");
         std::fs::create_dir(root.path().join("mnt")).expect("a mount point");
         Self { root, _alone: alone }
@@ -50,12 +54,17 @@ impl Sandbox {
     /// With a volume of six nodes, not mounted.
     pub fn with_volume(policy: &str) -> Self {
         let sandbox = Self::empty();
-        sandbox.weft(["format", "--policy", policy, sandbox.meta()]).ok();
+        sandbox.make_volume(policy);
+        sandbox
+    }
+
+    /// Makes a volume of six nodes.
+    pub fn make_volume(&self, policy: &str) {
+        self.weft(["format", "--policy", policy, self.meta()]).ok();
         for number in 1..=6 {
             let name = number.to_string();
-            sandbox.weft(["node", "add", sandbox.meta(), &name, &sandbox.path(&format!("node{number}"))]).ok();
+            self.weft(["node", "add", self.meta(), &name, &self.path(&format!("node{number}"))]).ok();
         }
-        sandbox
     }
 
     /// With a mounted volume of six nodes.
