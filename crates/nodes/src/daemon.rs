@@ -26,6 +26,7 @@ mod connections;
 mod doors;
 mod follow;
 mod gossip;
+mod linger;
 mod link;
 mod loan;
 mod metrics;

@@ -675,3 +675,21 @@ async fn finding_25_a_daemon_at_its_limit_says_that_it_is_there() {
     node.space().await.unwrap();
     assert!(puts.try_join_next().is_none(), "it was asked while it took the other");
 }
+
+/// A daemon refuses before it reads the body. The reason must arrive although the body is still being sent, and no later
+/// request may meet the connection that the daemon closes.
+#[tokio::test(flavor = "multi_thread")]
+async fn finding_25_a_refusal_is_heard_by_who_still_sends() {
+    for served in [serve(secret()).await, serve_tls(secret()).await] {
+        let node = served.node(secret()).await;
+        let wrong_key = DaemonNode::open(&served.url(), "remote", IDENTITY, Some(Key::new([8; 32]))).unwrap();
+        for index in 0..20 {
+            let refused = wrong_key.put(key(1, index), &[bytes_of(1, 8 << 20)]).await.unwrap_err();
+            assert_eq!(refused.kind, NodeErrorKind::Denied, "{refused}");
+            let refused = wrong_key.space().await.unwrap_err();
+            assert_eq!(refused.kind, NodeErrorKind::Denied, "{refused}");
+        }
+        node.space().await.unwrap();
+        served.end().await;
+    }
+}

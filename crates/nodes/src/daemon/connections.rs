@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{CONNECTION, CONTENT_LENGTH};
 use hyper::http::response;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -134,7 +134,10 @@ impl Connections {
         let length = length.or((head.status == StatusCode::NO_CONTENT).then_some(0));
         let length = length.filter(|length| *length <= bytes_max).ok_or(ConnectionError::TooLong)?;
         let body = connection.drive(collect(body, length as usize)).await.map_err(ConnectionError::Answer)?;
-        self.idle.lock().push((connection, Instant::now()));
+        // The daemon closes it after a refusal, maybe before all of the request is sent.
+        if head.headers.get(CONNECTION).is_none_or(|value| value != "close") {
+            self.idle.lock().push((connection, Instant::now()));
+        }
         Ok((head, body))
     }
 }

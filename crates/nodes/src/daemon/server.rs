@@ -10,6 +10,7 @@ mod room;
 use super::auth::{Key, Nonces};
 use super::doors::Doors;
 use super::gossip::{GossipSettings, Gossiper};
+use super::linger::Lingering;
 use super::metrics::Metrics;
 use super::patience::Patient;
 use super::tls::{Certificate, TlsError};
@@ -18,6 +19,9 @@ use crate::node::{Node, NodeIdentity};
 use crate::rate::Rate;
 use crate::url::{self, NodeUrl};
 use guests::{Guest, Guests, Limits};
+use hyper::Request;
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,6 +36,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -213,26 +218,41 @@ impl Daemon {
         let peer = Peer { address: peer, is_here };
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
-        let stream = Patient::new(stream);
-        let Some(acceptor) = self.tls.clone() else { return self.converse(stream, peer, watcher, guest).await };
+        let has_unread = Arc::new(AtomicBool::new(false));
+        let stream = Patient::new(Lingering::new(stream, Arc::clone(&has_unread)));
+        let Some(acceptor) = self.tls.clone() else {
+            return self.converse(stream, peer, watcher, guest, has_unread).await;
+        };
         match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => self.converse(stream, peer, watcher, guest).await,
+            Ok(Ok(stream)) => self.converse(stream, peer, watcher, guest, has_unread).await,
             Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
             Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),
         }
     }
 
-    async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher, guest: Arc<Guest>)
-    where
+    async fn converse<S>(
+        self: Arc<Self>,
+        stream: S,
+        peer: Peer,
+        watcher: Watcher,
+        guest: Arc<Guest>,
+        has_unread: Arc<AtomicBool>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let daemon = Arc::clone(&self);
-        let service = service_fn(move |request| {
-            let (daemon, guest) = (Arc::clone(&daemon), Arc::clone(&guest));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let (daemon, guest, has_unread) = (Arc::clone(&daemon), Arc::clone(&guest), Arc::clone(&has_unread));
             async move {
                 guest.begins();
-                let answer = daemon.answer(request, peer).await;
+                let has_body = !request.body().is_end_stream();
+                let mut answer = daemon.answer(request, peer).await;
                 guest.ends(answer.status().is_success());
+                if has_body && !answer.status().is_success() {
+                    // The body may not have been read, and what is left of it is no request.
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    has_unread.store(true, Ordering::Relaxed);
+                }
                 Ok::<_, Infallible>(answer)
             }
         });
