@@ -31,6 +31,10 @@ pub(super) struct Places {
     /// Where pieces begin, exposed addresses.
     pub(super) starts: *const usize,
     /// Room for as many pointers as any step names symbols.
+    #[cfg_attr(
+        not(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64")),
+        allow(dead_code)
+    )]
     pub(super) room: *mut *mut u8,
 }
 
@@ -60,6 +64,10 @@ impl Symbols<'_> {
     ///
     /// # Safety
     /// As [`Symbols::at`] says, of each; there is room for so many.
+    #[cfg_attr(
+        not(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64")),
+        allow(dead_code)
+    )]
     #[inline(always)]
     pub(super) unsafe fn first(self, count: usize) -> *const *mut u8 {
         for index in 0..count {

@@ -225,27 +225,36 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     // SAFETY: the caller's promises are passed on.
     unsafe {
         let symbols = symbols.first(step.sources.len() + TARGETS);
-        let is_written_out = match V::UNROLLS {
-            true => stores == Stores::Streaming || are_far_apart(symbols, step.sources.len(), bytes),
-            false => false,
-        };
+        let source_count = step.sources.len();
+        let is_short = source_count < SHORT_SOURCES;
+        let blocks_bytes = bytes - bytes % (VECTORS * V::BYTES);
         if step.coupled_count > 0 {
-            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, bytes, stores);
-        } else if is_written_out || step.sources.len() < LEAST_ROUNDS * ROUND_SOURCES {
-            combine_all::<V, TARGETS, VECTORS, FIRST, UNROLLED_SOURCES, false>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, true>(step, symbols, blocks_bytes, stores);
+        } else if V::UNROLLS && (is_short || stores == Stores::Streaming || are_far_apart(symbols, source_count, bytes))
+        {
+            combine_all::<V, TARGETS, VECTORS, FIRST, UNROLLED_SOURCES, false>(step, symbols, blocks_bytes, stores);
+        } else if is_short {
+            combine_all::<V, TARGETS, VECTORS, FIRST, SHORT_SOURCES, false>(step, symbols, blocks_bytes, stores);
         } else {
-            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, bytes, stores);
+            combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, blocks_bytes, stores);
         }
-        if let Some(rest) = Place::rest::<V>(bytes) {
-            let sums = combine_at::<V, TARGETS, 1, FIRST, ROUND_SOURCES, true>(step, symbols, rest);
+        // What is left is too little for code of its own.
+        let mut at = blocks_bytes;
+        while at < bytes {
+            let place = match bytes - at < V::BYTES {
+                true => Place { part_bytes: Some(bytes - at), ..Place::whole(at) },
+                false => Place::whole(at),
+            };
+            let sums = combine_at::<V, TARGETS, 1, FIRST, ROUND_SOURCES, true>(step, symbols, place);
             for (target, sums) in sums.iter().enumerate() {
-                put(*symbols.add(step.sources.len() + target), rest, sums, false);
+                put(*symbols.add(source_count + target), place, sums, false);
             }
+            at += V::BYTES;
         }
     }
 }
 
-/// [`combine`] of whole vectors, by code for so many sources at a time, some of which may be coupled if `COUPLED`.
+/// [`combine`] of whole blocks of vectors, by code for so many sources at a time, some of which may be coupled if `COUPLED`.
 #[inline(always)]
 unsafe fn combine_all<
     V: Vector,
@@ -270,21 +279,13 @@ unsafe fn combine_all<
         }
         let prefetches = stores == Stores::Streaming;
         let mut at = 0;
-        while at + VECTORS * V::BYTES <= bytes {
+        while at < bytes {
             let place = Place { prefetches, ..Place::whole(at) };
             let sums = combine_at::<V, TARGETS, VECTORS, FIRST, UNROLLED, COUPLED>(step, symbols, place);
             for (target, sums) in targets.iter().zip(&sums) {
                 put(*target, place, sums, streams);
             }
             at += VECTORS * V::BYTES;
-        }
-        while at + V::BYTES <= bytes {
-            let place = Place::whole(at);
-            let sums = combine_at::<V, TARGETS, 1, FIRST, ROUND_SOURCES, COUPLED>(step, symbols, place);
-            for (target, sums) in targets.iter().zip(&sums) {
-                put(*target, place, sums, streams);
-            }
-            at += V::BYTES;
         }
     }
 }
@@ -312,9 +313,9 @@ unsafe fn are_far_apart(symbols: *const *mut u8, source_count: usize, bytes: usi
     })
 }
 
-/// From so many rounds on: prefetchers that see a load alternate between only two sources take them for one stream and
-/// fetch what nobody asked for (4+4 at 16 KiB: 70 GB/s, or 94 written out).
-const LEAST_ROUNDS: usize = 3;
+/// Fewer sources than this take no loop: prefetchers that see a load alternate between only two sources take them for one
+/// stream and fetch what nobody asked for (4+4 at 16 KiB: 70 GB/s, or 94 written out).
+const SHORT_SOURCES: usize = 3 * ROUND_SOURCES;
 
 /// `VECTORS` vectors of all targets, by code that is written out for `UNROLLED` sources.
 #[inline(always)]
