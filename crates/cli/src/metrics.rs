@@ -1,4 +1,4 @@
-//! An endpoint for Prometheus, of a worker that cares for a volume.
+//! An endpoint for Prometheus: a text that a process makes for each scrape.
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
-use weft_care::{Board, Catalogue};
 
 /// Who asks has so long for the question, and for taking the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -24,21 +23,19 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Questions at one time; for one more, the oldest is given up. A scraper comes every few seconds, and asks at once.
 const CONNECTIONS_MAX: usize = 16;
 
+/// What is shown, in the text format of Prometheus. May take long, and is called on a thread that may wait.
+pub type Shown = Arc<dyn Fn() -> Result<String> + Send + Sync>;
+
 /// Answers until it is dropped.
 pub struct Endpoint(JoinHandle<()>);
 
 impl Endpoint {
     /// Answers those who ask at `listener`.
-    pub fn start(
-        listener: std::net::TcpListener,
-        board: Arc<Board>,
-        catalogue: Arc<dyn Catalogue>,
-        runtime: &Handle,
-    ) -> Result<Self> {
+    pub fn start(listener: std::net::TcpListener, shown: Shown, runtime: &Handle) -> Result<Self> {
         tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
         let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
-        Ok(Self(runtime.spawn(serve(listener, board, catalogue))))
+        Ok(Self(runtime.spawn(serve(listener, shown))))
     }
 }
 
@@ -60,7 +57,7 @@ impl Drop for Endpoint {
     }
 }
 
-async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Catalogue>) {
+async fn serve(listener: TcpListener, shown: Shown) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(DEADLINE).keep_alive(false);
     // Ended with this.
@@ -77,9 +74,9 @@ async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Cata
                 {
                     oldest.abort();
                 }
-                let (http, board, catalogue) = (http.clone(), board.clone(), catalogue.clone());
+                let (http, shown) = (http.clone(), Arc::clone(&shown));
                 oldest_first.push_back(connections.spawn(async move {
-                    let answered = service_fn(|request| answer(request, &board, &catalogue));
+                    let answered = service_fn(|request| answer(request, &shown));
                     let served = http.serve_connection(TokioIo::new(stream), answered);
                     match tokio::time::timeout(DEADLINE, served).await {
                         Ok(Ok(())) => {}
@@ -96,15 +93,11 @@ async fn serve(listener: TcpListener, board: Arc<Board>, catalogue: Arc<dyn Cata
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    board: &Arc<Board>,
-    catalogue: &Arc<dyn Catalogue>,
-) -> Result<Response<Full<Bytes>>> {
+async fn answer(request: Request<Incoming>, shown: &Shown) -> Result<Response<Full<Bytes>>> {
     let (status, text) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => {
-            let (board, catalogue) = (board.clone(), catalogue.clone());
-            match tokio::task::spawn_blocking(move || board.text(&*catalogue)).await? {
+            let shown = Arc::clone(shown);
+            match tokio::task::spawn_blocking(move || shown()).await? {
                 Ok(text) => (StatusCode::OK, text),
                 Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
             }

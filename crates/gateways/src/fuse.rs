@@ -6,15 +6,17 @@
 //! The loop: the kernel's request -> one method of `adapter.rs` -> one call of `vfs::Volume` -> reply.
 //!
 //! Start reading at `adapter.rs` (the requests) and `kernel.rs` (what the kernel keeps), then `session.rs` (mounting),
-//! `unmount.rs` and `mounts.rs` (the mount table); `translate.rs` is pure.
+//! `unmount.rs` and `mounts.rs` (the mount table); `translate.rs` is pure, `requests.rs` counts.
 
 mod adapter;
 mod kernel;
 pub mod mounts;
+mod requests;
 mod session;
 mod translate;
 mod unmount;
 
+pub use requests::Requests;
 pub use session::{Allowed, MountSettings, Mounted, check_mountpoint, mount};
 pub use unmount::{Detach, unmount};
 

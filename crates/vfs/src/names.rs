@@ -289,7 +289,7 @@ impl Volume {
             let policy = self.store.attributes(ino)?.policy;
             return Ok(policy_text(&self.store.policy(policy)?).into_bytes());
         }
-        refuse_acl(name)?;
+        refuse_unenforced(name)?;
         Ok(self.store.get_xattr(ino, name)?)
     }
 
@@ -327,7 +327,7 @@ impl Volume {
         if name == PURGE_XATTR && ino == Ino::ROOT {
             return self.purge_named(caller, value);
         }
-        refuse_acl(name)?;
+        refuse_unenforced(name)?;
         Ok(self.store.set_xattr(ino, name, value, mode, now())?)
     }
 
@@ -347,7 +347,7 @@ impl Volume {
         if name == POLICY_XATTR {
             return Err(VfsError::NotPermitted("there always is a policy; set another"));
         }
-        refuse_acl(name)?;
+        refuse_unenforced(name)?;
         Ok(self.store.remove_xattr(ino, name, now())?)
     }
 
@@ -408,10 +408,14 @@ impl Volume {
     }
 }
 
-/// POSIX ACLs are not kept: saying so beats keeping bytes that nobody enforces.
-fn refuse_acl(name: &[u8]) -> Result<(), VfsError> {
+/// POSIX ACLs and SELinux labels are not kept: saying so beats keeping bytes that nobody enforces. Besides, `ls -l` asks each file
+/// for its label until it hears that the file system has none.
+fn refuse_unenforced(name: &[u8]) -> Result<(), VfsError> {
     if name.starts_with(b"system.posix_acl_") {
         return Err(VfsError::NotSupported("POSIX ACLs"));
+    }
+    if name == b"security.selinux" {
+        return Err(VfsError::NotSupported("SELinux labels"));
     }
     Ok(())
 }

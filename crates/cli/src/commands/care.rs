@@ -5,13 +5,13 @@ use crate::amount;
 use crate::care::{self, Keeper};
 use crate::catalogue::StoreCatalogue;
 use crate::compose;
-use crate::metrics::{self, Endpoint};
+use crate::metrics::{self, Endpoint, Shown};
 use crate::render;
 use crate::signals::Ending;
 use anyhow::{Context, Result};
 use parking_lot::Mutex;
 use serde::Serialize;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -132,7 +132,8 @@ fn serve(arguments: &Arguments) -> Result<()> {
         options: arguments.options(),
         follow_nodes: Box::new(follow_nodes),
     };
-    let _endpoint = endpoint(listener, &worker, keeper.runtime.handle())?;
+    let start = |listener| Endpoint::start(listener, shown(&worker), keeper.runtime.handle());
+    let _endpoint = listener.map(start).transpose()?;
     tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
     let now_ms = care::now_ms()?;
     keeper.runtime.block_on(async {
@@ -146,21 +147,22 @@ fn serve(arguments: &Arguments) -> Result<()> {
     })
 }
 
-fn endpoint(listener: Option<TcpListener>, worker: &Worker, runtime: &Handle) -> Result<Option<Endpoint>> {
-    let start = |listener| Endpoint::start(listener, worker.board.clone(), worker.catalogue.clone(), runtime);
-    listener.map(start).transpose()
+/// What a worker shows to Prometheus.
+fn shown(worker: &Worker) -> Shown {
+    let (board, catalogue) = (Arc::clone(&worker.board), Arc::clone(&worker.catalogue));
+    Arc::new(move || Ok(board.text(&*catalogue)?))
 }
 
 /// A worker inside another program.
 pub struct Caring {
     stop: watch::Sender<bool>,
     task: tokio::task::JoinHandle<()>,
-    _endpoint: Option<Endpoint>,
+    shown: Shown,
 }
 
 impl Caring {
-    /// Of a volume that this process has mounted, shown to Prometheus at `metrics`.
-    pub fn of_volume(volume: &Arc<Volume>, metrics: Option<TcpListener>, runtime: &Handle) -> Result<Self> {
+    /// Of a volume that this process has mounted.
+    pub fn of_volume(volume: &Arc<Volume>, runtime: &Handle) -> Result<Self> {
         let followed = Arc::downgrade(volume);
         let follow_nodes = move || match followed.upgrade() {
             Some(volume) => volume.follow_nodes().map(drop).map_err(crate::catalogue::failed),
@@ -174,8 +176,13 @@ impl Caring {
             follow_nodes: Box::new(follow_nodes),
         };
         let (stop, stopped) = watch::channel(false);
-        let _endpoint = endpoint(metrics, &worker, runtime)?;
-        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)), _endpoint })
+        let shown = shown(&worker);
+        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)), shown })
+    }
+
+    /// What it shows to Prometheus.
+    pub fn shown(&self) -> Shown {
+        Arc::clone(&self.shown)
     }
 
     /// Ends it, after the segments in hand.

@@ -8,7 +8,7 @@ use crate::commands::care::Caring;
 use crate::compose::{self, Opened};
 use crate::daemon::{self, Outcome};
 use crate::ended;
-use crate::metrics;
+use crate::metrics::{self, Endpoint, Shown};
 use crate::signals::Ending;
 use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use weft_format::Ino;
-use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted};
+use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted, Requests};
 use weft_meta::Access;
 use weft_meta::owner::{Holder, current_owner};
 use weft_transfer::{DiskRoom, Profile, Settings};
@@ -79,8 +79,9 @@ pub struct How {
     /// Leave it to others (`weft care`) to keep the volume whole while it is mounted
     #[arg(long)]
     no_care: bool,
-    /// Show what the worker is at, nodes in doubt and segments at risk to Prometheus, at this address of this machine
-    #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen, conflicts_with = "no_care")]
+    /// Show the kernel's requests, the worker's progress, nodes in doubt and segments at risk to Prometheus, at this address of
+    /// this machine
+    #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen)]
     metrics: Option<SocketAddr>,
 }
 
@@ -183,9 +184,24 @@ struct Service {
     opened: Opened,
     mounted: Mounted,
     mountpoint: PathBuf,
-    /// Missing where the volume is only read: its owner sees to it.
+    beside: Beside,
+}
+
+/// What runs beside a mount. A volume that is only read has its owner to tidy it and to care for it.
+struct Beside {
     tidying: Option<Tidying>,
     caring: Option<Caring>,
+    _endpoint: Option<Endpoint>,
+}
+
+/// What a mount shows to Prometheus: the kernel's requests, and what its worker shows, if it has one.
+fn shown(caring: Option<&Caring>, requests: Arc<Requests>) -> Shown {
+    let of_worker = caring.map(Caring::shown);
+    Arc::new(move || {
+        let mut text = of_worker.as_ref().map_or_else(|| Ok(String::new()), |shown| shown())?;
+        text.push_str(&requests.text());
+        Ok(text)
+    })
 }
 
 /// When it returns everything is in service, or nothing is: a failure leaves no mount behind.
@@ -197,8 +213,6 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
     fuse::check_mountpoint(directory, meta)?;
     if allowed.write {
         check_volume(meta)?;
-    } else if how.metrics.is_some() {
-        bail!("a read-only mount has no worker to show: leave out --metrics");
     }
     let listener = how.metrics.map(metrics::listen).transpose()?;
     let mountpoint = fuse::mounts::absolute(directory);
@@ -212,19 +226,20 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
     let opened = Opened::open_as(meta, allowed.write.then_some(&*mountpoint), volume, transfer, cache.as_ref())?;
     let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.to_path_buf(), allowed };
     let mounted = fuse::mount(Arc::clone(&opened.volume), &settings)?;
-    let beside = || -> Result<(Option<Tidying>, Option<Caring>)> {
-        if !allowed.write {
-            return Ok((None, None));
-        }
-        let care = || Caring::of_volume(&opened.volume, listener, opened.runtime.handle());
-        let caring = (!how.no_care).then(care).transpose()?;
-        Ok((Some(Tidying::start(&opened.volume, opened.runtime.handle())?), caring))
+    let runtime = opened.runtime.handle();
+    let beside = || -> Result<Beside> {
+        let is_cared_for = allowed.write && !how.no_care;
+        let tidying = allowed.write.then(|| Tidying::start(&opened.volume, runtime)).transpose()?;
+        let caring = is_cared_for.then(|| Caring::of_volume(&opened.volume, runtime)).transpose()?;
+        let shown = shown(caring.as_ref(), mounted.requests());
+        let endpoint = listener.map(|listener| Endpoint::start(listener, shown, runtime)).transpose()?;
+        Ok(Beside { tidying, caring, _endpoint: endpoint })
     };
     match beside() {
-        Ok((tidying, caring)) => {
+        Ok(beside) => {
             tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
             let owner = allowed.write.then(|| current_owner(meta).ok().flatten()).flatten();
-            Ok(Service { meta: meta.to_path_buf(), owner, opened, mounted, mountpoint, tidying, caring })
+            Ok(Service { meta: meta.to_path_buf(), owner, opened, mounted, mountpoint, beside })
         }
         Err(error) => {
             fuse::unmount(&mountpoint, Detach::Lazy)?;
@@ -260,7 +275,7 @@ impl Signals {
 impl Service {
     /// Until it is unmounted or a signal says so; then everything is written.
     fn run(self, signals: Signals) -> Result<()> {
-        let Self { meta, owner, opened, mounted, mountpoint, tidying, caring } = self;
+        let Self { meta, owner, opened, mounted, mountpoint, beside: Beside { tidying, caring, _endpoint } } = self;
         let Signals { runtime, mut ending } = signals;
         runtime.block_on(async {
             let mut ended = tokio::task::spawn_blocking(|| mounted.wait());

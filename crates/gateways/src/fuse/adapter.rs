@@ -4,6 +4,7 @@
 //! change to it, and drops what its own changes make stale; `kernel.rs` has the exceptions.
 
 use super::kernel::KernelCache;
+use super::requests::{RequestKind, Requests};
 use super::translate;
 use fuser::{
     CopyFileRangeFlags, Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
@@ -72,6 +73,7 @@ pub(super) struct Adapter {
     notes_access: bool,
     /// How long the kernel may answer by itself.
     keep: Duration,
+    requests: Arc<Requests>,
 }
 
 /// Attributes, and how long the kernel may show them.
@@ -98,22 +100,15 @@ fn ino(ino: INodeNo) -> Ino {
 }
 
 /// The volume's refusals are ordinary; what stands for a fault of nodes or metadata is worth a line in the log.
-fn refused(request: &'static str) -> impl Fn(VfsError) -> Errno {
+fn refused(request: RequestKind) -> impl Fn(VfsError) -> Errno {
     move |error| {
-        let errno = error.errno();
+        let (request, errno) = (request.name(), error.errno());
         if matches!(errno, libc::EIO | libc::ENOSPC | libc::EROFS) {
             tracing::warn!(request, errno, "{error}");
         } else {
             tracing::trace!(request, errno, "{error}");
         }
         Errno::from_i32(errno)
-    }
-}
-
-/// A panic answers its one request with EIO (fuser sends it when the reply is dropped) and leaves the mount standing.
-fn survive(request: &'static str, work: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        tracing::error!(request, "the request panicked; it was answered with an input/output error");
     }
 }
 
@@ -161,13 +156,23 @@ fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
 }
 
 impl Adapter {
-    pub(super) fn new(volume: Arc<Volume>, kernel: KernelCache, notes_access: bool) -> Self {
+    pub(super) fn new(volume: Arc<Volume>, kernel: KernelCache, notes_access: bool, requests: Arc<Requests>) -> Self {
         let keep = if volume.is_read_only() { KEEP_BESIDE_OWNER } else { KEEP };
-        Self { volume, kernel, notes_access, keep }
+        Self { volume, kernel, notes_access, keep, requests }
+    }
+
+    /// Counts a request and answers it. A panic answers this one request with EIO (fuser sends it when the reply is dropped)
+    /// and leaves the mount standing.
+    fn serve(&self, request: RequestKind, work: impl FnOnce()) {
+        self.requests.count(request);
+        if catch_unwind(AssertUnwindSafe(work)).is_err() {
+            let request = request.name();
+            tracing::error!(request, "the request panicked; it was answered with an input/output error");
+        }
     }
 
     /// What the kernel is told of attributes, or the errno.
-    fn shown(&self, request: &'static str, found: Result<Attributes, VfsError>) -> Answer<Shown> {
+    fn shown(&self, request: RequestKind, found: Result<Attributes, VfsError>) -> Answer<Shown> {
         let shown = |found| Shown { attributes: translate::file_attr(&found), keep: self.keep };
         found.map(shown).map_err(refused(request))
     }
@@ -256,21 +261,23 @@ impl fuser::Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        survive("lookup", || match self.look_up(ino(parent), name) {
+        self.serve(RequestKind::Lookup, || match self.look_up(ino(parent), name) {
             // The kernel may remember that the name is not there.
             Err(error) if error.errno() == libc::ENOENT => {
                 reply.entry(&KEEP_ABSENT, &translate::no_entry(), GENERATION)
             }
-            answer => reply.give(self.shown("lookup", answer)),
+            answer => reply.give(self.shown(RequestKind::Lookup, answer)),
         });
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, lookups: u64) {
-        survive("forget", || self.volume.forget(ino(node), lookups));
+        self.serve(RequestKind::Forget, || self.volume.forget(ino(node), lookups));
     }
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
-        survive("getattr", || reply.give(self.shown("getattr", self.volume.attributes(ino(node)))));
+        self.serve(RequestKind::Getattr, || {
+            reply.give(self.shown(RequestKind::Getattr, self.volume.attributes(ino(node))))
+        });
     }
 
     fn setattr(
@@ -291,7 +298,7 @@ impl fuser::Filesystem for Adapter {
         _flags: Option<fuser::BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        survive("setattr", || {
+        self.serve(RequestKind::Setattr, || {
             let change = AttributeChange {
                 mode: mode.map(translate::mode_bits),
                 uid,
@@ -302,17 +309,17 @@ impl fuser::Filesystem for Adapter {
                 ctime: ctime.map(translate::timestamp),
                 clear_suid: size.is_some() && !may_keep_suid(request),
             };
-            reply.give(self.shown("setattr", self.volume.set_attributes(ino(node), &change)));
+            reply.give(self.shown(RequestKind::Setattr, self.volume.set_attributes(ino(node), &change)));
         });
     }
 
     fn readlink(&self, _request: &Request, node: INodeNo, reply: ReplyData) {
-        survive("readlink", || match self.volume.readlink(ino(node)) {
+        self.serve(RequestKind::Readlink, || match self.volume.readlink(ino(node)) {
             Ok(target) => {
                 self.note_access(node);
                 reply.data(&target);
             }
-            Err(error) => reply.error(refused("readlink")(error)),
+            Err(error) => reply.error(refused(RequestKind::Readlink)(error)),
         });
     }
 
@@ -326,42 +333,42 @@ impl fuser::Filesystem for Adapter {
         rdev: u32,
         reply: ReplyEntry,
     ) {
-        survive("mknod", || {
+        self.serve(RequestKind::Mknod, || {
             let Some(kind) = translate::node_kind(mode) else { return reply.error(Errno::EINVAL) };
             let mode = translate::mode_bits(mode);
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, rdev);
-            reply.give(self.shown("mknod", answer));
+            reply.give(self.shown(RequestKind::Mknod, answer));
         });
     }
 
     fn mkdir(&self, request: &Request, parent: INodeNo, name: &OsStr, mode: u32, _umask: u32, reply: ReplyEntry) {
-        survive("mkdir", || {
+        self.serve(RequestKind::Mkdir, || {
             let mode = translate::mode_bits(mode);
             let kind = Kind::Directory;
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, 0);
-            reply.give(self.shown("mkdir", answer));
+            reply.give(self.shown(RequestKind::Mkdir, answer));
         });
     }
 
     fn unlink(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        survive("unlink", || {
+        self.serve(RequestKind::Unlink, || {
             let answer = self.volume.unlink(ino(parent), name.as_bytes());
-            reply.give(answer.map_err(refused("unlink")));
+            reply.give(answer.map_err(refused(RequestKind::Unlink)));
         });
     }
 
     fn rmdir(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        survive("rmdir", || {
+        self.serve(RequestKind::Rmdir, || {
             let answer = self.volume.remove_directory(ino(parent), name.as_bytes());
-            reply.give(answer.map_err(refused("rmdir")));
+            reply.give(answer.map_err(refused(RequestKind::Rmdir)));
         });
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
-        survive("symlink", || {
+        self.serve(RequestKind::Symlink, || {
             let target = target.as_os_str().as_bytes();
             let answer = self.volume.symlink(&caller(request), ino(parent), link_name.as_bytes(), target);
-            reply.give(self.shown("symlink", answer));
+            reply.give(self.shown(RequestKind::Symlink, answer));
         });
     }
 
@@ -375,18 +382,18 @@ impl fuser::Filesystem for Adapter {
         flags: fuser::RenameFlags,
         reply: ReplyEmpty,
     ) {
-        survive("rename", || {
+        self.serve(RequestKind::Rename, || {
             let Some(flags) = translate::rename_flags(flags) else { return reply.error(Errno::EINVAL) };
             let (from, to) = (name.as_bytes(), new_name.as_bytes());
             let answer = self.volume.rename(ino(parent), from, ino(new_parent), to, flags);
-            reply.give(answer.map_err(refused("rename")));
+            reply.give(answer.map_err(refused(RequestKind::Rename)));
         });
     }
 
     fn link(&self, _request: &Request, node: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        survive("link", || {
+        self.serve(RequestKind::Link, || {
             let answer = self.volume.link(ino(node), ino(new_parent), new_name.as_bytes());
-            reply.give(self.shown("link", answer));
+            reply.give(self.shown(RequestKind::Link, answer));
         });
     }
 
@@ -400,7 +407,7 @@ impl fuser::Filesystem for Adapter {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        survive("create", || {
+        self.serve(RequestKind::Create, || {
             let mode = translate::mode_bits(mode);
             match self.volume.create(&caller(request), ino(parent), name.as_bytes(), mode, flags) {
                 Ok((attributes, handle)) => {
@@ -414,14 +421,14 @@ impl fuser::Filesystem for Adapter {
                         translate::open_reply(flags, self.volume.is_read_only()),
                     );
                 }
-                Err(error) => reply.error(refused("create")(error)),
+                Err(error) => reply.error(refused(RequestKind::Create)(error)),
             }
         });
     }
 
     fn open(&self, _request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        survive("open", || {
-            let opened = self.volume.open(ino(node), flags.0).map_err(refused("open"));
+        self.serve(RequestKind::Open, || {
+            let opened = self.volume.open(ino(node), flags.0).map_err(refused(RequestKind::Open));
             if opened.is_ok() && translate::counts_as_read(flags.0) {
                 self.note_access(node);
             }
@@ -442,9 +449,9 @@ impl fuser::Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        survive("read", || match self.volume.read(translate::handle(handle), offset, size) {
+        self.serve(RequestKind::Read, || match self.volume.read(translate::handle(handle), offset, size) {
             Ok(bytes) => reply.data(&bytes),
-            Err(error) => reply.error(refused("read")(error)),
+            Err(error) => reply.error(refused(RequestKind::Read)(error)),
         });
     }
 
@@ -460,10 +467,10 @@ impl fuser::Filesystem for Adapter {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        survive("write", || {
+        self.serve(RequestKind::Write, || {
             let clear_suid = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
             let answer = self.volume.write(translate::handle(handle), offset, data, clear_suid);
-            let answer = answer.map_err(refused("write"));
+            let answer = answer.map_err(refused(RequestKind::Write));
             if clear_suid {
                 self.kernel.forget_attributes(node);
             }
@@ -477,8 +484,8 @@ impl fuser::Filesystem for Adapter {
     }
 
     fn flush(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
-        survive("flush", || {
-            reply.give(self.volume.flush(translate::handle(handle)).map_err(refused("flush")));
+        self.serve(RequestKind::Flush, || {
+            reply.give(self.volume.flush(translate::handle(handle)).map_err(refused(RequestKind::Flush)));
         });
     }
 
@@ -492,21 +499,21 @@ impl fuser::Filesystem for Adapter {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        survive("release", || {
+        self.serve(RequestKind::Release, || {
             self.volume.release(translate::handle(handle));
             reply.ok();
         });
     }
 
     fn fsync(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
-        survive("fsync", || {
+        self.serve(RequestKind::Fsync, || {
             let answer = self.volume.fsync(translate::handle(handle));
-            reply.give(answer.map_err(refused("fsync")));
+            reply.give(answer.map_err(refused(RequestKind::Fsync)));
         });
     }
 
     fn readdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, offset: u64, mut reply: ReplyDirectory) {
-        survive("readdir", || {
+        self.serve(RequestKind::Readdir, || {
             if offset == 0 {
                 self.note_access(node);
             }
@@ -516,7 +523,7 @@ impl fuser::Filesystem for Adapter {
             });
             match listed {
                 Ok(()) => reply.ok(),
-                Err(error) => reply.error(refused("readdir")(error)),
+                Err(error) => reply.error(refused(RequestKind::Readdir)(error)),
             }
         });
     }
@@ -529,7 +536,7 @@ impl fuser::Filesystem for Adapter {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
-        survive("readdirplus", || {
+        self.serve(RequestKind::Readdirplus, || {
             if offset == 0 {
                 self.note_access(node);
             }
@@ -545,17 +552,19 @@ impl fuser::Filesystem for Adapter {
             });
             match listed {
                 Ok(()) => reply.ok(),
-                Err(error) => reply.error(refused("readdirplus")(error)),
+                Err(error) => reply.error(refused(RequestKind::Readdirplus)(error)),
             }
         });
     }
 
     fn fsyncdir(&self, _request: &Request, node: INodeNo, _handle: FileHandle, _data_only: bool, reply: ReplyEmpty) {
-        survive("fsyncdir", || reply.give(self.volume.sync_directory(ino(node)).map_err(refused("fsyncdir"))));
+        self.serve(RequestKind::Fsyncdir, || {
+            reply.give(self.volume.sync_directory(ino(node)).map_err(refused(RequestKind::Fsyncdir)))
+        });
     }
 
     fn statfs(&self, _request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        survive("statfs", || match self.volume.statfs() {
+        self.serve(RequestKind::Statfs, || match self.volume.statfs() {
             Ok(all) => reply.statfs(
                 all.blocks,
                 all.blocks_free,
@@ -566,7 +575,7 @@ impl fuser::Filesystem for Adapter {
                 all.name_bytes_max,
                 all.block_bytes,
             ),
-            Err(error) => reply.error(refused("statfs")(error)),
+            Err(error) => reply.error(refused(RequestKind::Statfs)(error)),
         });
     }
 
@@ -580,7 +589,7 @@ impl fuser::Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        survive("setxattr", || {
+        self.serve(RequestKind::Setxattr, || {
             let Some(mode) = translate::xattr_mode(flags) else { return reply.error(Errno::EINVAL) };
             let caller = caller(request);
             let answer = if ino(node) == Ino::ROOT && name.as_bytes() == RESTORE_XATTR {
@@ -588,30 +597,30 @@ impl fuser::Filesystem for Adapter {
             } else {
                 self.volume.set_xattr(&caller, ino(node), name.as_bytes(), value, mode)
             };
-            reply.give(answer.map_err(refused("setxattr")));
+            reply.give(answer.map_err(refused(RequestKind::Setxattr)));
         });
     }
 
     fn getxattr(&self, _request: &Request, node: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        survive("getxattr", || {
+        self.serve(RequestKind::Getxattr, || {
             let answer = self.volume.get_xattr(ino(node), name.as_bytes());
-            give_xattr(reply, size, answer.map_err(refused("getxattr")));
+            give_xattr(reply, size, answer.map_err(refused(RequestKind::Getxattr)));
         });
     }
 
     fn listxattr(&self, _request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
-        survive("listxattr", || {
+        self.serve(RequestKind::Listxattr, || {
             // Each name ends in a NUL.
             let names = self.volume.list_xattrs(ino(node));
             let answer = names.map(|names| names.into_iter().flat_map(|name| [name, vec![0]].concat()).collect());
-            give_xattr(reply, size, answer.map_err(refused("listxattr")));
+            give_xattr(reply, size, answer.map_err(refused(RequestKind::Listxattr)));
         });
     }
 
     fn removexattr(&self, _request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        survive("removexattr", || {
+        self.serve(RequestKind::Removexattr, || {
             let answer = self.volume.remove_xattr(ino(node), name.as_bytes());
-            reply.give(answer.map_err(refused("removexattr")));
+            reply.give(answer.map_err(refused(RequestKind::Removexattr)));
         });
     }
 
@@ -625,14 +634,14 @@ impl fuser::Filesystem for Adapter {
         mode: i32,
         reply: ReplyEmpty,
     ) {
-        survive("fallocate", || {
+        self.serve(RequestKind::Fallocate, || {
             // The kernel leaves it to us, and does not say what the caller may.
             let clear_suid = !may_keep_suid(request);
             let answer = self.volume.allocate(translate::handle(handle), offset, length, mode, clear_suid);
             if clear_suid {
                 self.kernel.forget_attributes(node);
             }
-            reply.give(answer.map_err(refused("fallocate")));
+            reply.give(answer.map_err(refused(RequestKind::Fallocate)));
         });
     }
 
@@ -645,11 +654,11 @@ impl fuser::Filesystem for Adapter {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        survive("lseek", || {
+        self.serve(RequestKind::Lseek, || {
             // The kernel refuses negative offsets itself.
             let Ok(offset) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
             let answer = self.volume.seek(translate::handle(handle), offset, whence);
-            reply.give(answer.map_err(refused("lseek")));
+            reply.give(answer.map_err(refused(RequestKind::Lseek)));
         });
     }
 
@@ -667,6 +676,6 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyWrite,
     ) {
         // The kernel then copies through its page cache, and does not ask again.
-        reply.error(Errno::ENOSYS);
+        self.serve(RequestKind::CopyFileRange, || reply.error(Errno::ENOSYS));
     }
 }

@@ -2,6 +2,7 @@
 
 use super::adapter::Adapter;
 use super::kernel::KernelCache;
+use super::requests::Requests;
 use super::unmount::{Detach, unmount};
 use super::{MountError, mounts};
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -73,9 +74,15 @@ impl Allowed {
 /// A mount in service.
 pub struct Mounted {
     session: JoinHandle<std::io::Result<()>>,
+    requests: Arc<Requests>,
 }
 
 impl Mounted {
+    /// What the kernel asked so far.
+    pub fn requests(&self) -> Arc<Requests> {
+        Arc::clone(&self.requests)
+    }
+
     /// Returns when it has been unmounted, by whomever, and the last request is answered.
     pub fn wait(self) {
         match self.session.join() {
@@ -126,7 +133,8 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
     let config = config(settings);
     let kernel = KernelCache::default();
     let allowed = &settings.allowed;
-    let adapter = Adapter::new(volume, kernel.clone(), allowed.atime && allowed.write);
+    let requests = Arc::<Requests>::default();
+    let adapter = Adapter::new(volume, kernel.clone(), allowed.atime && allowed.write, Arc::clone(&requests));
     let session = Session::new(adapter, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
     kernel.connect(session.notifier());
     let session = std::thread::Builder::new()
@@ -134,7 +142,7 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
         .spawn(move || session.run())
         .map_err(|error| failed(&mountpoint, error.to_string()))?;
     read_further_ahead(&mountpoint);
-    Ok(Mounted { session })
+    Ok(Mounted { session, requests })
 }
 
 fn config(settings: &MountSettings) -> Config {
