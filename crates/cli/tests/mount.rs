@@ -616,3 +616,25 @@ fn finding_32_set_user_id_and_devices_have_no_effect_unless_it_is_asked_for() {
     let said = sandbox.weft(["mount", "-d", "meta.db", &mnt, "-o", "quota"]);
     assert!(!said.success && said.stderr.contains("`quota` is no option of a mount"), "{}", said.stderr);
 }
+
+/// Memory of a process that no file stands behind.
+fn anonymous_bytes(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("a line for it");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib << 10
+}
+
+#[test]
+fn an_idle_mount_gives_its_memory_back() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let process = sandbox.mount_process();
+    let mut file = File::create(sandbox.file("large")).expect("made");
+    let part = vec![7; 1 << 20];
+    (0..256).for_each(|_| file.write_all(&part).expect("written"));
+    file.sync_all().expect("synced");
+    drop(file);
+    println!("busy: {} bytes", anonymous_bytes(process));
+    until("it holds less than 40 MiB", || anonymous_bytes(process) < 40 << 20);
+    sandbox.umount();
+}

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use weft_vfs::Volume;
 
-/// Requests answered at once. Each waits for nodes most of its time, so there are many more than cores; concurrent fsyncs
-/// share one flush, so this is also how many can share it. A thread costs what it touches of its buffer, 1 MiB at most.
-const THREADS: usize = 32;
+/// Requests answered at once. Each waits for nodes most of its time, so there are many more than cores; concurrent fsyncs share
+/// one flush, so this is also how many can share it. The kernel wakes the threads in turn, so that more of them cost each
+/// request more of its caches, and each keeps what it touched of its buffer, 1 MiB. 32 answered no more than 16 of 32 programs.
+const THREADS: usize = 16;
 
 /// What the kernel reads ahead of a sequential reader, in KiB: one whole request.
 const READ_AHEAD_KIB: u32 = 1024;
