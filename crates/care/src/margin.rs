@@ -1,21 +1,21 @@
 //! How many more shards a segment can lose, and what a repair of some would read. Pure.
 //!
-//! A segment's data are lost when some codeword lies on lost shards alone. So what a loss costs is decided by the parity checks
-//! of the code, for every code alike; a pattern of losses is judged once. Where as few shards as a code promises to decode from
-//! are as few as can hold the data, there is nothing to judge.
+//! A segment's data are lost when some codeword lies on lost shards alone. So the parity checks of the code decide what a loss
+//! costs, for every code in the same way; each pattern of losses is judged once. If a code decodes from the fewest shards that can
+//! hold the data, there is nothing to judge.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use weft_codes::{Code, Erasures, Matrix, Offer, Offers, PlanError, Shape, Wanted, linear};
 use weft_format::records::SegmentRecord;
 
-/// Element operations spent on patterns of loss beyond the promised tolerance: half a second or so, once for a pattern.
+/// Element operations spent on patterns of loss beyond the promised tolerance: about half a second, once for each pattern.
 const WORK_MAX: usize = 1 << 28;
 
-/// What a pattern takes beside its elimination, in the same.
+/// Element operations that a pattern takes besides its elimination.
 const PATTERN_WORK: usize = 1 << 10;
 
-/// Element operations that finding a code's parity checks may take; over bits 64 at a time.
+/// Limit of element operations for finding a code's parity checks; over bits, 64 count as one.
 const ELIMINATION_MAX: usize = 1 << 32;
 
 /// Pairs of native symbols looked at for a light codeword; all of them for codes of up to 500.
@@ -41,7 +41,7 @@ enum Judge {
     /// It decodes from any shards that hold as many symbols as the data have, so counting decides.
     Count,
     Checks(Checks),
-    /// Its checks would take too long: what is promised counts, and beyond that whether there is a plan.
+    /// Its checks would take too long: the promised tolerance counts, and beyond it the existence of a plan.
     Plan,
 }
 
@@ -91,7 +91,7 @@ impl Margins {
         let natives = 0..record.geometry.native_count;
         // Of a code that this program does not know nothing can be had.
         let Some(known) = self.known(&record.code) else { return natives.collect() };
-        // All at once: what cannot be had is named.
+        // All at once: the error names the unrecoverable ones.
         match known.code.plan(&Wanted::Natives(natives.clone().map(|native| native as usize).collect()), &offers(there))
         {
             Ok(_) => Vec::new(),
@@ -116,8 +116,8 @@ fn offers(there: &[bool]) -> Offers {
     Offers(there.iter().map(|there| there.then_some(offer)).collect())
 }
 
-/// Does everything follow from any shards that have as many symbols as the data? Cells may be padded, so that it is not to say
-/// that `k` of them are as long as the data.
+/// Does everything follow from any shards that have as many symbols as the data? Cells may be padded, so `k` shards may have more
+/// symbols than the data.
 fn needs_no_checks(shape: &Shape) -> bool {
     shape.native_count.div_ceil(shape.alpha) + shape.tolerance == shape.n
 }
@@ -156,15 +156,15 @@ impl Known {
 
 impl Checks {
     /// The largest count such that the loss of *any* that many of the shards that are there leaves the data whole; `None`
-    /// when the data cannot be had from what is there. Any `tolerance` lost shards of all can be decoded. Exact, but where
-    /// neither a light codeword nor [`WORK_MAX`] settles it: there it may be too small, never too large.
+    /// when these shards do not determine the data. Any `tolerance` lost shards of all can be decoded. The answer is exact, unless
+    /// neither a light codeword nor [`WORK_MAX`] settles it: then it may be too small, never too large.
     fn margin(&self, alpha: usize, tolerance: usize, there: &[bool]) -> Option<usize> {
         if !self.decodes(there) {
             return None;
         }
         let present: Vec<usize> = (0..there.len()).filter(|shard| there[*shard]).collect();
         let lost_count = there.len() - present.len();
-        // The promise is a floor, and what is known to be fatal a ceiling; between them patterns are tried out.
+        // The promise is a floor, and the known fatal patterns are a ceiling; between them every pattern is tried.
         let mut sure = tolerance.saturating_sub(lost_count);
         let fatal = lightest_known(&self.generator, alpha, there);
         let work = |more| {

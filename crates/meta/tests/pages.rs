@@ -1,4 +1,4 @@
-//! How many pages of the metadata file a flush writes: what an fsync of few bytes waits for. Counted in the log, which has a frame for
+//! How many pages of the metadata file a flush writes, for which an fsync of few bytes waits. Counted in the log, which has a frame for
 //! each page of each transaction.
 
 use std::path::Path;
@@ -9,17 +9,17 @@ use weft_meta::keys::SHARED;
 use weft_meta::{Access, FileCommit, JournalPage, NewInode, Store};
 
 const PAGE_BYTES: u64 = 4096;
-/// Of a frame, before its page; and of the log, before its first frame.
+/// The header of a frame, and the header of the log.
 const FRAME_BYTES: u64 = 24 + PAGE_BYTES;
 const LOG_HEAD_BYTES: u64 = 32;
-/// Flushes of each kind; all of them fit into the log before a checkpoint may start it over.
+/// Flushes of each kind. All of them fit into the log before a checkpoint may restart it.
 const FLUSHES: u64 = 200;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp { seconds, nanoseconds: 0 }
 }
 
-/// What an fsync of one page of a file says.
+/// The commit of an fsync of one page of a file.
 fn fsync(store: &Store, ino: Ino, page: u64, number: u64) {
     let bytes = vec![number as u8; PAGE_BYTES as usize];
     let commit = FileCommit {
@@ -42,7 +42,7 @@ fn frames(path: &Path) -> u64 {
     (log - LOG_HEAD_BYTES) / FRAME_BYTES
 }
 
-/// Pages that a flush writes, by what it makes durable: (of a new page of the file after the others, between them, again).
+/// Pages that a flush writes for one page of the file: a new one after the others, a new one between them, an existing one.
 fn pages_of_a_flush() -> [f64; 3] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume");
@@ -67,7 +67,7 @@ fn pages_of_a_flush() -> [f64; 3] {
         (frames(&path) - before) as f64 / flushes as f64
     };
     let after = count(&mut (0..FLUSHES).map(|page| 10 * page));
-    // In no order, and none twice: 77 and the number of pages have no common factor.
+    // In a mixed order, each once: 77 and the number of pages have no common factor.
     let between = count(&mut (0..FLUSHES).map(|number| 10 * (77 * number % FLUSHES) + 5));
     let again = count(&mut (0..FLUSHES).map(|number| 10 * (77 * number % FLUSHES) + 5));
     [after, between, again]

@@ -121,7 +121,7 @@ fn care_works_beside_a_mount() {
     assert!(fsck::repair(&again, at(9)).unwrap().is_clean());
 }
 
-/// A deletion does not wait for others, and does what they have said before it.
+/// A deletion does not wait for other processes, and obeys a setting that they made before it.
 #[test]
 fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     let folder = tempfile::tempdir().unwrap();

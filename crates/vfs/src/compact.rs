@@ -1,9 +1,9 @@
-//! Compaction: what still lives of segments that are mostly dead is written together into new segments; many small segments become
-//! few; and segments whose files want unlike codes, since the policy of some was changed, are divided the same way.
+//! Compaction: the living bytes of segments that are mostly dead are written together into new segments; many small segments become
+//! few; and segments whose files want unlike codes, because the policy of some was changed, are divided the same way.
 //!
 //! Overwriting and deleting leave dead bytes in segments, which never change. A segment without a living byte goes to the
-//! trash by itself; a thin one would hold its room for ever. Files that come one by one become a segment each, with as many files on
-//! nodes as one of many MiB. One round:
+//! trash by itself; a thin one would hold its room for ever. Files that are written one at a time become one segment each, and a
+//! small segment has as many shards on the nodes as a large one. One round:
 //!
 //! ```text
 //! choose (which segments: pure, `compact/choose.rs`) -> live_runs (what of them lives, and whose it is) -> pack (into new segments: pure)
@@ -41,9 +41,9 @@ const SEGMENTS_PAGE: usize = 1024;
 /// When segments are to be compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Thin segments if so much is dead that it is worth the work: what a volume does by itself.
+    /// Thin segments if enough is dead to be worth the work: a volume does this by itself.
     Worthwhile,
-    /// Whenever there is a thin segment: somebody asked for it. Small ones are merged, and others divided, either way.
+    /// Every thin segment: somebody asked for it. Merging and dividing are the same for both.
     Any,
 }
 
@@ -54,7 +54,7 @@ pub struct Compacted {
     pub chosen_count: u64,
     /// Of these, the ones that have no living byte any more.
     pub emptied_count: u64,
-    /// Of these in turn, the ones that were chosen for being small.
+    /// Of the emptied ones, those that were chosen because they were small.
     pub merged_count: u64,
     /// Living bytes that were moved.
     pub moved_bytes: u64,
@@ -99,7 +99,7 @@ fn split(run: Run, bytes: u64) -> (Run, Run) {
     (head, tail)
 }
 
-/// Small segments are merged where fewer come of it: their files may have unlike policies, or very many pieces.
+/// Small segments are merged only if that makes fewer of them: their files may have unlike policies, or very many pieces.
 fn is_worth_packing(runs: &[Run], packed_count: usize, chosen: &[Candidate]) -> bool {
     let sources: HashSet<SegmentId> = runs.iter().map(|run| run.extent.segment).collect();
     let is_small = |candidate: &&Candidate| candidate.reason == Reason::Small;
@@ -167,7 +167,7 @@ impl Volume {
 
     fn living_segments(&self) -> Result<Vec<Living>, VfsError> {
         let has_unlike_policies = self.store.policies()?.len() > 1;
-        // Of as many segments as there may be, each has one of a few codes.
+        // There may be very many segments, and they share a few codes.
         let (mut living, mut codes) = (Vec::new(), BTreeSet::<Arc<str>>::new());
         let mut after = None;
         loop {

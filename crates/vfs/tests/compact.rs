@@ -330,7 +330,7 @@ fn files_that_trickle_in_do_not_stay_a_segment_each() {
     assert_eq!(shard_count(volume), 200 * 6);
     let opened: Vec<_> = files.iter().map(|(name, content)| (open(volume, name), content.clone())).collect();
     world.runtime.block_on(volume.fleet().refresh_space());
-    // What a volume does by itself, until it finds nothing to do.
+    // As a volume does by itself, until it finds nothing to do.
     let mut moved_bytes = 0;
     for _ in 0..10 {
         let compacted = volume.compact(Demand::Worthwhile, &mut HashSet::new()).expect("compacts");
@@ -347,7 +347,7 @@ fn files_that_trickle_in_do_not_stay_a_segment_each() {
         assert!(volume.read(handle, 0, 64 << 20).expect("reads")[..] == content[..], "what was open differs");
         volume.release(handle);
     }
-    // They trickle on: what was merged is not merged again with each handful.
+    // More files come: merged segments are not merged again with every few of them.
     for number in 0..15 {
         write(volume, &mut files, &format!("later{number}"), 0, &[number as u8; 3000]);
         volume.sync().expect("syncs");

@@ -137,7 +137,7 @@ fn replacing_a_file_by_rename_leaves_one_version_or_the_other() {
     }
 }
 
-/// A deletion waits for no disk, so a crash may take it back: then all that it deleted is there.
+/// A deletion does not wait for the disk, so a crash may undo it; then everything that it deleted is there.
 #[test]
 fn what_was_deleted_is_gone_or_whole_after_a_crash_at_any_commit() {
     let world = World::new("raid5:3", 3);

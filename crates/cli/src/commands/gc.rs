@@ -22,9 +22,9 @@ use weft_vfs::{Demand, Volume};
 
 /// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
 ///
-/// While the volume is mounted nothing is removed: a mount does so by itself, or `weft care` beside it. Segments that hold more dead
-/// bytes than living ones are compacted, many small ones merged, and those whose files want unlike codes divided. Status: 0, or 2 when something stays because
-/// a node did not answer.
+/// While the volume is mounted nothing is removed: a mount does so by itself, or `weft care` beside it. Segments with more dead bytes
+/// than living ones are compacted, small segments are merged if there are many of them, and segments whose files want unlike codes are
+/// divided. Status: 0, or 2 when something stays because a node did not answer.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Metadata file of the volume
@@ -94,9 +94,9 @@ struct Outcome<'r> {
 /// What became of segments that are mostly dead, and of small ones.
 #[derive(Default, Serialize)]
 struct Compaction {
-    /// Segments that were mostly dead and have no living byte any more.
+    /// Segments that were mostly dead and now have no living byte.
     segment_count: u64,
-    /// Small segments whose bytes are in larger ones now.
+    /// Small segments whose bytes are now in larger ones.
     merged_count: u64,
     /// Living bytes that were moved to new segments.
     moved_bytes: u64,

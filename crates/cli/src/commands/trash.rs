@@ -89,16 +89,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// The metadata with what its mount on this machine, if there is one, has deleted up to now. Whoever may not enter that sees what is a
-/// moment old.
+/// Opens the metadata after its mount on this machine, if there is one, has written its latest deletions. A user who may not enter the
+/// mount sees a state that is a moment old.
 fn open_current(meta: &Path) -> Result<Store> {
     let holder = weft_meta::owner::current_owner(meta).ok().flatten();
     if let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint)
         && weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours())
-        // Names are durable, and so seen by others, after an fsync of any directory.
+        // An fsync of any directory makes all names durable, and so visible to other processes.
         && let Err(error) = File::open(&mountpoint).and_then(|root| root.sync_all())
     {
-        tracing::debug!(mountpoint = %mountpoint.display(), %error, "the mount was not asked to write");
+        tracing::debug!(mountpoint = %mountpoint.display(), %error, "the mount could not be asked to write");
     }
     compose::open_shared(meta)
 }

@@ -12,12 +12,13 @@
 //! file has a prefix of the commits, each whole. Concurrent flushes share a transaction.
 //!
 //! **Snapshots.** A view is (memtable, read transaction) such that the file at that transaction lacks nothing that the
-//! memtable does not have, and has nothing that was committed after the memtable was cloned. Two ways lead there. Mostly the
-//! view only registers, and begins its read transaction when it first misses memtable and cache; the writer, before it writes,
-//! begins it for those that have not. Until then the file does not change, or, where the writer was in a transaction when the view
-//! came, by changes of the frozen part only, which the clone has, too: before and after them it is the same to the view. While the
-//! writer is in a transaction of what is written through, which no memtable has, the view begins its read transaction first and
-//! clones the memtable second, unless the transaction ended in between, which the `epoch` tells (try again).
+//! memtable does not have, and has nothing that was committed after the memtable was cloned. There are two ways to get one.
+//! Usually the view only registers, and begins its read transaction when it first misses memtable and cache; before the writer
+//! writes, it begins the read transaction of every registered view that has none. Until then the file changes only if the writer was
+//! in a transaction when the view registered, and then only by the frozen part. The clone has that part as well, so the view reads
+//! the same before and after. If the writer is in a transaction of batches that are written through, which no memtable has, the view
+//! begins its read transaction first and clones the memtable second; if the `epoch` tells that the writer's transaction ended in
+//! between, it tries again.
 //!
 //! **Several processes.** Keys are the owner's alone, except those under a [`SharedPrefix`]. Others ([`Access::Shared`])
 //! write only shared keys, and every batch of theirs is *written through*: checked inside a SQLite write transaction, and
@@ -99,11 +100,11 @@ struct Engine {
     readers: Readers,
     cache: ValueCache,
     state: Mutex<State>,
-    /// What it takes to write, from the start of the thread to its end. It is never waited for with the state locked.
+    /// Present from the start of the writer's thread to its end. Nobody waits for this lock while holding the lock on the state.
     writer: Mutex<Option<Writer>>,
     /// The writer's thread waits here for work.
     work: Condvar,
-    /// Everybody else waits here for what is written, or for a turn at the writer.
+    /// All others wait here for the end of a transaction, or for a turn at the writer.
     done: Condvar,
     reserve: Reserve,
     /// Outlives all connections.
@@ -115,7 +116,7 @@ struct State {
     memtable: Memtable,
     /// When the oldest change outside a running transaction was committed; after a failure, when that was.
     waiting_since: Option<Instant>,
-    /// The writer's thread looks again in time for what has just come.
+    /// The writer's thread will look again in time for the latest changes.
     is_watched: bool,
     /// Batches ever committed to the memtable, ...
     committed: u64,
@@ -158,14 +159,14 @@ struct State {
     closing: bool,
 }
 
-/// What the writer's transaction changes, if it is in one or about to be.
+/// The changes in the writer's transaction, if it is in one or about to begin one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Writing {
     #[default]
     Nothing,
-    /// What the frozen part of the memtable has.
+    /// Those in the frozen part of the memtable.
     Pending,
-    /// What no memtable has.
+    /// Those of batches that are written through, which no memtable has.
     Through,
 }
 

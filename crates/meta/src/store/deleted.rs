@@ -114,8 +114,8 @@ impl Store {
 }
 
 impl Txn<'_> {
-    /// Not among the transaction's checks: what depends on a key that others change is written through, with a wait for the disk, and
-    /// a deletion need not be. One that begins after somebody has said for how long sees it.
+    /// Not among the transaction's checks: a batch that depends on a key that other processes change is written through and waits for
+    /// the disk, and a deletion need not wait. A deletion that begins after the time was set sees it.
     fn keep_ms(&self) -> Result<u64, MetaError> {
         Ok(self.look(Key::Keep)?.map(|bytes| values::decode_number(&Key::Keep, &bytes)).transpose()?.unwrap_or(0))
     }

@@ -84,8 +84,8 @@ impl<'s> Txn<'s> {
         Ok(value)
     }
 
-    /// The value in the snapshot, which is no reason to try again if it changes before the commit: the operation counts as having come
-    /// at the moment of its snapshot. For a setting that others change and nothing else depends on.
+    /// The value in the snapshot. A change of it before the commit is no conflict: the operation counts as done at the moment of its
+    /// snapshot. For a setting that other processes change, if nothing else depends on it.
     pub(super) fn look(&self, key: Key<'_>) -> Result<Option<Vec<u8>>, MetaError> {
         Ok(self.snapshot.get(&key.encode())?)
     }

@@ -40,8 +40,8 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
     Route::Behind { claims }
 }
 
-/// Does the owner's commit of this batch wait for the disk? What depends on keys that others change does; no operation that users wait
-/// for may.
+/// Does the owner's commit of this batch wait for the disk? It does if the batch depends on keys that other processes change. No
+/// operation that users wait for may make such a batch.
 pub fn is_written_through(batch: &Batch, shared_keys: &[SharedPrefix]) -> bool {
     route(batch, shared_keys) == Route::Through
 }

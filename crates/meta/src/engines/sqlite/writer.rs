@@ -1,5 +1,5 @@
-//! The writer: all that changes the file goes through it, one transaction at a time. It is whoever waits for a transaction and finds
-//! nobody else at it, so that nobody is woken for a flush, and then waits for it; and a thread for what nobody waits for.
+//! The writer: every change of the file goes through it, one transaction at a time. A thread that waits for a transaction and finds the
+//! writer free takes a turn and writes for all, so that a flush wakes no other thread. One more thread writes what nobody waits for.
 
 use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
 use super::home::Home;
@@ -76,7 +76,7 @@ pub(super) fn start(
 fn supervise(engine: &Engine, writer: impl FnOnce()) {
     struct Watch<'e> {
         engine: &'e Engine,
-        /// By what happened before: the writer may be one who cleans up after a panic.
+        /// As it was before the turn: the turn may be one that cleans up after a panic.
         was_panicking: bool,
     }
     impl Drop for Watch<'_> {
@@ -90,14 +90,14 @@ fn supervise(engine: &Engine, writer: impl FnOnce()) {
     writer();
 }
 
-/// What it takes to write.
+/// All that is needed to write.
 pub(super) struct Writer {
     connection: Connection,
     home: RefCell<Home>,
     checkpoints: CheckpointHandle,
 }
 
-/// Somebody's turn at the writer.
+/// A thread's turn at the writer.
 struct Turn<'e> {
     engine: &'e Engine,
     writer: &'e Writer,
@@ -116,15 +116,15 @@ type Through = Vec<(u64, Batch)>;
 type Outcome = Result<(), Failure>;
 
 impl Engine {
-    /// Waits until something has become of what waits for the writer, by doing it where nobody else does.
+    /// Waits until the writer has an outcome for the caller; takes a turn and does the work if nobody else does.
     pub(super) fn advance<'e>(&'e self, mut state: MutexGuard<'e, State>) -> MutexGuard<'e, State> {
         let Some(writer) = self.writer.try_lock().filter(|writer| writer.is_some()) else {
-            // Whoever is at it passes it on.
+            // The thread that has the turn passes it on.
             self.done.wait(&mut state);
             return state;
         };
         drop(state);
-        // A panic is no reason for this thread to end: it has stopped the engine, which answers whoever called.
+        // A panic does not end this thread: the engine is stopped by it and answers its callers with that error.
         let _ = catch_unwind(AssertUnwindSafe(|| supervise(self, || self.take_turn(&writer))));
         drop(writer);
         self.pass_on()
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// After a turn: whoever came meanwhile found the writer busy, and now one of them need not.
+    /// After a turn: wakes one of the threads that found the writer busy.
     fn pass_on(&self) -> MutexGuard<'_, State> {
         let state = self.state.lock();
         if state.wanted > state.durable || !state.through.is_empty() {
@@ -156,7 +156,7 @@ impl Engine {
             drop(writer);
             drop(self.pass_on());
         }
-        // One last transaction, whatever becomes of it.
+        // One last transaction, even if it fails.
         let writer = self.writer.lock().take();
         if let Some(writer) = &writer {
             Turn { engine: self, writer }.close();
@@ -174,7 +174,7 @@ impl Engine {
                 Due::Now => return true,
                 Due::At(when) if when <= Instant::now() => return true,
                 Due::At(when) => {
-                    // After a failure it looks again later than what comes then may wait.
+                    // After a failure the next look may come later than new changes may wait.
                     state.is_watched = state.failure.is_none();
                     self.work.wait_until(&mut state, when);
                     state.is_watched = false;
