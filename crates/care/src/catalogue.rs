@@ -125,7 +125,10 @@ pub trait Catalogue: Send + Sync {
     /// Takes the mark away: every shard was read and found sound.
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
 
-    /// Segments that died before `before_ms`, oldest first.
+    /// Makes every change committed before the call durable. It comes between the reading that finds a shard unneeded and the removal.
+    fn flush(&self) -> Result<(), CatalogueError>;
+
+    /// Segments that died before `before_ms`, oldest first. A crash may still bring back what killed them; see [`Self::flush`].
     fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError>;
 
     /// Forgets a dead segment whose shards are removed.

@@ -186,19 +186,41 @@ impl Tally {
     }
 }
 
+/// Dead segments: what deleting and overwriting left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Dead {
+    /// Segments.
+    pub segment_count: u64,
+    /// Bytes of their shards.
+    pub bytes: u64,
+}
+
 /// Counts by the records and by which nodes answer; asks no node for a shard.
 ///
 /// # Errors
 /// The catalogue cannot be read.
 pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, CatalogueError> {
-    let (mut tally, mut margins) = (Tally::default(), Margins::default());
-    for entry in Walk::living(catalogue) {
+    glance_with_dead(catalogue, roster).map(|(tally, _)| tally)
+}
+
+/// The same, and what is dead, by one walk over all records.
+///
+/// # Errors
+/// The catalogue cannot be read.
+pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Tally, Dead), CatalogueError> {
+    let (mut tally, mut dead, mut margins) = (Tally::default(), Dead::default(), Margins::default());
+    for entry in Walk::new(catalogue, None) {
         let (segment, record) = entry?;
+        if catalogue.live_bytes(segment)? == 0 {
+            dead.segment_count += 1;
+            dead.bytes += record.stored_bytes();
+            continue;
+        }
         let noted = catalogue.damage(segment)?.unwrap_or_default();
         let verdicts = noted_standings(segment, &record, roster, &noted);
         tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
     }
-    Ok(tally)
+    Ok((tally, dead))
 }
 
 /// Notes what a look found wrong, so that it counts from now on.

@@ -100,3 +100,16 @@ fn finding_07_what_was_written_with_less_is_neither_lost_nor_degraded() {
     assert_eq!((tally.margin, tally.is_whole()), (Some(1), false));
     assert_eq!((tally.short_paths, tally.degraded_paths), (["/f0".to_owned()].into(), ["/f1".to_owned()].into()));
 }
+
+#[test]
+fn what_is_dead_is_counted_apart() {
+    let catalogue = MemoryCatalogue::default();
+    for number in 0..3 {
+        catalogue.commit(SegmentId(number), record(&SPREAD), "/f");
+    }
+    catalogue.kill(SegmentId(1), 5);
+    let (tally, dead) = glance_with_dead(&catalogue, &Roster::default()).expect("read");
+    assert_eq!(tally.segment_count, 2);
+    assert_eq!(dead, Dead { segment_count: 1, bytes: record(&SPREAD).stored_bytes() });
+    assert_eq!(glance(&catalogue, &Roster::default()), Ok(tally));
+}

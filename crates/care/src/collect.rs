@@ -82,7 +82,7 @@ pub struct Report {
     pub thin_count: u64,
     /// Dead bytes of data in them, which compacting them would free.
     pub thin_dead_bytes: u64,
-    /// Living segments that are so small and so many that they are worth being merged; some may be thin, too.
+    /// Living segments that are small and have enough of their like to be merged; some may also be thin.
     pub small_count: u64,
 }
 
@@ -113,7 +113,7 @@ pub async fn collect(
 }
 
 /// Removes dead segments only, which were seen dead for a grace time of the caller's choice. For the owner of a volume alone: it
-/// knows how long its reads last, and must have made durable whatever it said of the segments.
+/// knows how long its reads last.
 ///
 /// # Errors
 /// As [`collect`].

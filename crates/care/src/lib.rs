@@ -35,7 +35,7 @@ pub mod worker;
 
 pub use board::Board;
 pub use catalogue::{Catalogue, CatalogueError, Renewed, Trashed};
-pub use census::{CareError, CodeTally, Tally, glance};
+pub use census::{CareError, CodeTally, Dead, Tally, glance, glance_with_dead};
 pub use damage::noted_standings;
 pub use job::{Job, Progress};
 pub use liars::{Liars, Lies};

@@ -62,6 +62,26 @@ async fn dead_segments_go_after_their_grace_time() {
     world.assert_contents().await;
 }
 
+/// A crash takes back what is not durable, and then a file needs these shards.
+#[tokio::test]
+async fn no_shard_goes_before_the_deletion_is_durable() {
+    let mut world = World::new(6);
+    let dead = world.write(0, "rs:4+2").await;
+    world.catalogue.kill(dead, NOW_MS);
+    run(&world, GRACE, NOW_MS).await;
+    run(&world, Options { dry_run: true, ..NO_GRACE }, NOW_MS).await;
+    assert_eq!(world.catalogue.flush_count(), 0, "nothing was to be removed");
+    world.catalogue.set_cannot_flush(true);
+    let (job, sightings) = (Job::default(), Sightings::default());
+    collect(world.catalogue.clone(), &world.transfer(), &job, NO_GRACE, NOW_MS).await.expect_err("not durable");
+    let beside = Beside { sightings: &sightings, at_ms: 0 };
+    empty_trash(world.catalogue.clone(), &world.transfer(), &job, 0, beside).await.expect_err("not durable");
+    assert_eq!(world.stored().await.len(), 6);
+    world.catalogue.set_cannot_flush(false);
+    assert_eq!(run(&world, NO_GRACE, NOW_MS).await.trash.segment_count, 1);
+    assert_eq!(world.stored().await, []);
+}
+
 #[tokio::test]
 async fn a_dead_segment_waits_for_a_silent_node_and_not_for_a_lost_one() {
     let mut world = World::new(6);
@@ -94,7 +114,7 @@ async fn what_is_deleted_becomes_room_though_no_mount_lasts_as_long_as_its_grace
     let dead = world.write(0, "rs:4+2").await;
     world.catalogue.kill(dead, NOW_MS);
     world.files.remove(&dead);
-    // Mounts of seven seconds, each with a clock of its own: of thirty they have seen it for 28 after four, and 35 after five.
+    // Mounts of seven seconds, each with its own clock: together they have seen it for 28 s after four mounts and for 35 s after five.
     let mut removed_counts = Vec::new();
     for mount in 0..5 {
         let sightings = Sightings::load(&*world.catalogue).expect("reads the note");
@@ -102,7 +122,7 @@ async fn what_is_deleted_becomes_room_though_no_mount_lasts_as_long_as_its_grace
             let (job, beside) = (Job::default(), Beside { sightings: &sightings, at_ms });
             let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, 30_000, beside).await;
             removed_counts.push(emptied.expect("empties").segment_count);
-            sightings.note(&*world.catalogue).expect("notes");
+            beside.note(&*world.catalogue, at_ms != mount).expect("notes");
         }
     }
     assert_eq!(removed_counts, [0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -78,8 +78,7 @@ impl StoreCatalogue {
         })
     }
 
-    /// Makes a change durable, or what was found out: what care removes next may be all that the old record named, or that a file
-    /// named whose deletion a crash would take back.
+    /// Makes a change durable: what care removes next may be all that the old record named.
     fn durable<T>(&self, changed: Result<T, MetaError>) -> Result<T, CatalogueError> {
         let value = changed.map_err(failed)?;
         self.store.flush().map_err(failed)?;
@@ -210,9 +209,13 @@ impl Catalogue for StoreCatalogue {
         self.store.clear_damaged(segment).map_err(failed)
     }
 
+    fn flush(&self) -> Result<(), CatalogueError> {
+        self.store.flush().map_err(failed)
+    }
+
     fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
         let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
-        let entries = self.durable(self.store.trash(before_ms, after, limit))?;
+        let entries = self.store.trash(before_ms, after, limit).map_err(failed)?;
         Ok(entries.into_iter().map(|(since_ms, segment)| Trashed { since_ms, segment }).collect())
     }
 

@@ -1,9 +1,11 @@
 use super::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_format::geometry::Geometry;
-use weft_format::records::{Kind, PolicyRecord, VolumeRecord};
+use weft_format::records::{PolicyRecord, VolumeRecord};
 use weft_format::{PolicyId, VolumeId};
-use weft_meta::engines::SqliteKv;
+use weft_meta::engines::{MemoryKv, SqliteKv};
 use weft_meta::keys;
+use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 use weft_meta::owner::{Holder, OwnerLock};
 
 #[test]
@@ -34,39 +36,41 @@ fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() 
     }
 }
 
-/// Whoever is told of a dead segment removes its shards, so a crash must not bring the file back.
+/// An engine that counts how often it is asked to make changes durable.
+#[derive(Default)]
+struct CountingKv {
+    inner: MemoryKv,
+    flush_count: AtomicU64,
+}
+
+impl Kv for CountingKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        self.inner.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        self.flush_count.fetch_add(1, Ordering::Relaxed);
+        self.inner.flush()
+    }
+}
+
+/// `weft status` lists dead segments, too, and a reader must not write.
 #[test]
-fn what_is_listed_as_dead_is_durably_so() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let meta = folder.path().join("meta.db");
-    SqliteKv::create(&meta).expect("made");
-    let kv = Arc::new(SqliteKv::open(&meta, Access::Owner, keys::SHARED, None).expect("opened"));
+fn listing_dead_segments_makes_nothing_durable_and_a_flush_does() {
+    let kv = Arc::new(CountingKv::default());
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
     let policy = PolicyRecord::of("rs:4+2", Some(1));
-    let store = Arc::new(Store::format(kv, &volume, &policy, Timestamp::default()).expect("formatted"));
-    let new =
-        weft_meta::NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
-    let ino = store.create(Ino::ROOT, b"file", &new, Timestamp::default()).expect("made").ino;
-    let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");
-    let record = SegmentRecord { code: "replica:2".into(), geometry, generation: Generation(1), shards: Vec::new() };
-    let segment = SegmentId::new(1, 1);
-    let commit = weft_meta::FileCommit {
-        ino,
-        extents: vec![Extent { file_offset: 0, length: 100, segment, segment_offset: 0 }],
-        size: 100,
-        mtime: Timestamp::default(),
-        ctime: Timestamp::default(),
-        mode: None,
-        journal: Vec::new(),
-        journal_under: Vec::new(),
-    };
-    store.commit_files(&[(segment, record)], &[commit], Timestamp::default()).expect("committed");
-    store.flush().expect("durable");
-    let beside = open_store(&meta, Access::Shared, None).expect("opened");
-    store.unlink(Ino::ROOT, b"file", Timestamp::default()).expect("deleted");
-    assert!(store.reclaim(ino, Timestamp::default()).expect("reclaimed").done);
-    let dead = StoreCatalogue::new(store.clone()).trash(u64::MAX, None, 10).expect("listed");
-    assert_eq!(dead.len(), 1);
-    assert_eq!(beside.trash(u64::MAX, None, 10).expect("listed"), [(0, segment)]);
-    assert!(beside.lookup(Ino::ROOT, b"file").is_err());
+    let store = Store::format(kv.clone(), &volume, &policy, Timestamp::default()).expect("formatted");
+    let catalogue = StoreCatalogue::new(Arc::new(store));
+    let flush_count = || kv.flush_count.load(Ordering::Relaxed);
+    let before = flush_count();
+    assert_eq!(catalogue.trash(u64::MAX, None, 10), Ok(Vec::new()));
+    assert_eq!(catalogue.segments(None, 10), Ok(Vec::new()));
+    assert_eq!(flush_count(), before);
+    assert_eq!(catalogue.flush(), Ok(()));
+    assert_eq!(flush_count(), before + 1);
 }

@@ -1,5 +1,5 @@
 //! The owner of a volume empties its trash: what overwriting and deleting leave is freed within a minute, not when somebody
-//! runs `weft gc`, and also when no mount lasts a minute.
+//! runs `weft gc`, even if no mount lasts a minute.
 
 use crate::care::now_ms;
 use crate::catalogue::StoreCatalogue;
@@ -31,7 +31,7 @@ pub struct Tidying {
 impl Tidying {
     pub fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<Self> {
         let sightings = Sightings::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
-            tracing::warn!("for how long dead segments were seen begins anew: {error}");
+            tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
             Sightings::default()
         });
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
@@ -40,13 +40,13 @@ impl Tidying {
         let body = move || {
             let (began, mut early) = (Instant::now(), Early::default());
             let mut is_ending = false;
-            // At once and at the end, too: a mount of seconds has no other looks.
+            // Also at the start and at the end: a mount of a few seconds has no other looks.
             loop {
                 let at_ms = began.elapsed().as_millis() as u64;
                 let beside = Beside { sightings: &sightings, at_ms };
                 // Whichever way the clock jumps nobody's time is over sooner by it.
                 let expired = now_ms().and_then(|now_ms| expire(&volume, &mut early, now_ms.min(began_ms + at_ms)));
-                if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside)) {
+                if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
                     tracing::warn!("what deleted files left could not be removed: {error:#}");
                 }
                 if is_ending {
@@ -91,22 +91,23 @@ fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<()> {
     Ok(())
 }
 
-fn empty_once(volume: &Weak<Volume>, runtime: &tokio::runtime::Handle, beside: Beside<'_>) -> Result<()> {
+fn empty_once(
+    volume: &Weak<Volume>,
+    runtime: &tokio::runtime::Handle,
+    beside: Beside<'_>,
+    is_ending: bool,
+) -> Result<()> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
-    if volume.store().trash(u64::MAX, None, 1)?.is_empty() {
-        return Ok(());
-    }
-    volume.check_opening()?;
-    // A segment's death must be durable before its shards go: after a crash nothing may refer to it again.
-    volume.store().flush()?;
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
-    let job = Job::default();
-    let transfer = volume.transfer().in_background();
-    let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, GRACE_MS, beside);
-    let trash = runtime.block_on(work)?;
-    beside.sightings.note(&*catalogue)?;
-    if trash.segment_count > 0 {
-        tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");
+    if !volume.store().trash(u64::MAX, None, 1)?.is_empty() {
+        volume.check_opening()?;
+        let transfer = volume.transfer().in_background();
+        let job = Job::default();
+        let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, GRACE_MS, beside);
+        let trash = runtime.block_on(work)?;
+        if trash.segment_count > 0 {
+            tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");
+        }
     }
-    Ok(())
+    Ok(beside.note(&*catalogue, is_ending)?)
 }

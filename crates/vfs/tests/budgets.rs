@@ -1,8 +1,8 @@
-//! What each operation of a volume costs, in things that can be counted. `budgets.txt` is the table: times differ from machine to
-//! machine, counts do not, so what gets dearer is seen here first.
+//! The cost of each operation of a volume in counts, compared with the table in `budgets.txt`. Times differ from machine to machine;
+//! counts do not, so an operation that becomes more expensive is seen here first.
 //!
-//! An operation that costs something else than the table says fails the test, which then prints the table as it is: put it into the
-//! file if that is meant, and say why in the commit.
+//! If a count differs from the table the test fails and prints the new table. If the change is intended, copy it to the file and say
+//! why in the commit.
 
 mod support;
 
@@ -26,14 +26,14 @@ use weft_vfs::{AttributeChange, Handle, Volume};
 
 const TABLE: &str = include_str!("budgets.txt");
 
-/// Each operation is done so often, on something new each time; the median counts, since what goes by the clock may come between, and
-/// the first, which fills caches, does not.
+/// Counted runs of each operation, each on a new object. The median counts, because work on a timer may come between; the first run
+/// fills caches and is not counted.
 const REPEATS: u32 = 3;
 
-/// Threads that finish what an operation began. The others look after the volume by the clock, and are not counted.
+/// Threads that finish the work of an operation. The others work on a timer and are not counted.
 const FINISHERS: [&str; 2] = ["weft-commit", "weft-reclaim"];
 
-/// What is counted, in the table's order.
+/// The columns, in the table's order.
 const COLUMNS: [&str; 13] = [
     "gets",
     "scans",
@@ -74,7 +74,7 @@ struct CountingKv {
 #[derive(Default)]
 struct Seen {
     counts: Counts,
-    /// Something was committed that no flush has made durable.
+    /// There are commits since the last flush.
     is_pending: bool,
 }
 
@@ -83,7 +83,7 @@ impl CountingKv {
         Self { inner: MemoryKv::new(), caller: thread::current().id(), seen: Mutex::default() }
     }
 
-    /// Who calls: the test, or somebody who finishes its work.
+    /// The offset of the caller's columns: the test's own or those of the finishers; `None`: it is not counted.
     fn behind(&self) -> Option<usize> {
         let current = thread::current();
         if current.id() == self.caller {
@@ -143,7 +143,7 @@ impl Snapshot for CountingSnapshot<'_> {
     }
 }
 
-/// A volume of which everything is counted, and what was measured.
+/// A volume with counters on everything, and the rows measured so far.
 struct Bench {
     kv: Arc<CountingKv>,
     nodes: Members,
@@ -170,7 +170,7 @@ impl Bench {
         &self.world.as_ref().expect("open between two rows").volume
     }
 
-    /// The volume as after a mount: nothing is in any cache.
+    /// Opens the volume again: all caches are empty.
     fn reopen(&mut self) {
         self.volume().shut_down().expect("shuts down");
         self.world = None;
@@ -188,7 +188,7 @@ impl Bench {
         counts
     }
 
-    /// What the last operation left to others is done.
+    /// Waits until the finishers have done the rest of the last operation.
     fn settle(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.volume().store().orphans(1).expect("read").is_empty() {
@@ -197,12 +197,12 @@ impl Bench {
         }
     }
 
-    /// A row: `operation` on what `prepare` makes of a number, told with a volume that owes nobody anything.
+    /// Measures a row: `operation` on the object that `prepare` makes for a number, in a volume without pending work.
     fn row<T>(&mut self, name: &'static str, prepare: impl Fn(&Volume, u32) -> T, operation: impl Fn(&Volume, &T)) {
         self.measure(name, false, prepare, operation);
     }
 
-    /// The same after a mount.
+    /// The same with empty caches.
     fn cold_row<T>(
         &mut self,
         name: &'static str,
@@ -233,7 +233,7 @@ impl Bench {
             let asked = self.counts();
             self.settle();
             let mut after = self.counts();
-            // Not what the settling itself reads.
+            // Without the reads of the settling itself.
             for column in [GETS, SCANS] {
                 after[column] = asked[column];
             }
@@ -249,7 +249,7 @@ impl Bench {
         self.lines.push((name, median));
     }
 
-    /// The table as it is.
+    /// The measured table.
     fn table(&self) -> String {
         let name_width = self.lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut text = format!("{:name_width$}", "");
@@ -268,10 +268,10 @@ impl Bench {
     }
 }
 
-/// The answer is of no interest.
+/// Discards an answer.
 fn ignore<T>(_: T) {}
 
-/// A file of its own for each row and number.
+/// A name of its own for each row and number.
 fn name(row: &str, number: u32) -> Vec<u8> {
     format!("{row} {number}").into_bytes()
 }
@@ -286,7 +286,7 @@ fn close(volume: &Volume, (ino, handle): (Ino, Handle)) {
     volume.forget(ino, 1);
 }
 
-/// A closed file with so many bytes, which are on the nodes.
+/// A closed file with this many bytes, which are on the nodes.
 fn stored(volume: &Volume, name: &[u8], bytes: usize) -> Ino {
     let file = create(volume, name);
     if bytes > 0 {
@@ -304,7 +304,6 @@ fn stored_open(volume: &Volume, name: &[u8], bytes: usize) -> Handle {
 }
 
 fn names(bench: &mut Bench) {
-    let flags = RenameFlags::default();
     bench.row("create", |_, n| name("create", n), |volume, name| ignore(create(volume, name)));
     let make = |volume: &Volume, name: &[u8], kind| volume.make_node(&CALLER, Ino::ROOT, name, kind, 0o755, 0);
     bench.row(
@@ -322,32 +321,26 @@ fn names(bench: &mut Bench) {
         |volume, n| (stored(volume, &name("link", n), 0), name("link to", n)),
         |volume, (ino, name)| ignore(volume.link(*ino, Ino::ROOT, name).expect("linked")),
     );
-    let empty = |row: &'static str| {
+    let file = |row: &'static str, bytes: usize| {
         move |volume: &Volume, n| {
             let name = name(row, n);
-            (stored(volume, &name, 0), name)
+            (stored(volume, &name, bytes), name)
         }
     };
+    let empty = |row| file(row, 0);
     bench.row("lookup", empty("lookup"), |volume, (_, name)| ignore(volume.lookup(Ino::ROOT, name).expect("found")));
     bench.row("lookup of nothing", |_, _| (), |volume, ()| ignore(volume.lookup(Ino::ROOT, b"nothing").unwrap_err()));
     bench.row("stat", empty("stat"), |volume, (ino, _)| ignore(volume.attributes(*ino).expect("stat")));
-    bench.row("unlink, no bytes", empty("unlink"), |volume, (_, name)| volume.unlink(Ino::ROOT, name).expect("gone"));
-    let full = |row: &'static str, bytes: usize| {
-        move |volume: &Volume, n| {
-            let name = name(row, n);
-            stored(volume, &name, bytes);
-            name
-        }
-    };
-    let unlink = |volume: &Volume, name: &Vec<u8>| volume.unlink(Ino::ROOT, name).expect("gone");
-    bench.row("unlink, 4 KiB", full("unlink small", 4 << 10), unlink);
-    bench.row("unlink, 1 MiB", full("unlink large", 1 << 20), unlink);
+    let unlink = |volume: &Volume, (_, name): &(Ino, Vec<u8>)| volume.unlink(Ino::ROOT, name).expect("gone");
+    bench.row("unlink, no bytes", empty("unlink"), unlink);
+    bench.row("unlink, 4 KiB", file("unlink small", 4 << 10), unlink);
+    bench.row("unlink, 1 MiB", file("unlink large", 1 << 20), unlink);
     bench.row(
         "unlink, one name of two",
         |volume, n| {
             let (ino, name) = (stored(volume, &name("two", n), 0), name("two names", n));
             volume.link(ino, Ino::ROOT, &name).expect("linked");
-            name
+            (ino, name)
         },
         unlink,
     );
@@ -361,13 +354,16 @@ fn names(bench: &mut Bench) {
         },
         |volume, name| volume.remove_directory(Ino::ROOT, name).expect("gone"),
     );
+    let rename = |volume: &Volume, from: &[u8], to: &[u8]| {
+        volume.rename(Ino::ROOT, from, Ino::ROOT, to, RenameFlags::default()).expect("renamed");
+    };
     bench.row(
         "rename",
         |volume, n| {
             stored(volume, &name("rename", n), 0);
             (name("rename", n), name("renamed", n))
         },
-        move |volume, (from, to)| volume.rename(Ino::ROOT, from, Ino::ROOT, to, flags).expect("renamed"),
+        |volume, (from, to)| rename(volume, from, to),
     );
     bench.row(
         "rename over",
@@ -376,7 +372,7 @@ fn names(bench: &mut Bench) {
             stored(volume, &name("old", n), 0);
             (name("new", n), name("old", n))
         },
-        move |volume, (from, to)| volume.rename(Ino::ROOT, from, Ino::ROOT, to, flags).expect("renamed"),
+        |volume, (from, to)| rename(volume, from, to),
     );
     bench.row(
         "write 4 KiB, rename over",
@@ -385,9 +381,9 @@ fn names(bench: &mut Bench) {
             let file = create(volume, &name("saving", n));
             (file.1, name("saving", n), name("saved", n))
         },
-        move |volume, (handle, from, to)| {
+        |volume, (handle, from, to)| {
             volume.write(*handle, 0, &[1; 4 << 10], false).expect("writes");
-            volume.rename(Ino::ROOT, from, Ino::ROOT, to, flags).expect("renamed");
+            rename(volume, from, to);
         },
     );
     bench.row("chmod", empty("chmod"), |volume, (ino, _)| {
@@ -427,7 +423,7 @@ fn names(bench: &mut Bench) {
         |volume, directory| {
             let (mut after, mut listed) = (0, 0);
             loop {
-                // As many as the kernel takes at once, about.
+                // About as many as the kernel takes at once.
                 let page = volume.read_directory(*directory, after, 128).expect("listed");
                 let Some(last) = page.last() else { break };
                 (after, listed) = (last.cookie, listed + page.len());
@@ -534,7 +530,7 @@ fn bytes(bench: &mut Bench) {
     bench.cold_row("read 128 KiB, cold", found, read(128 << 10));
 }
 
-/// Cells of the table by operation, as the file has them.
+/// The cells of the file's table by operation.
 fn expected() -> Vec<(String, Vec<u64>)> {
     let rows = TABLE.lines().skip(1).map(|line| {
         let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -554,7 +550,7 @@ fn every_operation_costs_what_the_table_says() {
     for (index, (name, counts)) in measured.iter().enumerate() {
         let row = expected.get(index).filter(|(row, _)| row == name);
         let is_kept = row.is_some_and(|(_, row)| {
-            // Which nodes a read asks is for their answers to decide.
+            // The choice of nodes for a read depends on the times of their answers.
             (0..COLUMNS.len()).all(|column| match column {
                 NODE_GETS => counts[column] <= row[column],
                 _ => counts[column] == row[column],
@@ -567,12 +563,12 @@ fn every_operation_costs_what_the_table_says() {
     let rows = (measured.len(), expected.len());
     assert!(
         differing.is_empty() && rows.0 == rows.1,
-        "not as the table says: {differing:?} {rows:?}\n{}",
+        "different from the table: {differing:?} {rows:?}\n{}",
         bench.table()
     );
-    // What no table may say.
+    // Limits for every table.
     for (name, counts) in measured {
-        assert_eq!(counts[THROUGH], 0, "{name}: it waits for a transaction of its own");
+        assert_eq!(counts[THROUGH], 0, "{name}: it must not wait for a transaction of its own");
         assert!(counts[FSYNCS] <= 1, "{name}: one fsync is enough");
     }
     bench.world.expect("open").fsck();

@@ -29,6 +29,9 @@ struct State {
     is_away: bool,
     /// How often it was asked.
     call_count: u64,
+    flush_count: u64,
+    cannot_flush: bool,
+    job_change_count: u64,
     /// Is it that of the volume's owner?
     is_owners: bool,
     /// Where the data of segments that were joined is: of which segment, from which byte on.
@@ -80,6 +83,21 @@ impl MemoryCatalogue {
     /// How often it was asked for something, or told.
     pub fn call_count(&self) -> u64 {
         self.state.lock().call_count
+    }
+
+    /// How often it was asked to make changes durable.
+    pub fn flush_count(&self) -> u64 {
+        self.state.lock().flush_count
+    }
+
+    /// From now on nothing becomes durable, or everything does again.
+    pub fn set_cannot_flush(&self, cannot_flush: bool) {
+        self.state.lock().cannot_flush = cannot_flush;
+    }
+
+    /// How often a job noted something of itself.
+    pub fn job_change_count(&self) -> u64 {
+        self.state.lock().job_change_count
     }
 
     fn reach(&self) -> Result<MutexGuard<'_, State>, CatalogueError> {
@@ -284,6 +302,12 @@ impl Catalogue for MemoryCatalogue {
         Ok(())
     }
 
+    fn flush(&self) -> Result<(), CatalogueError> {
+        let mut state = self.reach()?;
+        state.flush_count += 1;
+        if state.cannot_flush { Err(CatalogueError::Failed("its disk is full".into())) } else { Ok(()) }
+    }
+
     fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
         let state = self.reach()?;
         let dead = state.segments.iter().filter_map(|(id, entry)| Some((entry.dead_since_ms?, *id)));
@@ -421,6 +445,7 @@ impl Catalogue for MemoryCatalogue {
 
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
+        state.job_change_count += 1;
         match record {
             Some(bytes) => state.jobs.insert(name.into(), bytes.to_vec()),
             None => state.jobs.remove(name),

@@ -3,9 +3,9 @@
 //! Times in metadata are of wall clocks, and these may be wrong: all of a machine's for a while, or one machine's and not another's. So
 //! while others use a volume, what seems dead is removed by somebody only who has itself seen it so for the whole grace time.
 //!
-//! A volume that is mounted for seconds at a time would never get its room back. So the owner notes in metadata for how long it has
-//! seen segments dead ([`SeenRecord`]), and the next one goes on from there: a dead segment never lives again, owners come one after
-//! another, and time that nobody has looked counts for nothing.
+//! A volume that is mounted for seconds at a time would never free its space. So the owner notes in metadata for how long it has seen
+//! segments dead ([`SeenRecord`]), and the next owner continues from there. This is sound: a dead segment never lives again, there is
+//! one owner at a time, and time without an owner does not count.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::record::{self, VERSION};
@@ -17,8 +17,11 @@ use weft_format::{Generation, NodeId, SegmentId, ShardKey};
 
 /// The note's name in the catalogue.
 const SEEN: &str = "seen-dead";
-/// Segments in the note, the longest seen first: some 50 kB. The others' time begins anew.
+/// Segments in the note, the longest seen first: some 50 kB. The time of the others starts again from zero.
 const SEEN_MAX: usize = 1000;
+/// The note is written at most this often before the end. It serves the next owner only, so a process that is killed loses this much
+/// of what it has seen.
+const NOTE_EVERY_MS: u64 = 60_000;
 
 /// Something that seems to be needed by nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,11 +38,11 @@ pub(crate) enum Unneeded {
 struct Sight {
     first_ms: u64,
     last_ms: u64,
-    /// For how long former owners saw it.
+    /// How long former owners saw it.
     before_ms: u64,
 }
 
-/// For how long segments were seen dead by owners of the volume that came one after another.
+/// How long successive owners of the volume have seen segments dead.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeenRecord {
@@ -48,16 +51,25 @@ pub(crate) struct SeenRecord {
     dead: BTreeMap<String, u64>,
 }
 
-/// What one process has seen; with it these sights end, but for what it notes of dead segments.
+/// What one process has seen. It is lost with the process, except for the note about dead segments.
 #[derive(Debug, Default)]
 pub struct Sightings {
     seen: Mutex<BTreeMap<Unneeded, Sight>>,
     /// What former owners noted of segments that this one has not seen yet.
     before: Mutex<BTreeMap<SegmentId, u64>>,
+    noted: Mutex<Noted>,
+}
+
+/// The note as the catalogue has it.
+#[derive(Debug, Default)]
+struct Noted {
+    dead: BTreeMap<SegmentId, u64>,
+    /// When it was last compared with what is seen; `None`: not since it was loaded.
+    at_ms: Option<u64>,
 }
 
 impl Sightings {
-    /// Of the volume's owner: goes on from what the former one noted.
+    /// For the volume's owner: continues from the note of the former owner.
     ///
     /// # Errors
     /// The catalogue cannot be read, or the note is not one of this version.
@@ -65,15 +77,14 @@ impl Sightings {
         let noted: Option<SeenRecord> = record::load(catalogue, SEEN)?;
         let dead = noted.map(|noted| noted.dead).unwrap_or_default();
         // What is no segment is in no trash either.
-        let before = dead.into_iter().filter_map(|(segment, ms)| Some((segment.parse().ok()?, ms))).collect();
-        Ok(Self { before: Mutex::new(before), ..Self::default() })
+        let dead: BTreeMap<SegmentId, u64> =
+            dead.into_iter().filter_map(|(segment, ms)| Some((segment.parse().ok()?, ms))).collect();
+        let noted = Noted { dead: dead.clone(), at_ms: None };
+        Ok(Self { before: Mutex::new(dead), noted: Mutex::new(noted), ..Self::default() })
     }
 
-    /// Notes for how long dead segments were seen, for the next owner. Only the owner may: of two, one would count the other's time.
-    ///
-    /// # Errors
-    /// The catalogue cannot be written.
-    pub fn note(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+    /// The dead segments that were seen longest, and for how long.
+    fn longest_dead(&self) -> BTreeMap<SegmentId, u64> {
         let mut dead: Vec<(SegmentId, u64)> = Vec::new();
         for (what, sight) in self.seen.lock().iter() {
             if let Unneeded::Dead(segment) = what {
@@ -82,11 +93,7 @@ impl Sightings {
         }
         dead.sort_by_key(|(segment, ms)| (Reverse(*ms), *segment));
         dead.truncate(SEEN_MAX);
-        if dead.is_empty() {
-            return if catalogue.job(SEEN)?.is_some() { catalogue.set_job(SEEN, None) } else { Ok(()) };
-        }
-        let dead = dead.into_iter().map(|(segment, ms)| (segment.to_string(), ms)).collect();
-        catalogue.set_job(SEEN, Some(&record::encode(&SeenRecord { version: VERSION, dead })))
+        dead.into_iter().collect()
     }
 }
 
@@ -113,6 +120,33 @@ impl Beside<'_> {
         let sight = seen.entry(what).or_insert_with(first);
         sight.last_ms = self.at_ms;
         sight.before_ms.saturating_add(self.at_ms.saturating_sub(sight.first_ms))
+    }
+
+    /// Notes for how long dead segments were seen, for the next owner: at the end, and once a minute before. Call it after each look.
+    /// Only the owner may call it: of two, one would count the other's time.
+    ///
+    /// # Errors
+    /// The catalogue cannot be written.
+    pub fn note(&self, catalogue: &dyn Catalogue, is_ending: bool) -> Result<(), CatalogueError> {
+        let Self { sightings, at_ms } = *self;
+        let mut noted = sightings.noted.lock();
+        let last_ms = *noted.at_ms.get_or_insert(at_ms);
+        if !is_ending && at_ms.saturating_sub(last_ms) < NOTE_EVERY_MS {
+            return Ok(());
+        }
+        let dead = sightings.longest_dead();
+        if dead != noted.dead {
+            let text = dead.iter().map(|(segment, ms)| (segment.to_string(), *ms)).collect();
+            let record = (!dead.is_empty()).then(|| record::encode(&SeenRecord { version: VERSION, dead: text }));
+            catalogue.set_job(SEEN, record.as_deref())?;
+        }
+        *noted = Noted { dead, at_ms: Some(at_ms) };
+        Ok(())
+    }
+
+    /// It is removed.
+    pub(crate) fn forget(&self, what: Unneeded) {
+        self.sightings.seen.lock().remove(&what);
     }
 
     /// All of its kind was looked at: what was not seen this time is needed, or gone.

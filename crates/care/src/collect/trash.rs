@@ -44,16 +44,17 @@ pub(super) async fn empty(
         let page = catalogue.trash(u64::MAX, after.as_ref(), PAGE)?;
         let Some(last) = page.last() else { break };
         after = Some(last.clone());
-        for trashed in page {
+        let (due, young): (Vec<Trashed>, Vec<Trashed>) = page.into_iter().partition(|trashed| match options.in_use {
+            Some(beside) => beside.see(Unneeded::Dead(trashed.segment)) >= options.grace_ms,
+            None => trashed.since_ms < due_before_ms,
+        });
+        trash.young_count += young.len() as u64;
+        if !due.is_empty() && !options.dry_run {
+            // Otherwise a crash could bring back a file whose shards are gone.
+            catalogue.flush()?;
+        }
+        for trashed in due {
             job.checkpoint().await?;
-            let is_due = match options.in_use {
-                Some(beside) => beside.see(Unneeded::Dead(trashed.segment)) >= options.grace_ms,
-                None => trashed.since_ms < due_before_ms,
-            };
-            if !is_due {
-                trash.young_count += 1;
-                continue;
-            }
             let Some(record) = catalogue.segment(trashed.segment)? else { continue };
             // Looked at again at the last moment: what lives is not removed, whatever the trash says.
             if catalogue.live_bytes(trashed.segment)? > 0 {
@@ -69,6 +70,9 @@ pub(super) async fn empty(
                             continue;
                         }
                         other => other?,
+                    }
+                    if let Some(beside) = options.in_use {
+                        beside.forget(Unneeded::Dead(trashed.segment));
                     }
                 }
                 trash.segment_count += 1;

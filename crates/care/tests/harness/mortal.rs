@@ -168,6 +168,9 @@ impl Catalogue for MortalCatalogue {
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
         self.change(|| self.inner.clear_damaged(segment))
     }
+    fn flush(&self) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.flush())
+    }
     fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
         self.inner.trash(before_ms, after, limit)
     }

@@ -10,13 +10,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_care::collect::{GRACE_MS, Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{Away, Catalogue, ConvertRecord, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
+use weft_care::{
+    Away, Catalogue, ConvertRecord, Dead, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally, Trashed,
+};
 use weft_cluster::usable_room;
 use weft_codes::analysis;
 use weft_format::{Ino, NodeId};
 
-/// Trash entries counted.
+/// Marks of damage counted.
 const COUNT_LIMIT: usize = 100_000;
+/// Trash entries read at once.
+const TRASH_PAGE: usize = 1024;
 
 /// How safe everything is: how many more nodes may go, what is degraded, which nodes answer
 ///
@@ -54,13 +58,12 @@ struct Status {
     moved: Vec<String>,
 }
 
-/// Dead segments: what deleting and overwriting left, which is not room yet.
+/// Dead segments, which are not free room yet.
 #[derive(Serialize)]
 struct Waiting {
-    segment_count: usize,
-    /// Of their shards.
-    bytes: u64,
-    /// From then on `weft gc` removes all of them by itself; missing where there is none.
+    #[serde(flatten)]
+    dead: Dead,
+    /// From then on `weft gc` removes all of them; missing if there are none.
     due_ms: Option<u64>,
 }
 
@@ -93,7 +96,7 @@ struct Node {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::open(&arguments.meta)?;
     let roster = keeper.runtime.block_on(Roster::look(&*keeper.catalogue, &keeper.transfer))?;
-    let tally = weft_care::glance(&*keeper.catalogue, &roster)?;
+    let (tally, dead) = weft_care::glance_with_dead(&*keeper.catalogue, &roster)?;
     let statistics = keeper.store.statistics()?;
     let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;
     let status = Status {
@@ -110,7 +113,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         room: room(&keeper)?,
         nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, care::now_ms()?)?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
-        trash: waiting(&*keeper.catalogue)?,
+        trash: waiting(&*keeper.catalogue, dead)?,
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
         last_scrub: JobRecord::load(&*keeper.catalogue, SCRUB)?,
         last_conversion: ConvertRecord::load(&*keeper.catalogue)?,
@@ -126,14 +129,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(care::exit_code(&status.tally))
 }
 
-fn waiting(catalogue: &dyn Catalogue) -> Result<Waiting> {
-    let trash = catalogue.trash(u64::MAX, None, COUNT_LIMIT)?;
-    let mut bytes = 0;
-    for trashed in &trash {
-        bytes += catalogue.segment(trashed.segment)?.map_or(0, |record| record.stored_bytes());
+fn waiting(catalogue: &dyn Catalogue, dead: Dead) -> Result<Waiting> {
+    let mut last: Option<Trashed> = None;
+    while let Some(end) = catalogue.trash(u64::MAX, last.as_ref(), TRASH_PAGE)?.pop() {
+        last = Some(end);
     }
-    let due_ms = trash.iter().map(|trashed| trashed.since_ms.saturating_add(GRACE_MS)).max();
-    Ok(Waiting { segment_count: trash.len(), bytes, due_ms })
+    let due_ms = last.filter(|_| dead.segment_count > 0).map(|last| last.since_ms.saturating_add(GRACE_MS));
+    Ok(Waiting { dead, due_ms })
 }
 
 /// Data bytes that fit, and that fit beside what there is: of nodes of unlike room only what the code's width can use.
@@ -238,12 +240,12 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
     }
     if let Some(due_ms) = status.trash.due_ms {
         let (bytes, segments) =
-            (render::bytes(status.trash.bytes), count(status.trash.segment_count as u64, "segment"));
+            (render::bytes(status.trash.dead.bytes), count(status.trash.dead.segment_count, "segment"));
         let until = match status.in_use_by {
             Some(_) => "a mount removes them within a minute".to_owned(),
-            None => format!("a mount removes them within a minute, weft gc {meta} from {} on", care::moment(due_ms)),
+            None => format!("a mount removes them within a minute, or weft gc {meta} after {}", care::moment(due_ms)),
         };
-        notes.push(format!("{bytes} of {segments} are deleted or overwritten and not room yet: {until}"));
+        notes.push(format!("{segments} ({bytes}) deleted or overwritten and not free room yet: {until}"));
     }
     for (name, record) in [("repair", &status.last_repair), ("scrub", &status.last_scrub)] {
         notes.extend(record.as_ref().map(|record| job_line(name, record)));

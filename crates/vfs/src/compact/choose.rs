@@ -6,17 +6,16 @@ use std::sync::Arc;
 use weft_format::SegmentId;
 use weft_transfer::worth::{Small, is_thin};
 
-/// By itself a volume compacts thin segments only while more than this share of its segments' data is dead, ...
-const DEAD_SHARE: (u64, u64) = (1, 4);
-/// ... and at least this much: less is not worth waking disks for, however small the volume.
+/// By itself a volume compacts thin segments only while at least one byte in this many is dead, ...
+const DEAD_ONE_IN: u64 = 4;
+/// ... and at least this many are: fewer are not worth waking disks for, however small the volume.
 const DEAD_BYTES_MIN: u64 = 64 << 20;
-/// Living bytes that one round moves: a few segments, well under a second of six disks, so that whoever comes meanwhile
-/// does not wait long.
+/// Living bytes that one round moves: a few segments, well under a second of six disks, so that users do not wait long.
 pub(super) const ROUND_BYTES: u64 = 32 << 20;
 /// Segments of one round; bounds its memory where each has only a few bytes left.
 pub(super) const ROUND_SEGMENTS: usize = 1024;
 
-/// What is known of a living segment.
+/// The known facts of a living segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Living {
     pub segment: SegmentId,
@@ -29,16 +28,16 @@ pub(super) struct Living {
     pub is_divided: bool,
 }
 
-/// Why a segment is written anew.
+/// Why a segment is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reason {
-    /// Little of it lives, or its files want unlike codes.
+    /// Less than half of it lives, or its files want unlike codes.
     Thin,
     /// It is small, and there are many like it.
     Small,
 }
 
-/// A segment that is to be written anew.
+/// A segment to be rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub segment: SegmentId,
@@ -48,14 +47,13 @@ pub(super) struct Candidate {
     pub reason: Reason,
 }
 
-/// The segments to compact or divide, thinnest first, and then those to merge, with their like.
+/// The segments to compact or divide, thinnest first, then those to merge, similar ones together.
 pub(super) fn choose(mut living: Vec<Living>, demand: Demand, tried: &HashSet<SegmentId>) -> Vec<Candidate> {
     let data_bytes: u64 = living.iter().map(|segment| segment.data_bytes).sum();
     let live_bytes: u64 = living.iter().map(|segment| segment.live_bytes).sum();
     let dead_bytes = data_bytes.saturating_sub(live_bytes);
-    let (numerator, denominator) = DEAD_SHARE;
-    let is_dead = u128::from(dead_bytes) * u128::from(denominator) >= u128::from(data_bytes) * u128::from(numerator);
-    let takes_thin = demand == Demand::Any || dead_bytes >= DEAD_BYTES_MIN && is_dead;
+    let is_worthwhile = dead_bytes >= DEAD_BYTES_MIN && dead_bytes >= data_bytes / DEAD_ONE_IN;
+    let takes_thin = demand == Demand::Any || is_worthwhile;
     living.retain(|segment| !tried.contains(&segment.segment));
     let mut small = Small::default();
     living.iter().for_each(|segment| small.count(&segment.code, segment.data_bytes));
@@ -84,10 +82,10 @@ pub(super) fn choose(mut living: Vec<Living>, demand: Demand, tried: &HashSet<Se
     chosen.into_iter().map(candidate).collect()
 }
 
-/// The first of them, as many as one round takes and `room_bytes` of living bytes have room for.
+/// The first of them: as many as one round takes and as fit into `room_bytes`.
 ///
 /// # Errors
-/// How many bytes the very first one needs, if there is no room for these.
+/// The bytes that the first one needs, if there is no room for them.
 pub(super) fn one_round(mut chosen: Vec<Candidate>, room_bytes: u64) -> Result<Vec<Candidate>, u64> {
     let mut left = ROUND_BYTES.min(room_bytes);
     let fits = |candidate: &&Candidate| {
