@@ -243,8 +243,8 @@ impl Volume {
         self.reclaim_if(self.files.close(open.file.ino));
     }
 
-    /// Cuts a file or lets it end in a hole.
-    pub(crate) fn truncate(&self, ino: Ino, size: u64, clear_suid: bool) -> Result<(), VfsError> {
+    /// Cuts a file or lets it end in a hole; what `stat` says of it then.
+    pub(crate) fn truncate(&self, ino: Ino, size: u64, clear_suid: bool) -> Result<Attributes, VfsError> {
         if size > FILE_BYTES_MAX {
             return Err(VfsError::TooLarge);
         }
@@ -256,7 +256,12 @@ impl Volume {
         if clear_suid {
             self.clear_set_id(ino)?;
         }
-        self.with_file(ino, |file| self.truncate_file(file, &mut file.lock(), size))
+        self.with_file(ino, |file| {
+            let mut state = file.lock();
+            let mut attributes = self.truncate_file(file, &mut state, size)?;
+            state.overlay(&self.store, &mut attributes)?;
+            Ok(attributes)
+        })
     }
 
     /// Opens a file for the length of one call.
@@ -268,14 +273,12 @@ impl Volume {
         outcome
     }
 
-    fn truncate_file(&self, file: &Arc<File>, state: &mut FileState, size: u64) -> Result<(), VfsError> {
+    fn truncate_file(&self, file: &Arc<File>, state: &mut FileState, size: u64) -> Result<Attributes, VfsError> {
         let time = now();
         // The store's size must not run ahead of appended bytes; their commit sets the rest.
         let stored = state.buffer.size_to_store(size);
-        if let Err(error) = self.store.truncate(file.ino, stored, time, time, None) {
-            self.write_back.note_failed_cut(file.ino, state);
-            return Err(error.into());
-        }
+        let truncated = self.store.truncate(file.ino, stored, time, time, None);
+        let attributes = truncated.inspect_err(|_| self.write_back.note_failed_cut(file.ino, state))?;
         state.forget_extents();
         state.replaced |= size == 0 && state.buffer.size() > 0;
         self.write_back.change(state, |buffer| buffer.resized(size, stored));
@@ -285,7 +288,7 @@ impl Volume {
         if state.unsaved {
             self.write_back.touch(file, state);
         }
-        Ok(())
+        Ok(attributes)
     }
 
     /// fallocate(2). Room is not reserved (segments are written afresh, so reserved room could not be used), but asked for:

@@ -220,6 +220,8 @@ struct Table {
     references: HashMap<Ino, u64>,
     /// Inodes without a name that are still in use.
     orphans: HashSet<Ino>,
+    /// How many files have left the table.
+    left_count: u64,
 }
 
 impl Table {
@@ -227,12 +229,18 @@ impl Table {
         self.references.contains_key(&ino) || self.files.get(&ino).is_some_and(|entry| entry.open_count > 0)
     }
 
+    fn remove(&mut self, ino: Ino) -> Option<Entry> {
+        let entry = self.files.remove(&ino)?;
+        self.left_count += 1;
+        Some(entry)
+    }
+
     /// If `ino` is an orphan that nobody uses any more: takes it off the books.
     fn take_if_reclaimable(&mut self, ino: Ino) -> Option<Reclaimable> {
         if self.is_used(ino) || !self.orphans.remove(&ino) {
             return None;
         }
-        Some(Reclaimable { ino, file: self.files.remove(&ino).map(|entry| entry.file) })
+        Some(Reclaimable { ino, file: self.remove(ino).map(|entry| entry.file) })
     }
 }
 
@@ -269,6 +277,18 @@ impl Files {
     /// The file, if it is open or holds bytes.
     pub fn peek(&self, ino: Ino) -> Option<Arc<File>> {
         self.table.lock().files.get(&ino).map(|entry| entry.file.clone())
+    }
+
+    /// How many files have left the table so far.
+    pub fn left_count(&self) -> u64 {
+        self.table.lock().left_count
+    }
+
+    /// Is the file unused, and was it all the time since `left_count` files had left the table? Then nothing about it was newer than
+    /// what the store said meanwhile.
+    pub fn is_unused_since(&self, left_count: u64, ino: Ino) -> bool {
+        let table = self.table.lock();
+        table.left_count == left_count && !table.files.contains_key(&ino)
     }
 
     /// Opens a file; every call is answered by one [`Files::close`].
@@ -311,7 +331,7 @@ impl Files {
         let mut table = self.table.lock();
         let leaves = |entry: &Entry| entry.open_count == 0 && Arc::ptr_eq(&entry.file, file);
         if table.files.get(&file.ino).is_some_and(leaves) {
-            table.files.remove(&file.ino);
+            table.remove(file.ino);
         }
     }
 }

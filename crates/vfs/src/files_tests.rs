@@ -76,3 +76,19 @@ fn finding_33_every_descriptor_is_told_of_a_failure_once() {
     failures.note(error());
     assert!(failures.tell(&one).is_err() && failures.tell(&one).is_ok());
 }
+
+/// A lookup that saw a file's attributes before its last commit would otherwise answer them after it.
+#[test]
+fn a_file_that_was_in_use_meanwhile_is_no_unused_one() {
+    let record = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
+    let kv = Arc::new(MemoryKv::new());
+    let store = Store::format(kv, &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).unwrap();
+    let files = Files::default();
+    let before = files.left_count();
+    assert!(files.is_unused_since(before, Ino::ROOT));
+    files.open(&store, Ino::ROOT).unwrap();
+    assert!(!files.is_unused_since(before, Ino::ROOT), "it is open");
+    files.close(Ino::ROOT);
+    assert!(!files.is_unused_since(before, Ino::ROOT), "it was open");
+    assert!(files.is_unused_since(files.left_count(), Ino::ROOT));
+}

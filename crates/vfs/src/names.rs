@@ -33,9 +33,10 @@ impl Volume {
         if name.len() > NAME_BYTES_MAX {
             return Err(MetaError::NameTooLong { bytes: name.len() }.into());
         }
+        let left_count = self.files.left_count();
         let attributes = self.store.lookup(parent, name)?;
         self.reference(attributes.ino);
-        Ok(self.newest(attributes))
+        Ok(self.newest(attributes, left_count))
     }
 
     /// What `stat` says.
@@ -51,12 +52,13 @@ impl Volume {
         Ok(attributes)
     }
 
-    /// The store's attributes, or newer ones. A file that was in use may have been committed since the store was asked.
-    fn newest(&self, attributes: Attributes) -> Attributes {
-        match attributes.kind {
-            Kind::File => self.attributes(attributes.ino).unwrap_or(attributes),
-            _ => attributes,
+    /// The store's attributes, or newer ones. `left_count`: how many files had left the table before the store was asked. A file that
+    /// was in use may have been committed since, and have left the table.
+    fn newest(&self, attributes: Attributes, left_count: u64) -> Attributes {
+        if attributes.kind != Kind::File || self.files.is_unused_since(left_count, attributes.ino) {
+            return attributes;
         }
+        self.attributes(attributes.ino).unwrap_or(attributes)
     }
 
     /// chmod, chown, utimens and truncate in one. Permissions were checked by the caller's kernel.
@@ -65,9 +67,7 @@ impl Volume {
     /// No such inode; a size for something that has none.
     pub fn set_attributes(&self, ino: Ino, change: &AttributeChange) -> Result<Attributes, VfsError> {
         let time = now();
-        if let Some(size) = change.size {
-            self.truncate(ino, size, change.clear_suid)?;
-        }
+        let truncated = change.size.map(|size| self.truncate(ino, size, change.clear_suid)).transpose()?;
         let resolve = |set: Option<SetTime>| {
             set.map(|set| match set {
                 SetTime::Now => time,
@@ -83,7 +83,7 @@ impl Volume {
             ctime: None,
         };
         if set == SetAttributes::default() {
-            return self.attributes(ino);
+            return truncated.map_or_else(|| self.attributes(ino), Ok);
         }
         let ctime = change.ctime.unwrap_or(time);
         set.ctime = Some(ctime);
@@ -166,10 +166,11 @@ impl Volume {
     /// The name exists; `ino` is a directory.
     pub fn link(&self, ino: Ino, new_parent: Ino, new_name: &[u8]) -> Result<Attributes, VfsError> {
         let time = now();
+        let left_count = self.files.left_count();
         let attributes = self.store.link(ino, new_parent, new_name, time)?;
         self.reference(ino);
         self.note_ctime(ino, time);
-        Ok(self.newest(attributes))
+        Ok(self.newest(attributes, left_count))
     }
 
     /// A file with dirty bytes is committed with the times it has here, so they follow what the store was told.
@@ -225,9 +226,9 @@ impl Volume {
         // before the name.
         if !flags.no_replace
             && !flags.exchange
-            && let Ok(source) = self.store.lookup(parent, name)
-            && let Some(file) = self.files.peek(source.ino)
-            && self.store.lookup(new_parent, new_name).is_ok()
+            && let Some(source) = self.store.named(parent, name)?
+            && let Some(file) = self.files.peek(source)
+            && self.store.named(new_parent, new_name)?.is_some()
         {
             self.write_back.make_recoverable(&file)?;
         }
@@ -262,11 +263,12 @@ impl Volume {
             entries.push(DirectoryEntry { cookie: DOT_DOT_COOKIE, name: b"..".to_vec(), attributes: parent });
         }
         let rest = limit.saturating_sub(entries.len());
+        let left_count = self.files.left_count();
         let listed = self.store.read_directory(ino, after_cookie.max(DOT_DOT_COOKIE), rest)?;
         entries.extend(listed.into_iter().map(|entry| DirectoryEntry {
             cookie: entry.cookie,
             name: entry.name,
-            attributes: self.newest(entry.attributes),
+            attributes: self.newest(entry.attributes, left_count),
         }));
         entries.truncate(limit);
         Ok(entries)

@@ -134,6 +134,7 @@ impl Store {
         if size > MAX_FILE_BYTES {
             return Err(MetaError::TooLarge);
         }
+        // None, and nothing was cut: there is more than one transaction should cut.
         let cut_to = |boundary: u64, is_last: bool| {
             self.transact(|txn| {
                 txn.free_room();
@@ -143,17 +144,22 @@ impl Store {
                 attributes.ctime = ctime;
                 attributes.mode = mode.unwrap_or(attributes.mode);
                 let reached = txn.cut_file(&mut attributes, boundary..u64::MAX, milliseconds(ctime))?;
-                if reached == u64::MAX {
-                    Ok(attributes)
-                } else {
-                    Err(MetaError::Invalid { what: "a file was written to while it was cut" })
+                if reached < u64::MAX {
+                    txn.give_up();
+                    return Ok(None);
                 }
+                Ok(Some(attributes))
             })
         };
-        for boundary in self.cut_boundaries(ino, size)?.into_iter().rev() {
-            cut_to(boundary, false)?;
+        // Most files need no more than this.
+        if let Some(attributes) = cut_to(size, true)? {
+            return Ok(attributes);
         }
-        cut_to(size, true)
+        let changed = || MetaError::Invalid { what: "a file was written to while it was cut" };
+        for boundary in self.cut_boundaries(ino, size)?.into_iter().rev() {
+            cut_to(boundary, false)?.ok_or_else(changed)?;
+        }
+        cut_to(size, true)?.ok_or_else(changed)
     }
 
     /// Offsets above `size`, ascending: beyond each and up to the next there is no more than one transaction cuts.

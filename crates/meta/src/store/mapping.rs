@@ -38,7 +38,7 @@ pub(super) struct Changes {
     live: BTreeMap<SegmentId, i64>,
     /// Bytes that the file at hand gained or lost.
     allocated: i64,
-    /// Segments that the file at hand lost bytes of.
+    /// Segments that the file at hand lost a whole extent of.
     left: BTreeSet<SegmentId>,
 }
 
@@ -136,7 +136,10 @@ impl Txn<'_> {
                 }
             }
             changes.gain(&gone, -1);
-            changes.left.insert(gone.segment);
+            // The file still uses the segment of an extent that was only shortened.
+            if gone == extent {
+                changes.left.insert(gone.segment);
+            }
         }
         Ok(reached)
     }
@@ -196,7 +199,7 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// Forgets that `ino` uses the segments it lost bytes of in this transaction, where it is easily seen. Call once
+    /// Forgets that `ino` uses the segments it lost extents of in this transaction, where it is easily seen. Call once
     /// for each file, before [`Self::settle`].
     pub(super) fn forget_users(&mut self, ino: Ino, changes: &mut Changes) -> Result<(), MetaError> {
         let left = std::mem::take(&mut changes.left);

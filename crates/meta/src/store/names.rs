@@ -118,6 +118,14 @@ impl Store {
         })
     }
 
+    /// The number of the inode that `name` leads to, if there is one; nothing else is read.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn named(&self, parent: Ino, name: &[u8]) -> Result<Option<Ino>, MetaError> {
+        self.view(|txn| Ok(txn.dirent(parent, name)?.map(|dirent| dirent.ino)))
+    }
+
     /// The attributes of an inode, orphans included.
     ///
     /// # Errors

@@ -90,6 +90,12 @@ impl<'s> Txn<'s> {
         Ok(self.snapshot.get(&key.encode())?)
     }
 
+    /// Writes nothing after all.
+    pub(super) fn give_up(&mut self) {
+        self.writes.clear();
+        self.write_bytes = 0;
+    }
+
     pub(super) fn put(&mut self, key: Key<'_>, value: Vec<u8>) {
         let key = key.encode();
         self.write_bytes += key.len() + value.len();
