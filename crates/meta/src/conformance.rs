@@ -98,6 +98,14 @@ fn reads(subject: &impl Subject) {
         let values = ["a", "b", "c", "d", "e", "f"].map(|key| get(&*kv, key.as_bytes()));
         let values = values.each_ref().map(|value| value.as_deref().map(|bytes| str::from_utf8(bytes).unwrap()));
         assert_eq!(values, [Some("1"), Some("2"), None, Some("2"), Some("1"), None]);
+        let keys = ["f", "b", "c", "a", "never was", "b", "d"].map(|key| key.as_bytes().to_vec());
+        let snapshot = kv.snapshot().unwrap();
+        for keys in [&keys[..], &[]] {
+            let one_by_one: Vec<_> = keys.iter().map(|key| get(&*kv, key)).collect();
+            assert_eq!(snapshot.get_many(keys).unwrap(), one_by_one, "in the order of the keys, some twice");
+            assert_eq!(snapshot.get_many(keys).unwrap(), one_by_one, "the same again");
+        }
+        drop(snapshot);
         kv.flush().unwrap();
     }
     kv.commit(Batch::default()).unwrap();

@@ -48,6 +48,12 @@ pub type Pair = (Vec<u8>, Vec<u8>);
 pub trait Snapshot {
     /// The value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError>;
+
+    /// The values of several keys, in their order: one round trip where the engine has round trips.
+    fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        keys.iter().map(|key| self.get(key)).collect()
+    }
+
     /// Up to `limit` pairs with `start <= key < end`, ascending.
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError>;
 }

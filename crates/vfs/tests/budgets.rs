@@ -33,7 +33,7 @@ const REPEATS: u32 = 3;
 /// Threads that finish the work of an operation. The others work on a timer and are not counted.
 const FINISHERS: [&str; 2] = ["weft-commit", "weft-reclaim"];
 
-/// The columns, in the table's order.
+/// The columns, in the table's order. A get counts once, of one key or of several.
 const COLUMNS: [&str; 13] = [
     "gets",
     "scans",
@@ -135,6 +135,11 @@ impl Snapshot for CountingSnapshot<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         self.kv.count(GETS);
         self.inner.get(key)
+    }
+
+    fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        self.kv.count(GETS);
+        self.inner.get_many(keys)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {

@@ -267,10 +267,12 @@ impl Store {
         self.view(|txn| {
             txn.directory(parent)?;
             let range = after(of_ino(Table::Entry, parent), Some(Key::Entry(parent, after_cookie)));
-            let mut entries = Vec::new();
-            for (key, value) in txn.scan(&range, limit)? {
-                let (key, cookie, ino, name) = parse_entry(&key, &value)?;
-                let attributes = txn.find_inode(ino)?;
+            let pairs = txn.scan(&range, limit)?;
+            let parsed: Vec<_> =
+                pairs.iter().map(|(key, value)| parse_entry(key, value)).collect::<Result<_, MetaError>>()?;
+            let inos: Vec<Ino> = parsed.iter().map(|(_, _, ino, _)| *ino).collect();
+            let mut entries = Vec::with_capacity(parsed.len());
+            for ((key, cookie, ino, name), attributes) in parsed.into_iter().zip(txn.look_at_inodes(&inos)?) {
                 let attributes = attributes
                     .ok_or_else(|| damaged(&key, format!("it leads to inode {ino}, which does not exist")))?;
                 check_parent(&key, parent, &attributes)?;

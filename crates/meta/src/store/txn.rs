@@ -154,9 +154,14 @@ impl<'s> Txn<'s> {
     }
 
     pub(super) fn find_inode(&mut self, ino: Ino) -> Result<Option<Attributes>, MetaError> {
-        let key = Key::Inode(ino);
-        let Some(bytes) = self.get(key)? else { return Ok(None) };
-        Ok(Some(Attributes::decode(&bytes).map_err(|error| values::damaged(&key, error))?))
+        self.get(Key::Inode(ino))?.map(|bytes| decode_inode(ino, &bytes)).transpose()
+    }
+
+    /// Several inodes by one read of the snapshot, which is no check at commit: for operations that only read.
+    pub(super) fn look_at_inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Attributes>>, MetaError> {
+        let keys: Vec<Vec<u8>> = inos.iter().map(|ino| Key::Inode(*ino).encode()).collect();
+        let found = self.snapshot.get_many(&keys)?;
+        inos.iter().zip(found).map(|(ino, bytes)| bytes.map(|bytes| decode_inode(*ino, &bytes)).transpose()).collect()
     }
 
     pub(super) fn inode(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
@@ -208,6 +213,10 @@ impl<'s> Txn<'s> {
         self.put(Key::Usage, usage.encode());
         Ok(())
     }
+}
+
+fn decode_inode(ino: Ino, bytes: &[u8]) -> Result<Attributes, MetaError> {
+    Attributes::decode(bytes).map_err(|error| values::damaged(&Key::Inode(ino), error))
 }
 
 #[cfg(test)]

@@ -116,21 +116,52 @@ impl<'a> View<'a> {
 
     /// The value of `key`.
     pub fn value(&self, key: &[u8]) -> Result<Option<Shared>, KvError> {
-        if let Some(change) = self.memtable.get(key) {
-            return Ok(change.clone());
-        }
-        let cacheable = self.engine.is_cacheable(key);
-        if cacheable && let Some(value) = self.engine.cache.get(key, self.epoch) {
+        if let Some(value) = self.in_memory(key) {
             return Ok(value);
         }
         let value = self.in_file(|connection| rows::read(connection, key))?;
-        if cacheable {
-            let state = self.engine.state.lock();
-            if state.fill_epoch == self.epoch {
-                self.engine.cache.put(key.into(), self.epoch, value.clone());
-            }
-        }
+        self.remember([(key, &value)]);
         Ok(value)
+    }
+
+    /// The values of several keys: those that memtable and cache lack are read in one go.
+    fn values<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Result<Vec<Option<Shared>>, KvError> {
+        let (mut values, mut missing) = (Vec::new(), Vec::new());
+        for (index, key) in keys.enumerate() {
+            let value = self.in_memory(key);
+            if value.is_none() {
+                missing.push((index, key));
+            }
+            values.push(value.flatten());
+        }
+        if missing.is_empty() {
+            return Ok(values);
+        }
+        self.in_file(|connection| {
+            missing.iter().try_for_each(|(index, key)| rows::read(connection, key).map(|value| values[*index] = value))
+        })?;
+        self.remember(missing.iter().map(|(index, key)| (*key, &values[*index])));
+        Ok(values)
+    }
+
+    /// The value where the memtable or the cache has it.
+    fn in_memory(&self, key: &[u8]) -> Option<Option<Shared>> {
+        if let Some(change) = self.memtable.get(key) {
+            return Some(change.clone());
+        }
+        if self.engine.is_cacheable(key) { self.engine.cache.get(key, self.epoch) } else { None }
+    }
+
+    /// Puts values of the file into the cache.
+    fn remember<'k>(&self, read: impl IntoIterator<Item = (&'k [u8], &'k Option<Shared>)>) {
+        let mut cacheable = read.into_iter().filter(|(key, _)| self.engine.is_cacheable(key)).peekable();
+        if cacheable.peek().is_none() {
+            return;
+        }
+        let state = self.engine.state.lock();
+        if state.fill_epoch == self.epoch {
+            cacheable.for_each(|(key, value)| self.engine.cache.put(key.into(), self.epoch, value.clone()));
+        }
     }
 
     /// Reads in the view's transaction, which begins here if it has not.
@@ -150,6 +181,11 @@ impl<'a> View<'a> {
 impl Snapshot for View<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
         Ok(self.value(key)?.map(|value| value.to_vec()))
+    }
+
+    fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        let values = self.values(keys.iter().map(Vec::as_slice))?;
+        Ok(values.into_iter().map(|value| value.map(|value| value.to_vec())).collect())
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {
