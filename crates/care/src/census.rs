@@ -203,7 +203,7 @@ pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, Catal
     glance_with_dead(catalogue, roster).map(|(tally, _)| tally)
 }
 
-/// The same, and what is dead, by one walk over all records.
+/// The same, and a count of the dead segments, in one walk over all records.
 ///
 /// # Errors
 /// The catalogue cannot be read.

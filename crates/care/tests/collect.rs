@@ -62,7 +62,7 @@ async fn dead_segments_go_after_their_grace_time() {
     world.assert_contents().await;
 }
 
-/// A crash takes back what is not durable, and then a file needs these shards.
+/// A crash may undo a deletion that is not durable, and then a file needs these shards.
 #[tokio::test]
 async fn no_shard_goes_before_the_deletion_is_durable() {
     let mut world = World::new(6);

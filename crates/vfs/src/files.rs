@@ -284,8 +284,8 @@ impl Files {
         self.table.lock().left_count
     }
 
-    /// Is the file unused, and was it all the time since `left_count` files had left the table? Then nothing about it was newer than
-    /// what the store said meanwhile.
+    /// Is the file unused now, and was it unused all the time since `left_count` files had left the table? Then attributes that were read
+    /// from the store in this time are the newest.
     pub fn is_unused_since(&self, left_count: u64, ino: Ino) -> bool {
         let table = self.table.lock();
         table.left_count == left_count && !table.files.contains_key(&ino)

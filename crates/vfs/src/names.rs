@@ -52,8 +52,8 @@ impl Volume {
         Ok(attributes)
     }
 
-    /// The store's attributes, or newer ones. `left_count`: how many files had left the table before the store was asked. A file that
-    /// was in use may have been committed since, and have left the table.
+    /// The store's attributes, or newer ones. `left_count` is the number of files that had left the table before the store was asked: a
+    /// file in use may have been committed after the store's answer, and may have left the table.
     fn newest(&self, attributes: Attributes, left_count: u64) -> Attributes {
         if attributes.kind != Kind::File || self.files.is_unused_since(left_count, attributes.ino) {
             return attributes;

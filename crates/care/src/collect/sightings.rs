@@ -64,7 +64,7 @@ pub struct Sightings {
 #[derive(Debug, Default)]
 struct Noted {
     dead: BTreeMap<SegmentId, u64>,
-    /// When it was last compared with what is seen; `None`: not since it was loaded.
+    /// When it was last compared with the sightings; `None`: not since it was loaded.
     at_ms: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Sightings {
     pub fn load(catalogue: &dyn Catalogue) -> Result<Self, CatalogueError> {
         let noted: Option<SeenRecord> = record::load(catalogue, SEEN)?;
         let dead = noted.map(|noted| noted.dead).unwrap_or_default();
-        // What is no segment is in no trash either.
+        // A text that is no segment's id is in no trash: it is dropped.
         let dead: BTreeMap<SegmentId, u64> =
             dead.into_iter().filter_map(|(segment, ms)| Some((segment.parse().ok()?, ms))).collect();
         let noted = Noted { dead: dead.clone(), at_ms: None };
