@@ -620,12 +620,7 @@ pub(super) fn run_pieces(
     if symbol_bytes == 0 {
         return Ok(());
     }
-    if given != steps.input_count {
-        return Err(RunError::InputCount { expected: steps.input_count, given });
-    }
-    if offered != steps.output_count {
-        return Err(RunError::OutputCount { expected: steps.output_count, given: offered });
-    }
+    check_counts(steps, given, offered)?;
     run_all(isa, steps, symbol_bytes, inputs, outputs, stores);
     Ok(())
 }
@@ -691,14 +686,20 @@ fn slice_bytes(steps: &Steps, symbol_bytes: usize, stores: Stores) -> usize {
     slice_bytes.next_multiple_of(LINE_BYTES)
 }
 
+/// Are these as many symbols as the program has?
+fn check_counts(steps: &Steps, given: usize, offered: usize) -> Result<(), RunError> {
+    if given != steps.input_count {
+        return Err(RunError::InputCount { expected: steps.input_count, given });
+    }
+    if offered != steps.output_count {
+        return Err(RunError::OutputCount { expected: steps.output_count, given: offered });
+    }
+    Ok(())
+}
+
 /// The common length of all symbols.
 fn common_length(steps: &Steps, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, RunError> {
-    if inputs.len() != steps.input_count {
-        return Err(RunError::InputCount { expected: steps.input_count, given: inputs.len() });
-    }
-    if outputs.len() != steps.output_count {
-        return Err(RunError::OutputCount { expected: steps.output_count, given: outputs.len() });
-    }
+    check_counts(steps, inputs.len(), outputs.len())?;
     let expected = match (inputs.first(), outputs.first()) {
         (Some(input), _) => input.len(),
         (None, Some(output)) => output.len(),
