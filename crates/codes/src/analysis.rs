@@ -86,6 +86,14 @@ pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) 
     survival
 }
 
+/// Does [`survival`] with this effort take about twice that at most? The least sample of a code of thousands of symbols
+/// takes minutes.
+#[must_use]
+pub fn is_affordable(erasures: &Erasures, lost_count: usize, effort: u64) -> bool {
+    let samples = binomial(erasures.shard_count(), lost_count).min(LEAST_SAMPLES);
+    lost_count > erasures.most_lost() || erasures.operations(lost_count).saturating_mul(samples) / 2 <= effort
+}
+
 /// Stored bytes per byte of data.
 #[must_use]
 pub fn storage_factor(shape: &Shape) -> f64 {

@@ -35,6 +35,16 @@ fn many_patterns_are_sampled_by_the_seed() {
 }
 
 #[test]
+fn a_sample_that_takes_too_long_is_not_affordable() {
+    let is_affordable =
+        |spec: &str, lost_count| super::is_affordable(&Erasures::new(&*parsed(spec)).expect(spec), lost_count, EFFORT);
+    assert!(is_affordable("rs:100+100", 100) && is_affordable("clay:8+4", 4));
+    assert!(is_affordable("mbr:16+16,d=31", 1) && !is_affordable("mbr:16+16,d=31", 16));
+    // More losses than any code bears need no trying.
+    assert!(is_affordable("mbr:16+16,d=31", 32));
+}
+
+#[test]
 fn repairs_are_counted() {
     let of = |spec: &str, shard| repair(&*parsed(spec), shard, false).expect(spec);
     assert_eq!((of("rs:4+2", 0).symbols_received, of("rs:4+2", 0).requests), (4, 4));

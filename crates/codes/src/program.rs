@@ -5,6 +5,7 @@
 //! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange
 //! ([`crate::passes`]).
 
+use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
 use crate::row::{Bits, Bytes, Row};
@@ -259,6 +260,34 @@ impl Program {
         self.verify()?;
         let is_binary = |op: &Op| !matches!(op, Op::Dot { coefficients, .. } if !coefficients.is_binary());
         Ok(if self.ops.iter().all(is_binary) { self.rows::<Bits>() } else { self.rows::<Bytes>() })
+    }
+
+    /// The rows of these outputs in the program's matrix, in memory for a few rows instead of for all of them.
+    ///
+    /// # Errors
+    /// The program is invalid.
+    ///
+    /// # Panics
+    /// An output does not exist.
+    pub fn rows_of(&self, outputs: &[usize]) -> Result<Matrix, ProgramError> {
+        self.verify()?;
+        // By symbol: what each of these outputs takes of it, as far as the operations seen so far say. Those come last
+        // first, so that everything that reads a symbol is known before the operation that writes it.
+        let mut taken = Matrix::zero(self.symbol_count(), outputs.len());
+        for (column, &output) in outputs.iter().enumerate() {
+            assert!(output < self.output_count, "output {output} of {} does not exist", self.output_count);
+            taken.row_mut(self.input_count + output)[column] = 1;
+        }
+        for op in self.ops.iter().rev() {
+            let coefficients = op.coefficients();
+            for (row, &target) in op.targets().iter().enumerate() {
+                let of_target = taken.row(target).to_vec();
+                for (column, &source) in op.sources().iter().enumerate() {
+                    gf::add_multiple(taken.row_mut(source), &of_target, coefficients.at(row, column));
+                }
+            }
+        }
+        Ok(Matrix::from_fn(outputs.len(), self.input_count, |row, input| taken.at(input, row)))
     }
 
     /// The matrix of a valid program.

@@ -23,6 +23,17 @@ fn a_program_is_printed_and_evaluated() {
     assert_eq!(program.to_matrix().map(|m| m.to_string()), Ok("[2 1; 1 1]".to_owned()));
 }
 
+/// Outputs that other outputs are made of, an output named twice, and a symbol read twice.
+#[test]
+fn rows_of_some_outputs_are_those_of_the_matrix() {
+    let ops = vec![xor(&[0, 1], 4), dot(&[4, 1], &[2], &[&[2, 3]]), dot(&[2, 4], &[3], &[&[5, 7]])];
+    let program = program(ops);
+    let matrix = program.to_matrix().expect("valid");
+    for outputs in [&[][..], &[0], &[1], &[1, 0, 1]] {
+        assert_eq!(program.rows_of(outputs), Ok(matrix.select_rows(outputs)));
+    }
+}
+
 #[test]
 fn a_sum_of_nothing_is_zero() {
     let program = program(vec![xor(&[], 2), xor(&[2, 0], 3)]);

@@ -8,6 +8,7 @@ mod layout;
 mod list;
 mod search_ldpc;
 mod show;
+mod stripe;
 
 use anyhow::Result;
 use std::process::ExitCode;

@@ -16,7 +16,7 @@ fn every_combination_comes_once() {
 #[test]
 fn a_code_is_checked_within_and_beyond_its_promise() {
     let code = weft_codes::parse("rs:4+2").expect("a code");
-    let checked = check(&*code).expect("it decodes rightly");
+    let checked = check(&*code, false).expect("it decodes rightly");
     assert!(checked.keeps_its_promise);
     let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.patterns, l.tried, l.decodable)).collect();
     assert_eq!(counts, [(1, 6, 6, 6), (2, 15, 15, 15), (3, 20, 20, 0)]);
@@ -26,7 +26,7 @@ fn a_code_is_checked_within_and_beyond_its_promise() {
 #[test]
 fn patterns_beyond_the_promise_are_tried_as_long_as_enough_is_left() {
     let code = weft_codes::parse("msbasic:4").expect("a code");
-    let checked = check(&*code).expect("it decodes rightly");
+    let checked = check(&*code, false).expect("it decodes rightly");
     let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.tried, l.decodable)).collect();
     assert_eq!((checked.tolerance, counts), (2, vec![(1, 8, 8), (2, 28, 28), (3, 56, 52), (4, 70, 46)]));
 }
@@ -47,9 +47,45 @@ fn nodes_that_compute_are_checked_too() {
 }
 
 #[test]
-fn many_patterns_are_sampled() {
-    let code = weft_codes::parse("rs:100+20").expect("a code");
+fn patterns_are_all_tried_or_sampled() {
+    assert_eq!(patterns_tried(20_000, 20_000), 20_000);
+    assert_eq!(patterns_tried(20_001, 20_000), SAMPLE_MAX);
+    assert_eq!(patterns_tried(u64::MAX, 100), 100);
+    assert_eq!((patterns_tried(10, 0), patterns_tried(1, 0)), (SAMPLE_MIN, 1));
+}
+
+#[test]
+fn of_many_numbers_of_losses_some_are_tried() {
+    assert_eq!(spread(5, 2), [1, 2, 3, 4, 5]);
+    assert_eq!(spread(101, 100), [1, 9, 17, 26, 34, 43, 51, 59, 68, 76, 85, 93, 100, 101]);
+    assert_eq!(spread(30, 3), [1, 3, 4, 5, 8, 10, 13, 15, 18, 20, 23, 25, 28, 30]);
+    assert_eq!(spread(1, 1), [1]);
+}
+
+/// The same sample every time; what is promised is tried whole where somebody asks for it.
+#[test]
+fn many_patterns_are_sampled_unless_all_are_asked_for() {
+    let code = weft_codes::parse("rs:40+3").expect("a code");
     let bench = Bench::new(&*code).expect("it encodes");
-    assert_eq!(bench.patterns_tried(2), 7_140);
-    assert_eq!(bench.patterns_tried(20), SAMPLE_COUNT);
+    let tried = |effort| bench.tried(&[1, 2, 3], effort).expect("it decodes rightly");
+    assert_eq!(tried(1), [(1, SAMPLE_MIN), (2, SAMPLE_MIN), (3, SAMPLE_MIN)]);
+    // What few patterns leave of the effort is for more of the others.
+    let some = tried(EFFORT / 8);
+    assert_eq!(some[..2], [(1, 43), (2, 903)]);
+    assert!((SAMPLE_MIN..12_341).contains(&some[2].1), "{some:?}");
+    assert_eq!(some, tried(EFFORT / 8));
+    let sampled = bench.losses(3, 10, &ProgressBar::hidden()).expect("it decodes rightly");
+    assert_eq!((sampled.patterns, sampled.tried, sampled.decodable, sampled.exact), (12_341, 10, 10, false));
+    let all = check(&*code, true).expect("it decodes rightly");
+    assert!(all.losses.iter().all(|losses| losses.exact && losses.tried == analysis::binomial(43, losses.lost)));
+}
+
+/// A pattern of a code of thousands of symbols takes a tenth of a second, and the code's matrices are not made.
+#[test]
+fn wide_codes_are_checked_by_a_few_patterns() {
+    let code = weft_codes::parse("clay:10+8").expect("a code");
+    let bench = Bench::new(&*code).expect("it encodes");
+    assert!(bench.erasures.is_none());
+    assert_eq!(bench.tried(&[8], 1).expect("it decodes rightly"), [(8, SAMPLE_MIN)]);
+    assert_eq!(bench.losses(8, SAMPLE_MIN, &ProgressBar::hidden()).expect("it decodes rightly").decodable, SAMPLE_MIN);
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use serde::Serialize;
 use weft_codes::analysis::{self, EFFORT, Survival};
-use weft_codes::{Code, Erasures};
+use weft_codes::{Code, Erasures, Shape};
 
 /// Samples are the same every time.
 pub const SEED: u64 = 1;
@@ -15,20 +15,33 @@ pub struct Figures {
     pub data_nodes: usize,
     /// Any so many nodes may be lost, the code promises.
     pub tolerance: usize,
-    /// That was proved just now, not only sampled.
-    pub tolerance_is_proved: bool,
-    /// Patterns of one loss more; null where so many are never survived.
+    pub tolerance_known_by: Evidence,
+    /// Patterns of one loss more; null where so many are never survived, or where trying them takes too long.
     pub one_more: Option<Losses>,
     pub stored_bytes_per_byte: f64,
     /// Reads of a healthy file touch only the data asked for.
     pub systematic: bool,
     pub sub_symbols: usize,
-    /// Rebuilding a node, on average over the nodes; null where none can be rebuilt.
+    /// The following figures come from so many nodes, evenly spread: of wide codes not from all.
+    pub nodes_repaired: usize,
+    /// Rebuilding a node, on average over these nodes; null where none can be rebuilt.
     pub repair: Option<Repair>,
     /// The same if nodes compute before they send; null where that saves nothing.
     pub repair_if_nodes_compute: Option<Repair>,
     /// The most nodes that the rebuilding of any one node must ask.
     pub locality: Option<usize>,
+}
+
+/// Why a tolerance is believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// All patterns were tried just now.
+    Proof,
+    /// Some patterns were tried just now.
+    Sample,
+    /// The construction promises it. Nothing was tried, because even a sample takes too long.
+    Construction,
 }
 
 /// What becomes of patterns of a number of losses.
@@ -69,15 +82,44 @@ impl Losses {
     }
 }
 
+/// Elements of a generator matrix that `show` makes: megabytes. Those of wide Clay and mojette codes are a hundred times as
+/// large.
+const MOST_ELEMENTS: usize = 1 << 22;
+
+/// Symbols of the code that plans of repairs go over. That takes some tenths of a second for the widest Clay codes.
+const MOST_SYMBOLS_PLANNED: usize = 1 << 18;
+
+/// Is the code's generator matrix small enough to be made?
+pub fn is_generator_small(shape: &Shape) -> bool {
+    shape.contents.len().saturating_mul(shape.native_count) <= MOST_ELEMENTS
+}
+
+/// Which losses the code survives; `None` where its matrices are too large.
+pub fn erasures(code: &dyn Code) -> Result<Option<Erasures>> {
+    let erasures = is_generator_small(code.shape()).then(|| Erasures::new(code));
+    Ok(erasures.transpose()?)
+}
+
+/// What becomes of patterns of so many losses; `None` where trying even a few of them takes too long.
+pub fn losses(erasures: Option<&Erasures>, lost_count: usize) -> Option<Losses> {
+    let erasures = erasures.filter(|erasures| analysis::is_affordable(erasures, lost_count, EFFORT))?;
+    Some(Losses::new(&analysis::survival(erasures, lost_count, EFFORT, SEED)))
+}
+
+/// With more losses than this, less is left than was stored.
+pub fn most_lost(shape: &Shape) -> usize {
+    shape.n.saturating_sub(shape.native_count.div_ceil(shape.alpha))
+}
+
 impl Figures {
-    pub fn new(code: &dyn Code, erasures: &Erasures) -> Result<Self> {
+    pub fn new(code: &dyn Code, erasures: Option<&Erasures>) -> Result<Self> {
         let shape = code.shape();
-        let survival = |lost| analysis::survival(erasures, lost, EFFORT, SEED);
-        let promised = survival(shape.tolerance);
+        let promised = losses(erasures, shape.tolerance);
         let one_more = shape.tolerance + 1;
-        let locality = (0..shape.n).map(|shard| analysis::locality(code, shard)).collect::<Result<Vec<_>, _>>();
-        let plain = repair(code, false);
-        let computing = repair(code, true);
+        let repaired = repaired(shape);
+        let locality = repaired.iter().map(|&shard| analysis::locality(code, shard)).collect::<Result<Vec<_>, _>>();
+        let plain = repair(code, &repaired, false);
+        let computing = repair(code, &repaired, true);
         let saves = match (&plain, &computing) {
             (Some(plain), Some(computing)) => computing.received_bytes_per_byte < plain.received_bytes_per_byte,
             _ => false,
@@ -87,11 +129,16 @@ impl Figures {
             nodes: shape.n,
             data_nodes: shape.k,
             tolerance: shape.tolerance,
-            tolerance_is_proved: promised.is_exact() && promised.decodable == promised.tried,
-            one_more: (one_more <= erasures.most_lost()).then(|| Losses::new(&survival(one_more))),
+            tolerance_known_by: match promised {
+                Some(losses) if losses.exact && losses.decodable == losses.tried => Evidence::Proof,
+                Some(_) => Evidence::Sample,
+                None => Evidence::Construction,
+            },
+            one_more: if one_more <= most_lost(shape) { losses(erasures, one_more) } else { None },
             stored_bytes_per_byte: analysis::storage_factor(shape),
             systematic: analysis::is_systematic(shape),
             sub_symbols: shape.alpha,
+            nodes_repaired: repaired.len(),
             repair: plain,
             repair_if_nodes_compute: computing.filter(|_| saves),
             locality: locality.ok().and_then(|locality| locality.into_iter().max()),
@@ -99,12 +146,19 @@ impl Figures {
     }
 }
 
-/// `None` where there is nothing to rebuild a node from.
-fn repair(code: &dyn Code, helpers_combine: bool) -> Option<Repair> {
+/// Nodes whose repair is planned: all of them or, of wide codes, some that are evenly spread.
+fn repaired(shape: &Shape) -> Vec<usize> {
+    let count = (MOST_SYMBOLS_PLANNED / shape.contents.len().max(1)).clamp(1, shape.n);
+    (0..count).map(|index| index * shape.n / count).collect()
+}
+
+/// The mean over these nodes; `None` where there is nothing to rebuild a node from.
+fn repair(code: &dyn Code, nodes: &[usize], helpers_combine: bool) -> Option<Repair> {
     let shape = code.shape();
-    let repairs = (0..shape.n).map(|shard| analysis::repair(code, shard, helpers_combine));
+    let repairs = nodes.iter().map(|&shard| analysis::repair(code, shard, helpers_combine));
     let repairs = repairs.collect::<Result<Vec<_>, _>>().ok()?;
-    let mean = |count: fn(&analysis::Repair) -> usize| repairs.iter().map(count).sum::<usize>() as f64 / shape.n as f64;
+    let count = nodes.len() as f64;
+    let mean = |symbols: fn(&analysis::Repair) -> usize| repairs.iter().map(symbols).sum::<usize>() as f64 / count;
     Some(Repair {
         received_bytes_per_byte: mean(|repair| repair.symbols_received) / shape.alpha as f64,
         read_bytes_per_byte: mean(|repair| repair.symbols_read) / shape.alpha as f64,

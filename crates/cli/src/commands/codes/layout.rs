@@ -2,7 +2,7 @@
 //! duplicate, as in Fig. 1 of the NCFS paper.
 
 use std::collections::HashMap;
-use weft_codes::{Content, Matrix, Shape};
+use weft_codes::{Content, Shape};
 
 /// What a stored symbol is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +27,12 @@ impl Symbol {
     }
 }
 
-/// By stored symbol.
-pub fn symbols(shape: &Shape, generator: &Matrix) -> Vec<Symbol> {
-    let mut seen: HashMap<&[u8], (Kind, usize)> = HashMap::new();
+/// By stored symbol; `stored` are the symbols of a stripe of random data, where only duplicates are equal.
+pub fn symbols(shape: &Shape, stored: &[Vec<u8>]) -> Vec<Symbol> {
+    let mut seen: HashMap<&Vec<u8>, (Kind, usize)> = HashMap::new();
     let mut coded_count = 0;
-    let symbol = |(row, content): (usize, &Content)| {
-        if let Some(&(kind, index)) = seen.get(generator.row(row)) {
+    let symbol = |(bytes, content): (_, &Content)| {
+        if let Some(&(kind, index)) = seen.get(bytes) {
             return Symbol { kind, index, is_duplicate: true };
         }
         let (kind, index) = match content {
@@ -42,10 +42,10 @@ pub fn symbols(shape: &Shape, generator: &Matrix) -> Vec<Symbol> {
                 (Kind::Coded, coded_count - 1)
             }
         };
-        seen.insert(generator.row(row), (kind, index));
+        seen.insert(bytes, (kind, index));
         Symbol { kind, index, is_duplicate: false }
     };
-    shape.contents.iter().enumerate().map(symbol).collect()
+    stored.iter().zip(&shape.contents).map(symbol).collect()
 }
 
 /// `M0 + 3*M1`; of many terms the first ones.

@@ -1,10 +1,9 @@
 use super::*;
-use weft_codes::linear;
+use crate::commands::codes::stripe::Stripe;
 
 fn names(spec: &str) -> Vec<String> {
     let code = weft_codes::parse(spec).expect(spec);
-    let generator = linear::generator(&*code).expect(spec);
-    symbols(code.shape(), &generator).iter().map(Symbol::name).collect()
+    symbols(code.shape(), &Stripe::encoded(&*code).expect(spec).stored).iter().map(Symbol::name).collect()
 }
 
 #[test]

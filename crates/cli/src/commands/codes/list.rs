@@ -1,10 +1,10 @@
 //! `weft codes list`.
 
-use super::figures::Figures;
+use super::figures::{self, Evidence, Figures};
 use crate::render::{self, say};
 use anyhow::Result;
 use serde::Serialize;
-use weft_codes::{Erasures, Executor, Family};
+use weft_codes::{Executor, Family};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 const LEGEND: &str = "
-SURVIVES   so many nodes may be lost, whichever they are; BY proof (all patterns tried) or by a sample
+SURVIVES   so many nodes may be lost, whichever they are; BY proof (all patterns tried), a sample, or the construction
 ONE MORE   share of the patterns of one more loss that are survived, too (~ of a sample)
 STORED     bytes stored per byte of data
 REPAIR     bytes received per byte of a lost node; COMPUTING: if nodes compute before they send, where that saves
@@ -68,12 +68,12 @@ REQUESTS   nodes asked by that repair; LOCALITY: the fewest that rebuild any nod
 fn listed(family: &Family) -> Result<Listed> {
     let &Family { name, syntax, example, description, source, .. } = family;
     let code = weft_codes::parse(example)?;
-    let figures = Figures::new(&*code, &Erasures::new(&*code)?)?;
+    let figures = Figures::new(&*code, figures::erasures(&*code)?.as_ref())?;
     Ok(Listed { name, syntax, example, description, source, figures })
 }
 
 fn row_of(figures: &Figures) -> Vec<String> {
-    let received = |repair: &Option<super::figures::Repair>| match repair {
+    let received = |repair: &Option<figures::Repair>| match repair {
         Some(repair) => format!("{:.2}", repair.received_bytes_per_byte),
         None => "-".to_owned(),
     };
@@ -83,8 +83,13 @@ fn row_of(figures: &Figures) -> Vec<String> {
         figures.nodes.to_string(),
         figures.data_nodes.to_string(),
         format!("any {}", figures.tolerance),
-        if figures.tolerance_is_proved { "proof" } else { "sample" }.to_owned(),
-        figures.one_more.as_ref().map_or("-".to_owned(), super::figures::Losses::share),
+        match figures.tolerance_known_by {
+            Evidence::Proof => "proof",
+            Evidence::Sample => "sample",
+            Evidence::Construction => "construction",
+        }
+        .to_owned(),
+        figures.one_more.as_ref().map_or("-".to_owned(), figures::Losses::share),
         format!("{:.2}", figures.stored_bytes_per_byte),
         received(&figures.repair),
         received(&figures.repair_if_nodes_compute),

@@ -1,16 +1,17 @@
 //! `weft codes show SPEC`.
 
 use super::drawing;
-use super::figures::{Figures, Losses, Repair, SEED};
+use super::figures::{self, Evidence, Figures, Losses, Repair};
 use super::layout::{self, Kind, Symbol};
+use super::stripe::Stripe;
 use crate::compose;
 use crate::render::{self, say};
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
-use weft_codes::analysis::{self, EFFORT, Size};
-use weft_codes::{Code, Erasures, Matrix, Offer, Offers, Wanted, linear};
+use weft_codes::analysis::{self, Size};
+use weft_codes::{Code, Content, Matrix, Offer, Offers, Shape, Wanted};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -19,7 +20,7 @@ pub struct Arguments {
     /// Draw which symbol lies on which node into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// For programs; the generator whole
+    /// For programs; with the whole generator, unless it has millions of elements
     #[arg(long)]
     json: bool,
 }
@@ -38,10 +39,21 @@ struct Shown {
     groups: Vec<Vec<usize>>,
     /// Names of the symbols of each node.
     layout: Vec<Vec<String>>,
-    /// A row per coded symbol, in order; a column per data symbol.
-    generator: Vec<Vec<u8>>,
+    /// A row per coded symbol, in order; a column per data symbol. Null where that is too large.
+    generator: Option<Vec<Vec<u8>>>,
+    #[serde(skip)]
+    first_rows: FirstRows,
+    /// Numbers of losses of which even a sample takes too long are left out.
     losses: Vec<Losses>,
+    #[serde(skip)]
+    most_lost: usize,
     programs: Vec<NamedSize>,
+}
+
+/// The first rows of the generator, as far as they fit on a screen, and how many there are.
+struct FirstRows {
+    rows: Vec<Vec<u8>>,
+    count: usize,
 }
 
 /// How much a program computes, in symbols.
@@ -57,9 +69,9 @@ struct NamedSize {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let code = compose::code(&arguments.code)?;
-    let shown = Shown::new(&*code)?;
+    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code)?.stored);
+    let shown = Shown::new(&*code, &symbols)?;
     if let Some(file) = &arguments.svg {
-        let symbols = layout::symbols(code.shape(), &linear::generator(&*code)?);
         let drawing = drawing::svg(code.spec(), &shown.caption(), code.shape(), &symbols);
         fs::write(file, drawing).with_context(|| format!("{} cannot be written", file.display()))?;
     }
@@ -72,23 +84,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Shown {
-    fn new(code: &dyn Code) -> Result<Self> {
+    fn new(code: &dyn Code, symbols: &[Symbol]) -> Result<Self> {
         let shape = code.shape();
         let name = code.spec().split(':').next().unwrap_or_default();
         let family = weft_codes::families().iter().find(|family| family.name == name);
-        let generator = linear::generator(code)?;
-        let erasures = Erasures::new(code)?;
-        let symbols = layout::symbols(shape, &generator);
+        let erasures = figures::erasures(code)?;
         let names: Vec<String> = symbols.iter().map(Symbol::name).collect();
-        let survival = |lost| Losses::new(&analysis::survival(&erasures, lost, EFFORT, SEED));
+        let coded = coded_outputs(shape, symbols);
+        let first_rows = code.encode().rows_of(&coded[..coded.len().min(MOST_ROWS)])?;
+        let first_rows = FirstRows { rows: rows(&first_rows), count: coded.len() };
+        let generator = figures::is_generator_small(shape).then(|| code.encode().to_matrix()).transpose()?;
+        let told = telling(shape.tolerance, figures::most_lost(shape));
         Ok(Self {
-            figures: Figures::new(code, &erasures)?,
+            figures: Figures::new(code, erasures.as_ref())?,
             description: family.map_or("", |family| family.description),
             source: family.map_or("", |family| family.source),
             groups: shape.groups.iter().map(|group| group.shards.clone()).collect(),
             layout: names.chunks(shape.alpha).map(<[String]>::to_vec).collect(),
-            generator: coded_rows(&generator, &symbols),
-            losses: telling(shape.tolerance, erasures.most_lost()).into_iter().map(survival).collect(),
+            generator: generator.map(|generator| rows(&generator.select_rows(&coded))),
+            first_rows,
+            losses: told.into_iter().filter_map(|lost| figures::losses(erasures.as_ref(), lost)).collect(),
+            most_lost: figures::most_lost(shape),
             programs: programs(code),
         })
     }
@@ -122,7 +138,11 @@ impl Shown {
         let figures = &self.figures;
         let any =
             if figures.tolerance == 1 { "any one node".to_owned() } else { format!("any {} nodes", figures.tolerance) };
-        let proved = if figures.tolerance_is_proved { "proved" } else { "a sample says so" };
+        let proved = match figures.tolerance_known_by {
+            Evidence::Proof => "proved",
+            Evidence::Sample => "a sample says so",
+            Evidence::Construction => "by construction; nothing was tried here",
+        };
         say(format_args!("{}\n  {}\n  {}\n\n", figures.code, self.description, self.source));
         say(format_args!("  needs {} nodes and survives the loss of {any} ({proved})\n", figures.nodes));
         let reads = if figures.systematic { "reads touch only the data asked for" } else { "every read decodes" };
@@ -151,6 +171,9 @@ impl Shown {
             let enough = if locality == 1 { "one node is".to_owned() } else { format!("{locality} nodes are") };
             say(format_args!("  {enough} enough to rebuild any node\n"));
         }
+        if figures.nodes_repaired < figures.nodes {
+            say(format_args!("  (rebuilding: a sample of {} nodes, evenly spread)\n", figures.nodes_repaired));
+        }
         for group in self.groups.iter().take(MOST_ROWS) {
             say(format_args!("  nodes {} repair among themselves\n", ranges(group)));
         }
@@ -175,14 +198,15 @@ impl Shown {
     }
 
     fn tell_generator(&self) {
-        if self.generator.is_empty() {
+        let FirstRows { rows, count } = &self.first_rows;
+        if rows.is_empty() {
             return;
         }
         say(format_args!("\nCoded symbols, products in GF(2^8)\n"));
-        for (index, row) in self.generator.iter().take(MOST_ROWS).enumerate() {
+        for (index, row) in rows.iter().enumerate() {
             say(format_args!("  C{index} = {}\n", layout::sum(row)));
         }
-        if let Some(more) = more(self.generator.len(), MOST_ROWS) {
+        if let Some(more) = more(*count, MOST_ROWS) {
             say(format_args!("  ... {more} more\n"));
         }
     }
@@ -195,13 +219,15 @@ impl Shown {
             vec![losses.lost.to_string(), patterns, tried, losses.decodable.to_string(), losses.share()]
         };
         let rows: Vec<_> = std::iter::once(header).chain(self.losses.iter().map(row)).collect();
-        say(format_args!("\nLosses\n{}", indented(&render::table(&rows, &[0, 1, 2, 3, 4]))));
-        let most_lost = self.losses.last().map_or(0, |losses| losses.lost);
-        say(format_args!(
-            "  nothing survives the loss of {} or more
-",
-            most_lost + 1
-        ));
+        say(format_args!("\nLosses\n"));
+        if !self.losses.is_empty() {
+            say(format_args!("{}", indented(&render::table(&rows, &[0, 1, 2, 3, 4]))));
+        }
+        if self.losses.last().map_or(0, |losses| losses.lost) < self.most_lost {
+            let code = &self.figures.code;
+            say(format_args!("  other losses are not computed here; `weft codes check {code}` tries a sample\n"));
+        }
+        say(format_args!("  nothing survives the loss of {} or more\n", self.most_lost + 1));
     }
 }
 
@@ -217,10 +243,15 @@ fn telling(tolerance: usize, most_lost: usize) -> Vec<usize> {
     told
 }
 
-/// Rows of the coded symbols that are no duplicates.
-fn coded_rows(generator: &Matrix, symbols: &[Symbol]) -> Vec<Vec<u8>> {
-    let coded = |row: &usize| symbols[*row].kind == Kind::Coded && !symbols[*row].is_duplicate;
-    (0..symbols.len()).filter(coded).map(|row| generator.row(row).to_vec()).collect()
+fn rows(matrix: &Matrix) -> Vec<Vec<u8>> {
+    (0..matrix.rows()).map(|row| matrix.row(row).to_vec()).collect()
+}
+
+/// Outputs of the encode program that are coded symbols and no duplicates.
+fn coded_outputs(shape: &Shape, symbols: &[Symbol]) -> Vec<usize> {
+    let outputs = symbols.iter().zip(&shape.contents).filter(|(_, content)| **content == Content::Coded);
+    let is_new = |symbol: &Symbol| symbol.kind == Kind::Coded && !symbol.is_duplicate;
+    outputs.enumerate().filter(|(_, (symbol, _))| is_new(symbol)).map(|(output, _)| output).collect()
 }
 
 /// Encoding, the repair of the first node, and decoding of all data with as many first nodes lost as may be.
@@ -264,3 +295,7 @@ fn more(count: usize, shown: usize) -> Option<usize> {
 fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
+
+#[cfg(test)]
+#[path = "show_tests.rs"]
+mod tests;

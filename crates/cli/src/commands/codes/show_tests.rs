@@ -1,0 +1,31 @@
+use super::*;
+
+fn shown(spec: &str) -> Shown {
+    let code = weft_codes::parse(spec).expect(spec);
+    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code).expect("it encodes").stored);
+    Shown::new(&*code, &symbols).expect(spec)
+}
+
+/// The layout and the first rows come without a generator; where there is one they agree with it.
+#[test]
+fn small_codes_have_their_generator_shown() {
+    for family in weft_codes::families() {
+        let shown = shown(family.example);
+        let generator = shown.generator.expect("examples are small");
+        assert_eq!(shown.first_rows.count, generator.len(), "{}", family.example);
+        assert_eq!(shown.first_rows.rows, generator[..generator.len().min(MOST_ROWS)], "{}", family.example);
+        assert_ne!(shown.figures.tolerance_known_by, Evidence::Construction, "{}", family.example);
+    }
+}
+
+/// Of 20,480 rows of 16,384 elements sixteen are made, and nothing is tried.
+#[test]
+fn wide_codes_are_shown_without_their_matrices() {
+    let shown = shown("clay:16+4");
+    assert_eq!(shown.figures.tolerance_known_by, Evidence::Construction);
+    assert!(shown.generator.is_none() && shown.losses.is_empty() && shown.figures.one_more.is_none());
+    assert_eq!((shown.first_rows.count, shown.first_rows.rows.len()), (4 * 1024, MOST_ROWS));
+    assert!(shown.figures.nodes_repaired < 20);
+    let repair = shown.figures.repair.expect("a node can be rebuilt");
+    assert_eq!(repair.received_bytes_per_byte, 19.0 / 4.0);
+}
