@@ -4,10 +4,11 @@
 //! the `C(N, s)` sets of `s` blocks, more than `s` draws are needed with probability `u(s) / C(N, s)`, and the mean is the
 //! sum of these over `s = 0 .. N`.
 //!
-//! Counting looks at all `2^N` sets, up to 512 at one time. For one choice of data and check blocks at hand, with `U` the data
+//! Counting looks at all `2^N` sets, up to 1,024 at one time. For one choice of data and check blocks at hand, with `U` the data
 //! unknown:
 //!
-//! - peeling decodes when some check at hand sums one block `u` of `U` only, and peeling decodes `U - u`;
+//! - peeling decodes when some check at hand sums one block `u` of `U` only, and peeling decodes `U - u`, which is the same
+//!   for whichever such check;
 //! - elimination fails when some of `U`, added up, is seen by no check at hand: that is when it fails for `U` without one of
 //!   them, or when the sum of all `U` is not seen.
 //!
@@ -88,7 +89,7 @@ pub(super) struct Counter {
     checks: Vec<u32>,
     /// By set of unknown data, for the check sets of one block.
     narrow: Vec<Sets<1>>,
-    wide: Vec<Sets<8>>,
+    wide: Vec<Sets<16>>,
 }
 
 /// Of the check sets of a block, a bit each: the first checks are numbered by the bit, then by the word.
@@ -112,35 +113,39 @@ impl Counter {
 
     /// Counts undecodable sets by size.
     pub(super) fn count(&mut self, decoder: Decoder) -> Profile {
-        let unknown = self.unknown(decoder);
-        let undecodable = if self.checks.len() <= WORD_CHECKS {
-            counted(self.data_count, &self.checks, decoder, &unknown, &mut self.narrow)
+        // The order of checks makes no difference to what is counted. The last ones are there for all sets of a block or for
+        // none; there small checks, which more often have just one unknown, decide about most blocks as wholes.
+        let mut checks = self.checks.clone();
+        checks.sort_unstable_by_key(|check| core::cmp::Reverse(check.count_ones()));
+        let looked_at = looked_at(self.data_count, &checks, decoder);
+        let undecodable = if checks.len() <= WORD_CHECKS {
+            counted(self.data_count, &checks, decoder, &looked_at, &mut self.narrow)
         } else {
-            counted(self.data_count, &self.checks, decoder, &unknown, &mut self.wide)
+            counted(self.data_count, &checks, decoder, &looked_at, &mut self.wide)
         };
         Profile { undecodable }
     }
+}
 
-    /// By set of unknown data, which checks the decoder looks at: for peeling those that sum just one of it, for elimination those
-    /// that sum an odd number. Each set follows from the one without its first block.
-    fn unknown(&self, decoder: Decoder) -> Vec<u32> {
-        let checks_of = |data: usize| {
-            let sums = |(index, check): (usize, &u32)| (check >> data & 1) << index;
-            self.checks.iter().enumerate().map(sums).fold(0, |checks, check| checks | check)
+/// By set of unknown data, which checks the decoder looks at: for peeling those that sum just one of it, for elimination those
+/// that sum an odd number. Each set follows from the one without its first block.
+fn looked_at(data_count: usize, checks: &[u32], decoder: Decoder) -> Vec<u32> {
+    let checks_of = |data: usize| {
+        let sums = |(index, check): (usize, &u32)| (check >> data & 1) << index;
+        checks.iter().enumerate().map(sums).fold(0, |checks, check| checks | check)
+    };
+    let checks_of: Vec<u32> = (0..data_count).map(checks_of).collect();
+    let mut looked_at = vec![0u32; 1 << data_count];
+    let mut touched = vec![0u32; 1 << data_count];
+    for unknown in 1..looked_at.len() {
+        let (rest, checks) = (unknown & (unknown - 1), checks_of[unknown.trailing_zeros() as usize]);
+        touched[unknown] = touched[rest] | checks;
+        looked_at[unknown] = match decoder {
+            Decoder::Peeling => looked_at[rest] & !checks | checks & !touched[rest],
+            Decoder::Elimination => looked_at[rest] ^ checks,
         };
-        let checks_of: Vec<u32> = (0..self.data_count).map(checks_of).collect();
-        let mut looked_at = vec![0u32; 1 << self.data_count];
-        let mut touched = vec![0u32; 1 << self.data_count];
-        for unknown in 1..looked_at.len() {
-            let (rest, checks) = (unknown & (unknown - 1), checks_of[unknown.trailing_zeros() as usize]);
-            touched[unknown] = touched[rest] | checks;
-            looked_at[unknown] = match decoder {
-                Decoder::Peeling => looked_at[rest] & !checks | checks & !touched[rest],
-                Decoder::Elimination => looked_at[rest] ^ checks,
-            };
-        }
-        looked_at
     }
+    looked_at
 }
 
 /// How many undecodable sets there are, by size; the table is room that is used again.
@@ -163,27 +168,30 @@ fn counted<const WORDS: usize>(
         let mut tally = Tally::new(data_count);
         let is_there = further << low_count | ((1 << low_count) - 1);
         for unknown in 1..looked_at.len() {
-            let checks_there = ones(looked_at[unknown] & is_there);
+            let checks_there = looked_at[unknown] & is_there;
+            // A check that every set of the block has.
+            let check_of_all = (checks_there >> low_count != 0).then(|| checks_there.ilog2() as usize);
             let mut failing = [!0; WORDS];
-            for check in checks_there {
-                match decoder {
-                    Decoder::Peeling => {
-                        let without_it = table[unknown ^ (checks[check] as usize & unknown)];
-                        match without.get(check) {
-                            Some(without) => (0..WORDS).for_each(|w| failing[w] &= without[w] | without_it[w]),
-                            None => (0..WORDS).for_each(|w| failing[w] &= without_it[w]),
-                        }
+            match (decoder, check_of_all) {
+                // Whatever peeling does first, it ends with the same data.
+                (Decoder::Peeling, Some(check)) => failing = table[unknown ^ (checks[check] as usize & unknown)],
+                (Decoder::Peeling, None) => {
+                    for check in ones(checks_there) {
+                        let known_more = &table[unknown ^ (checks[check] as usize & unknown)];
+                        let without = &without[check];
+                        (0..WORDS).for_each(|w| failing[w] &= without[w] | known_more[w]);
                     }
-                    Decoder::Elimination => match without.get(check) {
-                        Some(without) => (0..WORDS).for_each(|w| failing[w] &= without[w]),
-                        None => failing = [0; WORDS],
-                    },
                 }
-            }
-            if decoder == Decoder::Elimination {
-                for data in ones(unknown as u32) {
-                    let known_more = table[unknown ^ 1 << data];
-                    (0..WORDS).for_each(|w| failing[w] |= known_more[w]);
+                (Decoder::Elimination, _) => {
+                    if check_of_all.is_some() {
+                        failing = [0; WORDS];
+                    } else {
+                        ones(checks_there).for_each(|check| (0..WORDS).for_each(|w| failing[w] &= without[check][w]));
+                    }
+                    for data in ones(unknown as u32) {
+                        let known_more = &table[unknown ^ 1 << data];
+                        (0..WORDS).for_each(|w| failing[w] |= known_more[w]);
+                    }
                 }
             }
             table[unknown] = failing;
@@ -215,40 +223,54 @@ fn ones(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Counts for every set of a block at once, in binary: a digit a plane. By number of unknown data, so that sizes are looked at once.
+/// Counts for every set of a block at once, in binary. By number of unknown data, so that sizes are looked at once.
+///
+/// Each digit of a number keeps one summand more than the digit itself, and carries when there comes another: then the digits
+/// above are touched half as often each, and not every time.
 struct Tally<const WORDS: usize> {
     /// Digits of each number's counts.
-    digits: usize,
-    planes: Vec<Sets<WORDS>>,
+    digit_count: usize,
+    digits: Vec<Digit<WORDS>>,
+}
+
+/// A binary digit for each set.
+#[derive(Clone)]
+struct Digit<const WORDS: usize> {
+    sum: Sets<WORDS>,
+    /// Not added yet.
+    waiting: Option<Sets<WORDS>>,
 }
 
 impl<const WORDS: usize> Tally<WORDS> {
     fn new(data_count: usize) -> Tally<WORDS> {
         // There are fewer than 2^data_count sets of data to be counted.
-        let digits = data_count.max(1);
-        Tally { digits, planes: vec![[0; WORDS]; (data_count + 1) * digits] }
+        let digit_count = data_count.max(1);
+        let zero = Digit { sum: [0; WORDS], waiting: None };
+        Tally { digit_count, digits: vec![zero; (data_count + 1) * digit_count] }
     }
 
     /// One more for each of these sets.
     fn add(&mut self, unknown_count: usize, sets: Sets<WORDS>) {
         let mut carry = sets;
-        for plane in &mut self.planes[unknown_count * self.digits..(unknown_count + 1) * self.digits] {
-            let mut is_done = 0;
-            for word in 0..WORDS {
-                (plane[word], carry[word]) = (plane[word] ^ carry[word], plane[word] & carry[word]);
-                is_done |= carry[word];
-            }
-            if is_done == 0 {
+        for digit in &mut self.digits[unknown_count * self.digit_count..(unknown_count + 1) * self.digit_count] {
+            let Some(waiting) = digit.waiting.take() else {
+                digit.waiting = Some(carry);
                 return;
+            };
+            for word in 0..WORDS {
+                let (sum, one, other) = (digit.sum[word], waiting[word], carry[word]);
+                digit.sum[word] = sum ^ one ^ other;
+                carry[word] = sum & one | (sum ^ one) & other;
             }
         }
     }
 
     /// The sum over these sets.
     fn count(&self, unknown_count: usize, sets: &Sets<WORDS>) -> u64 {
-        let planes = &self.planes[unknown_count * self.digits..(unknown_count + 1) * self.digits];
-        let ones = |plane: &Sets<WORDS>| (0..WORDS).map(|w| u64::from((plane[w] & sets[w]).count_ones())).sum::<u64>();
-        planes.iter().enumerate().map(|(digit, plane)| ones(plane) << digit).sum()
+        let digits = &self.digits[unknown_count * self.digit_count..(unknown_count + 1) * self.digit_count];
+        let ones = |of: &Sets<WORDS>| (0..WORDS).map(|w| u64::from((of[w] & sets[w]).count_ones())).sum::<u64>();
+        let worth = |digit: &Digit<WORDS>| ones(&digit.sum) + digit.waiting.as_ref().map_or(0, ones);
+        digits.iter().enumerate().map(|(place, digit)| worth(digit) << place).sum()
     }
 }
 

@@ -17,7 +17,7 @@ fn one_by_one(graph: &Graph, decoder: Decoder) -> Profile {
 #[test]
 fn counting_many_sets_at_once_counts_as_one_by_one() {
     let mut random = Random::new(13);
-    for (data_count, check_count) in [(1, 1), (5, 3), (6, 6), (4, 7), (3, 9), (3, 10), (2, 11)] {
+    for (data_count, check_count) in [(1, 1), (5, 3), (6, 6), (4, 7), (3, 9), (3, 10), (2, 11), (4, 12), (2, 13)] {
         for _ in 0..3 {
             let mut masks: Vec<u64> =
                 (0..check_count).map(|_| 1 + random.below((1 << data_count) - 1) as u64).collect();
