@@ -23,7 +23,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
-use weft_transfer::worth::{Small, is_thin};
+use weft_transfer::worth::{Small, by_live_share, is_thin};
 
 pub use orphans::Orphans;
 pub use retired::{Kept, Retired, kept};
@@ -177,8 +177,8 @@ fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), Catal
             }
         }
         report.thin.sort_by(|a, b| {
-            let cross = |x: &Thin, y: &Thin| u128::from(x.live_bytes) * u128::from(y.data_bytes);
-            cross(a, b).cmp(&cross(b, a)).then_with(|| a.segment.cmp(&b.segment))
+            let order = by_live_share((a.live_bytes, a.data_bytes), (b.live_bytes, b.data_bytes));
+            order.then_with(|| a.segment.cmp(&b.segment))
         });
         report.thin.truncate(THIN_NAMED);
     }

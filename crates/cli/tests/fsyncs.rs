@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// Of each kind.
 const OPERATIONS: u32 = 300;
-/// What nobody waits for is written about every 100 ms, in one transaction; ...
+/// Changes without an fsync are written about every 100 ms, in one transaction; ...
 const WRITTEN_EVERY_MS: u128 = 100;
 /// ... a checkpoint syncs, too, and so does what the mount does by itself.
 const BESIDE: u128 = 20;

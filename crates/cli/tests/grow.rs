@@ -4,10 +4,9 @@ mod sandbox;
 
 use sandbox::caring::Caring;
 use sandbox::served::Served;
-use sandbox::{Sandbox, until};
+use sandbox::{Sandbox, free_address, http_get, until};
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 
 fn content(number: usize) -> Vec<u8> {
@@ -124,25 +123,16 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     assert!(fs::read(sandbox.path("back")).expect("read") == content(7));
 }
 
-fn metrics(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
-}
-
 #[test]
 fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
     let sandbox = Sandbox::with_volume("rs:4+2");
     put(&sandbox, 0..5);
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let address = format!("127.0.0.1:{port}");
+    let address = free_address();
     let refused = sandbox.weft(["care", "meta.db", "--metrics", "0.0.0.0:0"]).sentence();
     assert!(refused.contains("can be reached from other machines"), "{refused}");
     let _caring = Caring::of(sandbox.command(["care", "meta.db", "--scrub-every", "1s", "--metrics", &address]));
     let value = |name: &str| -> Option<u64> {
-        let answer = metrics(&address, "/metrics")?;
+        let answer = http_get(&address, "/metrics")?;
         answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
     };
     until("something is verified", || value("weft_care_verified_bytes_total").is_some_and(|bytes| bytes > 0));
@@ -150,7 +140,7 @@ fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
     until("more is", || value("weft_care_verified_bytes_total").is_some_and(|bytes| bytes > before));
     until("all segments are counted", || value("weft_segments{margin=\"2\"}") == Some(5));
     assert_eq!(value("weft_segments{margin=\"lost\"}"), Some(0));
-    assert!(metrics(&address, "/other").expect("answered").starts_with("HTTP/1.1 404"));
+    assert!(http_get(&address, "/other").expect("answered").starts_with("HTTP/1.1 404"));
     fs::rename(sandbox.path("node1"), sandbox.path("away")).expect("moved");
     until("one is in doubt", || value("weft_nodes_doubted{opinion=\"suspected\"}") == Some(1));
 }
@@ -158,8 +148,7 @@ fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
 #[test]
 fn finding_33_whoever_connects_and_says_nothing_holds_no_metrics() {
     let sandbox = Sandbox::with_volume("rs:4+2");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-    let address = format!("127.0.0.1:{port}");
+    let address = free_address();
     let _caring = Caring::of(sandbox.command(["care", "meta.db", "--metrics", &address]));
     let mut first = None;
     until("it listens", || {
@@ -168,5 +157,5 @@ fn finding_33_whoever_connects_and_says_nothing_holds_no_metrics() {
     });
     // Served one by one, each for as long as it may take, they would take minutes.
     let _silent: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&address).expect("connected")).collect();
-    until("others are answered", || metrics(&address, "/metrics").is_some_and(|text| text.contains("weft_care")));
+    until("others are answered", || http_get(&address, "/metrics").is_some_and(|text| text.contains("weft_care")));
 }

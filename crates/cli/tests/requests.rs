@@ -2,11 +2,10 @@
 
 mod sandbox;
 
-use sandbox::{Sandbox, until};
+use sandbox::{Sandbox, free_address, http_get, until};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
@@ -26,8 +25,7 @@ struct Mount {
 impl Mount {
     fn new() -> Self {
         let sandbox = Sandbox::with_volume("rs:4+2");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
-        let address = format!("127.0.0.1:{port}");
+        let address = free_address();
         let arguments = ["mount", "-d", "meta.db", &sandbox.mnt(), "--metrics", &address];
         sandbox.mount_by(sandbox.command(arguments));
         Self { sandbox, address }
@@ -46,10 +44,7 @@ impl Mount {
     }
 
     fn ask(&self) -> Counts {
-        let mut stream = TcpStream::connect(&self.address).expect("connected");
-        write!(stream, "GET /metrics HTTP/1.1\r\nhost: {}\r\n\r\n", self.address).expect("asked");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answered");
+        let answer = http_get(&self.address, "/metrics").expect("answered");
         let count = |line: &str| {
             let (name, count) = line.strip_prefix("weft_mount_requests_total{request=\"")?.split_once("\"} ")?;
             Some((name.to_owned(), count.parse().ok()?))

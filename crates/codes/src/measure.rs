@@ -86,7 +86,7 @@ impl Spacing {
         }
     }
 
-    /// From the begin of the cell of this number, of so many bytes, to that of the next. 37 is prime to the lines of a page
+    /// From the begin of cell `index`, of `cell_bytes`, to that of the next. 37 is prime to the lines of a page
     /// and to [`MOST_GAP_PAGES`].
     fn pitch_bytes(self, index: usize, cell_bytes: usize) -> usize {
         let gap_bytes = match self {

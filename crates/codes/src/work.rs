@@ -9,7 +9,7 @@ std::thread_local! {
     static SPENT: core::cell::Cell<u64> = const { core::cell::Cell::new(0) };
 }
 
-/// Counts so many operations.
+/// Counts operations.
 #[inline]
 pub(crate) fn spend(operations: usize) {
     #[cfg(feature = "std")]

@@ -1,20 +1,27 @@
-//! Which living segments are worth writing anew: thin ones, of which little lives, and small ones, of which there are many. Pure, and
-//! one rule for who counts them (`weft gc`) and who does it (compaction).
+//! Which living segments are worth rewriting: thin ones, of which little lives, and small ones, of which there are many. Pure, and
+//! one rule for `weft gc`, which counts them, and compaction, which rewrites them.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Segments of which less than this share lives are thin: moving it writes less than it frees.
 const THIN_SHARE: (u64, u64) = (1, 2);
 /// Shards of shorter segments cost their nodes more in files than in bytes.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// Small segments of about one length are merged once there are so many. Since a class is as wide as this, what comes of it is a class
-/// higher: between 4 KiB and [`SMALL_BYTES_MAX`] a byte is written anew twice.
+/// Small segments of similar length are merged once there are this many. A class of lengths is this factor wide, so that the merged
+/// segment is one class higher: between 4 KiB and [`SMALL_BYTES_MAX`] a byte is rewritten twice.
 const SMALL_COUNT: u64 = 16;
 
 /// Lives so little of its data that moving it is worth it?
 pub fn is_thin(live_bytes: u64, data_bytes: u64) -> bool {
     let (numerator, denominator) = THIN_SHARE;
     u128::from(live_bytes) * u128::from(denominator) < u128::from(data_bytes) * u128::from(numerator)
+}
+
+/// Which of two segments has the smaller share of living bytes; each is given as (living bytes, data bytes).
+pub fn by_live_share(one: (u64, u64), other: (u64, u64)) -> Ordering {
+    let cross = |live_bytes, data_bytes| u128::from(live_bytes) * u128::from(data_bytes);
+    cross(one.0, other.1).cmp(&cross(other.0, one.1))
 }
 
 /// Counts small segments by code and length; then says which have enough of their like to be merged.

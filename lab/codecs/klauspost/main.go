@@ -1,6 +1,6 @@
 // Measures klauspost/reedsolomon on one core. Reads lines "k m lost cellBytes spanBytes none|lines|pages rounds nanoseconds"
 // and answers each with the seconds for one stripe, the best of the rounds: to encode where none is lost, otherwise to decode
-// the first so many. Buffers lie as in the measuring core in Rust: one allocation, and between them nothing, or lines or
+// that number of first ones. Buffers lie as in the measuring core in Rust: one allocation, and between them nothing, or lines or
 // pages at irregular distances.
 package main
 

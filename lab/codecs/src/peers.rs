@@ -177,7 +177,7 @@ fn shards(inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Vec<*mut u8> {
 fn isal_p_and_q(shape: Shape, cell_bytes: usize) -> Task<'static> {
     let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
         let (bytes, all) = (inputs[0].len(), shards(inputs, outputs));
-        // SAFETY: so many shards of so many bytes, the last two writable, all aligned as it asks.
+        // SAFETY: all shards have `bytes` bytes, the last two writable, all aligned as it asks.
         assert_eq!(unsafe { pq_gen(all.len() as i32, bytes as i32, all.as_ptr()) }, 0, "fits");
     };
     Task { stripe: Stripe::of_cells(shape.k, 2, cell_bytes), work: Box::new(work) }
@@ -186,7 +186,7 @@ fn isal_p_and_q(shape: Shape, cell_bytes: usize) -> Task<'static> {
 fn isal_sum(k: usize, cell_bytes: usize) -> Task<'static> {
     let work = move |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
         let (bytes, all) = (inputs[0].len(), shards(inputs, outputs));
-        // SAFETY: so many shards of so many bytes, the last writable, all aligned as it asks.
+        // SAFETY: all shards have `bytes` bytes, the last writable, all aligned as it asks.
         assert_eq!(unsafe { xor_gen(all.len() as i32, bytes as i32, all.as_ptr()) }, 0, "fits");
     };
     Task { stripe: Stripe::of_cells(k, 1, cell_bytes), work: Box::new(work) }

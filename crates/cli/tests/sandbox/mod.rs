@@ -10,6 +10,8 @@ pub mod served;
 
 use rustix::process::{Pid, Signal};
 use std::ffi::OsStr;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,6 +189,21 @@ impl Said {
         assert!(!sentence.contains('\n'), "more than one line: {sentence}");
         sentence.to_owned()
     }
+}
+
+/// An address of this machine at which nothing listens yet.
+pub fn free_address() -> String {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    free.expect("a free port").to_string()
+}
+
+/// The whole answer to a GET, head included; `None` if there is none.
+pub fn http_get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
 }
 
 /// Waits until it is so, and says how long; generous, for busy machines.

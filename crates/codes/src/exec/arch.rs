@@ -565,7 +565,7 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps over symbols of any one length. Targets that no step reads are stored as `stores` says for so many bytes of
+/// Runs the steps over symbols of any one length. Targets that no step reads are stored as `stores` says for this length of all
 /// inputs and outputs. `isa` is one of [`available`].
 ///
 /// # Errors
@@ -601,7 +601,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// [`run`] over symbols of so many bytes; inputs and outputs are pieces of whole symbols.
+/// [`run`] over symbols of `symbol_bytes`; inputs and outputs are pieces of whole symbols.
 ///
 /// # Errors
 /// Counts or lengths do not fit; nothing was written.
@@ -625,7 +625,7 @@ pub(super) fn run_pieces(
     Ok(())
 }
 
-/// Runs the steps over symbols of so many bytes, one at least. Panics unless inputs and outputs are pieces of whole symbols,
+/// Runs the steps over symbols of `symbol_bytes`, one at least. Panics unless inputs and outputs are pieces of whole symbols,
 /// and these as many as the program has.
 fn run_all(
     isa: &'static Isa,

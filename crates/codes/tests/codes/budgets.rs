@@ -39,7 +39,7 @@ fn offers(n: usize, lost: &[usize], is_uneven: bool) -> Offers {
 }
 
 /// What is asked of codes in operation, with what is lost: reads of everything and of parts of cells, healthy and degraded,
-/// repairs of one and of all that may be lost, and the same anew when one more is late.
+/// repairs of one and of all that may be lost, and the same again when one more is late.
 fn questions(code: &dyn Code) -> Vec<(&'static str, Wanted, Offers)> {
     let shape = code.shape();
     let (n, m) = (shape.n, shape.tolerance);

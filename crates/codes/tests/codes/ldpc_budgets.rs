@@ -1,4 +1,4 @@
-//! Planning of sparse graphs is held to a budget that is counted: so many operations for each symbol that the plan's program
+//! Planning of sparse graphs is held to a budget that is counted: a number of operations for each symbol that the plan's program
 //! touches, whatever is lost, late or dear. Without it planning a stripe of 100+100 took longer than fetching it.
 
 use crate::random::Random;

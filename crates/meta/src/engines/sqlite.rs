@@ -100,7 +100,7 @@ struct Engine {
     readers: Readers,
     cache: ValueCache,
     state: Mutex<State>,
-    /// Present from the start of the writer's thread to its end. Nobody waits for this lock while holding the lock on the state.
+    /// Present from the start of the writer's thread to its end. A thread that holds the lock on the state never waits for this lock.
     writer: Mutex<Option<Writer>>,
     /// The writer's thread waits here for work.
     work: Condvar,

@@ -4,7 +4,7 @@ use super::Demand;
 use std::collections::HashSet;
 use std::sync::Arc;
 use weft_format::SegmentId;
-use weft_transfer::worth::{Small, is_thin};
+use weft_transfer::worth::{Small, by_live_share, is_thin};
 
 /// By itself a volume compacts thin segments only while at least one byte in this many is dead, ...
 const DEAD_ONE_IN: u64 = 4;
@@ -65,10 +65,9 @@ pub(super) fn choose(mut living: Vec<Living>, demand: Demand, tried: &HashSet<Se
     };
     let mut chosen: Vec<(Reason, Living)> =
         living.into_iter().filter_map(|segment| reason(&segment).map(|reason| (reason, segment))).collect();
-    let share = |a: &Living, b: &Living| u128::from(a.live_bytes) * u128::from(b.data_bytes);
     chosen.sort_by(|(reason, a), (other, b)| {
         let order = match reason {
-            Reason::Thin => share(a, b).cmp(&share(b, a)),
+            Reason::Thin => by_live_share((a.live_bytes, a.data_bytes), (b.live_bytes, b.data_bytes)),
             Reason::Small => a.code.cmp(&b.code).then(a.data_bytes.cmp(&b.data_bytes)),
         };
         reason.cmp(other).then(order).then(a.segment.cmp(&b.segment))

@@ -19,7 +19,7 @@ pub struct Arguments {
     /// As in rs:4+2 (`weft codes list` has them), or ldpc:@FILE of a graph file
     #[arg(required = true)]
     codes: Vec<String>,
-    /// Try every pattern, also where there are so many that a sample is tried by default
+    /// Try every pattern, also where a sample is the default because there are many
     #[arg(long)]
     all: bool,
     /// For programs
@@ -27,7 +27,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Beyond the promise, losses of so many patterns are tried, too.
+/// Beyond the promise, a number of losses is tried if it has at most this many patterns.
 const PATTERNS_MAX: u64 = 20_000;
 /// Operations that a check takes by default: some seconds. They are counted, not timed, so that equal checks try equal
 /// patterns.
@@ -170,7 +170,7 @@ impl<'a> Bench<'a> {
         Ok(spent / probes)
     }
 
-    /// Loses each pattern in turn, all or a sample of so many; decodes all data and rebuilds the lost nodes.
+    /// Loses `tried` patterns in turn, all or a sample; decodes all data and rebuilds the lost nodes.
     fn losses(&self, lost_count: usize, tried: u64, bar: &ProgressBar) -> Result<Losses> {
         let n = self.code.shape().n;
         let patterns = analysis::binomial(n, lost_count);
@@ -249,7 +249,7 @@ fn spread(most_lost: usize, tolerance: usize) -> Vec<usize> {
     counts
 }
 
-/// All patterns where so many can be afforded, or a sample.
+/// All patterns where they can be afforded, or a sample.
 fn patterns_tried(patterns: u64, affordable: u64) -> u64 {
     if patterns <= affordable { patterns } else { patterns.min(affordable.clamp(SAMPLE_MIN, SAMPLE_MAX)) }
 }

@@ -16,13 +16,13 @@ pub struct Figures {
     /// Any so many nodes may be lost, the code promises.
     pub tolerance: usize,
     pub tolerance_known_by: Evidence,
-    /// Patterns of one loss more; null where so many are never survived, or where trying them takes too long.
+    /// Patterns of one loss more; null where that many losses are never survived, or where trying them takes too long.
     pub one_more: Option<Losses>,
     pub stored_bytes_per_byte: f64,
     /// Reads of a healthy file touch only the data asked for.
     pub systematic: bool,
     pub sub_symbols: usize,
-    /// The following figures come from so many nodes, evenly spread: of wide codes not from all.
+    /// How many nodes the following figures come from, evenly spread: for wide codes not all.
     pub nodes_repaired: usize,
     /// Rebuilding a node, on average over these nodes; null where none can be rebuilt.
     pub repair: Option<Repair>,
@@ -100,7 +100,7 @@ pub fn erasures(code: &dyn Code) -> Result<Option<Erasures>> {
     Ok(erasures.transpose()?)
 }
 
-/// What becomes of patterns of so many losses; `None` where trying even a few of them takes too long.
+/// What becomes of patterns of `lost_count` losses; `None` where trying even a few of them takes too long.
 pub fn losses(erasures: Option<&Erasures>, lost_count: usize) -> Option<Losses> {
     let erasures = erasures.filter(|erasures| analysis::is_affordable(erasures, lost_count, EFFORT))?;
     Some(Losses::new(&analysis::survival(erasures, lost_count, EFFORT, SEED)))

@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 const LEGEND: &str = "
-SURVIVES   so many nodes may be lost, whichever they are; BY proof (all patterns tried), a sample, or the construction
+SURVIVES   number of nodes that may be lost, whichever they are; BY proof (all patterns tried), a sample, or the construction
 ONE MORE   share of the patterns of one more loss that are survived, too (~ of a sample)
 STORED     bytes stored per byte of data
 REPAIR     bytes received per byte of a lost node; COMPUTING: if nodes compute before they send, where that saves

@@ -140,7 +140,7 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
         }
         let streams = stores == Stores::Streaming && is_aligned::<V>(target);
         let mut at = 0;
-        // So many times so many vectors of the target.
+        // `$times` times `$vectors` vectors of the target.
         macro_rules! add_all {
             ($times:expr, $vectors:literal) => {
                 while at + $times * $vectors * V::BYTES <= bytes {
@@ -174,7 +174,7 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
 /// distance that prefetchers learn. With 4, sums of other sources in the slices between mislead them.
 const SUM_VECTORS: usize = 16;
 
-/// Does a plain sum of so many sources take two lines of each at a time, instead of a vector? Where sources lie whole pages
+/// Does a plain sum of `sources` sources take two lines of each at a time, instead of a vector? Where sources lie whole pages
 /// apart, their lines and the target's share a set of the first-level cache, which has eight ways: a line of many sources
 /// that is read vector by vector is gone in between.
 const fn takes_lines<V: Vector>(sources: usize) -> bool {
@@ -254,7 +254,7 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     }
 }
 
-/// [`combine`] of whole blocks of vectors, by code for so many sources at a time, some of which may be coupled if `COUPLED`.
+/// [`combine`] of whole blocks of vectors, by code for `UNROLLED` sources at a time, some of which may be coupled if `COUPLED`.
 #[inline(always)]
 unsafe fn combine_all<
     V: Vector,
@@ -305,7 +305,7 @@ unsafe fn are_far_apart(symbols: *const *mut u8, source_count: usize, bytes: usi
     if source_count < UNROLLED_SOURCES {
         return false;
     }
-    // SAFETY: there are pointers for so many sources.
+    // SAFETY: there is a pointer for each source.
     let start = |source: usize| unsafe { *symbols.add(source) }.addr();
     (1..source_count).all(|source| {
         let gap_bytes = start(source).abs_diff(start(source - 1)).saturating_sub(bytes);
@@ -560,7 +560,7 @@ pub(super) unsafe fn p_and_q<V: DoublingVector>(step: &Step, symbols: Symbols<'_
     }
 }
 
-/// Vectors of P and of Q over so many sources, that of the highest power first.
+/// Vectors of P and of Q over `count` sources, that of the highest power first.
 #[inline(always)]
 unsafe fn p_and_q_at<V: DoublingVector, const VECTORS: usize>(
     symbols: *const *mut u8,
@@ -629,7 +629,7 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
 }
 
 /// Does the block with the number of each block and the indices of both values, for all butterflies of the level whose blocks
-/// have halves of so many of `POINTS` values. No closure: these do not have the instructions of the function around them.
+/// have halves of `$half` of `POINTS` values. No closure: these do not have the instructions of the function around them.
 macro_rules! each_butterfly {
     ($half:expr, |$block:ident, $a:ident, $b:ident| $butterfly:block) => {{
         let block_count = POINTS / (2 * $half);

@@ -355,7 +355,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// So many small operations become one at most: its matrix grows with their square.
+/// At most this many small operations become one: its matrix grows with their square.
 const MOST_TOGETHER: usize = 128;
 
 /// Operations in order, small ones that follow each other as one, together with copies of what there is by then.

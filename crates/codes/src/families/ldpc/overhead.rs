@@ -158,7 +158,7 @@ fn counted<const WORDS: usize>(
 ) -> Vec<u64> {
     table.resize(1 << data_count, [0; WORDS]);
     let low_count = checks.len().min(WORD_CHECKS + WORDS.ilog2() as usize);
-    // By check of a block: the sets without it. By size: the sets of so many checks.
+    // By check of a block: the sets without it. By size: the sets of that many checks.
     let without: Vec<Sets<WORDS>> = (0..low_count).map(|check| sets(|set| set >> check & 1 == 0)).collect();
     let of_size: Vec<Sets<WORDS>> = (0..=low_count)
         .map(|size| sets(|set: usize| set >> low_count == 0 && set.count_ones() as usize == size))

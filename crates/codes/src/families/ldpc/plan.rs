@@ -86,17 +86,17 @@ struct Budget {
 }
 
 impl Budget {
-    /// Of a decision among so many offers.
+    /// For a decision among `offer_count` offers.
     fn new(offer_count: usize) -> Budget {
         Budget { done: 0, symbols: offer_count as u64 }
     }
 
-    /// So many operations were done.
+    /// Counts operations that were done.
     fn spend(&mut self, operations: usize) {
         self.done += operations as u64;
     }
 
-    /// An answer was found whose program touches so many symbols.
+    /// An answer was found whose program touches this many symbols.
     fn allow(&mut self, symbols_touched: usize) {
         self.symbols += symbols_touched as u64;
     }

@@ -14,7 +14,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// None of so many.
+    /// None of `count` columns.
     pub(super) fn none(count: usize) -> Columns {
         Columns { count, words: vec![0; count.div_ceil(WORD)] }
     }
@@ -34,7 +34,7 @@ impl Columns {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Adds others of equally many, moved by so many columns; what leaves the row is dropped.
+    /// Adds others of equally many, moved by `by` columns; what leaves the row is dropped.
     pub(super) fn add_moved(&mut self, others: &Columns, by: isize) {
         let (words, bits) = (by.unsigned_abs() / WORD, by.unsigned_abs() % WORD);
         let at = |index: Option<usize>| index.and_then(|index| others.words.get(index)).copied().unwrap_or(0);

@@ -1,5 +1,5 @@
 //! The writer: every change of the file goes through it, one transaction at a time. A thread that waits for a transaction and finds the
-//! writer free takes a turn and writes for all, so that a flush wakes no other thread. One more thread writes what nobody waits for.
+//! writer free takes a turn and writes for all, so that a flush wakes no other thread. One more thread writes changes for which no thread waits.
 
 use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
 use super::home::Home;

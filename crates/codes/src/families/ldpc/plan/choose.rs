@@ -107,7 +107,7 @@ impl Planner {
     }
 }
 
-/// No answer is cheaper: so many independent targets need as many reads.
+/// No answer is cheaper: independent targets need as many reads as there are.
 fn least_price(independent: usize, prices: &Prices, budget: &mut Budget) -> Price {
     let mut offered: Vec<Price> = prices.iter().flatten().copied().collect();
     budget.spend(offered.len());
