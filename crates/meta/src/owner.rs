@@ -263,13 +263,13 @@ fn beside(metadata: &Path, suffix: &str) -> PathBuf {
 
 /// The owner file, made if it is not there.
 pub(crate) fn open_companion(metadata: &Path) -> io::Result<File> {
-    open_beside(metadata, OWNER)
+    open_beside(metadata, OWNER, companion_mode)
 }
 
-/// A file beside the metadata, made if it is not there. Whoever may write the metadata may open it, and nobody else.
-pub(crate) fn open_beside(metadata: &Path, suffix: &str) -> io::Result<File> {
+/// A file beside the metadata, made if it is not there, with a mode that follows from that of the metadata.
+pub(crate) fn open_beside(metadata: &Path, suffix: &str, mode: fn(u32) -> u32) -> io::Result<File> {
     let store = metadata.metadata()?;
-    let mode = companion_mode(store.mode());
+    let mode = mode(store.mode());
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -294,8 +294,8 @@ fn owner(metadata: &Metadata) -> (u32, u32) {
     (metadata.uid(), metadata.gid())
 }
 
-/// Of a store of this mode: all may read and write it who may write the store.
-fn companion_mode(store_mode: u32) -> u32 {
+/// Of a store of this mode: all may read and write it who may write the store, and nobody else.
+pub(crate) fn companion_mode(store_mode: u32) -> u32 {
     let writers = store_mode & 0o222;
     writers | writers << 1
 }

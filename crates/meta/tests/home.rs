@@ -31,8 +31,10 @@ fn child() {
         kv.flush().unwrap();
     }
     eprintln!("all is durable");
-    loop {
-        std::thread::park();
+    // One key, again and again: the file has it ten times a second only.
+    for number in 0_u64.. {
+        kv.commit(set(b"inode/last", &number.to_be_bytes())).unwrap();
+        kv.flush().unwrap();
     }
 }
 
@@ -50,11 +52,13 @@ fn owner(path: &Path) -> Child {
     child
 }
 
-/// A store whose owner was killed after its commits.
+/// A store whose owner was killed after its commits, all of which the file had.
 fn killed(folder: &Path) -> PathBuf {
     let path = folder.join("volume");
     SqliteKv::create(&path).unwrap();
     let mut child = owner(&path);
+    // Others wait for that.
+    drop(open(&path, Access::Shared).unwrap());
     child.kill().unwrap();
     child.wait().unwrap();
     path
@@ -125,6 +129,95 @@ fn finding_05_a_log_that_is_brought_back_brings_everything_back() {
     let kv = open(&path, Access::Owner).unwrap();
     assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
     assert_eq!(kv.verify().unwrap(), [""; 0]);
+}
+
+/// A store whose owner was killed when the file did not have all that was flushed; and the value of its last flush, or one after it.
+fn killed_behind(folder: &Path) -> (PathBuf, u64) {
+    let kept = folder.join("kept");
+    std::fs::create_dir(&kept).unwrap();
+    loop {
+        let path = folder.join("volume");
+        SqliteKv::create(&path).unwrap();
+        let mut child = owner(&path);
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let names = ["", "-wal", "-shm", "-owner", "-intents"];
+        for suffix in names {
+            std::fs::copy(beside(&path, suffix), beside(&kept.join("volume"), suffix)).unwrap();
+        }
+        let number =
+            |kv: SqliteKv| get(&kv, b"inode/last").map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+        // What the file says alone, and what it says with its log.
+        let alone = kept.join("alone");
+        std::fs::remove_file(beside(&kept.join("volume"), "-intents")).unwrap();
+        SqliteKv::restore(&kept.join("volume"), &alone).unwrap();
+        let with_log = kept.join("with log");
+        SqliteKv::restore(&path, &with_log).unwrap();
+        let [filed, flushed] = [alone, with_log].map(|path| number(open(&path, Access::Owner).unwrap()));
+        if filed < flushed {
+            return (path, flushed);
+        }
+        println!("killed right after the file had everything: once more");
+        std::fs::remove_dir_all(folder).unwrap();
+        std::fs::create_dir_all(&kept).unwrap();
+    }
+}
+
+#[test]
+fn what_was_flushed_is_there_for_whoever_comes_first_after_a_kill() {
+    for access in [Access::Owner, Access::Passing, Access::Shared] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, flushed) = killed_behind(folder.path());
+        for _ in 0..2 {
+            let kv = open(&path, access).unwrap();
+            assert_eq!(get(&kv, b"inode/last").as_deref(), Some(&flushed.to_be_bytes()[..]), "{access:?}");
+            assert_eq!(kv.verify().unwrap(), [""; 0], "{access:?}");
+        }
+    }
+}
+
+/// A stopped owner keeps nobody from reading what the file has, and nothing is taken for a whole copy that is none.
+#[test]
+fn what_a_stopped_owner_flushed_is_awaited_for_a_while() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    let mut child = owner(&path);
+    let signal = |signal| kill_process(Pid::from_child(&child), signal).unwrap();
+    let number =
+        |kv: &SqliteKv| get(kv, b"inode/last").map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+    signal(Signal::STOP);
+    let looking = open(&path, Access::Shared).unwrap();
+    let before = number(&looking);
+    let backup = folder.path().join("backup");
+    if let Err(error) = SqliteKv::back_up(&path, &backup) {
+        assert!(error.to_string().contains("continue or end the owner"), "{error}");
+    }
+    signal(Signal::CONT);
+    let later = number(&open(&path, Access::Shared).unwrap());
+    assert!(later >= before, "{later} follows {before}");
+    assert!(number(&looking) >= later);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn a_store_without_its_intent_log_or_with_half_of_it_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, flushed) = killed_behind(folder.path());
+    let (log, kept) = (beside(&path, "-intents"), folder.path().join("kept log"));
+    std::fs::rename(&log, &kept).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("volume-intents is missing or cut") && said.contains("bring the log back"), "{said}");
+    std::fs::copy(&kept, &log).unwrap();
+    std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(5000).unwrap();
+    let said = refusal(&path);
+    assert!(said.contains("volume-intents is missing or cut"), "{said}");
+    std::fs::rename(&kept, &log).unwrap();
+    let kv = open(&path, Access::Owner).unwrap();
+    assert_eq!(get(&kv, b"inode/last").as_deref(), Some(&flushed.to_be_bytes()[..]));
 }
 
 #[test]

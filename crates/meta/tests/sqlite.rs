@@ -49,7 +49,7 @@ fn a_store_is_made_once_and_refused_with_a_sentence_where_it_is_none() {
     assert!(matches!(SqliteKv::create(&nowhere), Err(OpenError::NoFolder(_))));
     assert_eq!(get(&open(&path, Access::Shared), b"k").as_deref(), Some(&b"v"[..]), "a refused create changes nothing");
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 3, "the store, its owner file, its reserve: {names:?}");
+    assert_eq!(names.len(), 4, "the store, its owner file, its reserve, its empty intent log: {names:?}");
 
     let log = folder.path().join("other-wal");
     std::fs::write(&log, b"left behind").unwrap();
@@ -82,7 +82,7 @@ fn other_files_are_refused_and_left_as_they_are() {
     rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
     let error = refusal(&newer);
     assert!(matches!(error, OpenError::Newer { found: 7, .. }), "{error}");
-    assert!(error.to_string().contains("has metadata format 7, and this program knows 2"), "{error}");
+    assert!(error.to_string().contains("has metadata format 7, and this program knows 3"), "{error}");
 }
 
 #[test]

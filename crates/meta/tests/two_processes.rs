@@ -143,3 +143,43 @@ fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     assert_eq!(care.deleted(None, 100).unwrap().len(), 33);
     assert!(fsck::check(&care).unwrap().is_clean());
 }
+
+/// Whoever comes reads what was flushed before, and what is flushed while he is there.
+#[test]
+fn a_flush_is_seen_by_whoever_is_there_and_whoever_comes() {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use weft_meta::conformance::{get, set};
+    use weft_meta::kv::Kv;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.weft");
+    SqliteKv::create(&path).unwrap();
+    let owner = open(&path, Access::Owner);
+    let (flushed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1_u64.. {
+                owner.commit(set(b"inode/1", &number.to_be_bytes())).unwrap();
+                owner.flush().unwrap();
+                flushed.store(number, Ordering::SeqCst);
+                if is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        for _ in 0..20 {
+            let expected = flushed.load(Ordering::SeqCst);
+            let beside = open(&path, Access::Shared);
+            let read = || get(&*beside, b"inode/1").map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()));
+            assert!(read() >= expected, "{expected} was flushed before");
+            for _ in 0..50 {
+                let expected = flushed.load(Ordering::SeqCst);
+                assert!(read() >= expected, "{expected} was flushed meanwhile");
+            }
+            drop(beside);
+            // Alone for a while: flushes go to the log again.
+            std::thread::sleep(std::time::Duration::from_millis(3));
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+}

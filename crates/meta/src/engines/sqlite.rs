@@ -4,12 +4,14 @@
 //!
 //! ```text
 //! commit -> checks hold on (memtable over file)? -> memtable -> return          (commit.rs)
-//! flush, or 100 ms, or 4 MiB -> writer: freeze the memtable, one transaction, forget the frozen part   (writer.rs)
+//! flush -> what is new in the memtable as one record of the intent log          (intents.rs)
+//! 100 ms, or 4 MiB -> writer: freeze the memtable, one transaction, forget the frozen part   (writer.rs)
 //! snapshot = (memtable, read transaction on the file)                           (view.rs)
 //! ```
 //!
-//! **What is durable.** Every transaction of the writer holds all batches committed before some moment, so after a crash the
-//! file has a prefix of the commits, each whole. Concurrent flushes share a transaction.
+//! **What is durable.** Every transaction of the writer holds all batches committed before some moment, and so do the file and the
+//! records of the log together: after a crash they have a prefix of the commits, each whole. Concurrent flushes share a record. The
+//! file takes flushes itself while others have the store open (`presence.rs`), where room is short, and where the log has none.
 //!
 //! **Snapshots.** A view is (memtable, read transaction) such that the file at that transaction lacks nothing that the
 //! memtable does not have, and has nothing that was committed after the memtable was cloned. There are two ways to get one.
@@ -52,6 +54,8 @@ mod commit;
 mod copy;
 mod file;
 mod home;
+mod intents;
+mod presence;
 mod reading;
 mod reserve;
 mod rows;
@@ -69,8 +73,10 @@ use crate::kv::{Batch, Kv, KvError, SharedPrefix, Snapshot};
 use crate::owner::{Holder, OwnerLock};
 use crate::types::Access;
 use cache::ValueCache;
-use home::Home;
+use home::{Home, Witness};
+use intents::{Change, IntentLog};
 use parking_lot::{Condvar, Mutex};
+use presence::Presence;
 use reading::Reader;
 use reserve::Reserve;
 use rows::Fault;
@@ -88,6 +94,8 @@ pub struct SqliteKv {
     engine: Arc<Engine>,
     /// The writer, then the checkpointer, which ends after it.
     threads: Vec<JoinHandle<()>>,
+    /// Of those that are not the owner.
+    _presence: Option<Presence>,
     /// Given up last.
     _owner: Option<OwnerLock>,
 }
@@ -102,6 +110,8 @@ struct Engine {
     state: Mutex<State>,
     /// Present from the start of the writer's thread to its end. A thread that holds the lock on the state never waits for this lock.
     writer: Mutex<Option<Writer>>,
+    /// The owner's. A thread that holds the lock on the state never waits for the lock on the log.
+    log: Option<Logging>,
     /// The writer's thread waits here for work.
     work: Condvar,
     /// All others wait here for the end of a transaction, or for a turn at the writer.
@@ -109,6 +119,12 @@ struct Engine {
     reserve: Reserve,
     /// Outlives all connections.
     store: Descriptor,
+}
+
+/// How flushes are made durable without the file.
+struct Logging {
+    log: Mutex<IntentLog>,
+    witness: Arc<Witness>,
 }
 
 #[derive(Default)]
@@ -121,9 +137,17 @@ struct State {
     /// Batches ever committed to the memtable, ...
     committed: u64,
     /// ... how many of them the file has, ...
-    durable: u64,
-    /// ... and how many it is asked to have.
+    filed: u64,
+    /// ... how many it is asked to have, ...
     wanted: u64,
+    /// ... and how many are durable by the log.
+    logged: u64,
+    /// What neither file nor log has, in the order of commits; empty without a log.
+    unlogged: Vec<Change>,
+    /// Others had the store open at the last look.
+    is_watched_by_others: bool,
+    /// The file may be marked as all there is.
+    is_closed: bool,
     /// Keys with a fresh id that pending batches expect to be absent from the file.
     claims: Vec<Shared>,
 
@@ -229,14 +253,16 @@ impl SqliteKv {
             Access::Shared => None,
         };
         let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder)).transpose()?;
-        let (connection, home, is_home) = loop {
-            match settle(&path, access) {
+        let (connection, home, presence) = loop {
+            match settle(&path, access, &store) {
                 // On a full disk it is opened for what frees room.
                 Err(OpenError::Engine(KvError::Full { .. })) if Reserve::of(&path).give_up().unwrap_or(false) => {}
                 settled => break settled?,
             }
         };
-        let engine = Arc::new(Engine::new(path, access, shared_keys, store, !is_home));
+        let log = if access == Access::Owner { Logging::begin(&path, &connection, &home)? } else { None };
+        let keeps_log = access == Access::Shared && (presence.is_none() || !file::may_write(&path));
+        let engine = Arc::new(Engine { log, ..Engine::new(path, access, shared_keys, store, keeps_log) });
         if access == Access::Owner && !engine.reserve.take().unwrap_or(false) {
             tracing::warn!(store = %engine.path.display(), "its disk has no room: only deletions can be done");
             engine.state.lock().in_reserve = true;
@@ -245,32 +271,83 @@ impl SqliteKv {
         let no_thread = |error| engine.failed(format!("it gets no thread: {error}"));
         let (checkpoints, checkpointer) = checkpoint::start(&engine.path).map_err(no_thread)?;
         let writer = writer::start(engine.clone(), connection, home, checkpoints).map_err(no_thread)?;
-        Ok(Self { engine, threads: vec![writer, checkpointer], _owner: owner })
+        Ok(Self { engine, threads: vec![writer, checkpointer], _presence: presence, _owner: owner })
     }
 }
 
-/// The writer's connection, what it knows of the store's place, and whether the store is at home.
-fn settle(path: &Path, access: Access) -> Result<(Connection, Home, bool), OpenError> {
+/// The writer's connection and what it knows of the store's place; for those that are not the owner also that they are there, if the
+/// store is at home.
+fn settle(path: &Path, access: Access, store: &Descriptor) -> Result<(Connection, Home, Option<Presence>), OpenError> {
     if !file::may_write(path) {
+        let presence = Presence::announce(path).map_err(|error| file::io_error(path, error))?;
         let reader = Reader::open(path, true).map_err(|fault| file::open_error(path, fault))?;
-        return Ok((reader.connection, Home::new(path), true));
+        await_filed(path, &reader.connection, store)?;
+        return Ok((reader.connection, Home::new(path), presence));
     }
     let connection = file::open_writer(path)?;
-    let (home, is_home) = match access {
+    let (home, presence) = match access {
         Access::Owner | Access::Passing => {
             let home = Home::enter(path, &connection, access).map_err(|failure| file::failure(path, failure))?;
-            (home, true)
+            file::keep_log(&connection, false).map_err(|error| file::failure(path, error.into()))?;
+            (home, None)
         }
-        Access::Shared => {
-            let objection = home::look(path, &connection);
-            if let Ok(Some(why)) = &objection {
-                tracing::warn!("{why}");
-            }
-            (Home::new(path), matches!(objection, Ok(None)))
+        Access::Shared => (Home::new(path), join(path, &connection, store)?),
+    };
+    Ok((connection, home, presence))
+}
+
+/// Comes to a store that another may own. Answers nothing if it is not at home.
+fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Option<Presence>, OpenError> {
+    let io = |error| file::failed(&intents::log_path(path), error);
+    let presence = Presence::announce(path).map_err(io)?;
+    await_filed(path, connection, store)?;
+    let objection = match home::look(path, connection) {
+        Ok(None) => None,
+        Ok(Some(why)) => Some(why),
+        // It is read as far as it can be.
+        Err(fault) => Some(file::open_error(path, fault).to_string()),
+    };
+    if let Some(why) = objection {
+        tracing::warn!("{why}");
+        return Ok(None);
+    }
+    let presence = match presence {
+        Some(presence) => presence,
+        // An owner may have come meanwhile.
+        None => {
+            let presence = Presence::insist(path).map_err(io)?;
+            await_filed(path, connection, store)?;
+            presence
         }
     };
-    file::keep_log(&connection, !is_home).map_err(|error| file::failure(path, error.into()))?;
-    Ok((connection, home, is_home))
+    file::keep_log(connection, false).map_err(|error| file::failure(path, error.into()))?;
+    Ok(Some(presence))
+}
+
+/// Whoever only looks on goes on without it: what he reads is older, and whole.
+fn await_filed(path: &Path, connection: &Connection, store: &Descriptor) -> Result<(), OpenError> {
+    if !presence::await_filed(path, connection, store)? {
+        let store = path.display();
+        tracing::warn!(
+            "the owner of {store} does not write there what it flushed last: it is stopped, or its disk is; what follows is older"
+        );
+    }
+    Ok(())
+}
+
+impl Logging {
+    /// Of a store that is entered; `None`: its disk has no room for a log.
+    fn begin(path: &Path, connection: &Connection, home: &Home) -> Result<Option<Self>, OpenError> {
+        let Some(witness) = home.witness().filter(|_| !Reserve::of(path).is_short()) else { return Ok(None) };
+        let state = home::State::read(connection).map_err(|fault| file::open_error(path, fault))?;
+        match IntentLog::open(path, state.log, state.intents) {
+            Ok(log) => Ok(Some(Self { log: Mutex::new(log), witness: witness.clone() })),
+            Err(error) => {
+                tracing::debug!(store = %path.display(), %error, "no intent log: flushes go to the file");
+                Ok(None)
+            }
+        }
+    }
 }
 
 impl Kv for SqliteKv {
@@ -291,10 +368,12 @@ impl Kv for SqliteKv {
     }
 
     fn close(&self) -> Result<(), KvError> {
-        self.flush()?;
+        self.engine.file()?;
         if self.engine.access != Access::Owner {
             return Ok(());
         }
+        let _log = self.engine.log.as_ref().map(|logging| logging.log.lock());
+        self.engine.state.lock().is_closed = true;
         let leave = || {
             let connection = file::open(&self.engine.path)?;
             file::keep_log(&connection, false)?;
@@ -348,6 +427,7 @@ impl Engine {
             cache: ValueCache::new(),
             state: Mutex::default(),
             writer: Mutex::default(),
+            log: None,
             work: Condvar::new(),
             done: Condvar::new(),
             store,

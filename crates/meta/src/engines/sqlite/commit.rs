@@ -1,7 +1,8 @@
 //! The committing side: which way a batch goes, its checks, and waiting for the writer.
 
+use super::intents::{Change, Refused};
 use super::view::View;
-use super::{Engine, Failure, State, rows};
+use super::{Engine, Failure, Logging, State, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
 use crate::types::Access;
 use parking_lot::MutexGuard;
@@ -111,10 +112,14 @@ impl Engine {
                 return Ok(());
             }
             state.claims.extend(claims.into_iter().map(Into::into));
-            for (key, value) in batch.writes {
-                state.memtable.put(key.into(), value.map(Into::into));
-            }
             state.committed += 1;
+            for (key, value) in batch.writes {
+                let (key, value): Change = (key.into(), value.map(Into::into));
+                if self.log.is_some() {
+                    state.unlogged.push((key.clone(), value.clone()));
+                }
+                state.memtable.put(key, value);
+            }
             let first = state.waiting_since.is_none();
             state.waiting_since.get_or_insert_with(Instant::now);
             if first && !state.is_watched || state.is_large() {
@@ -176,12 +181,71 @@ impl Engine {
         }
     }
 
+    /// What is committed is durable: by the log, or else by the file.
     pub(super) fn flush(&self) -> Result<(), KvError> {
+        let target = self.state.lock().committed;
+        match &self.log {
+            Some(log) if self.log_up_to(log, target) => Ok(()),
+            _ => self.file_up_to(target),
+        }
+    }
+
+    /// What is committed is in the file.
+    pub(super) fn file(&self) -> Result<(), KvError> {
+        let target = self.state.lock().committed;
+        self.file_up_to(target)
+    }
+
+    /// False: the file must take it.
+    fn log_up_to(&self, logging: &Logging, target: u64) -> bool {
+        // Who waits for the log mostly finds its commits in the record of another.
+        let mut log = logging.log.lock();
         let mut state = self.state.lock();
-        let (target, failures) = (state.committed, state.failures);
+        if !state.may_log() {
+            return false;
+        }
+        if state.filed.max(state.logged) >= target {
+            return true;
+        }
+        // What was logged while somebody came is acknowledged only when the file has it.
+        if state.unlogged.is_empty() || state.is_watched_by_others && !log.is_alone() {
+            return false;
+        }
+        let committed = state.committed;
+        let changes = std::mem::take(&mut state.unlogged);
+        drop(state);
+        let logged = log.append(&changes, logging.witness.commits()).and_then(|()| log.sync());
+        if let Ok(number) = logged {
+            logging.witness.note_intents(number);
+        }
+        let is_alone = logged.is_ok() && log.is_alone();
+        let mut state = self.state.lock();
+        match logged {
+            Ok(_) => state.is_watched_by_others = !is_alone,
+            Err(refused) => {
+                state.put_back(changes);
+                self.tell(refused);
+            }
+        }
+        if is_alone {
+            state.logged = committed;
+        }
+        is_alone
+    }
+
+    /// Why the log does not take something, where somebody should know.
+    pub(super) fn tell(&self, refused: Refused) {
+        if let Refused::Io(error) = refused {
+            tracing::warn!(store = %self.path.display(), %error, "the intent log cannot be written: flushes go to the file");
+        }
+    }
+
+    fn file_up_to(&self, target: u64) -> Result<(), KvError> {
+        let mut state = self.state.lock();
+        let failures = state.failures;
         loop {
             state.refuse_if_stopped(self)?;
-            if state.durable >= target {
+            if state.filed >= target {
                 return Ok(());
             }
             if state.failures > failures
@@ -192,6 +256,24 @@ impl Engine {
             state.wanted = state.wanted.max(target);
             state = self.advance(state);
         }
+    }
+}
+
+impl State {
+    /// Changes that the log did not take come before those that were made meanwhile.
+    pub(super) fn put_back(&mut self, mut changes: Vec<Change>) {
+        changes.append(&mut self.unlogged);
+        self.unlogged = changes;
+    }
+
+    /// There must be room for it in the file, too; and a store that is marked as closed is one file.
+    pub(super) fn may_log(&self) -> bool {
+        !self.is_closed
+            && self.stopped.is_none()
+            && self.failure.is_none()
+            && !self.full
+            && !self.in_reserve
+            && !self.is_short
     }
 }
 

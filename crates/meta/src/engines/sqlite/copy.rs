@@ -2,6 +2,11 @@
 
 use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
 use super::home::{self, State};
+use super::intents::Found;
+use super::presence::{self, Presence};
+use super::rows::Fault;
+use crate::descriptor::Descriptor;
+use rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -12,7 +17,7 @@ pub(super) fn back_up(from: &Path, to: &Path) -> Result<(), OpenError> {
     file::build(to, |draft| copy(&from, draft, BACKUP_ID))
 }
 
-/// Makes the new store `to` of a backup, or of any other copy of a store and the log beside it.
+/// Makes the new store `to` of a backup, or of any other copy of a store and the logs beside it.
 pub(super) fn restore(from: &Path, to: &Path) -> Result<(), OpenError> {
     let from = match file::probe(from) {
         Err(OpenError::Backup(from)) => from,
@@ -38,14 +43,33 @@ fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError>
     if matches!(home::look(from, &source), Ok(None)) {
         file::keep_log(&source, false).map_err(|error| file::sql_error(from, error))?;
     }
+    // An owner writes to the file what it has flushed, for whoever says that he is there.
+    let store = Descriptor::open(from).map_err(|error| file::io_error(from, error))?;
+    let _presence = Presence::announce(from).map_err(|error| file::failed(from, error))?;
+    let is_owned = !store.is_free();
+    if is_owned && !presence::await_filed(from, &source, &store)? {
+        let detail =
+            "its owner does not write there what it flushed last; continue or end the owner, and run the command again";
+        return Err(file::failed(from, detail).into());
+    }
     source.execute("VACUUM INTO ?1", [name]).map_err(|error| file::sql_error(from, error))?;
     let copy = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
-    // It is whole by itself, wherever it is.
-    State::read(&copy)
-        .and_then(|state| Ok(State { is_clean: true, ..state }.write(&copy)?))
-        .map_err(|fault| file::open_error(draft, fault))?;
+    let log = if is_owned { Found::default() } else { Found::read(from).map_err(|error| file::failed(from, error))? };
+    complete(&copy, log).map_err(|fault| file::open_error(from, fault))?;
     let marked = copy.pragma_update(None, "application_id", application_id);
     marked.and_then(|()| copy.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
+}
+
+/// Adds what the intent log has more than the file. Then the copy is whole by itself, wherever it is.
+fn complete(copy: &Connection, log: Found) -> Result<(), Fault> {
+    let state = State::read(copy)?;
+    let unfiled = log.unfiled(state.log, state.intents, state.commits).map_err(|last| {
+        Fault::Damaged(format!("its intent log has flush {last}, and lacks some between that and {}", state.intents))
+    })?;
+    copy.execute_batch("BEGIN IMMEDIATE")?;
+    home::file_records(copy, unfiled)?;
+    state.detach(copy)?;
+    Ok(copy.execute_batch("COMMIT")?)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 //! One table, `kv(k, v)`, ordered by k as bytes, its rows as `rows.rs` says; `application_id` is "WEFT" and `user_version` the version
 //! of the format.
 
-use super::Failure;
 use super::home::State;
 use super::rows::{self, Fault};
+use super::{Failure, intents};
 use crate::kv::KvError;
 use crate::owner::{OwnerError, companion};
 use rusqlite::config::DbConfig;
@@ -24,7 +24,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5745_4654;
 /// "WEFB": of a backup, so that nobody opens it in the place of its original.
 pub(super) const BACKUP_ID: i32 = 0x5745_4642;
 /// The version that this program writes.
-const FORMAT_VERSION: i32 = 2;
+const FORMAT_VERSION: i32 = 3;
 /// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a
@@ -138,10 +138,12 @@ fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
     std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
     std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
-    // The witness of a store that was here before.
-    match std::fs::remove_file(companion(path)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-        _ => {}
+    // The witness and the intent log of a store that was here before.
+    for left in [companion(path), intents::log_path(path)] {
+        match std::fs::remove_file(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
     }
     let here = rustix::fs::CWD;
     rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {

@@ -12,6 +12,9 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+/// What a user is told who may not write what has to be recovered first.
+pub(super) const NOT_CLOSED: &str = "it was not closed cleanly, and only a user who may write it can read its log: have its owner run `weft status` once";
+
 /// In which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
@@ -32,9 +35,7 @@ impl Way {
         match (has_bytes(&file::beside(store, "-wal")), has_bytes(&file::beside(store, "-shm"))) {
             (false, _) => Ok(Self::Alone),
             (true, true) => Ok(Self::Beside),
-            (true, false) => Err(Fault::Refused(
-                "it was not closed cleanly, and only a user who may write it can read its log: have its owner run `weft status` once".into(),
-            )),
+            (true, false) => Err(Fault::Refused(NOT_CLOSED.into())),
         }
     }
 }

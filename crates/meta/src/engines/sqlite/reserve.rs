@@ -1,7 +1,7 @@
 //! Room on the store's disk that is kept for deletions: a file beside the store, whose bytes are given up, slice by slice, when a
 //! transaction finds no space, and taken again when there is some. Meanwhile only what frees room is committed.
 
-use crate::owner::open_beside;
+use crate::owner::{companion_mode, open_beside};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use rustix::io::Errno;
 use std::fs::File;
@@ -67,6 +67,6 @@ impl Reserve {
     }
 
     fn open(&self) -> io::Result<File> {
-        open_beside(&self.store, "-reserve")
+        open_beside(&self.store, "-reserve", companion_mode)
     }
 }

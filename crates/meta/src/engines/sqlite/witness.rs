@@ -1,9 +1,9 @@
 //! The witness beside the store: which file the store is, and how far it had come.
 //!
-//! Metadata that was not closed cleanly is in two files, the store and its log, and SQLite finds the log by name. Under
-//! another name, as a copy, or without its log the store is an older one that looks whole. The witness tells: it has
-//! the inode of the store and the number of a commit that was durable. It is never ahead of the disk: it is written after each
-//! commit, and not synced. It is the first line of `<metadata>-owner`.
+//! Metadata that was not closed cleanly is in three files, the store and its two logs, which are found by name. Under
+//! another name, as a copy, or without a log the store is an older one that looks whole. The witness tells: it has
+//! the inode of the store and the numbers of a commit and of a record of the intent log that were durable. It is never ahead of the
+//! disk: it is written after each, and not synced. It is the first line of `<metadata>-owner`.
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Within one sector, so that a power cut leaves the former one or this.
-pub(crate) const WITNESS_BYTES: usize = 128;
+pub(crate) const WITNESS_BYTES: usize = 256;
 
 /// Which file the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,15 @@ pub(super) struct Testimony {
     pub identity: Identity,
     /// This commit was durable.
     pub commits: u64,
+    /// So was this record of the intent log.
+    pub intents: u64,
 }
 
 impl Testimony {
-    /// `weft store inode 12 born 1700000000000000000 commits 345 sum 0123456789abcdef`, filled with spaces, and a line's end.
+    /// `weft store inode 12 born 1700000000000000000 commits 345 intents 67 sum 0123456789abcdef`, filled with spaces, and a line's end.
     pub fn to_line(self) -> Vec<u8> {
-        let Self { identity: Identity { inode, birth_ns }, commits } = self;
-        let mut line = format!("weft store inode {inode} born {birth_ns} commits {commits} sum ");
+        let Self { identity: Identity { inode, birth_ns }, commits, intents } = self;
+        let mut line = format!("weft store inode {inode} born {birth_ns} commits {commits} intents {intents} sum ");
         let sum = checksum(line.as_bytes());
         line += &format!("{sum:016x}");
         format!("{line:<width$}\n", width = WITNESS_BYTES - 1).into_bytes()
@@ -60,7 +62,8 @@ impl Testimony {
         let inode = words.next()?.parse().ok()?;
         let birth_ns = words.next()?.parse().ok()?;
         let commits = words.next()?.parse().ok()?;
-        Some(Self { identity: Identity { inode, birth_ns }, commits })
+        let intents = words.next()?.parse().ok()?;
+        Some(Self { identity: Identity { inode, birth_ns }, commits, intents })
     }
 
     /// What the file says; `None`: nothing that can be believed.
@@ -93,21 +96,39 @@ pub(super) enum Verdict {
     Unknown,
     /// It was not closed cleanly, and the witness is of another file.
     Copy,
-    /// More was durable than is there.
+    /// More commits were durable than are there.
     Older {
         /// The last durable commit that is known.
         durable: u64,
     },
+    /// More records of the intent log were durable than are there.
+    Cut {
+        /// The last durable record that is known.
+        durable: u64,
+    },
+}
+
+/// How far a store has come, its logs included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reach {
+    pub commits: u64,
+    /// Records of the intent log, filed or still to be filed.
+    pub intents: u64,
+    /// All of it is in the one file.
+    pub is_clean: bool,
 }
 
 /// Compares them.
-pub(super) fn judge(commits: u64, is_clean: bool, identity: Identity, testimony: Option<Testimony>) -> Verdict {
+pub(super) fn judge(reach: Reach, identity: Identity, testimony: Option<Testimony>) -> Verdict {
     match testimony {
-        Some(known) if known.identity == identity && known.commits > commits => {
+        Some(known) if known.identity == identity && known.commits > reach.commits => {
             Verdict::Older { durable: known.commits }
         }
+        Some(known) if known.identity == identity && known.intents > reach.intents => {
+            Verdict::Cut { durable: known.intents }
+        }
         Some(known) if known.identity == identity => Verdict::Home,
-        _ if is_clean => Verdict::Whole,
+        _ if reach.is_clean => Verdict::Whole,
         Some(_) => Verdict::Copy,
         None => Verdict::Unknown,
     }

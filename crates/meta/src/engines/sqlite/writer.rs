@@ -2,7 +2,8 @@
 //! writer free takes a turn and writes for all, so that a flush wakes no other thread. One more thread writes changes for which no thread waits.
 
 use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
-use super::home::Home;
+use super::home::{self, Home};
+use super::intents::IntentLog;
 use super::rows::{self, Editor};
 use super::{Engine, Failure, State, Writing};
 use crate::engines::memtable::{Changes, Shared};
@@ -49,7 +50,7 @@ fn due(state: &State) -> Due {
     if state.stopped.is_some() {
         return Due::Later;
     }
-    if state.wanted > state.durable {
+    if state.wanted > state.filed {
         return Due::Now;
     }
     let failed = state.failure.is_some();
@@ -104,11 +105,16 @@ struct Turn<'e> {
 }
 
 /// Changes to be written, and keys that the file must not have.
-struct Pending {
+struct Pending<'e> {
     changes: Changes,
     claims: Vec<Shared>,
-    /// Commits that are durable afterwards.
+    /// Commits that the file has afterwards.
     covers: u64,
+    /// The last record of the intent log that it has then.
+    intents: Option<u64>,
+    /// How many changes the log could not take; it takes no others until the file has these.
+    unlogged: usize,
+    _log: Option<MutexGuard<'e, IntentLog>>,
 }
 
 /// Batches to be written through, with their tickets.
@@ -142,7 +148,7 @@ impl Engine {
     /// After a turn: wakes one of the threads that found the writer busy.
     fn pass_on(&self) -> MutexGuard<'_, State> {
         let state = self.state.lock();
-        if state.wanted > state.durable || !state.through.is_empty() {
+        if state.wanted > state.filed || !state.through.is_empty() {
             self.done.notify_all();
         }
         state
@@ -199,9 +205,20 @@ impl Turn<'_> {
         }
         if state.stopped.is_none() && self.leaves_last() {
             drop(state);
-            if let Err(failure) = self.writer.home.borrow().leave(&self.writer.connection) {
+            if let Err(failure) = self.leave() {
                 tracing::debug!(store = %self.engine.path.display(), ?failure, "not marked as closed cleanly");
             }
+        }
+    }
+
+    fn leave(&self) -> Result<(), Failure> {
+        self.writer.home.borrow().leave(&self.writer.connection)?;
+        match &self.engine.log {
+            Some(logging) => {
+                let closed = logging.log.lock().close();
+                closed.map_err(|error| Failure::Busy(format!("its intent log cannot be cut: {error}")))
+            }
+            None => Ok(()),
         }
     }
 
@@ -275,9 +292,9 @@ impl Turn<'_> {
         }
     }
 
-    fn transact_pending(&self) -> Result<Pending, Failure> {
-        self.transact(|| {
-            let pending = self.engine.freeze();
+    fn transact_pending(&self) -> Result<Pending<'_>, Failure> {
+        self.transact(|before| {
+            let pending = self.engine.freeze(before.intents);
             for key in &pending.claims {
                 if rows::read(&self.writer.connection, key)?.is_some() {
                     let key = key.escape_ascii();
@@ -290,33 +307,37 @@ impl Turn<'_> {
                 editor.set(key, value.as_deref())?;
             }
             editor.finish()?;
-            Ok(pending)
+            let intents = pending.intents;
+            Ok((pending, intents))
         })
     }
 
     fn write_through(&self, through: &Through) -> Result<Vec<Outcome>, Failure> {
         let outcomes: Vec<Outcome> = self.with_reserve(|| {
-            self.transact(|| {
+            self.transact(|_| {
                 self.engine.shield();
-                through.iter().map(|(_, batch)| self.apply(batch)).collect()
+                let outcomes = through.iter().map(|(_, batch)| self.apply(batch)).collect::<Result<_, _>>()?;
+                Ok((outcomes, None))
             })
         })?;
         self.writer.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
         Ok(outcomes)
     }
 
-    /// A transaction of everything that `work` does or, if it or the transaction fails, of nothing.
-    fn transact<T>(&self, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    /// A transaction of everything that `work` does or, if it or the transaction fails, of nothing. `work` is told what the store is and
+    /// answers up to which record of the intent log the file has everything then, if that changes.
+    fn transact<T>(&self, work: impl FnOnce(home::State) -> Result<(T, Option<u64>), Failure>) -> Result<T, Failure> {
         if let Some(why) = &self.engine.state.lock().stopped {
             return Err(Failure::Broken(why.clone()));
         }
         let connection = &self.writer.connection;
+        let home = &self.writer.home;
         let run = |sql| -> Result<(), Failure> { Ok(connection.prepare_cached(sql)?.execute([]).map(drop)?) };
         // The write lock from the start: what is checked in here stays true.
-        let count = || self.writer.home.borrow_mut().count(&self.writer.connection);
-        let counted = run("BEGIN IMMEDIATE").and_then(|()| count());
-        let result = counted.and_then(|before| {
-            let done = work()?;
+        let found = run("BEGIN IMMEDIATE").and_then(|()| home.borrow_mut().found(connection));
+        let result = found.and_then(|before| {
+            let (done, intents) = work(before)?;
+            home.borrow().count(connection, before, intents)?;
             run("COMMIT")?;
             Ok((before, done))
         });
@@ -366,12 +387,38 @@ impl Engine {
         through
     }
 
-    /// Takes the pending changes. Call it in the transaction.
-    fn freeze(&self) -> Pending {
+    /// Takes the pending changes. Call it in the transaction, of a file with the records of the intent log up to `filed`. All that is
+    /// taken is in the log first: no record that comes later, and may be filed after a crash, has a change that is older than what the
+    /// file has by then.
+    fn freeze(&self, filed: u64) -> Pending<'_> {
+        let mut log = self.log.as_ref().map(|logging| (logging.log.lock(), logging.witness.commits()));
         let mut state = self.state.lock();
+        if let Some((log, commits)) = log.as_mut().filter(|_| state.may_log()) {
+            // Commits do not wait for most of it, ...
+            let changes = std::mem::take(&mut state.unlogged);
+            drop(state);
+            let logged = log.append(&changes, *commits);
+            state = self.state.lock();
+            match logged {
+                // ... only for those that came meanwhile.
+                Ok(()) if log.append(&state.unlogged, *commits).is_ok() => state.unlogged.clear(),
+                Ok(()) => {}
+                Err(refused) => {
+                    state.put_back(changes);
+                    self.tell(refused);
+                }
+            }
+        }
         state.waiting_since = None;
         let changes = state.memtable.freeze();
-        let pending = Pending { changes, claims: state.claims.clone(), covers: state.committed };
+        let pending = Pending {
+            changes,
+            claims: state.claims.clone(),
+            covers: state.committed,
+            intents: log.as_mut().map(|(log, _)| log.turn_over(filed)),
+            unlogged: state.unlogged.len(),
+            _log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
+        };
         self.pin_views(state, Writing::Pending);
         pending
     }
@@ -394,11 +441,13 @@ impl Engine {
     }
 
     /// The file has the pending changes.
-    fn publish(&self, pending: Pending) {
+    fn publish(&self, pending: Pending<'_>) {
         let mut state = self.state.lock();
         let next_epoch = state.epoch + 1;
         state.fill_epoch = next_epoch;
-        state.durable = pending.covers;
+        state.filed = pending.covers;
+        state.is_closed = false;
+        state.unlogged.drain(..pending.unlogged);
         state.claims.drain(..pending.claims.len());
         state.failure = None;
         state.full = false;
@@ -428,7 +477,7 @@ impl Engine {
         let mut state = self.state.lock();
         state.full = failure == Failure::Full;
         state.waiting_since = Some(Instant::now());
-        state.wanted = state.durable;
+        state.wanted = state.filed;
         self.fail(&mut state, failure);
         drop(state);
         self.done.notify_all();
