@@ -22,6 +22,6 @@ pub use error::MetaError;
 pub use store::leases::Fence;
 pub use store::{JOIN_MOVES_MAX, Store};
 pub use types::{
-    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, PolicyMaker, ReclaimStep,
-    RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
+    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, PolicyMaker, RenameFlags,
+    RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };

@@ -247,7 +247,7 @@ fn run_against_model(seed: u64, operations: u32) {
                 let orphans: Vec<u64> =
                     model.nodes.iter().filter(|(_, node)| node.links == 0).map(|(ino, _)| *ino).collect();
                 for ino in orphans {
-                    assert!(store.reclaim(Ino(ino), now).unwrap().done);
+                    assert_eq!(store.reclaim(&[Ino(ino)], now).unwrap(), 1);
                     model.nodes.remove(&ino);
                 }
             }
@@ -433,7 +433,7 @@ fn damaged_values_are_told_apart() {
             drop(store.extents(file, 0..1000));
             drop(store.truncate(file, 50, at(1), at(1), None));
             drop(store.unlink(Ino::ROOT, b"file", at(1)));
-            drop(store.reclaim(file, at(1)));
+            drop(store.reclaim(&[file], at(1)));
         }
     }
 }
@@ -464,7 +464,7 @@ fn finding_29_what_frees_room_is_told_to_the_engine_and_nothing_else() {
     store.rmdir(Ino::ROOT, b"directory", at(3)).unwrap();
     store.unlink(Ino::ROOT, b"file", at(3)).unwrap();
     for ino in [file, directory, kept] {
-        assert!(store.reclaim(ino, at(3)).unwrap().done);
+        assert_eq!(store.reclaim(&[ino], at(3)).unwrap(), 1);
     }
     let record = store.segment(segment).unwrap().expect("in the trash");
     store.drop_segment(segment, &record, None).unwrap();

@@ -133,13 +133,6 @@ pub struct RenameOutcome {
     pub replaced: Option<UnlinkOutcome>,
 }
 
-/// How far a reclaim has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReclaimStep {
-    /// Nothing of the inode is left; else call again.
-    pub done: bool,
-}
-
 /// What a file has in a range, all of one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileData {

@@ -11,6 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_format::Ino;
 
 const TICK: Duration = Duration::from_millis(200);
 /// A node added or replaced by another program is used within this time.
@@ -19,6 +20,9 @@ const NODE_WATCH: Duration = Duration::from_secs(1);
 const SPACE_WATCH: Duration = Duration::from_secs(10);
 /// The nodes are asked this often whether another copy of the metadata has taken the volume over.
 const OPENING_WATCH: Duration = Duration::from_secs(20);
+/// What is deleted within this time is reclaimed together: with `rm -rf` that is a transaction for dozens of files, and nobody wakes a
+/// thread for each.
+const GATHERING: Duration = Duration::from_millis(20);
 /// A time without a call of this length counts as quiet.
 const QUIET: Duration = Duration::from_secs(1);
 
@@ -86,17 +90,19 @@ fn watch_nodes(volume: &Volume) -> Result<(), weft_meta::MetaError> {
 }
 
 fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
-    while let Ok(reclaimable) = reclaims.recv() {
-        loop {
-            let Some(volume) = volume.upgrade() else { return };
-            match volume.store.reclaim(reclaimable.ino, crate::request::now()) {
-                Ok(step) if step.done => break,
-                Ok(_) => {}
-                Err(error) => {
-                    // It stays an orphan, and the next mount tries again.
-                    tracing::error!(ino = %reclaimable.ino, "could not be reclaimed: {error}");
-                    break;
-                }
+    while let Ok(first) = reclaims.recv() {
+        std::thread::sleep(GATHERING);
+        let gathered: Vec<Reclaimable> = std::iter::once(first).chain(reclaims.try_iter()).collect();
+        let Some(volume) = volume.upgrade() else { return };
+        let inos: Vec<Ino> = gathered.iter().map(|reclaimable| reclaimable.ino).collect();
+        if volume.reclaim_all(&inos).is_ok() {
+            continue;
+        }
+        // One that fails keeps no other from being reclaimed.
+        for ino in inos {
+            if let Err(error) = volume.reclaim_all(&[ino]) {
+                // It stays an orphan, and the next mount tries again.
+                tracing::error!(%ino, "could not be reclaimed: {error}");
             }
         }
     }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use weft_format::Ino;
-use weft_meta::Store;
+use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 
 /// How a volume behaves in this process. Few on purpose.
@@ -155,11 +155,17 @@ impl Volume {
 
     /// At the end nobody uses anything any more: what has no name goes.
     fn reclaim_orphans(&self) -> Result<(), VfsError> {
-        for ino in self.store.orphans(usize::MAX)? {
-            // The background may be at the same inode; whoever comes second finds nothing left to do.
-            while !self.store.reclaim(ino, now())?.done {}
-        }
+        // The background may be at the same inodes; whoever comes second finds nothing left to do.
+        self.reclaim_all(&self.store.orphans(usize::MAX)?)?;
         Ok(self.store.flush()?)
+    }
+
+    /// Removes what has no name any more, and what belongs to it.
+    pub(crate) fn reclaim_all(&self, mut inos: &[Ino]) -> Result<(), MetaError> {
+        while !inos.is_empty() {
+            inos = &inos[self.store.reclaim(inos, now())?..];
+        }
+        Ok(())
     }
 
     /// The live nodes.

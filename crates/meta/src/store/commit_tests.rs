@@ -90,7 +90,7 @@ fn a_file_that_is_gone_is_skipped_and_its_segment_is_dead() {
     // Still open: written to.
     committed(&store, commit.clone()).unwrap();
     assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 100);
-    assert!(store.reclaim(ino, at(4)).unwrap().done);
+    assert_eq!(store.reclaim(&[ino], at(4)).unwrap(), 1);
     let commit = FileCommit { extents: vec![extent(0, 100, segment_id(2), 0)], ..commit };
     store.commit_files(&[(segment_id(2), segment_record(100))], &[commit], at(5)).unwrap();
     assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), [(4000, segment_id(1)), (5000, segment_id(2))]);

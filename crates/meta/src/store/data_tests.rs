@@ -264,7 +264,7 @@ fn large_jobs_go_in_steps_and_every_step_is_consistent() {
         if store.attributes(ino).is_ok_and(|attributes| attributes.nlink > 0) {
             store.unlink(Ino::ROOT, b"scattered", at(4))?;
         }
-        while !store.reclaim(ino, at(4))?.done {}
+        while store.reclaim(&[ino], at(4))? == 0 {}
         Ok(())
     };
     let compact: Job = |store, ino| {

@@ -44,7 +44,7 @@ fn a_deleted_file_has_its_bytes_until_it_is_let_go() {
     assert!(!store.let_go(4000, file).unwrap());
     assert_eq!((kept(&store), store.orphans(9).unwrap()), (vec![], vec![file]));
     assert_clean(&store);
-    assert!(store.reclaim(file, at(6)).unwrap().done);
+    assert_eq!(store.reclaim(&[file], at(6)).unwrap(), 1);
     assert_clean(&store);
     assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 0);
 }

@@ -86,7 +86,7 @@ fn a_removed_directory_takes_no_names_and_is_reclaimed() {
     assert_eq!(store.read_directory(gone, 0, 10).unwrap(), []);
     assert_eq!(store.path_of(gone).unwrap(), None);
     assert_clean(&store);
-    assert!(store.reclaim(gone, at(10)).unwrap().done);
+    assert_eq!(store.reclaim(&[gone], at(10)).unwrap(), 1);
     assert_eq!(kind_of(&store.attributes(gone).unwrap_err()), "NotFound");
     assert_clean(&store);
 }

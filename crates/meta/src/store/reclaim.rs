@@ -10,7 +10,6 @@ use super::txn::Txn;
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, of_ino};
-use crate::types::ReclaimStep;
 
 /// Extents, attributes or pages that one step removes; an extent may cost four keys.
 const STEP_PAIRS: usize = 128;
@@ -42,44 +41,54 @@ impl Store {
         })
     }
 
-    /// Removes an orphan, or a bounded part of what it has: call again until it is done. Nothing that still has a name
-    /// is touched; an inode that is gone is done.
+    /// Removes orphans, and what belongs to them, as far as one transaction takes it: answers how many of the first are gone. Call it
+    /// again with the others. Nothing that still has a name is touched; an inode that is gone is gone.
     ///
     /// # Errors
-    /// `Invalid` (it has a name).
-    pub fn reclaim(&self, ino: Ino, now: Timestamp) -> Result<ReclaimStep, MetaError> {
+    /// `Invalid` (one has a name).
+    pub fn reclaim(&self, inos: &[Ino], now: Timestamp) -> Result<usize, MetaError> {
         self.transact(|txn| {
             txn.free_room();
-            let Some(mut attributes) = txn.find_inode(ino)? else {
-                if txn.get(Key::Orphan(ino))?.is_some() {
-                    txn.remove(Key::Orphan(ino));
+            for (index, ino) in inos.iter().enumerate() {
+                if index > 0 && txn.is_full(STEP_PAIRS) || !txn.reclaim(*ino, now)? {
+                    return Ok(index);
                 }
-                return Ok(ReclaimStep { done: true });
-            };
-            if attributes.nlink > 0 {
-                return Err(MetaError::Invalid { what: "an inode that has a name is not reclaimed" });
             }
-            let mut changes = Changes::default();
-            let emptied = txn.cut_extents(ino, 0..u64::MAX, STEP_PAIRS, &mut changes)? == u64::MAX
-                && txn.remove_all(of_ino(Table::Xattr, ino))?
-                && txn.remove_all(of_ino(Table::Journal, ino))?;
-            attributes.allocated_bytes = changes.take_allocated(ino, attributes.allocated_bytes)?;
-            txn.forget_users(ino, &mut changes)?;
-            txn.settle(changes, |_| false, milliseconds(now))?;
-            if emptied {
-                txn.remove(Key::Inode(ino));
-                txn.remove(Key::Orphan(ino));
-                txn.remove(Key::Symlink(ino));
-                txn.change_usage(-1, 0)?;
-            } else {
-                txn.put_inode(&attributes);
-            }
-            Ok(ReclaimStep { done: emptied })
+            Ok(inos.len())
         })
     }
 }
 
 impl Txn<'_> {
+    /// Removes an orphan, or a bounded part of what it has: false if there is more.
+    fn reclaim(&mut self, ino: Ino, now: Timestamp) -> Result<bool, MetaError> {
+        let Some(mut attributes) = self.find_inode(ino)? else {
+            if self.get(Key::Orphan(ino))?.is_some() {
+                self.remove(Key::Orphan(ino));
+            }
+            return Ok(true);
+        };
+        if attributes.nlink > 0 {
+            return Err(MetaError::Invalid { what: "an inode that has a name is not reclaimed" });
+        }
+        let mut changes = Changes::default();
+        let emptied = self.cut_extents(ino, 0..u64::MAX, STEP_PAIRS, &mut changes)? == u64::MAX
+            && self.remove_all(of_ino(Table::Xattr, ino))?
+            && self.remove_all(of_ino(Table::Journal, ino))?;
+        attributes.allocated_bytes = changes.take_allocated(ino, attributes.allocated_bytes)?;
+        self.forget_users(ino, &mut changes)?;
+        self.settle(changes, |_| false, milliseconds(now))?;
+        if emptied {
+            self.remove(Key::Inode(ino));
+            self.remove(Key::Orphan(ino));
+            self.remove(Key::Symlink(ino));
+            self.change_usage(-1, 0)?;
+        } else {
+            self.put_inode(&attributes);
+        }
+        Ok(emptied)
+    }
+
     /// Removes what is in `range`, at most one step's worth: true if nothing is left.
     fn remove_all(&mut self, range: Range<Vec<u8>>) -> Result<bool, MetaError> {
         let pairs = self.scan(&range, STEP_PAIRS)?;

@@ -53,7 +53,7 @@ fn the_mark_of_a_dead_segment_that_misses_a_shard_can_be_taken_away() {
     store.clear_damaged(segment).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
     store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
-    assert!(store.reclaim(file, at(3)).unwrap().done);
+    assert_eq!(store.reclaim(&[file], at(3)).unwrap(), 1);
     assert_eq!(store.live_bytes(segment).unwrap(), 0);
     store.clear_damaged(segment).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), []);
