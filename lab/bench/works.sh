@@ -17,6 +17,15 @@ since() { awk -v from="$1" -v to="$(now)" 'BEGIN { printf "%.4f\n", to - from }'
 # Seconds that all processors worked for anybody, the kernel included.
 busy() { awk -v tick="$(getconf CLK_TCK)" '/^cpu / { printf "%.2f\n", ($2 + $3 + $4 + $7 + $8) / tick }' /proc/stat; }
 
+# The first touch of memory costs a virtual machine 2 to 3 s of a processor for a GiB, and again after its host took free memory back.
+# So before each write as much is touched as it may store, or its place seems to work where the machine does.
+touch_memory() {
+    local touched
+    touched="$(mktemp -p /dev/shm weft-touch.XXXXXX)"
+    head -c "$((large_mib * 2))M" /dev/zero >"$touched"
+    rm "$touched"
+}
+
 # fio's terse line: field 7 is read KiB/s, 8 read IOPS, 48 write KiB/s, 49 write IOPS.
 fio_figure() { # FIELD DIRECTORY ARGUMENTS...
     local field="$1" directory="$2"
@@ -29,6 +38,7 @@ fio_figure() { # FIELD DIRECTORY ARGUMENTS...
 one_sequential() { # rw PLACE DIRECTORY
     local options=(--filename=large --bs=1m --size="${large_mib}m" --rw="$1") before
     echo 3 >/proc/sys/vm/drop_caches
+    [ "$1" != write ] || touch_memory
     before="$(busy)"
     if [ "$1" = write ]; then
         say "$2" "sequential write + fsync" KiB/s up best "$(fio_figure 48 "$3" "${options[@]}" --end_fsync=1)"
@@ -46,6 +56,7 @@ work_sequential() {
 one_streams() {
     local options=(--bs=1m --size="$((large_mib / 5))m" --numjobs=5 --filename_format='stream.$jobnum')
     echo 3 >/proc/sys/vm/drop_caches
+    touch_memory
     say "$1" "five streams, write + fsync" KiB/s up best "$(fio_figure 48 "$2" "${options[@]}" --rw=write --end_fsync=1)"
     echo 3 >/proc/sys/vm/drop_caches
     say "$1" "five streams, read" KiB/s up median "$(fio_figure 7 "$2" "${options[@]}" --rw=read)"
