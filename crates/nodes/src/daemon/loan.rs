@@ -30,12 +30,10 @@ use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
 };
-use rustix::process::Resource;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::Interest;
@@ -51,10 +49,6 @@ const READ_DEADLINE: Duration = Duration::from_secs(5);
 
 /// A daemon that lends nothing is asked again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
-
-/// Files that are kept of one daemon, as many as are searched in no time: borrowing costs some ten times what opening does. Shards of
-/// a few MiB each, so that all of some GiB is read at full speed in no order at all.
-const FILES_MAX: usize = 256;
 
 /// What others have removed is closed within so long: its room is not free before.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -255,16 +249,6 @@ async fn guard(stream: UnixStream, borrower: Weak<Borrower>) {
     }
 }
 
-/// Loans of this process, which share a quarter of the files that it may have open.
-static LOANS: AtomicUsize = AtomicUsize::new(0);
-
-/// How many files a loan may keep.
-fn files_max() -> usize {
-    let allowed = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let share = allowed / 4 / LOANS.load(Ordering::Relaxed).max(1) as u64;
-    share.min(FILES_MAX as u64) as usize
-}
-
 /// A daemon that lends, and the files that it has lent.
 struct Loan {
     socket: String,
@@ -272,17 +256,10 @@ struct Loan {
     files: ShardFiles,
 }
 
-impl Drop for Loan {
-    fn drop(&mut self) {
-        LOANS.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Loan {
     /// And the connection that lasts as long as the daemon.
     async fn open(body: LoanBody) -> Option<(Self, UnixStream)> {
         let (stream, _) = ask(&body.socket, &body.ticket, "").await?;
-        LOANS.fetch_add(1, Ordering::Relaxed);
         Some((Self { socket: body.socket, ticket: body.ticket, files: ShardFiles::default() }, stream))
     }
 
@@ -320,7 +297,7 @@ impl Loan {
         });
         let Ok((file, _)) = opened.await? else { return Ok(None) };
         let file = Arc::new(file);
-        self.files.keep(key, Arc::clone(&file), files_max());
+        self.files.keep(key, Arc::clone(&file));
         Ok(Some(file))
     }
 }

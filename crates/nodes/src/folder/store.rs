@@ -22,9 +22,6 @@ use weft_format::ShardKey;
 /// Shards are for the user this runs as and for nobody else.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-/// Few, because a process has 1024 descriptors by default and dozens of nodes; enough for the shards being read now.
-const SHARD_FILES_MAX: usize = 32;
-
 /// Most parts handed to the kernel at once; it takes up to 1024.
 const PARTS_PER_WRITE: usize = 64;
 
@@ -236,7 +233,7 @@ fn open_shard(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::
     };
     let (shard, size) = ShardFile::new(file, root.medium)?;
     let shard = Arc::new(shard);
-    root.shard_files.keep(key, Arc::clone(&shard), SHARD_FILES_MAX);
+    root.shard_files.keep(key, Arc::clone(&shard));
     Ok((shard, size))
 }
 

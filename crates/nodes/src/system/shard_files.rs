@@ -5,12 +5,43 @@ use parking_lot::Mutex;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
+use rustix::process::Resource;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_format::ShardKey;
 
-/// Least recently used last; short enough that searching it is cheaper than hashing.
-#[derive(Debug, Default)]
+/// Files that are kept of one node: few enough that searching them is cheaper than hashing. Shards of a few MiB each, so that all of some
+/// GiB is read at full speed in no order at all.
+const FILES_MAX: usize = 256;
+
+/// With many nodes and few descriptors each keeps fewer, but enough for the shards being read now.
+const FILES_MIN: usize = 32;
+
+/// How many there are in this process. They share a quarter of the files that it may have open.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Least recently used last.
+#[derive(Debug)]
 pub(crate) struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
+
+impl Default for ShardFiles {
+    fn default() -> Self {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(Mutex::default())
+    }
+}
+
+impl Drop for ShardFiles {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn files_max() -> usize {
+    let allowed = rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let share = allowed / 4 / COUNT.load(Ordering::Relaxed).max(1) as u64;
+    share.clamp(FILES_MIN as u64, FILES_MAX as u64) as usize
+}
 
 /// An open shard file. While it is open no other file gets its device and inode numbers.
 #[derive(Debug)]
@@ -51,11 +82,12 @@ impl ShardFiles {
         Some(Arc::clone(&entries[0].1))
     }
 
-    /// Keeps it, and of the others those used last, `capacity` in all.
-    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>, capacity: usize) {
+    /// Keeps it, and of the others those used last.
+    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
+        let capacity = files_max();
         let mut entries = self.0.lock();
         entries.retain(|(known, _)| *known != key);
-        entries.truncate(capacity.saturating_sub(1));
+        entries.truncate(capacity - 1);
         entries.insert(0, (key, file));
     }
 

@@ -233,10 +233,14 @@ impl Daemon {
     }
 
     async fn get(&self, node: Arc<dyn Node>, class: Class, key: ShardKey, range: Range<u64>) -> Result<Reply, Reply> {
-        let bytes = node.stat(key).await?.bytes;
-        let range = range.start..range.end.min(bytes);
+        let past_the_end = || Ok(Reply { status: StatusCode::RANGE_NOT_SATISFIABLE, ..Reply::ok("") });
+        // What is read in one piece the node itself cuts where the shard ends.
+        let range = match range.end - range.start <= READ_BYTES {
+            true => range,
+            false => range.start..range.end.min(node.stat(key).await?.bytes),
+        };
         if range.is_empty() {
-            return Ok(Reply { status: StatusCode::RANGE_NOT_SATISFIABLE, ..Reply::ok("") });
+            return past_the_end();
         }
         // The signature goes ahead of the bytes, so these must be there; without one they are sent as they are read.
         let first_bytes = if self.key.is_some() { u64::MAX } else { READ_BYTES };
@@ -244,6 +248,9 @@ impl Daemon {
         let held_bytes = (range.end - range.start).min(first_bytes.saturating_mul(2));
         let held = self.hold(class, range.end - range.start, held_bytes).await?;
         let body = node.get(key, first.clone()).await?;
+        if body.is_empty() {
+            return past_the_end();
+        }
         let is_whole = first.end == range.end || body.len() as u64 != first.end - first.start;
         let unread = (!is_whole).then(|| Box::new(Unread { node, key, range: first.end..range.end }));
         Ok(Reply { status: StatusCode::PARTIAL_CONTENT, unread, held: Some(held), ..Reply::ok(body) })
