@@ -23,6 +23,7 @@ pub mod node;
 pub mod rate;
 mod system;
 pub mod url;
+mod waiter;
 pub mod wrappers;
 
 pub use block::BlockNode;
@@ -35,3 +36,4 @@ pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 pub use rate::{BACKGROUND_PERCENT, Class, Rate};
 pub use url::{NodeUrl, create, open, put_back, secret_of};
+pub use waiter::block_on;

@@ -84,7 +84,7 @@ pub(crate) const INLINE_BYTES: u64 = 512 << 10;
 ///
 /// What users wait for is the foreground; [`Self::in_background`] gives the same engine for what nobody waits for.
 ///
-/// Its methods may be awaited on any runtime thread, or by `block_on` of `runtime`'s handle on a thread of its own.
+/// Its methods may be awaited on any runtime thread, or on a thread of its own by [`Self::block_on`].
 #[derive(Clone)]
 pub struct Transfer {
     pub(crate) inner: Arc<Inner>,
@@ -167,6 +167,12 @@ impl Transfer {
     /// The same engine, whose attempts have the numbers that `draw` gives.
     pub fn with_draw(self, draw: Draw) -> Self {
         Self { inner: Arc::new(Inner { draw, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// Blocks this thread, which must be none of the runtime's, until `work` is done. Answers of daemons that `work` waits for wake this thread and no
+    /// other.
+    pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        weft_nodes::block_on(&self.inner.runtime, work)
     }
 
     /// From now on stores and removes nothing, for this reason: the metadata is not the volume's any more.

@@ -64,7 +64,7 @@ impl Segments {
     /// Bytes `range` of a segment, without a copy where the cache holds them in one piece.
     pub fn read_bytes(&self, ino: Ino, segment: SegmentId, range: Range<u64>) -> Result<bytes::Bytes, VfsError> {
         self.with_fresh_record(ino, segment, |record| {
-            self.runtime.block_on(self.transfer.read_bytes(segment, record, range.clone()))
+            self.transfer.block_on(self.transfer.read_bytes(segment, record, range.clone()))
         })
     }
 
@@ -93,7 +93,7 @@ impl Segments {
                     out,
                 })
                 .collect();
-            let source = match self.runtime.block_on(self.transfer.read_parts(borrowed)) {
+            let source = match self.transfer.block_on(self.transfer.read_parts(borrowed)) {
                 Ok(reports) => {
                     for (((segment, ..), record), report) in parts.iter().zip(&records).zip(reports) {
                         self.took(*segment, record, &report)?;

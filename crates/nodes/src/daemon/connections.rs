@@ -1,8 +1,11 @@
 //! Connections to one daemon, kept for the next request.
 //!
 //! A request is driven by who asks, wherever that is polled: no task of its own stands between a thread and its socket. One
-//! would cost a small read two changes of threads, which is more than all else it costs.
+//! would cost a small read two changes of threads, which is more than all else it costs. The runtime's own thread that watches sockets
+//! would cost two more, so a thread that waits for its sockets itself (`waiter.rs`) has connections that the runtime does not know.
 
+use super::tls::carrier;
+use crate::waiter::{self, OwnSocket, OwnStream};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -98,7 +101,11 @@ impl Connections {
         let oldest = Instant::now() - IDLE;
         let expired_count = idle.iter().take_while(|(_, since)| *since < oldest).count();
         let _expired: Vec<_> = idle.drain(..expired_count).collect();
-        idle.pop().map(|(connection, _)| connection)
+        let waits_here = waiter::is_here();
+        let at = idle.iter().rposition(|(connection, _)| connection.own.is_some() == waits_here)?;
+        let (connection, _) = idle.remove(at);
+        connection.own.iter().for_each(|own| own.look_again());
+        Some(connection)
     }
 
     async fn connect(&self) -> Result<Connection, ConnectionError> {
@@ -109,18 +116,26 @@ impl Connections {
         plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
         let ends = plain.local_addr().and_then(|own| Ok((own.ip(), plain.peer_addr()?.ip())));
         self.is_local.store(ends.is_ok_and(|(own, peer)| own == peer), Ordering::Relaxed);
-        let stream: Box<dyn Stream> = match &self.tls {
-            None => Box::new(plain),
+        let (plain, own): (Box<dyn Stream>, _) = match waiter::is_here() {
+            true => {
+                let own = OwnStream::new(plain.into_std().map_err(ConnectionError::Connect)?);
+                let socket = own.socket();
+                (Box::new(own), Some(socket))
+            }
+            false => (Box::new(plain), None),
+        };
+        let stream = match &self.tls {
+            None => plain,
             Some(tls) => {
                 let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
                 let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
                 let name = ServerName::try_from(host).map_err(|error| io::Error::other(error.to_string()));
                 let name = name.map_err(ConnectionError::Connect)?;
-                Box::new(tls.connect(name, plain).await.map_err(ConnectionError::Connect)?)
+                Box::new(tls.connect(name, carrier(plain)).await.map_err(ConnectionError::Connect)?)
             }
         };
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(ConnectionError::Request)?;
-        Ok(Connection { sender, driver: Some(driver) })
+        Ok(Connection { sender, driver: Some(driver), own })
     }
 
     async fn receive(
@@ -165,6 +180,8 @@ struct Connection {
     sender: SendRequest<Parts>,
     /// Moves the bytes. None: the connection has ended.
     driver: Option<http1::Connection<TokioIo<Box<dyn Stream>>, Parts>>,
+    /// None: the runtime watches its socket.
+    own: Option<Arc<OwnSocket>>,
 }
 
 enum NoAnswer {
@@ -175,7 +192,7 @@ enum NoAnswer {
 
 impl Connection {
     async fn send(&mut self, request: Request<Parts>) -> Result<Response<Incoming>, NoAnswer> {
-        let Self { sender, driver } = self;
+        let Self { sender, driver, .. } = self;
         drive(driver, async {
             if let Err(error) = sender.ready().await {
                 return Err(NoAnswer::Unsent(Box::new(request), error));

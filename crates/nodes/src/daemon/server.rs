@@ -13,7 +13,7 @@ use super::gossip::{GossipSettings, Gossiper};
 use super::linger::Lingering;
 use super::metrics::Metrics;
 use super::patience::Patient;
-use super::tls::{Certificate, TlsError};
+use super::tls::{Certificate, TlsError, carrier};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{Node, NodeIdentity};
 use crate::rate::Rate;
@@ -223,7 +223,7 @@ impl Daemon {
         let Some(acceptor) = self.tls.clone() else {
             return self.converse(stream, peer, watcher, guest, has_unread).await;
         };
-        match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(stream)).await {
+        match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(carrier(stream))).await {
             Ok(Ok(stream)) => self.converse(stream, peer, watcher, guest, has_unread).await,
             Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
             Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),

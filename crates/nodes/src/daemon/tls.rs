@@ -18,6 +18,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use tokio::io::{AsyncRead, BufReader};
 
 /// SHA-256 of a certificate, as `openssl x509 -fingerprint -sha256` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -132,6 +133,14 @@ impl Certificate {
         let config = builder.with_no_client_auth().with_single_cert(self.chain.clone(), self.key.clone_key());
         Ok(Arc::new(config.map_err(refused)?))
     }
+}
+
+/// Bytes that are received at once: rustls receives 4 KiB at a time, a quarter of a record.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// A connection that TLS is spoken over.
+pub(super) fn carrier<S: AsyncRead>(stream: S) -> BufReader<S> {
+    BufReader::with_capacity(RECEIVE_BYTES, stream)
 }
 
 fn provider() -> Arc<CryptoProvider> {
