@@ -18,11 +18,12 @@ since() { awk -v from="$1" -v to="$(now)" 'BEGIN { printf "%.4f\n", to - from }'
 busy() { awk -v tick="$(getconf CLK_TCK)" '/^cpu / { printf "%.2f\n", ($2 + $3 + $4 + $7 + $8) / tick }' /proc/stat; }
 
 # The first touch of memory costs a virtual machine 2 to 3 s of a processor for a GiB, and again after its host took free memory back.
-# So before each write as much is touched as it may store, or its place seems to work where the machine does.
+# So before each write as much is touched as it may use: one and a half times its bytes on nodes, once in the kernel's page cache, and
+# buffers. Otherwise the place seems to work where the machine does.
 touch_memory() {
     local touched
     touched="$(mktemp -p /dev/shm weft-touch.XXXXXX)"
-    head -c "$((large_mib * 2))M" /dev/zero >"$touched"
+    head -c "$((large_mib * 4))M" /dev/zero >"$touched"
     rm "$touched"
 }
 
