@@ -44,6 +44,25 @@ async fn a_connection_is_used_again_and_one_that_was_closed_meanwhile_is_not() {
     assert_eq!(serving.await.unwrap(), 5);
 }
 
+#[test]
+fn a_thread_that_waits_itself_has_connections_of_its_own_and_sees_which_were_closed() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (connections, serving) = runtime.block_on(server(vec![vec![HELLO; 3], vec![HELLO; 2]]));
+    for _ in 0..5 {
+        let (_, body) = waiter::block_on(runtime.handle(), connections.ask(question(), 5)).unwrap();
+        assert_eq!(body, "hello");
+        assert!(connections.idle.lock().iter().all(|(connection, _)| connection.own.is_some()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(runtime.block_on(serving).unwrap(), 5);
+    // The runtime does not use them, nor does the thread those of the runtime.
+    let (connections, _serving) = runtime.block_on(server(vec![vec![HELLO; 2], vec![HELLO; 2]]));
+    waiter::block_on(runtime.handle(), connections.ask(question(), 5)).unwrap();
+    assert!(connections.idle.lock().last().unwrap().0.own.is_some());
+    assert!(runtime.block_on(async { connections.take().is_none() }));
+    assert!(waiter::block_on(runtime.handle(), async { connections.take().is_some() }));
+}
+
 #[tokio::test]
 async fn what_was_kept_too_long_is_not_used_again() {
     let (connections, serving) = server(vec![vec![HELLO], vec![HELLO]]).await;
