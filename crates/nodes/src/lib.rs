@@ -8,7 +8,7 @@
 //! What it never does: decide where shards go (cluster), what to read (codes, transfer), or what a silence means (care).
 //!
 //! Start reading at `node.rs`, then `folder.rs` (or `block.rs`, `daemon.rs`, `foreign.rs`), then `conformance.rs`. `kinds.rs`
-//! lists the kinds with what each can do.
+//! lists the kinds with what each can do. `waiter.rs` lets a thread that asks daemons wait for its sockets itself.
 
 pub mod block;
 pub mod combine;

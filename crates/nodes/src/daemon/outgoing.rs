@@ -3,6 +3,7 @@
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::Node;
 use crate::rate::{Class, Rate};
+use crate::system::INLINE_READ_BYTES;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::ops::Range;
@@ -14,8 +15,8 @@ use weft_format::ShardKey;
 /// Pieces that take turns: little enough that nobody waits long for one, enough that turns cost nothing.
 const TURN_BYTES: usize = 64 << 10;
 
-/// What is read from the node at a time: it stays in the cache until it is sent.
-pub(super) const READ_BYTES: u64 = 256 << 10;
+/// What is read from the node at a time: it stays in the cache until it is sent. A block's share of a read-ahead is one piece.
+pub(super) const READ_BYTES: u64 = INLINE_READ_BYTES;
 
 type Doing<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
