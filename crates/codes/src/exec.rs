@@ -23,6 +23,7 @@ pub(crate) use arch::MOST_TARGETS;
 use arch::Stores;
 #[cfg(not(feature = "std"))]
 pub(crate) use arch::once;
+pub(crate) use arch::{Wide, widely};
 
 /// A program ready to run; make it once, run it often, on any executor.
 #[derive(Clone, Debug)]

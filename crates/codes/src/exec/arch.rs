@@ -35,6 +35,7 @@ mod neon;
 pub(crate) mod once;
 mod portable;
 mod scratch;
+mod wide;
 
 use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
@@ -47,6 +48,7 @@ use alloc::vec::Vec;
 use calls::{Kind, Name, Places, Symbols};
 use core::ptr;
 use scratch::{Pool, Scratch};
+pub(crate) use wide::{Wide, widely};
 
 /// Targets of one step: eight accumulators of two vectors, with what is added to them, are what 32 registers hold.
 pub(crate) const MOST_TARGETS: usize = 8;

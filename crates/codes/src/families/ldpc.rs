@@ -64,7 +64,7 @@ pub use overhead::{Decoder, Profile, blocks_needed, profile};
 #[cfg(feature = "std")]
 pub use overhead::{Sampled, sampled_blocks_needed};
 #[cfg(feature = "std")]
-pub use search::{Found, Goal, Search, search};
+pub use search::{Found, Goal, Search, search, walk};
 
 pub(super) const FAMILY: Family = Family {
     name: "ldpc",

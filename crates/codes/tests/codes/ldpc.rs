@@ -191,6 +191,31 @@ fn search_finds_the_best_known_graphs() {
     }
 }
 
+/// Threads that take walks in any order find what one search finds.
+#[test]
+fn a_search_is_the_best_of_its_walks_in_any_order() {
+    let go_on = |_, _: &ldpc::Found| std::ops::ControlFlow::Continue(());
+    for (goal, iterations) in [(Goal::MostLosses, 1_000), (Goal::LeastOverhead, 1_201), (Goal::MostLosses, 1)] {
+        let task =
+            Search { data_count: 5, check_count: 4, decoder: Decoder::Peeling, goal, seed: u64::MAX, iterations };
+        let found = ldpc::search(&task, go_on).expect("small");
+        let mut walks: Vec<ldpc::Found> =
+            (0..task.walk_count()).rev().map(|index| ldpc::walk(&task, index, go_on).expect("small")).collect();
+        let best = walks.swap_remove(0);
+        let best = walks.into_iter().fold(best, |best, other| if task.is_better(&other, &best) { other } else { best });
+        assert_eq!(best, found);
+        let mut looked_at = Vec::new();
+        for index in 0..task.walk_count() {
+            let watch = |iteration, _: &ldpc::Found| {
+                looked_at.push(iteration);
+                std::ops::ControlFlow::Continue(())
+            };
+            ldpc::walk(&task, index, watch).expect("small");
+        }
+        assert!(looked_at.into_iter().eq(1..=iterations), "each graph is of one walk");
+    }
+}
+
 #[test]
 fn search_can_be_watched_and_stopped() {
     let task = Search {

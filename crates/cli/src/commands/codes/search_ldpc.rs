@@ -3,8 +3,10 @@
 use crate::render::say;
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use serde::Serialize;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_codes::families::Problem;
 use weft_codes::families::ldpc::{self, Decoder, Found, Goal, Search};
 
@@ -50,20 +52,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         seed,
         iterations: budget,
     };
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} graphs, {eta} left\n{msg}");
-    let bar = ProgressBar::new(budget).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let watch = |looked_at: u64, best: &Found| {
-        bar.set_position(looked_at);
-        if best.iteration == looked_at {
-            bar.set_message(format!("any {} lost, overhead {:.4}", best.losses_survived, best.overhead()));
-        }
-        ControlFlow::Continue(())
-    };
-    let found = ldpc::search(&task, watch).map_err(|problem| match problem {
+    let found = walk_all(&task).map_err(|problem| match problem {
         Problem::Impossible(reason) => anyhow!("{data}+{checks} cannot be searched: {reason}"),
         Problem::Syntax => anyhow!("{data}+{checks} is no graph"),
     })?;
-    bar.finish_and_clear();
     let eliminated = ldpc::profile(&found.graph, Decoder::Elimination);
     let shown = Shown {
         code: format!("ldpc:{}", found.graph.to_spec()),
@@ -85,4 +77,45 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     say(format_args!("  graph {} of {budget} looked at from seed {seed}\n", shown.found_at));
     Ok(())
+}
+
+/// Threads take one walk after the other; what is found does not depend on how many they are.
+fn walk_all(task: &Search) -> Result<Found, Problem> {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} graphs, {eta} left\n{msg}");
+    let bar = ProgressBar::new(task.iterations).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let next = AtomicU64::new(0);
+    let best: Mutex<Option<Result<Found, Problem>>> = Mutex::new(None);
+    let take_walks = || {
+        while let index = next.fetch_add(1, Ordering::Relaxed)
+            && index < task.walk_count()
+        {
+            let found = ldpc::walk(task, index, |_, _| {
+                bar.inc(1);
+                ControlFlow::Continue(())
+            });
+            if found.is_err() {
+                next.store(task.walk_count(), Ordering::Relaxed);
+            }
+            let mut best = best.lock();
+            let is_better = match (&found, &*best) {
+                (Ok(found), Some(Ok(best))) => task.is_better(found, best),
+                _ => true,
+            };
+            if is_better {
+                if let Ok(found) = &found {
+                    bar.set_message(format!("any {} lost, overhead {:.4}", found.losses_survived, found.overhead()));
+                }
+                *best = Some(found);
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    // A walk takes some 2^8 bytes for each set of data; more than a gigabyte in all is no help.
+    let most = (1usize << 22).checked_shr(task.data_count as u32).unwrap_or(0);
+    std::thread::scope(|scope| {
+        (1..cores.min(most)).for_each(|_| drop(scope.spawn(take_walks)));
+        take_walks();
+    });
+    bar.finish_and_clear();
+    best.into_inner().expect("a search has a walk")
 }

@@ -4,8 +4,8 @@
 //! the `C(N, s)` sets of `s` blocks, more than `s` draws are needed with probability `u(s) / C(N, s)`, and the mean is the
 //! sum of these over `s = 0 .. N`.
 //!
-//! Counting looks at all `2^N` sets, up to 1,024 at one time. For one choice of data and check blocks at hand, with `U` the data
-//! unknown:
+//! Counting looks at all `2^N` sets, up to 1,024 at one time: a row of bits for those that differ in some checks only. For one
+//! choice of data and check blocks at hand, with `U` the data unknown:
 //!
 //! - peeling decodes when some check at hand sums one block `u` of `U` only, and peeling decodes `U - u`, which is the same
 //!   for whichever such check;
@@ -13,10 +13,12 @@
 //!   them, or when the sum of all `U` is not seen.
 //!
 //! So each set of data follows from the sets that have one less, for many sets of checks at once, and which checks matter to a set
-//! of data from the set without its first block.
+//! of data from the set without its first block. Where one check that is at hand in all of a row decides, peeling comes to the row
+//! of a smaller set of data: most sets refer to such a row, and take its counts by size as they are.
 
 use super::graph::Graph;
 use crate::analysis::binomial;
+use crate::exec::{Wide, widely};
 #[cfg(feature = "std")]
 use crate::random::Random;
 use crate::row::{Bits, Row};
@@ -87,13 +89,25 @@ pub(super) struct Counter {
     data_count: usize,
     /// By check: the data blocks it sums.
     checks: Vec<u32>,
-    /// By set of unknown data, for the check sets of one block.
-    narrow: Vec<Sets<1>>,
-    wide: Vec<Sets<16>>,
+    /// Room that is used again.
+    narrow: Room<1>,
+    wide: Room<16>,
 }
 
-/// Of the check sets of a block, a bit each: the first checks are numbered by the bit, then by the word.
+/// Of the check sets of a block, a bit each, smaller sets first.
 type Sets<const WORDS: usize> = [u64; WORDS];
+
+/// How many sets of a block, by their number of checks, of which there are up to 10.
+type BySize = [u16; 16];
+
+/// The undecodable check sets of a block.
+#[derive(Default)]
+struct Room<const WORDS: usize> {
+    /// By set of unknown data: at whose place its row is. The place after all sets has the row that all sets of a block fail.
+    row_of: Vec<u32>,
+    rows: Vec<Sets<WORDS>>,
+    by_size: Vec<BySize>,
+}
 
 impl Counter {
     pub(super) fn new(graph: &Graph) -> Counter {
@@ -103,7 +117,7 @@ impl Counter {
 
     /// By check the data blocks it sums; at most 20 of each.
     pub(super) fn of_masks(data_count: usize, checks: Vec<u32>) -> Counter {
-        Counter { data_count, checks, narrow: Vec::new(), wide: Vec::new() }
+        Counter { data_count, checks, narrow: Room::default(), wide: Room::default() }
     }
 
     #[cfg(feature = "std")]
@@ -118,10 +132,11 @@ impl Counter {
         let mut checks = self.checks.clone();
         checks.sort_unstable_by_key(|check| core::cmp::Reverse(check.count_ones()));
         let looked_at = looked_at(self.data_count, &checks, decoder);
+        let (data_count, checks, looked_at) = (self.data_count, &checks[..], &looked_at[..]);
         let undecodable = if checks.len() <= WORD_CHECKS {
-            counted(self.data_count, &checks, decoder, &looked_at, &mut self.narrow)
+            widely(Counting { data_count, checks, decoder, looked_at, room: &mut self.narrow })
         } else {
-            counted(self.data_count, &checks, decoder, &looked_at, &mut self.wide)
+            widely(Counting { data_count, checks, decoder, looked_at, room: &mut self.wide })
         };
         Profile { undecodable }
     }
@@ -148,63 +163,100 @@ fn looked_at(data_count: usize, checks: &[u32], decoder: Decoder) -> Vec<u32> {
     looked_at
 }
 
-/// How many undecodable sets there are, by size; the table is room that is used again.
-fn counted<const WORDS: usize>(
+/// How many undecodable sets there are, by size.
+struct Counting<'a, const WORDS: usize> {
     data_count: usize,
-    checks: &[u32],
+    checks: &'a [u32],
     decoder: Decoder,
-    looked_at: &[u32],
-    table: &mut Vec<Sets<WORDS>>,
-) -> Vec<u64> {
-    table.resize(1 << data_count, [0; WORDS]);
-    let low_count = checks.len().min(WORD_CHECKS + WORDS.ilog2() as usize);
-    // By check of a block: the sets without it. By size: the sets of that many checks.
-    let without: Vec<Sets<WORDS>> = (0..low_count).map(|check| sets(|set| set >> check & 1 == 0)).collect();
-    let of_size: Vec<Sets<WORDS>> = (0..=low_count)
-        .map(|size| sets(|set: usize| set >> low_count == 0 && set.count_ones() as usize == size))
-        .collect();
-    let mut undecodable = vec![0; data_count + checks.len() + 1];
-    for further in 0u32..1 << (checks.len() - low_count) {
-        let mut tally = Tally::new(data_count);
-        let is_there = further << low_count | ((1 << low_count) - 1);
-        for unknown in 1..looked_at.len() {
-            let checks_there = looked_at[unknown] & is_there;
-            // A check that every set of the block has.
-            let check_of_all = (checks_there >> low_count != 0).then(|| checks_there.ilog2() as usize);
-            let mut failing = [!0; WORDS];
-            match (decoder, check_of_all) {
-                // Whatever peeling does first, it ends with the same data.
-                (Decoder::Peeling, Some(check)) => failing = table[unknown ^ (checks[check] as usize & unknown)],
-                (Decoder::Peeling, None) => {
-                    for check in ones(checks_there) {
-                        let known_more = &table[unknown ^ (checks[check] as usize & unknown)];
-                        let without = &without[check];
-                        (0..WORDS).for_each(|w| failing[w] &= without[w] | known_more[w]);
-                    }
-                }
-                (Decoder::Elimination, _) => {
-                    if check_of_all.is_some() {
-                        failing = [0; WORDS];
-                    } else {
-                        ones(checks_there).for_each(|check| (0..WORDS).for_each(|w| failing[w] &= without[check][w]));
-                    }
-                    for data in ones(unknown as u32) {
-                        let known_more = &table[unknown ^ 1 << data];
-                        (0..WORDS).for_each(|w| failing[w] |= known_more[w]);
-                    }
-                }
-            }
-            table[unknown] = failing;
-            tally.add(unknown.count_ones() as usize, failing);
+    looked_at: &'a [u32],
+    room: &'a mut Room<WORDS>,
+}
+
+impl<const WORDS: usize> Wide for Counting<'_, WORDS> {
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<u64> {
+        let Counting { data_count, checks, decoder, looked_at, room: Room { row_of, rows, by_size } } = self;
+        let low_count = checks.len().min(WORD_CHECKS + WORDS.ilog2() as usize);
+        let mut check_sets: Vec<usize> = (0..1 << low_count).collect();
+        check_sets.sort_by_key(|set| set.count_ones());
+        // By check of a block: the sets without it. By size: the sets of that many checks, where they lie.
+        let of = |holds: &dyn Fn(usize) -> bool| sets(|place| check_sets.get(place).is_some_and(|&set| holds(set)));
+        let without: Vec<Sets<WORDS>> = (0..low_count).map(|check| of(&|set| set >> check & 1 == 0)).collect();
+        let mut of_size: Vec<(usize, usize, u64)> = Vec::new();
+        for size in 0..=low_count {
+            let sets: Sets<WORDS> = of(&|set| set.count_ones() as usize == size);
+            of_size.extend((0..WORDS).filter(|&word| sets[word] != 0).map(|word| (size, word, sets[word])));
         }
-        for unknown_count in 1..=data_count {
-            for (size, of_size) in of_size.iter().enumerate() {
-                let at_hand = data_count - unknown_count + further.count_ones() as usize + size;
-                undecodable[at_hand] += tally.count(unknown_count, of_size);
+        let counted = |failing: &Sets<WORDS>| {
+            let mut by_size: BySize = [0; 16];
+            for &(size, word, sets) in &of_size {
+                by_size[size] += (failing[word] & sets).count_ones() as u16;
+            }
+            by_size
+        };
+        // Where nothing is unknown nothing fails.
+        let all_fail = looked_at.len();
+        row_of.resize(all_fail, 0);
+        rows.resize(all_fail + 1, [0; WORDS]);
+        by_size.resize(all_fail + 1, [0; 16]);
+        rows[all_fail] = of(&|_| true);
+        by_size[all_fail] = counted(&rows[all_fail]);
+        let mut undecodable = vec![0; data_count + checks.len() + 1];
+        for further in 0u32..1 << (checks.len() - low_count) {
+            // By number of unknown data.
+            let mut found = vec![[0u32; 16]; data_count + 1];
+            let is_there = further << low_count | ((1 << low_count) - 1);
+            for unknown in 1..looked_at.len() {
+                let checks_there = looked_at[unknown] & is_there;
+                // A check that every set of the block has.
+                let check_of_all = (checks_there >> low_count != 0).then(|| checks_there.ilog2() as usize);
+                let after = |check: usize| row_of[unknown ^ (checks[check] as usize & unknown)] as usize;
+                let row = match (decoder, check_of_all) {
+                    // Whatever peeling does first, it ends with the same data.
+                    (Decoder::Peeling, Some(check)) => after(check),
+                    (Decoder::Peeling, None) => {
+                        let mut failing = rows[all_fail];
+                        let mut row = all_fail;
+                        for check in ones(checks_there).filter(|&check| after(check) != all_fail) {
+                            let (known_more, without) = (&rows[after(check)], &without[check]);
+                            (0..WORDS).for_each(|w| failing[w] &= without[w] | known_more[w]);
+                            row = unknown;
+                        }
+                        rows[unknown] = failing;
+                        row
+                    }
+                    (Decoder::Elimination, _) => {
+                        let mut failing = if check_of_all.is_some() { [0; WORDS] } else { rows[all_fail] };
+                        if check_of_all.is_none() {
+                            ones(checks_there)
+                                .for_each(|check| (0..WORDS).for_each(|w| failing[w] &= without[check][w]));
+                        }
+                        for data in ones(unknown as u32) {
+                            let known_more = &rows[row_of[unknown ^ 1 << data] as usize];
+                            (0..WORDS).for_each(|w| failing[w] |= known_more[w]);
+                        }
+                        rows[unknown] = failing;
+                        unknown
+                    }
+                };
+                row_of[unknown] = row as u32;
+                if row == unknown {
+                    by_size[unknown] = counted(&rows[unknown]);
+                }
+                // A copy, which the compiler sees not to change with what is added to.
+                let sets = by_size[row];
+                let found = &mut found[unknown.count_ones() as usize];
+                (0..sets.len()).for_each(|size| found[size] += u32::from(sets[size]));
+            }
+            for (unknown_count, found) in found.iter().enumerate() {
+                let at_hand = data_count - unknown_count + further.count_ones() as usize;
+                (0..=low_count).for_each(|size| undecodable[at_hand + size] += u64::from(found[size]));
             }
         }
+        undecodable
     }
-    undecodable
 }
 
 /// The sets of a block for which this holds.
@@ -221,57 +273,6 @@ fn ones(mask: u32) -> impl Iterator<Item = usize> {
         left &= left.wrapping_sub(1);
         place
     })
-}
-
-/// Counts for every set of a block at once, in binary. By number of unknown data, so that sizes are looked at once.
-///
-/// Each digit of a number keeps one summand more than the digit itself, and carries when there comes another: then the digits
-/// above are touched half as often each, and not every time.
-struct Tally<const WORDS: usize> {
-    /// Digits of each number's counts.
-    digit_count: usize,
-    digits: Vec<Digit<WORDS>>,
-}
-
-/// A binary digit for each set.
-#[derive(Clone)]
-struct Digit<const WORDS: usize> {
-    sum: Sets<WORDS>,
-    /// Not added yet.
-    waiting: Option<Sets<WORDS>>,
-}
-
-impl<const WORDS: usize> Tally<WORDS> {
-    fn new(data_count: usize) -> Tally<WORDS> {
-        // There are fewer than 2^data_count sets of data to be counted.
-        let digit_count = data_count.max(1);
-        let zero = Digit { sum: [0; WORDS], waiting: None };
-        Tally { digit_count, digits: vec![zero; (data_count + 1) * digit_count] }
-    }
-
-    /// One more for each of these sets.
-    fn add(&mut self, unknown_count: usize, sets: Sets<WORDS>) {
-        let mut carry = sets;
-        for digit in &mut self.digits[unknown_count * self.digit_count..(unknown_count + 1) * self.digit_count] {
-            let Some(waiting) = digit.waiting.take() else {
-                digit.waiting = Some(carry);
-                return;
-            };
-            for word in 0..WORDS {
-                let (sum, one, other) = (digit.sum[word], waiting[word], carry[word]);
-                digit.sum[word] = sum ^ one ^ other;
-                carry[word] = sum & one | (sum ^ one) & other;
-            }
-        }
-    }
-
-    /// The sum over these sets.
-    fn count(&self, unknown_count: usize, sets: &Sets<WORDS>) -> u64 {
-        let digits = &self.digits[unknown_count * self.digit_count..(unknown_count + 1) * self.digit_count];
-        let ones = |of: &Sets<WORDS>| (0..WORDS).map(|w| u64::from((of[w] & sets[w]).count_ones())).sum::<u64>();
-        let worth = |digit: &Digit<WORDS>| ones(&digit.sum) + digit.waiting.as_ref().map_or(0, ones);
-        digits.iter().enumerate().map(|(place, digit)| worth(digit) << place).sum()
-    }
 }
 
 /// A mean estimated by drawing.

@@ -22,7 +22,8 @@ pub enum Goal {
     MostLosses,
 }
 
-/// What to look for, and for how long. Equal searches find equal graphs.
+/// What to look for, and for how long. Equal searches find equal graphs. A search is several walks that know nothing of each
+/// other, so that threads may share them: the best of what they find, by [`Search::is_better`], is what one after the other finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Data blocks.
@@ -77,12 +78,58 @@ const LAST_TEMPERATURE: f64 = 0.005;
 /// A loss survived less is borne for a while like so many blocks needed more, or its hollows could not be crossed.
 const BLOCKS_PER_LOSS: f64 = 0.2;
 
+impl Search {
+    /// Graphs of a whole walk.
+    fn walk_iterations(&self) -> u64 {
+        ITERATIONS_PER_EDGE.saturating_mul((self.data_count as u64).saturating_mul(self.check_count as u64).max(1))
+    }
+
+    /// Of how many walks it is made.
+    #[must_use]
+    pub fn walk_count(&self) -> u64 {
+        self.iterations.max(1).div_ceil(self.walk_iterations())
+    }
+
+    /// Is one the better find? Of equals the one that was looked at first.
+    #[must_use]
+    pub fn is_better(&self, one: &Found, other: &Found) -> bool {
+        let (first, second) = ((one.losses_survived, one.mean_blocks), (other.losses_survived, other.mean_blocks));
+        is_better(self.goal, &first, second) || !is_better(self.goal, &second, first) && one.iteration < other.iteration
+    }
+}
+
 /// The best of the graphs looked at. `watch` is told the number of graphs looked at so far and the best of them, and may
 /// break off.
 ///
 /// # Errors
 /// [`Problem::Impossible`]: counts of zero, or too large to be judged exactly.
 pub fn search(task: &Search, mut watch: impl FnMut(u64, &Found) -> ControlFlow<()>) -> Result<Found, Problem> {
+    let mut best: Option<Found> = None;
+    for index in 0..task.walk_count() {
+        let mut is_stopped = false;
+        let found = walk(task, index, |iteration, found| {
+            let best = best.as_ref().filter(|best| !task.is_better(found, best)).unwrap_or(found);
+            let told = watch(iteration, best);
+            is_stopped = told.is_break();
+            told
+        })?;
+        best = Some(best.filter(|best| !task.is_better(&found, best)).unwrap_or(found));
+        if is_stopped {
+            break;
+        }
+    }
+    Ok(best.expect("a search has a walk"))
+}
+
+/// The best of the graphs that this walk of the search looks at, counted from 0; `watch` is told of this walk alone.
+///
+/// # Errors
+/// As [`search`].
+pub fn walk(
+    task: &Search,
+    index: u64,
+    mut watch: impl FnMut(u64, &Found) -> ControlFlow<()>,
+) -> Result<Found, Problem> {
     let Search { data_count, check_count, decoder, goal, seed, iterations } = *task;
     require(data_count >= 1 && check_count >= 1, || "at least 1 data block and 1 check are needed".to_owned())?;
     require(data_count.max(check_count) <= MOST_COUNTED_OF_A_KIND, || {
@@ -91,19 +138,19 @@ pub fn search(task: &Search, mut watch: impl FnMut(u64, &Found) -> ControlFlow<(
     require(data_count + check_count <= MOST_COUNTED_BLOCKS, || {
         format!("graphs are judged exactly up to {MOST_COUNTED_BLOCKS} blocks in all")
     })?;
-    let walk_iterations = ITERATIONS_PER_EDGE * (data_count * check_count) as u64;
-    let mut random = Random::new(seed);
+    let walk_iterations = task.walk_iterations();
+    // Seeds next to each other make numbers that have nothing in common only after they are mixed.
+    let mut random = Random::new(if index == 0 { seed } else { Random::new(seed.wrapping_add(index)).next() });
+    let first = index.saturating_mul(walk_iterations).saturating_add(1);
     let mut walk = Walk::start(data_count, check_count, decoder, &mut random);
-    let mut best = walk.found(1)?;
-    for iteration in 2..=iterations {
-        let age = (iteration - 1) % walk_iterations;
-        if age == 0 {
-            walk = Walk::start(data_count, check_count, decoder, &mut random);
-        } else {
-            let cooled = age as f64 / walk_iterations as f64;
-            let temperature = FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE).powf(cooled);
-            walk.step(goal, temperature, &mut random);
-        }
+    let mut best = walk.found(first)?;
+    if watch(first, &best).is_break() {
+        return Ok(best);
+    }
+    for iteration in first + 1..=iterations.min(index.saturating_add(1).saturating_mul(walk_iterations)) {
+        let cooled = (iteration - first) as f64 / walk_iterations as f64;
+        let temperature = FIRST_TEMPERATURE * (LAST_TEMPERATURE / FIRST_TEMPERATURE).powf(cooled);
+        walk.step(goal, temperature, &mut random);
         if is_better(goal, &walk.judgement, (best.losses_survived, best.mean_blocks)) {
             best = walk.found(iteration)?;
         }
