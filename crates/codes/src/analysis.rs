@@ -55,17 +55,32 @@ impl Survival {
     }
 }
 
+/// With more losses than this, less is left than was stored.
+#[must_use]
+pub fn most_lost(shape: &Shape) -> usize {
+    shape.n.saturating_sub(shape.native_count.div_ceil(shape.alpha))
+}
+
+/// What [`survival`] says of more losses than [`most_lost`], for which nothing has to be tried nor known of the code.
+#[must_use]
+pub fn none_survive(n: usize, lost_count: usize) -> Survival {
+    let patterns = binomial(n, lost_count);
+    let fatal = (lost_count <= n).then(|| (0..lost_count).collect());
+    Survival { lost_count, patterns, tried: patterns, decodable: 0, fatal }
+}
+
 /// Tries all patterns of `lost_count` losses where they are few or that takes at most about `effort` element operations,
 /// else a sample drawn by `seed`.
 #[must_use]
 pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) -> Survival {
     let n = erasures.shard_count();
+    if lost_count > erasures.most_lost() {
+        return none_survive(n, lost_count);
+    }
     let patterns = binomial(n, lost_count);
     let affordable = effort / erasures.operations(lost_count);
     let mut survival = Survival { lost_count, patterns, tried: patterns, decodable: 0, fatal: None };
-    if lost_count > erasures.most_lost() {
-        survival.fatal = (lost_count <= n).then(|| (0..lost_count).collect());
-    } else if patterns <= affordable.max(LEAST_SAMPLES) {
+    if patterns <= affordable.max(LEAST_SAMPLES) {
         let mut fatal = None;
         survival.decodable = erasures.count(lost_count, &mut |lost| {
             fatal.get_or_insert_with(|| lost.to_vec());

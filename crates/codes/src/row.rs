@@ -27,6 +27,9 @@ pub(crate) trait Row: Clone + Ord {
     fn add_multiple(&mut self, row: &Self, factor: u8);
     /// Multiplies all elements.
     fn scale(&mut self, factor: u8);
+    /// Takes multiples of rows away until it leads, that is has its first element that is not zero, where none of them does:
+    /// there. By where they lead, which they do with a one. `None`: nothing is left.
+    fn reduce(&mut self, by_lead: &[Option<Self>]) -> Option<usize>;
 }
 
 /// Elements of GF(2^8), a byte each.
@@ -72,6 +75,23 @@ impl Row for Bytes {
     fn scale(&mut self, factor: u8) {
         spend(self.0.len());
         gf::scale(&mut self.0, factor);
+    }
+
+    fn reduce(&mut self, by_lead: &[Option<Bytes>]) -> Option<usize> {
+        let mut spent = self.0.len();
+        let mut first = 0;
+        let lead = loop {
+            let Some(zeros) = self.0[first..].iter().position(|&element| element != 0) else { break None };
+            let lead = first + zeros;
+            let Some(row) = &by_lead[lead] else { break Some(lead) };
+            let rest = &mut self.0[lead..];
+            spent += rest.len();
+            let factor = rest[0];
+            gf::add_multiple(rest, &row.0[lead..], factor);
+            first = lead + 1;
+        };
+        spend(spent);
+        lead
     }
 }
 
@@ -123,6 +143,22 @@ impl Row for Bits {
 
     fn scale(&mut self, factor: u8) {
         debug_assert_eq!(factor, 1, "bits are not scaled");
+    }
+
+    fn reduce(&mut self, by_lead: &[Option<Bits>]) -> Option<usize> {
+        let mut spent = 0;
+        let lead = loop {
+            spent += self.0.len();
+            let Some(word) = self.0.iter().position(|&word| word != 0) else { break None };
+            let lead = 64 * word + self.0[word].trailing_zeros() as usize;
+            let Some(row) = &by_lead[lead] else { break Some(lead) };
+            for (word, &added) in self.0.iter_mut().zip(&row.0) {
+                *word ^= added;
+            }
+        };
+        // Counted once for all: rows of few words take no longer than counting does.
+        spend(spent);
+        lead
     }
 }
 

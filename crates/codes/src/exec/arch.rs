@@ -299,6 +299,16 @@ impl Step {
         ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
     }
 
+    /// How many ids it reads and writes, over all repetitions.
+    pub(super) fn access_count(&self) -> usize {
+        (self.sources.len() + self.targets.len()) * self.repeat_count as usize
+    }
+
+    /// No id is as large.
+    pub(super) fn ids_end(&self) -> usize {
+        self.ids().max().map_or(0, |last| last + self.repeat_count as usize)
+    }
+
     /// Ids of its sources, then of its targets.
     fn ids(&self) -> impl Iterator<Item = usize> {
         self.sources.iter().chain(&self.targets).map(|&id| id as usize)
@@ -311,17 +321,16 @@ impl Step {
 
     /// Gives every id its new number. False, and nothing is changed, if a run would not be one any more.
     pub(super) fn renumber(&mut self, number: impl Fn(usize) -> usize) -> bool {
-        let first = |&id: &u32| -> Option<u32> {
+        let follows = |&id: &u32| {
             let first = number(id as usize);
-            let follows = (0..self.repeat_count as usize).all(|repeat| number(id as usize + repeat) == first + repeat);
-            follows.then(|| u32::try_from(first).expect("new numbers are no larger"))
+            (1..self.repeat_count as usize).all(|repeat| number(id as usize + repeat) == first + repeat)
         };
-        let sources: Option<Vec<u32>> = self.sources.iter().map(first).collect();
-        let targets: Option<Vec<u32>> = self.targets.iter().map(first).collect();
-        let (Some(sources), Some(targets)) = (sources, targets) else {
+        if self.repeat_count > 1 && !self.sources.iter().chain(&self.targets).all(follows) {
             return false;
-        };
-        (self.sources, self.targets) = (sources, targets);
+        }
+        for id in self.sources.iter_mut().chain(&mut self.targets) {
+            *id = u32::try_from(number(*id as usize)).expect("new numbers are no larger");
+        }
         assert!(self.is_sound(), "targets are their own symbols");
         true
     }

@@ -35,12 +35,20 @@ pub(super) fn lower(program: &Program) -> Steps {
     let unshared = (program.temporary_count > 0).then(|| passes::unshare(program.clone()));
     let program = unshared.as_ref().unwrap_or(program);
     let mut steps: Vec<Step> = Vec::new();
-    for step in program.ops.iter().flat_map(lower_op) {
+    let mut add = |step| {
         let own = match steps.last_mut() {
             Some(last) => last.extend(step),
             None => Some(step),
         };
         steps.extend(own);
+    };
+    for op in &program.ops {
+        // Programs of many thousand sums are lowered in the time that it takes to name their symbols.
+        spend(op.sources().len() + op.targets().len());
+        match op {
+            Op::Copy { to, .. } | Op::Xor { to, .. } => add(Step::sum(op.sources(), *to)),
+            Op::Dot { .. } => lower_products(op).into_iter().for_each(&mut add),
+        }
     }
     let given_count = program.input_count + program.output_count;
     let (steps, place_count) = slots::share(given_count, program.temporary_count, steps);
@@ -62,7 +70,7 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
         (even - even % LEAST_SLICE_BYTES).max(LEAST_SLICE_BYTES)
     };
     let call_count: usize = steps.iter().map(|step| step.call_count(given_count)).sum();
-    let moved_symbols: usize = steps.iter().map(|step| step.writes().count() + step.reads().count()).sum();
+    let moved_symbols: usize = steps.iter().map(Step::access_count).sum();
     let in_l1 = share(L1_BYTES, most_between_uses(given_count + place_count, steps));
     if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES, reused_count) }
 }
@@ -78,15 +86,20 @@ fn most_between_uses(symbol_count: usize, steps: &[Step]) -> usize {
     spend(symbol_count + steps.len());
     for (index, step) in steps.iter().enumerate() {
         let mut earliest = index;
+        let mut used_count = 0;
         for symbol in step.reads().chain(step.writes()) {
-            if let Some(latest) = latest_use[symbol].replace(index) {
-                latest_counts.add(latest, -1);
-                earliest = earliest.min(latest);
-            } else {
-                seen_count += 1;
+            match latest_use[symbol].replace(index) {
+                // A source may be a target, too.
+                Some(latest) if latest == index => continue,
+                Some(latest) => {
+                    latest_counts.add(latest, -1);
+                    earliest = earliest.min(latest);
+                }
+                None => seen_count += 1,
             }
-            latest_counts.add(index, 1);
+            used_count += 1;
         }
+        latest_counts.add(index, used_count);
         if earliest < index {
             most = most.max(seen_count - latest_counts.sum_before(earliest));
         }
@@ -147,12 +160,7 @@ fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -
 
 /// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
 /// comes first, where kernels expect it. Sources that are added to one target each take no products.
-fn lower_op(op: &Op) -> Vec<Step> {
-    // Programs of many thousand sums are lowered in the time that it takes to name their symbols.
-    spend(op.sources().len() + op.targets().len());
-    if let Op::Copy { to, .. } | Op::Xor { to, .. } = op {
-        return vec![Step::sum(op.sources(), *to)];
-    }
+fn lower_products(op: &Op) -> Vec<Step> {
     let coefficients = op.coefficients();
     if let Some(network) = Butterflies::of(&coefficients) {
         return vec![Step::butterflies(op.sources(), op.targets(), &network)];

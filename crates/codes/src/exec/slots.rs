@@ -44,6 +44,10 @@ impl Places {
 /// The same steps with temporaries renumbered by place, and how many places there are. Of symbols, so many are given;
 /// temporaries follow them. What is computed from temporaries takes their places where nothing else reads them.
 pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>) -> (Vec<Step>, usize) {
+    // As for programs of many thousand sums straight into outputs.
+    if temporary_count == 0 {
+        return (steps, 0);
+    }
     let mut last_use = vec![0; temporary_count];
     for (index, step) in steps.iter().enumerate() {
         for id in step.reads().chain(step.writes()).filter(|&id| id >= given_count) {
@@ -53,17 +57,27 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
     let mut places = Places::default();
     let mut place_of = vec![0; temporary_count];
     let mut shared = Vec::with_capacity(steps.len());
+    // Lists of a step's temporaries, made once.
+    let [mut read, mut written, mut ending, mut apart] = [const { Vec::new() }; 4];
     for (index, mut step) in steps.into_iter().enumerate() {
-        spend(step.reads().count() + step.writes().count());
-        let temporaries = |ids: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
-            ids.filter(|&id| id >= given_count).map(|id| id - given_count).collect()
+        spend(step.access_count());
+        if step.ids_end() <= given_count {
+            shared.push(step);
+            continue;
+        }
+        let temporaries = |list: &mut Vec<usize>, ids: &mut dyn Iterator<Item = usize>| {
+            list.clear();
+            list.extend(ids.filter(|&id| id >= given_count).map(|id| id - given_count));
         };
-        let (read, written) = (temporaries(&mut step.reads()), temporaries(&mut step.writes()));
-        let mut ending: Vec<usize> = read.iter().copied().filter(|&id| last_use[id] == index).collect();
+        temporaries(&mut read, &mut step.reads());
+        temporaries(&mut written, &mut step.writes());
+        ending.clear();
+        ending.extend(read.iter().copied().filter(|&id| last_use[id] == index));
         ending.sort_unstable();
         ending.dedup();
-        let is_internal = read.len() == step.reads().count() && written.len() == step.writes().count();
-        let mut apart = written.clone();
+        let is_internal = read.len() + written.len() == step.access_count();
+        apart.clear();
+        apart.extend(&written);
         if is_internal && ending.len() == read.len() {
             written.iter().zip(&read).for_each(|(&to, &from)| place_of[to] = place_of[from]);
             apart.drain(..read.len().min(written.len()));
@@ -75,7 +89,7 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
             let first = places.take(row.len());
             row.iter().enumerate().for_each(|(offset, &id)| place_of[id] = first + offset);
         }
-        ending.extend(written.into_iter().filter(|&id| last_use[id] == index));
+        ending.extend(written.iter().copied().filter(|&id| last_use[id] == index));
         let place = |id: usize| if id < given_count { id } else { given_count + place_of[id - given_count] };
         match step.renumber(place) {
             true => shared.push(step),
@@ -84,7 +98,7 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
                 single
             })),
         }
-        ending.into_iter().for_each(|id| places.give_back(place_of[id]));
+        ending.iter().for_each(|&id| places.give_back(place_of[id]));
     }
     (shared, places.is_taken.len())
 }

@@ -121,7 +121,7 @@ impl LdpcCode {
         let sum = |(check, of): (usize, &Vec<usize>)| Sum { name: k + check, of: of.clone() };
         let sums: Vec<Sum> = graph.checks().iter().enumerate().map(sum).collect();
         let checks: Vec<usize> = (k..graph.block_count()).collect();
-        let encode = sums::program(&(0..k).collect::<Vec<_>>(), &sums, &checks);
+        let encode = sums::program(&(0..k).collect::<Vec<_>>(), sums, &checks);
         LdpcCode {
             linear: LinearCode::systematic(spec, k, 1, tolerance, Vec::new(), encode),
             planner: plan::Planner::new(&graph),

@@ -252,7 +252,7 @@ impl MojetteCode {
         let coded: Vec<usize> = (0..contents.len()).filter(|&name| contents[name] == Content::Coded).collect();
         let projections: Vec<usize> = (0..grid.directions.len()).collect();
         let sums: Vec<sums::Sum> = layout.projected(&projections).into_iter().chain(layout.zeros(&coded)).collect();
-        let encode = sums::program(&natives, &sums, &coded);
+        let encode = sums::program(&natives, sums, &coded);
         let shape = Shape {
             n,
             k: grid.rows,

@@ -48,7 +48,7 @@ pub(super) fn reads(sums: &[Sum], wanted: &[usize]) -> Vec<usize> {
 }
 
 /// The program of these sums: an input per read, an output per wanted symbol.
-pub(super) fn program(reads: &[usize], sums: &[Sum], wanted: &[usize]) -> Program {
+pub(super) fn program(reads: &[usize], sums: Vec<Sum>, wanted: &[usize]) -> Program {
     let most = reads.iter().chain(wanted).chain(sums.iter().map(|sum| &sum.name)).max().map_or(0, |&last| last + 1);
     let mut symbols: Vec<Option<SymbolId>> = vec![None; most];
     reads.iter().enumerate().for_each(|(input, &name)| symbols[name] = Some(input));
@@ -64,7 +64,8 @@ pub(super) fn program(reads: &[usize], sums: &[Sum], wanted: &[usize]) -> Progra
     spend(reads.len() + wanted.len());
     for sum in sums {
         spend(sum.of.len() + 1);
-        let from: Vec<SymbolId> = sum.of.iter().filter_map(|&name| symbols[name]).collect();
+        let mut from = sum.of;
+        from.retain_mut(|name| symbols[*name].map(|symbol| *name = symbol).is_some());
         let to = *symbols[sum.name].get_or_insert_with(|| {
             next += 1;
             next - 1

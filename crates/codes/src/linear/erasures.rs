@@ -60,8 +60,8 @@ impl Erasures {
     pub fn decodes(&self, lost: &[usize]) -> bool {
         match &self.columns {
             None => false,
-            Some(Columns::Bits(columns)) => Chosen::new(columns, self.alpha).push_all(lost),
-            Some(Columns::Bytes(columns)) => Chosen::new(columns, self.alpha).push_all(lost),
+            Some(Columns::Bits(columns)) => Chosen::new(columns, self.alpha, self.check_count()).push_all(lost),
+            Some(Columns::Bytes(columns)) => Chosen::new(columns, self.alpha, self.check_count()).push_all(lost),
         }
     }
 
@@ -70,15 +70,23 @@ impl Erasures {
     pub fn count(&self, lost_count: usize, visit: &mut dyn FnMut(&[usize])) -> u64 {
         match &self.columns {
             None => 0,
-            Some(Columns::Bits(columns)) => Chosen::new(columns, self.alpha).count(self.n, lost_count, visit),
-            Some(Columns::Bytes(columns)) => Chosen::new(columns, self.alpha).count(self.n, lost_count, visit),
+            Some(Columns::Bits(columns)) => {
+                Chosen::new(columns, self.alpha, self.check_count()).count(self.n, lost_count, visit)
+            }
+            Some(Columns::Bytes(columns)) => {
+                Chosen::new(columns, self.alpha, self.check_count()).count(self.n, lost_count, visit)
+            }
         }
+    }
+
+    fn check_count(&self) -> usize {
+        (self.n * self.alpha).saturating_sub(self.native_count)
     }
 
     /// About how many element operations deciding about one pattern of so many losses takes.
     #[must_use]
     pub fn operations(&self, lost_count: usize) -> u64 {
-        let checks = (self.n * self.alpha).saturating_sub(self.native_count);
+        let checks = self.check_count();
         let elements_per_operation = if matches!(self.columns, Some(Columns::Bits(_))) { 64 } else { 1 };
         let columns = lost_count.saturating_mul(self.alpha).min(checks) as u64;
         // Each column is reduced by half of those before it.
@@ -111,18 +119,20 @@ fn parity_checks<R: Row>(generator: &Matrix) -> Option<Vec<R>> {
     Some((0..rows.len()).map(column).collect())
 }
 
-/// Shards whose columns are independent, in echelon form.
+/// Shards whose columns are independent, reduced by each other.
 struct Chosen<'a, R> {
     columns: &'a [R],
     alpha: usize,
     shards: Vec<usize>,
-    /// Pivots, and columns with a 1 there and zeros at the pivots of all earlier ones.
-    echelon: Vec<(usize, R)>,
+    /// By where they lead, which they do with a one.
+    by_lead: Vec<Option<R>>,
+    /// Where they do, in the order in which they came.
+    leads: Vec<usize>,
 }
 
 impl<'a, R: Row> Chosen<'a, R> {
-    fn new(columns: &'a [R], alpha: usize) -> Chosen<'a, R> {
-        Chosen { columns, alpha, shards: Vec::new(), echelon: Vec::new() }
+    fn new(columns: &'a [R], alpha: usize, checks: usize) -> Chosen<'a, R> {
+        Chosen { columns, alpha, shards: Vec::new(), by_lead: vec![None; checks], leads: Vec::new() }
     }
 
     fn push_all(&mut self, shards: &[usize]) -> bool {
@@ -131,23 +141,18 @@ impl<'a, R: Row> Chosen<'a, R> {
 
     /// Chooses one more shard, if all columns stay independent.
     fn push(&mut self, shard: usize) -> bool {
-        let before = self.echelon.len();
+        let before = self.leads.len();
         for symbol in shard * self.alpha..(shard + 1) * self.alpha {
             let mut column = self.columns[symbol].clone();
-            for (pivot, step) in &self.echelon {
-                let factor = column.at(*pivot);
-                if factor != 0 {
-                    column.add_multiple(step, factor);
-                }
-            }
-            let Some(pivot) = column.first_nonzero() else {
-                self.echelon.truncate(before);
+            let Some(lead) = column.reduce(&self.by_lead) else {
+                self.truncate(before);
                 return false;
             };
-            if let Some(inverse) = gf::inverse(column.at(pivot)) {
+            if let Some(inverse) = gf::inverse(column.at(lead)) {
                 column.scale(inverse);
             }
-            self.echelon.push((pivot, column));
+            self.by_lead[lead] = Some(column);
+            self.leads.push(lead);
         }
         self.shards.push(shard);
         true
@@ -155,7 +160,14 @@ impl<'a, R: Row> Chosen<'a, R> {
 
     fn pop(&mut self) {
         self.shards.pop();
-        self.echelon.truncate(self.shards.len() * self.alpha);
+        self.truncate(self.shards.len() * self.alpha);
+    }
+
+    /// Keeps so many columns.
+    fn truncate(&mut self, count: usize) {
+        for lead in self.leads.drain(count..) {
+            self.by_lead[lead] = None;
+        }
     }
 
     /// Independent choices of `left` more shards after the last, below `n`.

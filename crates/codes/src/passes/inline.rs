@@ -35,11 +35,14 @@ fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Pr
     let mut sums: Vec<Option<Vec<SymbolId>>> = vec![None; program.symbol_count()];
     for op in &mut program.ops {
         if let Op::Xor { from, to } = op {
-            let summands = from.iter().flat_map(|source| match &sums[*source] {
-                Some(summands) => &summands[..],
-                None => core::slice::from_ref(source),
-            });
-            *from = without_pairs(summands.copied().collect());
+            if from.iter().any(|source| sums[*source].is_some()) {
+                let summands = from.iter().flat_map(|source| match &sums[*source] {
+                    Some(summands) => &summands[..],
+                    None => core::slice::from_ref(source),
+                });
+                *from = summands.copied().collect();
+            }
+            remove_pairs(from);
             if *to >= first_temporary && is_summand[*to] && rule(from.len(), read_counts[*to]) {
                 sums[*to] = Some(from.clone());
             }
@@ -50,8 +53,11 @@ fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Pr
     program
 }
 
-/// The summands in ascending order, less those that cancel out.
-fn without_pairs(mut summands: Vec<SymbolId>) -> Vec<SymbolId> {
+/// Puts the summands in ascending order, less those that cancel out.
+fn remove_pairs(summands: &mut Vec<SymbolId>) {
     summands.sort_unstable();
-    summands.chunk_by(|a, b| a == b).filter(|equal| equal.len() % 2 == 1).map(|equal| equal[0]).collect()
+    if summands.array_windows().any(|[a, b]| a == b) {
+        *summands =
+            summands.chunk_by(|a, b| a == b).filter(|equal| equal.len() % 2 == 1).map(|equal| equal[0]).collect();
+    }
 }

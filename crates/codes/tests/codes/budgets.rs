@@ -157,3 +157,61 @@ fn regenerating_codes_are_planned_within_the_bounds_of_the_engine() {
         ],
     );
 }
+
+/// Of each family a wide code, and how many operations there may be for each symbol that the plan's program touches or that the
+/// stripe has, whatever is asked.
+///
+/// In closed form (replica, rs, clay, mojette) symbols are only named, some ten times each, and once more for each way tried. By
+/// elimination the row of each symbol read is reduced by those before it, which for k rows of k bytes comes to ten times k for
+/// each symbol (raid5, raid6, the other forms of rs, embr, basic); a cheaper choice is then looked for, once for each node that
+/// may be left out, where cells have several symbols or shards are dear (crs, msbasic, msr, mbr, ldpc), and for each set of nodes
+/// within the bound of the engine in codes with groups (lrc), whose programs are the smallest beside that.
+const OF_FAMILIES: [(&str, &[&str], u64); 19] = [
+    ("replica", &["replica:16"], 16),
+    ("raid5", &["raid5:33"], 96),
+    ("raid6", &["raid6:34"], 256),
+    ("rs", &["rs:10+4", "rs:100+100"], 48),
+    ("rs-klauspost", &["rs-klauspost:10+4", "rs-klauspost:64+16"], 1024),
+    ("rs-cauchy", &["rs-cauchy:10+4", "rs-cauchy:64+16"], 1024),
+    ("rs-vandermonde", &["rs-vandermonde:10+3", "rs-vandermonde:64+3"], 512),
+    ("crs", &["crs:10+4", "crs:20+10", "crs:100+10"], 4096),
+    ("lrc", &["lrc:12+2+2", "lrc:96+4+4"], 40_000),
+    ("lrc-uniform", &["lrc-uniform:24+2+2", "lrc-uniform:96+5+4"], 40_000),
+    ("embr", &["embr:n=8,k=6", "embr:n=16,k=12"], 128),
+    ("msbasic", &["msbasic:4", "msbasic:16"], 4096),
+    ("basic", &["basic:4+4,d=6", "basic:8+8,d=14"], 2048),
+    ("basic-mbr", &["basic-mbr:3+3,d=5", "basic-mbr:4+4,d=5"], 768),
+    ("clay", &["clay:4+2", "clay:10+4"], 32),
+    ("msr", &["msr:4+4,d=7", "msr:8+8,d=15"], 6144),
+    ("mbr", &["mbr:4+4,d=5", "mbr:8+4,d=10"], 8192),
+    ("mojette", &["mojette:16+8", "mojette:layout-2,nonsystematic"], 24),
+    ("ldpc", &["ldpc:plank-10", "ldpc:plank-100"], 1024),
+];
+
+#[test]
+fn every_family_is_planned_by_a_multiple_of_what_its_program_does() {
+    let named: Vec<&str> = weft_codes::families().iter().map(|family| family.name).collect();
+    let held: Vec<&str> = OF_FAMILIES.iter().map(|(family, ..)| *family).collect();
+    assert_eq!(held, named, "every family has a budget");
+    for (family, specs, per_symbol) in OF_FAMILIES {
+        let mut most = 0;
+        for spec in specs {
+            let code = weft_codes::parse(spec).expect(spec);
+            let symbols = code.shape().contents.len() as u64;
+            let _ = code.plan(&Wanted::Natives(vec![0]), &offers(code.shape().n, &[0], false));
+            for (name, wanted, have) in questions(&*code) {
+                let (plan, planning) = measure::planned(|| code.plan(&wanted, &have));
+                let Ok(plan) = plan else { continue };
+                let touched = touched(&plan.program);
+                let (_, compiling) = measure::planned(|| Compiled::new(plan.program));
+                let each = (planning + compiling).div_ceil(touched + symbols);
+                println!(
+                    "{spec:40} {name:36} {planning:>10} and {compiling:>10}, {touched:>8} touched, {each:>6} each"
+                );
+                most = most.max(each);
+            }
+        }
+        println!("{family}: {most}");
+        assert!(most <= per_symbol, "{family}: {most} operations for each symbol");
+    }
+}

@@ -81,7 +81,7 @@ fn check(code: &dyn Code, all: bool) -> Result<Checked> {
     let bench = Bench::new(code)?;
     let (n, tolerance) = (code.shape().n, code.shape().tolerance);
     let are_few = |lost_count: &usize| analysis::binomial(n, *lost_count) <= PATTERNS_MAX;
-    let beyond = (tolerance + 2..=figures::most_lost(code.shape())).take_while(are_few).last();
+    let beyond = (tolerance + 2..=analysis::most_lost(code.shape())).take_while(are_few).last();
     let most_lost = beyond.unwrap_or(tolerance + 1).min(n - 1);
     let tried = if all {
         (1..=most_lost).map(|count| (count, analysis::binomial(n, count))).collect()

@@ -106,11 +106,6 @@ pub fn losses(erasures: Option<&Erasures>, lost_count: usize) -> Option<Losses> 
     Some(Losses::new(&analysis::survival(erasures, lost_count, EFFORT, SEED)))
 }
 
-/// With more losses than this, less is left than was stored.
-pub fn most_lost(shape: &Shape) -> usize {
-    shape.n.saturating_sub(shape.native_count.div_ceil(shape.alpha))
-}
-
 impl Figures {
     pub fn new(code: &dyn Code, erasures: Option<&Erasures>) -> Result<Self> {
         let shape = code.shape();
@@ -134,7 +129,7 @@ impl Figures {
                 Some(_) => Evidence::Sample,
                 None => Evidence::Construction,
             },
-            one_more: if one_more <= most_lost(shape) { losses(erasures, one_more) } else { None },
+            one_more: if one_more <= analysis::most_lost(shape) { losses(erasures, one_more) } else { None },
             stored_bytes_per_byte: analysis::storage_factor(shape),
             systematic: analysis::is_systematic(shape),
             sub_symbols: shape.alpha,

@@ -94,7 +94,7 @@ impl Shown {
         let first_rows = code.encode().rows_of(&coded[..coded.len().min(MOST_ROWS)])?;
         let first_rows = FirstRows { rows: rows(&first_rows), count: coded.len() };
         let generator = figures::is_generator_small(shape).then(|| code.encode().to_matrix()).transpose()?;
-        let told = telling(shape.tolerance, figures::most_lost(shape));
+        let told = telling(shape.tolerance, analysis::most_lost(shape));
         Ok(Self {
             figures: Figures::new(code, erasures.as_ref())?,
             description: family.map_or("", |family| family.description),
@@ -104,7 +104,7 @@ impl Shown {
             generator: generator.map(|generator| rows(&generator.select_rows(&coded))),
             first_rows,
             losses: told.into_iter().filter_map(|lost| figures::losses(erasures.as_ref(), lost)).collect(),
-            most_lost: figures::most_lost(shape),
+            most_lost: analysis::most_lost(shape),
             programs: programs(code),
         })
     }

@@ -69,7 +69,7 @@ impl Planner {
         let prices: Vec<Option<Price>> = have.0.iter().map(|offer| offer.as_ref().map(price)).collect();
         match self.cheapest(targets, &prices) {
             Ok(Answer { price, reads, sums }) => {
-                let program = sums::program(&reads, &sums, targets);
+                let program = sums::program(&reads, sums, targets);
                 let reads = reads.into_iter().map(|shard| Read { shard, terms: vec![(0, 1)] }).collect();
                 Ok(Plan { reads, program, price })
             }

@@ -131,7 +131,7 @@ impl Layout {
     fn summed(&self, sums: Vec<Sum>, targets: &[usize], have: &Offers) -> Plan {
         let names = sums::reads(&sums, targets);
         let reads: Vec<Read> = names.iter().map(|&name| self.read(name)).collect();
-        Plan { program: sums::program(&names, &sums, targets), price: have.price(&reads), reads }
+        Plan { program: sums::program(&names, sums, targets), price: have.price(&reads), reads }
     }
 
     /// What the choice takes, if that is cheaper than `below`.
