@@ -99,6 +99,20 @@ fn agrees_with_the_definition_where_more_survives_than_is_promised() {
     }
 }
 
+/// The generators of these have up to gigabytes.
+#[test]
+fn wide_codes_that_count_make_no_matrix() {
+    for spec in ["clay:10+4", "clay:16+4", "clay:32+32", "rs:200+55"] {
+        let code = weft_codes::parse(spec).expect(spec);
+        let (known, operations) = weft_codes::measure::planned(|| Known::new(code));
+        let known = known.expect(spec);
+        assert!(matches!(known.judge, Judge::Count), "{spec}");
+        assert_eq!(operations, 0, "{spec}");
+        let shape = known.code.shape();
+        assert_eq!(known.margin(&vec![true; shape.n]), Some(shape.tolerance), "{spec}");
+    }
+}
+
 #[test]
 fn wide_codes_answer_at_once() {
     let mut margins = Margins::default();

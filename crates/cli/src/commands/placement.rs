@@ -151,12 +151,18 @@ fn segment_count(store: &Store) -> Result<u64> {
 
 /// From the first number of failed units that can lose data on, until every way to lose so many shards does.
 fn risks_of(policy: &str, code: &dyn Code, answer: &Answer) -> Result<Vec<Risk>> {
-    let (erasures, shape) = (Erasures::new(code)?, code.shape());
+    let shape = code.shape();
+    // A code of which less is left than was stored with one loss more than it promises needs no matrix: those of wide Clay
+    // codes take gigabytes.
+    let erasures = (shape.tolerance < analysis::most_lost(shape)).then(|| Erasures::new(code)).transpose()?;
     let (units, n) = (answer.unit_count as u64, shape.n as u64);
     let sets = set_count(units, n, answer.segment_count, answer.set_count);
     let (mut fatal, mut risks) = (vec![0.0; shape.tolerance + 1], Vec::new());
     for failed in (shape.tolerance + 1..=shape.n).take(SIZES_MAX) {
-        let survival = analysis::survival(&erasures, failed, EFFORT, SEED);
+        let survival = match &erasures {
+            Some(erasures) => analysis::survival(erasures, failed, EFFORT, SEED),
+            None => analysis::none_survive(shape.n, failed),
+        };
         let fatal_share = 1.0 - survival.share();
         fatal.push(fatal_share);
         let risk = loss_risk(units, failed as u64, n, &fatal, sets);

@@ -65,3 +65,15 @@ fn finding_26_an_empty_volume_has_no_shares_that_are_no_numbers() {
     let text = lines(&full).join("\n");
     assert!(text.ends_with("something is lost with a probability of 100 %, in the mean 100 % of 2 segments"), "{text}");
 }
+
+/// Of these all is lost beyond the promise, so that neither their generators nor their parity checks are made, of gigabytes.
+#[test]
+fn wide_codes_are_judged_without_their_matrices() {
+    for spec in ["clay:16+4", "clay:32+32"] {
+        let code = compose::code(spec).expect(spec);
+        let n = code.shape().n;
+        let (risks, operations) = weft_codes::measure::planned(|| risks_of(spec, &*code, &answer(n, 1)).expect(spec));
+        assert_eq!((operations, risks.len()), (0, 1), "{spec}");
+        assert_eq!((risks[0].fatal_share, risks[0].fatal_share_error), (1.0, 0.0), "{spec}");
+    }
+}
