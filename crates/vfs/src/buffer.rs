@@ -14,7 +14,7 @@
 use crate::extents::trim;
 use crate::ranges::Ranges;
 use bytes::{Bytes, BytesMut};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use weft_format::SegmentId;
 use weft_meta::{Extent, JournalPage};
@@ -101,6 +101,8 @@ pub struct Buffer {
     held_bytes: u64,
     dirty_bytes: u64,
     unjournaled_bytes: u64,
+    /// Where the dirty pieces begin that the journal does not hold, so that an fsync of a page looks at no other.
+    unjournaled: BTreeSet<u64>,
 }
 
 /// What a segment that has landed makes durable of one file.
@@ -168,6 +170,7 @@ impl Buffer {
             self.dirty_bytes += piece.len() as u64;
             if !piece.journaled {
                 self.unjournaled_bytes += piece.len() as u64;
+                self.unjournaled.insert(start);
             }
         }
         self.pieces.insert(start, piece);
@@ -180,6 +183,7 @@ impl Buffer {
             self.dirty_bytes -= piece.len() as u64;
             if !piece.journaled {
                 self.unjournaled_bytes -= piece.len() as u64;
+                self.unjournaled.remove(&start);
             }
         }
         Some(piece)
@@ -385,12 +389,13 @@ impl Buffer {
     pub fn turn_back(&mut self, segment: SegmentId) -> bool {
         self.cargo.remove(&segment);
         let dirty_before = self.dirty_bytes;
-        for piece in self.pieces.values_mut() {
+        for (start, piece) in &mut self.pieces {
             if piece.home.is_some_and(|home| home.segment == segment) {
                 piece.home = None;
                 self.dirty_bytes += piece.len() as u64;
                 if !piece.journaled {
                     self.unjournaled_bytes += piece.len() as u64;
+                    self.unjournaled.insert(*start);
                 }
             }
         }
@@ -400,8 +405,8 @@ impl Buffer {
     /// The journal pages that the not yet journaled dirty bytes touch.
     fn unjournaled_pages(&self) -> Vec<u64> {
         let mut pages: Vec<u64> = Vec::new();
-        for (&start, piece) in &self.pieces {
-            if piece.home.is_none() && !piece.journaled && piece.len() > 0 {
+        for (start, piece) in self.unjournaled.iter().map(|start| (*start, &self.pieces[start])) {
+            if piece.len() > 0 {
                 let first = start / JOURNAL_PAGE_BYTES;
                 let last = (start + piece.len() as u64 - 1) / JOURNAL_PAGE_BYTES;
                 let from = pages.last().map_or(first, |&page| first.max(page + 1));
@@ -436,9 +441,11 @@ impl Buffer {
 
     /// The store has the file's size and what [`Self::to_journal`] said.
     pub fn note_journaled(&mut self) {
-        for (start, piece) in self.pieces.iter_mut().filter(|(_, piece)| !piece.journaled) {
-            piece.journaled = true;
-            self.journaled.insert(*start..start + piece.len() as u64);
+        for start in std::mem::take(&mut self.unjournaled) {
+            if let Some(piece) = self.pieces.get_mut(&start) {
+                piece.journaled = true;
+                self.journaled.insert(start..start + piece.len() as u64);
+            }
         }
         self.unjournaled_bytes = 0;
         self.appended = Ranges::default();
@@ -449,6 +456,8 @@ impl Buffer {
     pub fn doubt_journal(&mut self) {
         self.pieces.values_mut().for_each(|piece| piece.journaled = false);
         self.unjournaled_bytes = self.dirty_bytes;
+        let dirty = self.pieces.iter().filter(|(_, piece)| piece.home.is_none());
+        self.unjournaled = dirty.map(|(start, _)| *start).collect();
     }
 
     /// How many pages the journal holds.

@@ -95,6 +95,9 @@ proptest! {
                 Step::Journal if travelling.is_empty() => buffer.note_journaled(),
                 Step::Arrive(_) | Step::TurnBack(_) | Step::Journal => {}
             }
+            let is_unjournaled = |piece: &Piece| piece.home.is_none() && !piece.journaled;
+            let looked_for = buffer.pieces.iter().filter(|(_, piece)| is_unjournaled(piece)).map(|(start, _)| *start);
+            prop_assert_eq!(buffer.unjournaled.iter().copied().collect::<Vec<_>>(), looked_for.collect::<Vec<_>>());
             let mut seen: Vec<Option<u8>> = vec![None; model.len()];
             for (at, bytes) in buffer.overlapping(0..model.len() as u64) {
                 for (i, byte) in bytes.iter().enumerate() {
