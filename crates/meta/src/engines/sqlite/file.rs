@@ -158,6 +158,14 @@ pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
+/// What SQLite's log has is durable, also of a process that was killed before it had synced it.
+pub(super) fn sync_log(path: &Path) -> io::Result<()> {
+    match std::fs::File::open(beside(path, "-wal")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        opened => opened?.sync_all().and_then(|()| sync_folder(path)),
+    }
+}
+
 /// Refuses a library that loses data, whatever the program was linked with.
 fn require_sqlite(version_number: i32) -> Result<(), OpenError> {
     if version_number >= SQLITE_VERSION_MIN {

@@ -223,6 +223,8 @@ pub(super) struct IntentLog {
     offset: u64,
     /// The last record in the other half.
     last_in_other: u64,
+    /// The last record that is durable.
+    synced: u64,
     /// Writing has not failed.
     is_usable: bool,
 }
@@ -240,6 +242,10 @@ impl IntentLog {
     /// The log of a store that has all records up to `filed`; its names and its room are durable.
     pub fn open(path: &Path, id: u64, filed: u64) -> io::Result<Self> {
         let file = open_log(path)?;
+        // Whoever filed the records may have been killed before it was durable that the file has them.
+        file::sync_log(path)?;
+        // What a power cut left behind a record that it took must not come to follow one with the same number.
+        file.set_len(0)?;
         match fallocate(&file, FallocateFlags::empty(), 0, bounds(1).1) {
             // Such a file system keeps no room for a file: an append may find none, and then the file takes the changes.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
@@ -252,7 +258,7 @@ impl IntentLog {
         file.sync_all()?;
         file::sync_folder(path)?;
         let (offset, _) = bounds(0);
-        Ok(Self { file, id, last: filed, half: 0, offset, last_in_other: filed, is_usable: true })
+        Ok(Self { file, id, last: filed, half: 0, offset, last_in_other: filed, synced: filed, is_usable: true })
     }
 
     /// Writes a record. It is durable after the next [`Self::sync`].
@@ -263,8 +269,13 @@ impl IntentLog {
         let number = self.last + 1;
         let bytes = encode(self.id, number, commits, changes).filter(|_| self.is_usable).ok_or(Refused::NoRoom)?;
         let end = self.offset + bytes.len() as u64;
-        if end > bounds(self.half).1 {
+        let (begin, half_end) = bounds(self.half);
+        if end > half_end {
             return Err(Refused::NoRoom);
+        }
+        // A power cut may take what is not synced in any order, and between the halves that would be a gap.
+        if self.offset == begin && self.synced < self.last {
+            self.sync()?;
         }
         // Whatever becomes of it, its number is used.
         self.last = number;
@@ -276,6 +287,7 @@ impl IntentLog {
     /// All records are durable; answers the number of the last.
     pub fn sync(&mut self) -> Result<u64, Refused> {
         self.file.sync_data().map_err(|error| self.give_up(error))?;
+        self.synced = self.last;
         Ok(self.last)
     }
 

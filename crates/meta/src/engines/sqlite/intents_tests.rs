@@ -128,6 +128,31 @@ fn a_full_half_takes_nothing_more_until_it_is_filed() {
     assert!(log.append(&large, 1).is_ok());
 }
 
+/// A power cut takes one record and leaves the one behind it; then the number is used again, for a record of the same length.
+#[test]
+fn what_a_power_cut_left_follows_no_new_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, mut first) = log(&folder);
+    first.append(&record(1), 1).unwrap();
+    first.append(&record(2), 1).unwrap();
+    first.file.write_all_at(&[0; ALIGNMENT_BYTES], HEADER_BYTES).unwrap();
+    assert_eq!(numbers(&Found::read(&path).unwrap()), [0; 0]);
+    let mut second = IntentLog::open(&path, ID, 0).unwrap();
+    second.append(&record(1), 1).unwrap();
+    assert_eq!(numbers(&Found::read(&path).unwrap()), [1]);
+}
+
+/// Or a power cut could leave the second without the first, and the store would seem to have lost what was durable.
+#[test]
+fn a_half_is_durable_before_the_other_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, mut log) = log(&folder);
+    log.append(&record(1), 1).unwrap();
+    assert_eq!((log.turn_over(0), log.synced), (1, 0));
+    log.append(&record(2), 1).unwrap();
+    assert_eq!(log.synced, 1);
+}
+
 /// At every moment, whatever the disk has then: a store that is made of it has all that was flushed, and a prefix of what was committed.
 #[test]
 fn whatever_is_flushed_is_in_the_file_and_its_logs() {
