@@ -273,6 +273,21 @@ impl SqliteKv {
         let writer = writer::start(engine.clone(), connection, home, checkpoints).map_err(no_thread)?;
         Ok(Self { engine, threads: vec![writer, checkpointer], _presence: presence, _owner: owner })
     }
+
+    /// Of an owner: marks the file as all there is, unless somebody flushed meanwhile. It takes the writer's place, so that no transaction
+    /// that began before seems to have taken the mark back.
+    fn mark_closed(&self) -> Result<(), KvError> {
+        let engine = &self.engine;
+        let writer = engine.writer.lock();
+        let marked = writer.as_ref().map_or(Ok(()), |writer| {
+            let _log = engine.log.as_ref().map(|logging| logging.log.lock());
+            engine.state.lock().is_closed = true;
+            writer.mark_closed(&engine.path)
+        });
+        drop(writer);
+        drop(engine.pass_on());
+        marked.map_err(|failure| engine.error(failure))
+    }
 }
 
 /// The writer's connection and what it knows of the store's place; for those that are not the owner also that they are there, if the
@@ -369,17 +384,7 @@ impl Kv for SqliteKv {
 
     fn close(&self) -> Result<(), KvError> {
         self.engine.file()?;
-        if self.engine.access != Access::Owner {
-            return Ok(());
-        }
-        let _log = self.engine.log.as_ref().map(|logging| logging.log.lock());
-        self.engine.state.lock().is_closed = true;
-        let leave = || {
-            let connection = file::open(&self.engine.path)?;
-            file::keep_log(&connection, false)?;
-            Home::enter(&self.engine.path, &connection, Access::Passing)?.leave(&connection)
-        };
-        leave().map_err(|failure: Failure| self.engine.error(failure))
+        if self.engine.access == Access::Owner { self.mark_closed() } else { Ok(()) }
     }
 
     fn verify(&self) -> Result<Vec<String>, KvError> {

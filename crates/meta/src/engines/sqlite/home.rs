@@ -158,10 +158,10 @@ impl Home {
     }
 
     /// Says that all is in the file, which it then is unless somebody reads just now; everything has been written, but for what an owner
-    /// may have left in its log that died.
-    pub fn leave(&self, connection: &Connection) -> Result<(), Failure> {
+    /// may have left in its log that died. Whether it `is_last` is asked in the transaction.
+    pub fn leave(&self, connection: &Connection, is_last: impl FnOnce() -> bool) -> Result<(), Failure> {
         connection.execute_batch("BEGIN IMMEDIATE")?;
-        let left = self.leave_alone(connection);
+        let left = if is_last() { self.leave_alone(connection) } else { Ok(None) };
         connection.execute_batch(if matches!(left, Ok(Some(_))) { "COMMIT" } else { "ROLLBACK" })?;
         if let Some(before) = left? {
             checkpoint(connection)?;

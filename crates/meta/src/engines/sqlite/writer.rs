@@ -2,6 +2,7 @@
 //! writer free takes a turn and writes for all, so that a flush wakes no other thread. One more thread writes changes for which no thread waits.
 
 use super::checkpoint::{CheckpointHandle, checkpoint, shrink};
+use super::file;
 use super::home::{self, Home};
 use super::intents::IntentLog;
 use super::rows::{self, Editor};
@@ -14,6 +15,7 @@ use rusqlite::Connection;
 use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -98,6 +100,18 @@ pub(super) struct Writer {
     checkpoints: CheckpointHandle,
 }
 
+impl Writer {
+    /// Between two turns, with a connection of its own, whose failures do not matter to the next.
+    pub fn mark_closed(&self, path: &Path) -> Result<(), Failure> {
+        let connection = file::open(path)?;
+        file::keep_log(&connection, false)?;
+        if let Some(why) = home::look(path, &connection)? {
+            return Err(Failure::Displaced(why));
+        }
+        self.home.borrow().leave(&connection, || true)
+    }
+}
+
 /// A thread's turn at the writer.
 struct Turn<'e> {
     engine: &'e Engine,
@@ -146,7 +160,7 @@ impl Engine {
     }
 
     /// After a turn: wakes one of the threads that found the writer busy.
-    fn pass_on(&self) -> MutexGuard<'_, State> {
+    pub(super) fn pass_on(&self) -> MutexGuard<'_, State> {
         let state = self.state.lock();
         if state.wanted > state.filed || !state.through.is_empty() {
             self.done.notify_all();
@@ -212,7 +226,7 @@ impl Turn<'_> {
     }
 
     fn leave(&self) -> Result<(), Failure> {
-        self.writer.home.borrow().leave(&self.writer.connection)?;
+        self.writer.home.borrow().leave(&self.writer.connection, || self.leaves_last())?;
         match &self.engine.log {
             Some(logging) => {
                 let closed = logging.log.lock().close();
@@ -222,7 +236,8 @@ impl Turn<'_> {
         }
     }
 
-    /// Does it leave a store that nobody owns then? It need not be sure: whoever writes afterwards takes the mark back.
+    /// Does it leave a store that nobody owns then? In a transaction that is sure: an owner who comes later finds the mark, and takes it
+    /// back before he logs anything.
     fn leaves_last(&self) -> bool {
         match self.engine.access {
             Access::Owner => true,

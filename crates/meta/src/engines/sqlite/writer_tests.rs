@@ -1,4 +1,6 @@
 use super::*;
+use crate::engines::SqliteKv;
+use crate::kv::Kv;
 use std::time::Duration;
 
 fn pending(bytes: usize, since: Instant) -> State {
@@ -66,4 +68,71 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
     assert!(engine.flush().is_err());
     assert!(engine.commit(batch(b"node/2")).is_err());
     assert!(engine.commit(batch(b"inode/3")).is_err());
+}
+
+const NODES: &[crate::kv::SharedPrefix] = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
+
+fn set(key: &[u8]) -> Batch {
+    Batch { checks: vec![], writes: vec![(key.to_vec(), Some(vec![1]))] }
+}
+
+fn open(path: &std::path::Path, access: Access) -> Result<SqliteKv, super::super::OpenError> {
+    SqliteKv::open(path, access, NODES, None)
+}
+
+/// Of `path`, all that is flushed is in the one file, or the one file is not taken for all of it.
+fn assert_not_taken_for_whole(path: &std::path::Path, key: &[u8]) {
+    let copy = path.with_file_name("copy");
+    std::fs::copy(path, &copy).unwrap();
+    if let Ok(copy) = open(&copy, Access::Owner) {
+        assert!(crate::conformance::get(&copy, key).is_some(), "the copy lacks what was flushed");
+    }
+}
+
+#[test]
+fn what_is_flushed_after_a_close_during_a_transaction_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    let store = open(&path, Access::Owner).unwrap();
+    let engine = &store.engine;
+    std::thread::scope(|scope| {
+        let turn = engine.writer.lock();
+        let writing = Turn { engine, writer: turn.as_ref().unwrap() };
+        store.commit(set(b"inode/1")).unwrap();
+        let pending = writing.transact_pending().unwrap();
+        // As `close` does, whose first step waits for a transaction like this one.
+        let closing = scope.spawn(|| store.mark_closed().unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        engine.publish(pending);
+        drop(turn);
+        drop(engine.pass_on());
+        closing.join().unwrap();
+    });
+    // Until the writer looks there is time enough.
+    store.commit(set(b"inode/2")).unwrap();
+    store.flush().unwrap();
+    assert_not_taken_for_whole(&path, b"inode/2");
+}
+
+#[test]
+fn who_leaves_while_an_owner_comes_does_not_mark_the_store_as_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    SqliteKv::create(&path).unwrap();
+    let mut beside = open(&path, Access::Shared).unwrap();
+    beside.commit(set(b"node/1")).unwrap();
+    let owner = {
+        let engine = beside.engine.clone();
+        let writer = engine.writer.lock();
+        let turn = Turn { engine: &engine, writer: writer.as_ref().unwrap() };
+        assert!(turn.leaves_last());
+        let owner = open(&path, Access::Owner).unwrap();
+        turn.leave().unwrap();
+        owner
+    };
+    beside._presence = None;
+    owner.commit(set(b"inode/1")).unwrap();
+    owner.flush().unwrap();
+    assert_not_taken_for_whole(&path, b"inode/1");
 }
