@@ -223,7 +223,7 @@ pub(super) struct IntentLog {
     offset: u64,
     /// The last record in the other half.
     last_in_other: u64,
-    /// The last record that is durable.
+    /// The last record that is durable, here or in the file.
     synced: u64,
     /// Writing has not failed.
     is_usable: bool,
@@ -289,6 +289,11 @@ impl IntentLog {
         self.file.sync_data().map_err(|error| self.give_up(error))?;
         self.synced = self.last;
         Ok(self.last)
+    }
+
+    /// The file has the records up to `filed`, durably: they need no sync.
+    pub fn note_filed(&mut self, filed: u64) {
+        self.synced = self.synced.max(filed);
     }
 
     /// The file has all of it: its bytes go, and what others lock stays.

@@ -151,6 +151,11 @@ fn a_half_is_durable_before_the_other_is_written() {
     assert_eq!((log.turn_over(0), log.synced), (1, 0));
     log.append(&record(2), 1).unwrap();
     assert_eq!(log.synced, 1);
+    // What the file has needs none: filing makes one sync, of the file.
+    log.note_filed(2);
+    assert_eq!((log.turn_over(2), log.synced), (2, 2));
+    log.append(&record(3), 1).unwrap();
+    assert_eq!(log.synced, 2);
 }
 
 /// At every moment, whatever the disk has then: a store that is made of it has all that was flushed, and a prefix of what was committed.

@@ -409,6 +409,7 @@ impl Engine {
         let mut log = self.log.as_ref().map(|logging| (logging.log.lock(), logging.witness.commits()));
         let mut state = self.state.lock();
         if let Some((log, commits)) = log.as_mut().filter(|_| state.may_log()) {
+            log.note_filed(filed);
             // Commits do not wait for most of it, ...
             let changes = std::mem::take(&mut state.unlogged);
             drop(state);
