@@ -62,6 +62,18 @@ impl Memtable {
         self.frozen_bytes = 0;
     }
 
+    /// All pending changes, each key once.
+    pub fn all(&self) -> Vec<(Shared, Option<Shared>)> {
+        let mut all = self.frozen.clone();
+        all.extend(self.active.iter().map(|(key, value)| (key.clone(), value.clone())));
+        all.into_iter().collect()
+    }
+
+    /// At least as many keys have a pending change.
+    pub fn len(&self) -> usize {
+        self.active.len().max(self.frozen.len())
+    }
+
     /// Is nothing pending?
     pub fn is_empty(&self) -> bool {
         self.active.is_empty() && self.frozen.is_empty()

@@ -388,10 +388,11 @@ impl Kv for SqliteKv {
     }
 
     fn verify(&self) -> Result<Vec<String>, KvError> {
-        let seen = home::Seen::of(&self.engine.path);
-        let verify = |connection: &Connection| {
-            let mut faults = rows::verify(connection)?;
-            match seen.objection(&self.engine.path, connection) {
+        let (path, readers) = (&self.engine.path, &self.engine.readers);
+        let verify = || {
+            let mut faults = readers.look(rows::verify)?;
+            let objection = |seen: home::Seen| readers.look(|connection| seen.objection(path, connection));
+            match home::look_twice(|| home::Seen::of(path), objection) {
                 Ok(objection) => faults.extend(objection),
                 Err(Fault::Damaged(fault)) => faults.push(fault),
                 Err(Fault::Sqlite(error)) if rows::is_damage(&error) => faults.push(rows::broken(&error)),
@@ -399,7 +400,7 @@ impl Kv for SqliteKv {
             }
             Ok(faults)
         };
-        self.engine.readers.look(verify).map_err(|fault| self.engine.read_error(&fault))
+        verify().map_err(|fault| self.engine.read_error(&fault))
     }
 }
 

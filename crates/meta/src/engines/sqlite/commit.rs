@@ -2,7 +2,7 @@
 
 use super::intents::{Change, Refused};
 use super::view::View;
-use super::{Engine, Failure, Logging, State, rows};
+use super::{Engine, Failure, Logging, State, Writing, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
 use crate::types::Access;
 use parking_lot::MutexGuard;
@@ -12,6 +12,9 @@ use std::time::Instant;
 const MAX_PENDING_BYTES: usize = 64 << 20;
 /// ... and where room is short when this much is: its log fits the reserve, even if each change is in a page of its own.
 const MAX_PENDING_BYTES_SHORT: usize = 512 << 10;
+
+/// Changes that are kept for the log besides four for each pending key: some hundred kilobytes.
+const UNLOGGED_SLACK: usize = 4096;
 
 /// How a batch becomes visible.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,6 +123,7 @@ impl Engine {
                 }
                 state.memtable.put(key, value);
             }
+            state.bound_unlogged();
             let first = state.waiting_since.is_none();
             state.waiting_since.get_or_insert_with(Instant::now);
             if first && !state.is_watched || state.is_large() {
@@ -264,6 +268,15 @@ impl State {
     pub(super) fn put_back(&mut self, mut changes: Vec<Change>) {
         changes.append(&mut self.unlogged);
         self.unlogged = changes;
+    }
+
+    /// Where one key is written again and again, and nobody flushes or the file is busy, its last value is all that matters. Not of what
+    /// is being filed: a later record must not have it.
+    fn bound_unlogged(&mut self) {
+        let is_long = self.unlogged.len() > UNLOGGED_SLACK + 4 * self.memtable.len();
+        if is_long && self.writing == Writing::Nothing {
+            self.unlogged = self.memtable.all();
+        }
     }
 
     /// There must be room for it in the file, too; and a store that is marked as closed is one file.

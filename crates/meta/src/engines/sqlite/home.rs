@@ -276,7 +276,18 @@ pub(super) fn file_records(connection: &Connection, records: Vec<Record>) -> Res
 
 /// Why a store, read with this connection, may not be written; `None`: it may, or nothing is known of it.
 pub(super) fn look(path: &Path, connection: &Connection) -> Result<Option<String>, Fault> {
-    Seen::of(path).objection(path, connection)
+    look_twice(|| Seen::of(path), |seen| seen.objection(path, connection))
+}
+
+/// The halves of a log are read one after the other, and its owner may use both in between: what looks like a gap is looked at again.
+pub(super) fn look_twice(
+    see: impl Fn() -> Seen,
+    objection: impl Fn(Seen) -> Result<Option<String>, Fault>,
+) -> Result<Option<String>, Fault> {
+    match objection(see())? {
+        None => Ok(None),
+        Some(_) => objection(see()),
+    }
 }
 
 /// What the witness and the intent log say at one moment. Seen before the store is read: what comes meanwhile makes the store newer.

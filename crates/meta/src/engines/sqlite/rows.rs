@@ -198,10 +198,11 @@ pub(super) fn verify(connection: &Connection) -> Result<Vec<String>, Fault> {
 
 /// Did SQLite find the file damaged?
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    // A length that was never written is too big.
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase, TooBig};
     let wrong_type =
         matches!(error, rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..));
-    wrong_type || matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase))
+    wrong_type || matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase | TooBig))
 }
 
 /// A clause that says so.

@@ -126,8 +126,8 @@ struct Pending<'e> {
     covers: u64,
     /// The last record of the intent log that it has then.
     intents: Option<u64>,
-    /// How many changes the log could not take; it takes no others until the file has these.
-    unlogged: usize,
+    /// The log could not take some of them; it takes no others until the file has these.
+    is_unlogged: bool,
     _log: Option<MutexGuard<'e, IntentLog>>,
 }
 
@@ -432,7 +432,7 @@ impl Engine {
             claims: state.claims.clone(),
             covers: state.committed,
             intents: log.as_mut().map(|(log, _)| log.turn_over(filed)),
-            unlogged: state.unlogged.len(),
+            is_unlogged: !state.unlogged.is_empty(),
             _log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
         };
         self.pin_views(state, Writing::Pending);
@@ -463,7 +463,6 @@ impl Engine {
         state.fill_epoch = next_epoch;
         state.filed = pending.covers;
         state.is_closed = false;
-        state.unlogged.drain(..pending.unlogged);
         state.claims.drain(..pending.claims.len());
         state.failure = None;
         state.full = false;
@@ -476,6 +475,9 @@ impl Engine {
         let mut state = self.state.lock();
         state.epoch = next_epoch;
         state.memtable.forget_frozen();
+        if pending.is_unlogged {
+            state.unlogged = state.memtable.all();
+        }
         state.writing = Writing::Nothing;
         drop(state);
         self.done.notify_all();
