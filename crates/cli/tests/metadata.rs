@@ -97,7 +97,7 @@ fn finding_05_a_volume_without_its_log_is_not_written_and_said_not_to_be_whole()
     }
     std::fs::File::open(sandbox.mnt()).and_then(|folder| folder.sync_all()).expect("durable");
     // While somebody looks on, the file has what is durable, and the intent log nothing more.
-    sandbox.weft(["ls", sandbox.meta()]).ok();
+    sandbox.weft(["status", sandbox.meta()]).ok();
     sandbox.kill_mount();
     std::fs::rename(sandbox.path("meta.db-wal"), sandbox.path("kept")).expect("it has a log");
     let mounted = sandbox.weft(["mount", "-d", sandbox.meta(), &sandbox.mnt()]);
