@@ -144,9 +144,9 @@ fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     assert!(fsck::check(&care).unwrap().is_clean());
 }
 
-/// Whoever comes reads what was flushed before, and what is flushed while he is there.
+/// A process that comes reads what was flushed before, and what is flushed while it is there.
 #[test]
-fn a_flush_is_seen_by_whoever_is_there_and_whoever_comes() {
+fn a_flush_is_seen_by_all_who_are_there_and_all_who_come() {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use weft_meta::conformance::{get, set};
     use weft_meta::kv::Kv;

@@ -3,7 +3,7 @@
 //! `Handle::block_on` leaves sockets to a thread of the runtime: an answer wakes that thread, which wakes the one that waits. Over
 //! loopback those two changes of threads cost a small read more than the daemon does. [`block_on`] differs in one thing: sockets that
 //! its thread asked on ([`OwnStream`]) it waits for itself, with poll(2). Timers, tasks and all other sockets are the runtime's, and
-//! wake it as ever.
+//! wake it as ever. It never runs tasks of others and keeps no connections (`daemon/connections.rs` does). Start reading at [`block_on`].
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -105,7 +105,7 @@ impl Waiter {
         looks.push(PollFd::new(&self.bell.event, PollFlags::IN));
         // A signal ends it early, as good as for nothing.
         let _ = poll(&mut looks, None);
-        // From here on whoever rings finds the thread awake, and writes nothing.
+        // From here on a ring finds the thread awake, and writes nothing.
         self.bell.state.store(AWAKE, Ordering::SeqCst);
         let mut has_news = looks.iter().map(|look| !look.revents().is_empty());
         for (socket, wanted) in sockets.iter().zip(wanted) {

@@ -155,7 +155,7 @@ impl Volume {
 
     /// At the end nobody uses anything any more: what has no name goes.
     fn reclaim_orphans(&self) -> Result<(), VfsError> {
-        // The background may be at the same inodes; whoever comes second finds nothing left to do.
+        // The background may be at the same inodes; the second finds nothing left to do.
         self.reclaim_all(&self.store.orphans(usize::MAX)?)?;
         Ok(self.store.flush()?)
     }

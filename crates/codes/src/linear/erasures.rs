@@ -163,7 +163,7 @@ impl<'a, R: Row> Chosen<'a, R> {
         self.truncate(self.shards.len() * self.alpha);
     }
 
-    /// Keeps so many columns.
+    /// Keeps the first `count` columns.
     fn truncate(&mut self, count: usize) {
         for lead in self.leads.drain(count..) {
             self.by_lead[lead] = None;

@@ -159,7 +159,7 @@ fn regenerating_codes_are_planned_within_the_bounds_of_the_engine() {
 }
 
 /// Of each family a wide code, and how many operations there may be for each symbol that the plan's program touches or that the
-/// stripe has, whatever is asked.
+/// stripe has, for every question.
 ///
 /// In closed form (replica, rs, clay, mojette) symbols are only named, some ten times each, and once more for each way tried. By
 /// elimination the row of each symbol read is reduced by those before it, which for k rows of k bytes comes to ten times k for

@@ -261,7 +261,7 @@ impl SqliteKv {
             }
         };
         let log = if access == Access::Owner { Logging::begin(&path, &connection, &home)? } else { None };
-        let keeps_log = access == Access::Shared && (presence.is_none() || !file::may_write(&path));
+        let keeps_log = access == Access::Shared && presence.is_none();
         let engine = Arc::new(Engine { log, ..Engine::new(path, access, shared_keys, store, keeps_log) });
         if access == Access::Owner && !engine.reserve.take().unwrap_or(false) {
             tracing::warn!(store = %engine.path.display(), "its disk has no room: only deletions can be done");
@@ -316,12 +316,9 @@ fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Opti
     let io = |error| file::failed(&intents::log_path(path), error);
     let presence = Presence::announce(path).map_err(io)?;
     await_filed(path, connection, store)?;
-    let objection = match home::look(path, connection) {
-        Ok(None) => None,
-        Ok(Some(why)) => Some(why),
-        // It is read as far as it can be.
-        Err(fault) => Some(file::open_error(path, fault).to_string()),
-    };
+    // A damaged store is read as far as it can be.
+    let objection =
+        home::look(path, connection).unwrap_or_else(|fault| Some(file::open_error(path, fault).to_string()));
     if let Some(why) = objection {
         tracing::warn!("{why}");
         return Ok(None);
@@ -339,7 +336,7 @@ fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Opti
     Ok(Some(presence))
 }
 
-/// Whoever only looks on goes on without it: what he reads is older, and whole.
+/// Goes on without it after a while: what is read then is older, and whole.
 fn await_filed(path: &Path, connection: &Connection, store: &Descriptor) -> Result<(), OpenError> {
     if !presence::await_filed(path, connection, store)? {
         let store = path.display();

@@ -121,7 +121,7 @@ pub fn search(task: &Search, mut watch: impl FnMut(u64, &Found) -> ControlFlow<(
     Ok(best.expect("a search has a walk"))
 }
 
-/// The best of the graphs that this walk of the search looks at, counted from 0; `watch` is told of this walk alone.
+/// The best of the graphs that this walk of the search looks at, counted from 0; `watch` hears of this walk alone.
 ///
 /// # Errors
 /// As [`search`].

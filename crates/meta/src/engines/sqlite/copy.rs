@@ -43,7 +43,7 @@ fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError>
     if matches!(home::look(from, &source), Ok(None)) {
         file::keep_log(&source, false).map_err(|error| file::sql_error(from, error))?;
     }
-    // An owner writes to the file what it has flushed, for whoever says that he is there.
+    // An owner writes to the file what it has flushed while another process says that it is there.
     let store = Descriptor::open(from).map_err(|error| file::io_error(from, error))?;
     let _presence = Presence::announce(from).map_err(|error| file::failed(from, error))?;
     let is_owned = !store.is_free();

@@ -1,7 +1,7 @@
 //! Is the store the one that was left here? Whoever writes it asks first, and leaves what the next needs to ask.
 //!
 //! The table `state` has one row: the number of the last commit, that of the last record of the intent log that the file has, and
-//! whether the store was closed cleanly, that is, whether all of it is in the one file, whose logs may go. Whoever finds it clean and
+//! whether the store was closed cleanly, that is, whether all of it is in the one file, whose logs may go. A process that finds it clean and
 //! writes takes that back, and carries it from the log into the file, before anything else is acknowledged. Who comes to own it
 //! files what the intent log of the last owner has more. `witness.rs` is the other half, and decides.
 
@@ -90,7 +90,7 @@ pub(super) struct Home {
     witness: Option<Arc<Witness>>,
 }
 
-/// Whoever writes tells it what is durable.
+/// Keeps the witness up to date with what is durable.
 pub(super) struct Witness {
     path: PathBuf,
     file: File,
@@ -186,7 +186,7 @@ impl Home {
         self.witness.is_some()
     }
 
-    /// Who is told what is durable.
+    /// Where to note what is durable.
     pub fn witness(&self) -> Option<&Arc<Witness>> {
         self.witness.as_ref()
     }
@@ -266,11 +266,7 @@ pub(super) fn file_records(connection: &Connection, records: Vec<Record>) -> Res
     let last = records.last().map(|record| record.number);
     // The last change of a key counts.
     let changes: BTreeMap<_, _> = records.into_iter().flat_map(|record| record.changes).collect();
-    let mut editor = Editor::new(connection);
-    for (key, value) in &changes {
-        editor.set(key, value.as_deref())?;
-    }
-    editor.finish()?;
+    Editor::new(connection).set_all(changes.iter().map(|(key, value)| (&**key, value.as_deref())))?;
     Ok(last)
 }
 

@@ -4,7 +4,9 @@
 //! file gets them later, many at once. The log is two halves of one file, `<metadata>-intents`. Records go to one half until
 //! the writer begins to file what is pending; from then on they go to the other, and when the file has what was pending, the first half is
 //! free again. So a flush never waits for the file. Records are numbered without gaps over the life of a store; the file says up
-//! to which one it has them, and whoever opens a store that was not closed files the rest.
+//! to which one it has them, and the next owner of a store that was not closed files the rest.
+//!
+//! It never decides when to log or to file (`commit.rs`, `writer.rs`). Start reading at [`IntentLog::append`], then [`Found::unfiled`].
 //!
 //! ```text
 //! header  "WEFTINTS", id of the store's log (u64), CRC-64 of both           one block
@@ -206,7 +208,7 @@ pub(super) fn log_path(path: &Path) -> PathBuf {
     file::beside(path, INTENTS)
 }
 
-/// The log's file, made if it is not there. Whoever may read the store may read it, as with SQLite's own log.
+/// The log's file, made if it is not there. All users who may read the store may read it, as with SQLite's own log.
 pub(super) fn open_log(path: &Path) -> io::Result<File> {
     open_beside(path, INTENTS, |mode| mode & 0o666)
 }
@@ -242,7 +244,7 @@ impl IntentLog {
     /// The log of a store that has all records up to `filed`; its names and its room are durable.
     pub fn open(path: &Path, id: u64, filed: u64) -> io::Result<Self> {
         let file = open_log(path)?;
-        // Whoever filed the records may have been killed before it was durable that the file has them.
+        // The process that filed the records may have been killed before it was durable that the file has them.
         file::sync_log(path)?;
         // What a power cut left behind a record that it took must not come to follow one with the same number.
         file.set_len(0)?;

@@ -2,8 +2,8 @@
 //!
 //! An owner whose flushes go to the intent log is seen by nobody else, since others read the file. So others say that they are there, by a
 //! shared lock of the log's file, before they read; and they wait until the file has what is in the log. The owner looks after
-//! each record, before it acknowledges it: if somebody is there, the file gets what was logged first. Whatever was acknowledged before
-//! somebody came is in the log that he looks at, and whatever is acknowledged later is in the file.
+//! each record, before it acknowledges it: if somebody is there, the file gets what was logged first. What was acknowledged before
+//! somebody came is in the log that he looks at, and all that is acknowledged later is in the file. Start reading at [`await_filed`].
 
 use super::file;
 use super::home::{Home, State};
@@ -62,7 +62,7 @@ impl Presence {
 /// Is nobody there? Asked with a descriptor of the log's file that has no lock.
 pub(super) fn is_nobody(file: &File) -> bool {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        // Whoever comes just now waits for this moment.
+        // A process that comes just now waits for this moment.
         Ok(()) => flock(file, FlockOperation::Unlock).is_ok(),
         Err(Errno::WOULDBLOCK) => false,
         Err(error) => {

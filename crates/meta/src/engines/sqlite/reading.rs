@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a user is told who may not write what has to be recovered first.
+/// The error of a user who may not write a store that has to be recovered first.
 pub(super) const NOT_CLOSED: &str = "it was not closed cleanly, and only a user who may write it can read its log: have its owner run `weft status` once";
 
 /// In which way.

@@ -167,6 +167,14 @@ impl<'c> Editor<'c> {
         Ok(())
     }
 
+    /// Makes all changes.
+    pub fn set_all<'v>(mut self, changes: impl IntoIterator<Item = (&'v [u8], Option<&'v [u8]>)>) -> Result<(), Fault> {
+        for (key, value) in changes {
+            self.set(key, value)?;
+        }
+        self.finish()
+    }
+
     /// Everything is in the file.
     pub fn finish(mut self) -> Result<(), Fault> {
         self.write_gap()

@@ -126,9 +126,8 @@ struct Pending<'e> {
     covers: u64,
     /// The last record of the intent log that it has then.
     intents: Option<u64>,
-    /// The log could not take some of them; it takes no others until the file has these.
-    is_unlogged: bool,
-    _log: Option<MutexGuard<'e, IntentLog>>,
+    /// Where the log could not take some of them: it takes no others until the file has these.
+    held_log: Option<MutexGuard<'e, IntentLog>>,
 }
 
 /// Batches to be written through, with their tickets.
@@ -317,11 +316,8 @@ impl Turn<'_> {
                     return Err(Failure::Broken(why));
                 }
             }
-            let mut editor = Editor::new(&self.writer.connection);
-            for (key, value) in &pending.changes {
-                editor.set(key, value.as_deref())?;
-            }
-            editor.finish()?;
+            let changes = pending.changes.iter().map(|(key, value)| (&**key, value.as_deref()));
+            Editor::new(&self.writer.connection).set_all(changes)?;
             let intents = pending.intents;
             Ok((pending, intents))
         })
@@ -339,7 +335,7 @@ impl Turn<'_> {
         Ok(outcomes)
     }
 
-    /// A transaction of everything that `work` does or, if it or the transaction fails, of nothing. `work` is told what the store is and
+    /// A transaction of everything that `work` does or, if it or the transaction fails, of nothing. `work` gets the store's state and
     /// answers up to which record of the intent log the file has everything then, if that changes.
     fn transact<T>(&self, work: impl FnOnce(home::State) -> Result<(T, Option<u64>), Failure>) -> Result<T, Failure> {
         if let Some(why) = &self.engine.state.lock().stopped {
@@ -382,11 +378,8 @@ impl Turn<'_> {
                 return Ok(Err(Failure::Conflict));
             }
         }
-        let mut editor = Editor::new(&self.writer.connection);
-        for (key, value) in &batch.writes {
-            editor.set(key, value.as_deref())?;
-        }
-        editor.finish()?;
+        let changes = batch.writes.iter().map(|(key, value)| (&**key, value.as_deref()));
+        Editor::new(&self.writer.connection).set_all(changes)?;
         Ok(Ok(()))
     }
 }
@@ -432,8 +425,7 @@ impl Engine {
             claims: state.claims.clone(),
             covers: state.committed,
             intents: log.as_mut().map(|(log, _)| log.turn_over(filed)),
-            is_unlogged: !state.unlogged.is_empty(),
-            _log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
+            held_log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
         };
         self.pin_views(state, Writing::Pending);
         pending
@@ -475,7 +467,7 @@ impl Engine {
         let mut state = self.state.lock();
         state.epoch = next_epoch;
         state.memtable.forget_frozen();
-        if pending.is_unlogged {
+        if pending.held_log.is_some() {
             state.unlogged = state.memtable.all();
         }
         state.writing = Writing::Nothing;
