@@ -96,19 +96,20 @@ impl Waiter {
         if !self.bell.begin(POLLING) {
             return;
         }
-        let mut wanted = std::mem::take(&mut *self.wanted.borrow_mut());
-        // A socket that was closed is waited for by nobody.
-        wanted.retain(|wanted| wanted.socket.strong_count() > 0);
-        let sockets: Vec<_> = wanted.iter().filter_map(|wanted| wanted.socket.upgrade()).collect();
+        let wanted = std::mem::take(&mut *self.wanted.borrow_mut());
+        // A socket that was closed is waited for by nobody; another thread may close it at any time.
+        let held = |wanted: Wanted| Some((wanted.socket.upgrade()?, wanted));
+        let wanted: Vec<(Arc<OwnSocket>, Wanted)> = wanted.into_iter().filter_map(held).collect();
         let mut looks: Vec<PollFd<'_>> =
-            sockets.iter().zip(&wanted).map(|(socket, wanted)| PollFd::new(&socket.stream, wanted.what)).collect();
+            wanted.iter().map(|(socket, wanted)| PollFd::new(&socket.stream, wanted.what)).collect();
         looks.push(PollFd::new(&self.bell.event, PollFlags::IN));
         // A signal ends it early, as good as for nothing.
         let _ = poll(&mut looks, None);
         // From here on a ring finds the thread awake, and writes nothing.
         self.bell.state.store(AWAKE, Ordering::SeqCst);
-        let mut has_news = looks.iter().map(|look| !look.revents().is_empty());
-        for (socket, wanted) in sockets.iter().zip(wanted) {
+        let news: Vec<bool> = looks.iter().map(|look| !look.revents().is_empty()).collect();
+        let mut has_news = news.into_iter();
+        for (socket, wanted) in wanted {
             if has_news.next() == Some(true) {
                 socket.has_bytes.store(true, Ordering::Relaxed);
                 wanted.waker.wake();
@@ -132,16 +133,16 @@ impl Waiter {
     }
 }
 
-/// Wakes the thread, from whichever.
+/// Wakes the thread, from any other.
 struct Bell {
     state: AtomicU8,
     thread: Thread,
     event: OwnedFd,
 }
 
-/// The thread has not been told since it looked last, ...
+/// The thread was not rung since it looked last, ...
 const AWAKE: u8 = 0;
-/// ... or has been, ...
+/// ... or was, ...
 const RUNG: u8 = 1;
 /// ... or sleeps until it is unparked, ...
 const PARKED: u8 = 2;
