@@ -296,6 +296,16 @@ impl Geometry {
         })
     }
 
+    /// Data bytes `range` (cut at the segment's end) and the rest of the stripes that carry them, of the parts that they lie in.
+    pub fn whole_stripes(&self, range: Range<u64>) -> Range<u64> {
+        let range = self.clip(range);
+        let (part_bytes, stripe_bytes) = (self.part_bytes(), self.full_stripe_bytes());
+        let start = range.start - range.start % part_bytes % stripe_bytes;
+        let before = range.end.saturating_sub(1) / part_bytes * part_bytes;
+        let end = before + (range.end - before).next_multiple_of(stripe_bytes).min(part_bytes);
+        if range.is_empty() { range } else { start..end }
+    }
+
     fn clip(&self, range: Range<u64>) -> Range<u64> {
         let end = range.end.min(self.data_bytes);
         range.start.min(end)..end

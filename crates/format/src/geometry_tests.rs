@@ -151,6 +151,20 @@ proptest! {
     }
 
     #[test]
+    fn whole_stripes_are_all_of_those_that_a_range_touches(part in valid(), count in 1u32..5, a in 0u64..1_000_000, b in 0u64..1_000_000) {
+        let geometry = part.joined(count);
+        let range = a.min(b)..a.max(b);
+        let stripe_of = |piece: &Piece| (piece.data_offset / part.data_bytes, piece.stripe);
+        let touched: std::collections::BTreeSet<_> = geometry.pieces(range.clone()).map(|piece| stripe_of(&piece)).collect();
+        let mut whole = geometry.clip(range.clone());
+        for piece in geometry.pieces(0..geometry.data_bytes).filter(|piece| touched.contains(&stripe_of(piece))) {
+            whole.start = whole.start.min(piece.data_offset);
+            whole.end = whole.end.max(piece.data_offset + piece.within_symbol.len() as u64);
+        }
+        prop_assert_eq!(geometry.whole_stripes(range), whole);
+    }
+
+    #[test]
     fn validate_never_panics_and_bounds_all(data_bytes: u64, native_count: u32, alpha: u32, symbol_bytes: u32, alignment_bytes: u32) {
         let any = geometry(data_bytes % (2 * MAX_SEGMENT_BYTES), native_count, alpha, symbol_bytes, alignment_bytes);
         if any.validate().is_ok() {

@@ -103,6 +103,11 @@ impl LoadedCode {
         self.code.shape()
     }
 
+    /// Is every read a decoding, whatever it reads?
+    pub(crate) fn stores_nothing_plainly(&self) -> bool {
+        self.homes.iter().all(Vec::is_empty)
+    }
+
     /// The cheapest way to `wanted` from `offers`; `None` where they do not suffice.
     pub(crate) fn recipe(&self, wanted: &Wanted, offers: &Offers) -> Option<Arc<Recipe>> {
         let key = key(wanted, offers);

@@ -57,6 +57,24 @@ async fn a_block_on_its_way_is_fetched_once() {
 }
 
 #[tokio::test]
+async fn where_every_read_decodes_a_stripe_is_fetched_once() {
+    let code = "mojette:8+4,nonsystematic";
+    let house = House::with_settings(12, Settings::default());
+    let length = 12 * BLOCK_BYTES + 777;
+    let data = bytes(length as usize, 6);
+    let record = house.write(segment(0), code, &data).await;
+    for block in 0..length.div_ceil(BLOCK_BYTES) {
+        let range = block * BLOCK_BYTES..((block + 1) * BLOCK_BYTES).min(length);
+        house.transfer.prefetch(segment(0), &record, range.clone());
+        let report = house.read_same(segment(0), &record, range, &data).await;
+        assert_eq!(report.bytes_fetched, 0, "block {block}");
+    }
+    // Any eight of the twelve shards, and no more than their payload.
+    let once = 8 * weft_format::shard::object_bytes(record.geometry.payload_bytes());
+    assert!(house.bytes_read() <= once, "{} of {once}", house.bytes_read());
+}
+
+#[tokio::test]
 async fn a_read_of_prefetched_blocks_hears_of_the_suspects() {
     let house = House::with_settings(6, Settings::default());
     let data = bytes(LENGTH as usize, 4);
