@@ -194,6 +194,7 @@ async fn glusterfs_2021_a_full_volume_keeps_no_unlike_fragments() {
             segment,
             code: "rs:4+2".into(),
             write_margin: Some(2),
+            cell_bytes: None,
             data: vec![Bytes::copy_from_slice(&data)],
         };
         let written: Result<_, WriteError> = world.transfer().write(request).await;

@@ -56,6 +56,34 @@ fn policies(sandbox: &Sandbox) {
     assert!(sandbox.weft(["policy", "set", "meta.db", "/before", "rs:4+2"]).sentence().contains("no directory"));
     sandbox.weft(["policy", "set", "meta.db", "/", "rs:4+2"]).ok();
     sandbox.weft(["rm", "meta.db", "/before"]).ok();
+    sizes(sandbox);
+}
+
+/// Sizes of one's choice hold for what is written from then on, stay with another code, and are taken back.
+fn sizes(sandbox: &Sandbox) {
+    let set = ["policy", "set", "meta.db", "/", "rs:4+2"];
+    sandbox.weft([&set[..], &["--segment", "1M", "--cell", "8K"]].concat()).ok();
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db"]).ok(), "rs:4+2 segment 1MiB cell 8KiB\n");
+    fs::write(sandbox.path("three"), vec![7; 3 << 20]).expect("written");
+    sandbox.weft(["put", "meta.db", &sandbox.path("three"), "/three"]).ok();
+    let cells = || {
+        let info = sandbox.weft(["info", "--json", "meta.db", "/three"]).ok();
+        let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
+        let segments = info["segments"].as_array().expect("segments").clone();
+        segments.iter().map(|segment| segment["cell_bytes"].as_u64().expect("a number")).collect::<Vec<_>>()
+    };
+    assert_eq!(cells(), [8192; 3]);
+    sandbox.weft(["policy", "set", "meta.db", "/", "replica:3"]).ok();
+    let json = sandbox.weft(["policy", "get", "--json", "meta.db"]).ok();
+    assert!(json.contains("\"segment_bytes\": 1048576") && json.contains("\"cell_bytes\": 8192"), "{json}");
+    sandbox.weft([&set[..], &["--segment", "default", "--cell", "default"]].concat()).ok();
+    assert_eq!(sandbox.weft(["policy", "get", "meta.db"]).ok(), "rs:4+2\n");
+    sandbox.weft(["rm", "meta.db", "/three"]).ok();
+    sandbox.weft(["put", "meta.db", &sandbox.path("three"), "/three"]).ok();
+    assert_eq!(cells(), [65_536]);
+    sandbox.weft(["rm", "meta.db", "/three"]).ok();
+    let refused = sandbox.weft([&set[..], &["--segment", "65M"]].concat());
+    assert!(!refused.success && refused.stderr.contains("1MiB to 64MiB"), "{}", refused.stderr);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //!
 //! Start reading at `ids.rs`, then `geometry.rs`, `shard.rs`, `records.rs`. FORMAT.md has the bytes with worked sizes.
 
+pub mod amount;
 pub mod geometry;
 pub mod identity;
 pub mod ids;

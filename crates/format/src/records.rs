@@ -23,7 +23,7 @@ pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use openings::{Fate, Latest, OPENINGS, Opening, OpeningsRecord, opening_key};
 pub use placement::PlacementRule;
-pub use policy::{Later, PolicyRecord, Wanted, wanted};
+pub use policy::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes, Wanted, wanted};
 pub use retired::{RetiredRecord, Succession, Unjoined};
 pub use segment::{Origin, SegmentRecord, ShardLocation};
 pub use volume::VolumeRecord;

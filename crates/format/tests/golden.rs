@@ -6,7 +6,7 @@ use weft_format::geometry::Geometry;
 use weft_format::records::{
     Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
     Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation,
-    Timestamp, VolumeRecord, opening_key,
+    Sizes, Timestamp, VolumeRecord, opening_key,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -184,6 +184,19 @@ fn policy_record() {
     golden!("policy_record_v1_with_age_rule", &aging.encode());
     assert_eq!(PolicyRecord::decode(&aging.encode()), Ok(aging));
     // A margin of 0 is said, and not the same as none.
+    let sizes = Sizes { segment_bytes: Some(64 << 20), cell_bytes: Some(1 << 20) };
+    let sized = PolicyRecord { sizes, ..PolicyRecord::of("rs:4+2", None) };
+    golden!("policy_record_v1_with_sizes", &sized.encode());
+    assert_eq!(PolicyRecord::decode(&sized.encode()), Ok(sized.clone()));
+    for sizes in [
+        Sizes { segment_bytes: Some((64 << 20) + 1), cell_bytes: None },
+        Sizes { segment_bytes: Some(1000), cell_bytes: None },
+        Sizes { segment_bytes: None, cell_bytes: Some(4095) },
+        Sizes { segment_bytes: None, cell_bytes: Some(u32::MAX) },
+    ] {
+        let beyond = PolicyRecord { sizes, ..sized.clone() };
+        assert!(PolicyRecord::decode(&beyond.encode()).is_err(), "{sizes:?}");
+    }
     let bare = PolicyRecord::of("rs:4+2", Some(0));
     golden!("policy_record_v1_with_margin_0", &bare.encode());
     assert_eq!(PolicyRecord::decode(&bare.encode()), Ok(bare));

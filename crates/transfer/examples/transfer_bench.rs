@@ -168,7 +168,7 @@ fn segment(round: u64, i: u64) -> SegmentId {
 }
 
 fn request(segment: SegmentId, data: Vec<Bytes>) -> WriteRequest {
-    WriteRequest { segment, code: "rs:4+2".into(), write_margin: Some(1), data }
+    WriteRequest { segment, code: "rs:4+2".into(), write_margin: Some(1), cell_bytes: None, data }
 }
 
 fn gbs(bytes: u64, since: Instant) -> f64 {

@@ -60,7 +60,8 @@ fn engine(node_count: usize) -> Transfer {
 async fn write(transfer: &Transfer, code: &str, length: usize) -> (Arc<SegmentRecord>, Vec<u8>) {
     let data: Vec<u8> = (0..length).map(|i| (i * 37 + (i >> 7) * 11) as u8).collect();
     let pieces = data.chunks(50_000).map(Bytes::copy_from_slice).collect();
-    let request = WriteRequest { segment: SEGMENT, code: code.into(), write_margin: Some(1), data: pieces };
+    let request =
+        WriteRequest { segment: SEGMENT, code: code.into(), write_margin: Some(1), cell_bytes: None, data: pieces };
     (Arc::new(transfer.write(request).await.unwrap().record), data)
 }
 

@@ -26,6 +26,8 @@ pub struct WriteRequest {
     /// but those of nodes that are away, as long as the rest decodes. So writes go on while as many nodes are away as the code can
     /// lose, and fail when nodes that are there have no room.
     pub write_margin: Option<u16>,
+    /// Bytes of a full cell; `None`: as suits the code. A symbol takes whole frames, so that codes of many symbols have longer ones.
+    pub cell_bytes: Option<u32>,
     /// The data, in pieces of any length; 1 byte to `MAX_SEGMENT_BYTES` in all.
     pub data: Vec<Bytes>,
 }
@@ -48,7 +50,7 @@ impl Transfer {
     /// The code is none; too few nodes, or too few failure domains.
     pub fn can_place(&self, code: &str) -> Result<(), WriteError> {
         let (segment, data) = (SegmentId(0), vec![Bytes::from_static(&[0])]);
-        let request = WriteRequest { segment, code: code.into(), write_margin: None, data };
+        let request = WriteRequest { segment, code: code.into(), write_margin: None, cell_bytes: None, data };
         let split = split::split(&self.inner.algebra, request)?;
         place::place(&self.inner, &split).map(drop)
     }

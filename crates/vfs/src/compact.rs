@@ -28,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_format::records::PolicyRecord;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
 use weft_transfer::{Receipt, WriteRequest};
@@ -243,8 +244,8 @@ impl Volume {
         if moves.is_empty() {
             return Ok(0);
         }
-        let (code, write_margin) = (policy.record.code.clone(), policy.record.write_margin);
-        let request = WriteRequest { segment, code, write_margin, data };
+        let PolicyRecord { code, write_margin, sizes, .. } = policy.record.clone();
+        let request = WriteRequest { segment, code, write_margin, cell_bytes: sizes.cell_bytes, data };
         let runtime = self.segments.runtime();
         let receipt = runtime.block_on(self.segments.background().write(request))?;
         if !receipt.missing.is_empty() {

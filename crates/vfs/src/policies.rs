@@ -3,9 +3,11 @@
 use crate::error::VfsError;
 use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use weft_format::PolicyId;
-use weft_format::records::{Later, PolicyRecord};
+use weft_format::amount::{parse_bytes, show_bytes};
+use weft_format::records::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes};
 use weft_format::span::{parse_ms, show_ms};
 use weft_meta::Store;
 
@@ -18,7 +20,8 @@ const SEGMENT_BYTES_MAX: u64 = 32 << 20;
 /// The policy that a text stands for: a code such as `rs:4+2`, or `replica:3 then rs:8+3 after 30d` where files that have not changed
 /// for so long are to have another; either with `margin 1` at its end, where every write must survive so many losses at once, and
 /// need not survive more. Without it every shard is stored but for those of nodes that are away: writers do not stop while as many
-/// are away as the code can lose.
+/// are away as the code can lose. `segment 64MiB` and `cell 1MiB` choose how files are cut, within [`SEGMENT_BYTES`] and [`CELL_BYTES`];
+/// without them sizes suit the code.
 ///
 /// # Errors
 /// A code is none of ours, or survives no such number of losses; the rest is no such rule.
@@ -29,10 +32,24 @@ pub fn policy_for(text: &str) -> Result<PolicyRecord, VfsError> {
         Err(error) => Err(refused(error.to_string())),
     };
     let mut words: Vec<&str> = text.split_ascii_whitespace().collect();
-    let mut margin = None;
-    if let [.., "margin", count] = words[..] {
-        let count = count.parse::<u16>().map_err(|_| refused(format!("`{count}` is no number of losses like 1")))?;
-        margin = Some(count);
+    let (mut margin, mut sizes) = (None, Sizes::default());
+    while let [.., what @ ("margin" | "segment" | "cell"), value] = words[..] {
+        let is_new = match what {
+            "margin" => {
+                let count =
+                    value.parse::<u16>().map_err(|_| refused(format!("`{value}` is no number of losses like 1")))?;
+                margin.replace(count).is_none()
+            }
+            "segment" => sizes.segment_bytes.replace(size(value, what, &SEGMENT_BYTES).map_err(&refused)?).is_none(),
+            _ => {
+                let range = u64::from(*CELL_BYTES.start())..=u64::from(*CELL_BYTES.end());
+                let bytes = size(value, what, &range).map_err(&refused)?;
+                sizes.cell_bytes.replace(u32::try_from(bytes).expect("within a range of such numbers")).is_none()
+            }
+        };
+        if !is_new {
+            return Err(refused(format!("`{what}` is said twice")));
+        }
         words.truncate(words.len() - 2);
     }
     let later = match words[..] {
@@ -48,7 +65,16 @@ pub fn policy_for(text: &str) -> Result<PolicyRecord, VfsError> {
     if let Some(margin) = margin.filter(|margin| usize::from(*margin) > tolerance) {
         return Err(refused(format!("it survives any {tolerance} losses, and no margin of {margin}")));
     }
-    Ok(PolicyRecord { later, ..PolicyRecord::of(code, margin) })
+    Ok(PolicyRecord { later, sizes, ..PolicyRecord::of(code, margin) })
+}
+
+/// A number of bytes within limits, or what is wrong.
+fn size(text: &str, what: &str, limits: &RangeInclusive<u64>) -> Result<u64, String> {
+    let bytes = parse_bytes(text).ok_or_else(|| format!("`{text}` is no number of bytes like 64M"))?.get();
+    match limits.contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(format!("a {what} has {} to {}", show_bytes(*limits.start()), show_bytes(*limits.end()))),
+    }
 }
 
 /// The inverse of [`policy_for`].
@@ -56,6 +82,12 @@ pub fn policy_text(policy: &PolicyRecord) -> String {
     let mut text = policy.code.clone();
     if let Some(later) = &policy.later {
         text += &format!(" then {} after {}", later.code, show_ms(later.after_ms));
+    }
+    if let Some(bytes) = policy.sizes.segment_bytes {
+        text += &format!(" segment {}", show_bytes(bytes));
+    }
+    if let Some(bytes) = policy.sizes.cell_bytes {
+        text += &format!(" cell {}", show_bytes(bytes.into()));
     }
     if let Some(margin) = policy.write_margin {
         text += &format!(" margin {margin}");
@@ -104,18 +136,19 @@ impl Policy {
         let code = parse(&record.code)?;
         let shape = code.shape();
         let later_nodes = record.later.as_ref().map(|later| parse(&later.code)).transpose()?.map(|code| code.shape().n);
-        let segment_bytes = (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let suitable = || (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
+        let segment_bytes = record.sizes.segment_bytes.unwrap_or_else(suitable);
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
         let (width, nodes) = (shape.n, shape.n.max(later_nodes.unwrap_or(0)));
         Ok(Self { record, segment_bytes, efficiency, width, nodes })
     }
 
-    /// The same for good, with another code.
+    /// The same margin and sizes for good, with another code.
     ///
     /// # Errors
     /// The code is none of ours.
     pub fn with_code(&self, code: &str) -> Result<Self, VfsError> {
-        Self::new(PolicyRecord::of(code, self.record.write_margin))
+        Self::new(PolicyRecord { sizes: self.record.sizes, ..PolicyRecord::of(code, self.record.write_margin) })
     }
 }
 
@@ -131,6 +164,9 @@ mod tests {
             "embr:n=4,k=3 then rs:4+2 after 90s",
             "rs:4+2 margin 0",
             "replica:3 then rs:8+3 after 30d margin 2",
+            "rs:4+2 segment 64MiB cell 1MiB margin 1",
+            "rs:4+2 segment 1048577B",
+            "clay:4+2 then rs:8+3 after 30d cell 4KiB",
         ];
         for text in texts {
             let policy = policy_for(text).expect("a policy");
@@ -151,9 +187,24 @@ mod tests {
             "rs:4+2 margin",
             "rs:4+2 margin x",
             "rs:4+2 margin 3",
+            "rs:4+2 margin 1 margin 1",
+            "rs:4+2 segment 1000",
+            "rs:4+2 segment 65MiB",
+            "rs:4+2 cell 4095",
+            "rs:4+2 cell x",
+            "rs:4+2 cell",
+            "segment 1MiB",
         ] {
             assert!(matches!(policy_for(text), Err(VfsError::BadPolicy { .. })), "{text}");
         }
+        let sized = Policy::new(policy_for("rs:4+2 margin 1 cell 1M segment 64M").expect("a policy")).expect("known");
+        assert_eq!((sized.segment_bytes, sized.record.sizes.cell_bytes), (64 << 20, Some(1 << 20)));
+        assert_eq!(
+            policy_text(&sized.record),
+            "rs:4+2 segment 64MiB cell 1MiB margin 1",
+            "in any order, and written in one"
+        );
+        assert_eq!(sized.with_code("rs:8+3").expect("known").segment_bytes, 64 << 20);
         let wide = Policy::new(policy_for("replica:3 then rs:8+3 after 30d").expect("a policy")).expect("known");
         assert_eq!(wide.nodes, 11, "what cannot be written later is not promised");
     }

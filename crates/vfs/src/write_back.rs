@@ -271,6 +271,7 @@ impl WriteBack {
             segment: voyage.segment,
             code: policy.code.clone(),
             write_margin: policy.write_margin,
+            cell_bytes: policy.sizes.cell_bytes,
             data,
         };
         let (transfer, landed) = (self.transfer.clone(), self.landed.clone());

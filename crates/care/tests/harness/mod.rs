@@ -115,7 +115,7 @@ impl World {
     pub async fn put(&self, number: u128, code: &str, data: &[u8]) -> (SegmentId, SegmentRecord) {
         let segment = SegmentId::new(NOW_MS, number);
         let data = vec![Bytes::copy_from_slice(data)];
-        let request = WriteRequest { segment, code: code.into(), write_margin: Some(u16::MAX), data };
+        let request = WriteRequest { segment, code: code.into(), write_margin: Some(u16::MAX), cell_bytes: None, data };
         (segment, self.transfer().write(request).await.expect("written").record)
     }
 

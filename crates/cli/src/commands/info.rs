@@ -72,6 +72,8 @@ struct Segment {
     data_bytes: u64,
     live_bytes: u64,
     shard_bytes: u64,
+    /// Bytes of a shard in a full stripe.
+    cell_bytes: u64,
     /// Missing where it cannot be read now.
     survives_losses: Option<usize>,
     /// Data bytes of it that no shards give any more.
@@ -228,6 +230,7 @@ fn segment(
         data_bytes: record.geometry.data_bytes,
         live_bytes: store.live_bytes(id)?,
         shard_bytes: record.shard_bytes(),
+        cell_bytes: u64::from(record.geometry.symbol_bytes) * u64::from(record.geometry.alpha),
         survives_losses: state.survives().map(|survives| survives.shards),
         lost_bytes: match state {
             State::Lost { data, .. } => data,
@@ -281,13 +284,14 @@ fn text(info: &Info) -> String {
 fn segment_text(segment: &Segment, runs: &[&Run]) -> String {
     const RUNS_SHOWN: usize = 8;
     let mut text = format!(
-        "\nsegment {}: {}, generation {}, {} of data, {} in use, {} a shard\n",
+        "\nsegment {}: {}, generation {}, {} of data, {} in use, {} a shard, cells of {}\n",
         segment.segment,
         segment.code,
         segment.generation,
         render::bytes(segment.data_bytes),
         render::bytes(segment.live_bytes),
         render::bytes(segment.shard_bytes),
+        render::bytes(segment.cell_bytes),
     );
     for run in runs.iter().take(RUNS_SHOWN) {
         let end = run.file_offset + run.length;

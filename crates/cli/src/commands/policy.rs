@@ -1,12 +1,15 @@
 //! `weft policy get|set META [/DIR]`: how what is in a directory is protected, and changing one's mind about it.
 
+use crate::amount::parse_size;
 use crate::care::{self, count};
 use crate::compose;
 use crate::tree::{self, Tree, Visit, Walk};
 use anyhow::{Result, bail};
 use serde::Serialize;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use weft_format::records::{Kind, Later, PolicyRecord};
+use weft_format::amount::show_bytes;
+use weft_format::records::{CELL_BYTES, Kind, Later, PolicyRecord, SEGMENT_BYTES, Sizes};
 use weft_vfs::{policy_for, policy_text};
 
 #[derive(Debug, clap::Subcommand)]
@@ -47,6 +50,12 @@ pub enum Arguments {
         /// for those of nodes that are away
         #[arg(long, value_name = "COUNT|none", value_parser = parse_margin)]
         write_margin: Option<Margin>,
+        /// Data bytes of a full segment, 1M to 64M, or `default`: as suits the code. Segments that are there stay as they are
+        #[arg(long, value_name = "SIZE|default", value_parser = parse_segment)]
+        segment: Option<Chosen<u64>>,
+        /// Bytes of a shard in a full stripe, 4K to 64M, or `default`; a code of many symbols takes 4K for each at least
+        #[arg(long, value_name = "SIZE|default", value_parser = parse_cell)]
+        cell: Option<Chosen<u32>>,
     },
 }
 
@@ -63,6 +72,30 @@ fn parse_margin(text: &str) -> Result<Margin, String> {
     }
 }
 
+/// A size, or that there is to be none of one's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen<T>(Option<T>);
+
+fn parse_segment(text: &str) -> Result<Chosen<u64>, String> {
+    parse_chosen(text, &SEGMENT_BYTES)
+}
+
+fn parse_cell(text: &str) -> Result<Chosen<u32>, String> {
+    let Chosen(bytes) = parse_chosen(text, &(u64::from(*CELL_BYTES.start())..=u64::from(*CELL_BYTES.end())))?;
+    Ok(Chosen(bytes.map(|bytes| u32::try_from(bytes).expect("within a range of such numbers"))))
+}
+
+fn parse_chosen(text: &str, limits: &RangeInclusive<u64>) -> Result<Chosen<u64>, String> {
+    if text == "default" {
+        return Ok(Chosen(None));
+    }
+    let bytes = parse_size(text)?.get();
+    match limits.contains(&bytes) {
+        true => Ok(Chosen(Some(bytes))),
+        false => Err(format!("choose {} to {}", show_bytes(*limits.start()), show_bytes(*limits.end()))),
+    }
+}
+
 #[derive(Serialize)]
 struct Answer {
     path: PathBuf,
@@ -74,12 +107,15 @@ struct Answer {
     later_after_ms: Option<u64>,
     /// Losses that what is written survives at once; missing: all shards are stored but for those of nodes that are away.
     write_margin: Option<u16>,
+    /// Data bytes of a full segment, and bytes of a shard in a full stripe; missing: as suits the code.
+    segment_bytes: Option<u64>,
+    cell_bytes: Option<u32>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
         Arguments::Get { meta, directory, json } => get(meta, directory, *json),
-        Arguments::Set { meta, directory, code, convert, after, write_margin } => {
+        Arguments::Set { meta, directory, code, convert, after, write_margin, segment, cell } => {
             let code = compose::code(code)?.spec().to_owned();
             let path = tree::volume_path(directory)?;
             compose::require_nodes(meta, &compose::open_shared(meta)?, &code)?;
@@ -91,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 Some(after_ms) => To::Later(Later { code, after_ms: *after_ms }),
                 None => To::Now(code),
             };
-            let change = Change { to, margin: *write_margin };
+            let change = Change { to, margin: *write_margin, segment: *segment, cell: *cell };
             if let To::Later(later) = &change.to
                 && policy_for(&volume.policy(&path)?)?.code == later.code
             {
@@ -120,11 +156,14 @@ fn get(meta: &Path, directory: &Path, json: bool) -> Result<()> {
     let text = volume.policy(&path)?;
     volume.close()?;
     if json {
-        let PolicyRecord { code, later, write_margin } = policy_for(&text)?;
+        let PolicyRecord { code, later, write_margin, sizes } = policy_for(&text)?;
+        let Sizes { segment_bytes, cell_bytes } = sizes;
         let parsed = compose::code(&code)?;
         let (nodes, tolerance) = (parsed.shape().n, parsed.shape().tolerance);
         let (later, later_after_ms) = later.map(|later| (later.code, later.after_ms)).unzip();
-        let answer = Answer { path, policy: code, nodes, tolerance, later, later_after_ms, write_margin };
+        let policy = code;
+        let answer =
+            Answer { path, policy, nodes, tolerance, later, later_after_ms, write_margin, segment_bytes, cell_bytes };
         println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
         println!("{text}");
@@ -137,6 +176,8 @@ struct Change {
     to: To,
     /// `None`: it stays as it is.
     margin: Option<Margin>,
+    segment: Option<Chosen<u64>>,
+    cell: Option<Chosen<u32>>,
 }
 
 enum To {
@@ -150,11 +191,15 @@ impl Change {
     fn apply(&self, volume: &dyn Tree, path: &Path) -> Result<()> {
         let before = policy_for(&volume.policy(path)?)?;
         let margin = self.margin.map_or(before.write_margin, |margin| margin.0);
+        let sizes = Sizes {
+            segment_bytes: self.segment.map_or(before.sizes.segment_bytes, |segment| segment.0),
+            cell_bytes: self.cell.map_or(before.sizes.cell_bytes, |cell| cell.0),
+        };
         let after = match &self.to {
-            To::Now(code) => PolicyRecord::of(code, margin),
+            To::Now(code) => PolicyRecord { sizes, ..PolicyRecord::of(code, margin) },
             To::Later(later) => {
                 let later = Some(later.clone()).filter(|later| later.code != before.code);
-                PolicyRecord { later, write_margin: margin, ..before }
+                PolicyRecord { later, write_margin: margin, sizes, ..before }
             }
         };
         volume.set_policy(path, &policy_text(&after))

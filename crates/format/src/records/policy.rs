@@ -1,7 +1,10 @@
 //! A directory's policy.
 
 use super::{RecordError, VERSION, check_code, damaged, decode_message};
+use crate::geometry::MAX_SEGMENT_BYTES;
+use crate::shard::FRAME_PAYLOAD_BYTES;
 use prost::Message as _;
+use std::ops::RangeInclusive;
 
 const WHAT: &str = "policy";
 
@@ -15,7 +18,24 @@ pub struct PolicyRecord {
     pub write_margin: Option<u16>,
     /// What becomes of files that are left alone; `None`: they stay as they are.
     pub later: Option<Later>,
+    /// How what is written is cut.
+    pub sizes: Sizes,
 }
+
+/// Sizes that somebody chose; `None`: those that suit the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Data bytes of a full segment, within [`SEGMENT_BYTES`].
+    pub segment_bytes: Option<u64>,
+    /// Bytes of a shard in a full stripe, within [`CELL_BYTES`]; symbols take whole frames of it.
+    pub cell_bytes: Option<u32>,
+}
+
+/// Data bytes that a full segment may have. Shorter ones cost their nodes more in files than in bytes.
+pub const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=MAX_SEGMENT_BYTES;
+
+/// Bytes that a full cell may have: a frame, and what the widest segment of a code with one data shard needs.
+pub const CELL_BYTES: RangeInclusive<u32> = FRAME_PAYLOAD_BYTES as u32..=MAX_SEGMENT_BYTES as u32;
 
 /// Another code for files of which no byte has changed for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +69,16 @@ struct Message {
     later_code: String,
     #[prost(uint64, tag = "5")]
     later_after_ms: u64,
+    #[prost(uint64, tag = "6")]
+    segment_bytes: u64,
+    #[prost(uint32, tag = "7")]
+    cell_bytes: u32,
 }
 
 impl PolicyRecord {
     /// One code for good.
     pub fn of(code: impl Into<String>, write_margin: Option<u16>) -> Self {
-        Self { code: code.into(), write_margin, later: None }
+        Self { code: code.into(), write_margin, later: None, sizes: Sizes::default() }
     }
 
     /// The code that suits bytes that last changed `age_ms` ago best.
@@ -77,13 +101,15 @@ impl PolicyRecord {
             None => (String::new(), 0),
         };
         let (code, write_margin) = (self.code.clone(), self.write_margin.map(u32::from));
-        Message { version: VERSION, code, write_margin, later_code, later_after_ms }.encode_to_vec()
+        let (segment_bytes, cell_bytes) = (self.sizes.segment_bytes.unwrap_or(0), self.sizes.cell_bytes.unwrap_or(0));
+        Message { version: VERSION, code, write_margin, later_code, later_after_ms, segment_bytes, cell_bytes }
+            .encode_to_vec()
     }
 
     /// The inverse of [`Self::encode`].
     ///
     /// # Errors
-    /// Unknown version; a code that is no spec string.
+    /// Unknown version; a code that is no spec string; sizes beyond the limits.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
         let message: Message = decode_message(WHAT, bytes)?;
         check_code(WHAT, &message.code)?;
@@ -98,7 +124,17 @@ impl PolicyRecord {
                 Some(Later { code, after_ms })
             }
         };
-        Ok(Self { code: message.code, write_margin, later })
+        let sizes = Sizes {
+            segment_bytes: (message.segment_bytes > 0).then_some(message.segment_bytes),
+            cell_bytes: (message.cell_bytes > 0).then_some(message.cell_bytes),
+        };
+        if sizes.segment_bytes.is_some_and(|bytes| !SEGMENT_BYTES.contains(&bytes)) {
+            return Err(damaged(WHAT, format!("segments of {} bytes", message.segment_bytes)));
+        }
+        if sizes.cell_bytes.is_some_and(|bytes| !CELL_BYTES.contains(&bytes)) {
+            return Err(damaged(WHAT, format!("cells of {} bytes", message.cell_bytes)));
+        }
+        Ok(Self { code: message.code, write_margin, later, sizes })
     }
 }
 

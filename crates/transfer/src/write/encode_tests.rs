@@ -18,6 +18,7 @@ fn split_of(code: &str, length: usize, piece_bytes: usize) -> Split {
         segment: SegmentId(5),
         code: code.into(),
         write_margin: Some(1),
+        cell_bytes: None,
         data: data(length, piece_bytes),
     };
     split(&algebra, request).unwrap()

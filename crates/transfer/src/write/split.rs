@@ -37,11 +37,11 @@ impl Split {
 }
 
 pub(super) fn split(algebra: &Algebra, request: WriteRequest) -> Result<Split, WriteError> {
-    let WriteRequest { segment, code: spec, write_margin, data } = request;
+    let WriteRequest { segment, code: spec, write_margin, cell_bytes, data } = request;
     let code = algebra.load(&spec).map_err(|detail| WriteError::Code { code: spec, detail })?;
     let shape = code.shape();
     let data_bytes = data.iter().map(|piece| piece.len() as u64).sum();
-    let geometry = geometry(shape, segment, data_bytes)?;
+    let geometry = geometry_with(shape, segment, data_bytes, cell_bytes)?;
     let margin = usize::from(write_margin.unwrap_or(0));
     let quorum = with_margin(shape.n, shape.tolerance, margin.max(1));
     let least = with_margin(shape.n, shape.tolerance, margin);
@@ -65,27 +65,38 @@ pub(crate) fn split_as(
     code: &str,
     data: Vec<Bytes>,
 ) -> Result<Split, WriteError> {
-    let request = WriteRequest { segment, code: code.into(), write_margin: Some(u16::MAX), data };
+    let request = WriteRequest { segment, code: code.into(), write_margin: Some(u16::MAX), cell_bytes: None, data };
     Ok(Split { generation, ..split(algebra, request)? })
 }
 
 /// How `data_bytes` lie in the shards of a code.
 pub(crate) fn geometry(shape: &Shape, segment: SegmentId, data_bytes: u64) -> Result<Geometry, WriteError> {
+    geometry_with(shape, segment, data_bytes, None)
+}
+
+/// The same with cells of about this length.
+fn geometry_with(
+    shape: &Shape,
+    segment: SegmentId,
+    data_bytes: u64,
+    cell_bytes: Option<u32>,
+) -> Result<Geometry, WriteError> {
     let alpha = shape.alpha as u32;
     let (native_count, alignment_bytes) = (shape.native_count as u32, shape.symbol_alignment_bytes as u32);
-    Geometry::new(data_bytes, native_count, alpha, alignment_bytes, cell_bytes_target(alpha))
+    Geometry::new(data_bytes, native_count, alpha, alignment_bytes, cell_bytes_target(alpha, cell_bytes))
         .map_err(|error| WriteError::Size { segment, detail: error.to_string() })
 }
 
 /// Data bytes of a full stripe.
 pub(crate) fn full_stripe_bytes(shape: &Shape) -> u64 {
     let alpha = shape.alpha as u32;
-    u64::from(cell_bytes_target(alpha) / alpha.max(1)) * shape.native_count as u64
+    u64::from(cell_bytes_target(alpha, None) / alpha.max(1)) * shape.native_count as u64
 }
 
 /// Symbols of whole frames: a repair that reads some of a shard's symbols must not read frames that others begin in.
-fn cell_bytes_target(alpha: u32) -> u32 {
-    let symbol_bytes = (CELL_BYTES_TARGET / alpha.max(1)).max(1).next_multiple_of(FRAME_PAYLOAD_BYTES as u32);
+fn cell_bytes_target(alpha: u32, chosen: Option<u32>) -> u32 {
+    let symbol_bytes =
+        (chosen.unwrap_or(CELL_BYTES_TARGET) / alpha.max(1)).max(1).next_multiple_of(FRAME_PAYLOAD_BYTES as u32);
     symbol_bytes.saturating_mul(alpha)
 }
 

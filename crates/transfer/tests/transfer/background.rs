@@ -33,7 +33,8 @@ async fn scene(settings: Settings, adapt: impl Fn(Arc<dyn Node>) -> Arc<dyn Node
     let mut segments = Vec::new();
     for i in 0..8 {
         let data = vec![Bytes::from(bytes(SEGMENT_BYTES as usize, i))];
-        let request = WriteRequest { segment: segment(i), code: "rs:4+2".into(), write_margin: Some(1), data };
+        let request =
+            WriteRequest { segment: segment(i), code: "rs:4+2".into(), write_margin: Some(1), cell_bytes: None, data };
         let receipt = transfer.write(request).await.unwrap();
         assert!(receipt.missing.is_empty());
         segments.push((segment(i), Arc::new(receipt.record)));

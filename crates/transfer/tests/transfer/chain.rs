@@ -110,7 +110,7 @@ async fn a_helper_that_lies_in_a_chain_is_found_out_wherever_it_stands() {
     let nodes = daemons(temporary.path(), 7).await;
     let (segment, lost) = (segment(0), ShardIndex(0));
     let data = vec![bytes(3_000_001, 4).into()];
-    let request = WriteRequest { segment, code: "rs:4+2".into(), write_margin: Some(1), data };
+    let request = WriteRequest { segment, code: "rs:4+2".into(), write_margin: Some(1), cell_bytes: None, data };
     let record = engine(&nodes, None).write(request).await.expect("written").record;
     let honest = engine(&nodes, None).rebuild(segment, &record, &[lost]).await.expect("rebuilt");
     assert!(honest.also_lost.is_empty());

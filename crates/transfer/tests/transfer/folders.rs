@@ -29,7 +29,8 @@ impl Folders {
 
     async fn write(&self, data: &[u8]) -> Arc<SegmentRecord> {
         let data = vec![bytes::Bytes::copy_from_slice(data)];
-        let request = WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: Some(1), data };
+        let request =
+            WriteRequest { segment: segment(0), code: "rs:4+2".into(), write_margin: Some(1), cell_bytes: None, data };
         Arc::new(self.transfer.write(request).await.unwrap().record)
     }
 

@@ -123,7 +123,9 @@ impl House {
 
     pub async fn try_write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Result<Receipt, WriteError> {
         let data = data.chunks(100_000).map(Bytes::copy_from_slice).collect();
-        self.transfer.write(WriteRequest { segment, code: code.into(), write_margin: Some(1), data }).await
+        self.transfer
+            .write(WriteRequest { segment, code: code.into(), write_margin: Some(1), cell_bytes: None, data })
+            .await
     }
 
     pub async fn write(&self, segment: SegmentId, code: &str, data: &[u8]) -> Arc<SegmentRecord> {

@@ -90,6 +90,7 @@ impl World {
                 segment,
                 code: code.into(),
                 write_margin: Some(1),
+                cell_bytes: None,
                 data: vec![Bytes::copy_from_slice(part)],
             };
             records.push((segment, Arc::new(writer.write(request).await.unwrap().record)));

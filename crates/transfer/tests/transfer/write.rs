@@ -13,7 +13,10 @@ use weft_transfer::{Receipt, WriteError, WriteRequest};
 /// Writes a little by `rs:4+2`.
 async fn write_small(house: &House, i: u64, write_margin: Option<u16>) -> Result<Receipt, WriteError> {
     let data = vec![bytes(5000, i).into()];
-    house.transfer.write(WriteRequest { segment: segment(i), code: "rs:4+2".into(), write_margin, data }).await
+    house
+        .transfer
+        .write(WriteRequest { segment: segment(i), code: "rs:4+2".into(), write_margin, cell_bytes: None, data })
+        .await
 }
 
 /// Puts fail like this so often, then no more.
@@ -92,6 +95,7 @@ async fn with_as_many_nodes_away_as_the_code_can_lose_writes_go_on_unless_a_marg
         segment: segment(0),
         code: "rs:4+2".into(),
         write_margin: Some(1),
+        cell_bytes: None,
         data: vec![data.clone().into()],
     };
     let refused = house.transfer.write(request.clone()).await;
@@ -122,6 +126,7 @@ async fn a_margin_of_all_wants_all() {
         segment: segment(0),
         code: "rs:4+2".into(),
         write_margin: Some(2),
+        cell_bytes: None,
         data: vec![bytes(1000, 1).into()],
     };
     assert!(matches!(house.transfer.write(request).await, Err(WriteError::Quorum { durable: 5, needed: 6, .. })));
@@ -173,6 +178,7 @@ async fn nodes_that_fall_silent_stall_two_writes_for_less_than_two_seconds() {
             segment: segment(i),
             code: "rs:4+2".into(),
             write_margin: None,
+            cell_bytes: None,
             data: vec![bytes(5000, 5).into()],
         };
         let started = Instant::now();
