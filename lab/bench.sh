@@ -40,6 +40,9 @@ weft="${WEFT:-}"
 weft="$(realpath "$weft")"
 [ "${#grounds[@]}" -gt 0 ] || grounds=("$(mktemp -d /dev/shm/weft-bench.XXXXXX)" "$(mktemp -d /var/tmp/weft-bench.XXXXXX)")
 
+# passthrough_ll holds a descriptor for each file that the kernel knows.
+ulimit -n "$(ulimit -Hn)"
+
 # Sizes and counts of the whole run and of the short one.
 if [ -z "$short" ]; then
     large_mib=1024 seconds=3 files=3000 tree_copies=10 growth=(1000 10000 100000) rounds=3

@@ -153,6 +153,8 @@ work_growth() {
     for count in "${growth[@]}"; do
         for place in "${places[@]}"; do
             [ "$place" = plain ] || [ "$place" = folders ] || continue
+            # passthrough_ll needs a descriptor for each.
+            [ "$place" = folders ] || [ "$count" -lt "$(($(ulimit -n) - 1000))" ] || continue
             mnt="$ground/$place/mnt/growth"
             mkdir "$mnt"
             from="$(now)"

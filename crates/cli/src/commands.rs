@@ -11,6 +11,7 @@ mod fsck;
 mod gc;
 mod get;
 mod info;
+mod lab;
 mod ls;
 mod mount;
 mod node;
@@ -84,6 +85,9 @@ pub enum Command {
     Codes(codes::Arguments),
     Encode(encode::Arguments),
     Decode(decode::Arguments),
+    /// Run the papers' experiments, and report what agrees with them
+    #[command(subcommand)]
+    Lab(lab::Arguments),
     /// Measure any directory: creates, small files, sequential and random
     Bench(bench::Arguments),
 }
@@ -126,6 +130,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Encode(arguments) => encode::run(&arguments),
         Command::Decode(arguments) => return decode::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     }?;
     Ok(ExitCode::SUCCESS)

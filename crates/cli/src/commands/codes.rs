@@ -1,6 +1,7 @@
 //! `weft codes ...`: erasure codes, before trusting one with anything. One file per command.
 
 mod bench;
+mod chances;
 mod check;
 mod drawing;
 mod figures;

@@ -1,5 +1,6 @@
 //! `weft codes show SPEC`.
 
+use super::chances::{self, Overhead, Unavailability};
 use super::drawing;
 use super::figures::{self, Evidence, Figures, Losses, Repair};
 use super::layout::{self, Kind, Symbol};
@@ -20,9 +21,17 @@ pub struct Arguments {
     /// Draw which symbol lies on which node into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// Share of the time for which each node is there, for the chance that a file cannot be read
+    #[arg(long, value_name = "SHARE", default_value_t = 0.99, value_parser = parse_share)]
+    availability: f64,
     /// For programs; with the whole generator, unless it has millions of elements
     #[arg(long)]
     json: bool,
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is no share from 0 to 1 like 0.99"))
 }
 
 /// What fits on a screen.
@@ -47,6 +56,10 @@ struct Shown {
     losses: Vec<Losses>,
     #[serde(skip)]
     most_lost: usize,
+    /// Null where even a sample of the losses takes too long.
+    unavailability: Option<Unavailability>,
+    /// Null for a code that is no graph.
+    overhead: Option<Overhead>,
     programs: Vec<NamedSize>,
 }
 
@@ -70,7 +83,7 @@ struct NamedSize {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let code = compose::code(&arguments.code)?;
     let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code)?.stored);
-    let shown = Shown::new(&*code, &symbols)?;
+    let shown = Shown::new(&*code, &symbols, arguments.availability)?;
     if let Some(file) = &arguments.svg {
         let drawing = drawing::svg(code.spec(), &shown.caption(), code.shape(), &symbols);
         fs::write(file, drawing).with_context(|| format!("{} cannot be written", file.display()))?;
@@ -84,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 impl Shown {
-    fn new(code: &dyn Code, symbols: &[Symbol]) -> Result<Self> {
+    fn new(code: &dyn Code, symbols: &[Symbol], node_availability: f64) -> Result<Self> {
         let shape = code.shape();
         let name = code.spec().split(':').next().unwrap_or_default();
         let family = weft_codes::families().iter().find(|family| family.name == name);
@@ -105,6 +118,8 @@ impl Shown {
             first_rows,
             losses: told.into_iter().filter_map(|lost| figures::losses(erasures.as_ref(), lost)).collect(),
             most_lost: analysis::most_lost(shape),
+            unavailability: chances::unavailability(code, erasures.as_ref(), node_availability),
+            overhead: chances::overhead(code),
             programs: programs(code),
         })
     }
@@ -228,6 +243,21 @@ impl Shown {
             say(format_args!("  other losses are not computed here; `weft codes check {code}` tries a sample\n"));
         }
         say(format_args!("  nothing survives the loss of {} or more\n", self.most_lost + 1));
+        if let Some(Unavailability { node_availability, share_of_time, error }) = &self.unavailability {
+            let error = if *error > 0.0 { format!(" ± {error:.1e}") } else { String::new() };
+            say(format_args!(
+                "  with nodes there {} % of the time, a file cannot be read {share_of_time:.2e}{error} of the time\n",
+                100.0 * node_availability
+            ));
+        }
+        if let Some(Overhead { by_peeling, by_elimination, error, worst }) = &self.overhead {
+            let error = if *error > 0.0 { format!(" ± {error:.3}") } else { String::new() };
+            let worst = worst.map_or(String::new(), |worst| format!(", from any {worst:.3} times as many for sure"));
+            say(format_args!(
+                "  read in random order, all data follow from {by_elimination:.4}{error} times as many nodes as there are data nodes, by \
+                 peeling alone from {by_peeling:.4}{error}{worst}\n"
+            ));
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use super::*;
 fn shown(spec: &str) -> Shown {
     let code = weft_codes::parse(spec).expect(spec);
     let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code).expect("it encodes").stored);
-    Shown::new(&*code, &symbols).expect(spec)
+    Shown::new(&*code, &symbols, 0.95).expect(spec)
 }
 
 /// The layout and the first rows come without a generator; where there is one they agree with it.
@@ -28,4 +28,18 @@ fn wide_codes_are_shown_without_their_matrices() {
     assert!(shown.figures.nodes_repaired < 20);
     let repair = shown.figures.repair.expect("a node can be rebuilt");
     assert_eq!(repair.received_bytes_per_byte, 19.0 / 4.0);
+}
+
+/// The figures of the graph that CERN's store needs: exact, whatever formula a paper uses for it.
+#[test]
+fn a_graph_says_how_often_it_fails_and_what_it_needs() {
+    let cube = shown("ldpc:cube-8-6");
+    let unavailability = cube.unavailability.expect("counted");
+    assert!((unavailability.share_of_time / 2.118e-4 - 1.0).abs() < 0.005 && unavailability.error == 0.0);
+    let overhead = cube.overhead.expect("a graph");
+    assert!((overhead.by_peeling * 8.0 - 8.809_191).abs() < 1e-6, "{}", overhead.by_peeling);
+    assert!(overhead.by_elimination < overhead.by_peeling && overhead.worst == Some(11.0 / 8.0));
+    let mds = shown("rs:8+6");
+    assert!((mds.unavailability.expect("by formula").share_of_time / 1.96e-6 - 1.0).abs() < 0.005);
+    assert!(mds.overhead.is_none());
 }

@@ -1,0 +1,40 @@
+//! The experiments; a line each.
+
+mod availability;
+mod codes;
+mod counted;
+mod durability;
+mod ms_basic;
+mod ncfs;
+mod overhead;
+mod wide_area;
+
+use crate::experiment::Experiment;
+use crate::run::LabError;
+
+/// All experiments, in the order in which they are listed.
+#[must_use]
+pub fn experiments() -> &'static [&'static dyn Experiment] {
+    &[
+        &ncfs::Ncfs,
+        &availability::Availability,
+        &ms_basic::MsBasic,
+        &wide_area::WideArea,
+        &overhead::Overhead,
+        &codes::Codes,
+        &durability::Durability,
+    ]
+}
+
+/// The experiment of this name.
+///
+/// # Errors
+/// [`LabError::Name`].
+pub fn find(name: &str) -> Result<&'static dyn Experiment, LabError> {
+    let found = experiments().iter().find(|experiment| experiment.about().name == name);
+    found.copied().ok_or_else(|| LabError::Name { name: name.to_owned() })
+}
+
+#[cfg(test)]
+#[path = "experiments_tests.rs"]
+mod tests;

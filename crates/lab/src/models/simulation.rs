@@ -1,0 +1,195 @@
+//! A volume over years: nodes fail one by one and by racks, are noticed, and are rebuilt; stripes that miss too much are lost.
+//!
+//! The loop takes the next event of a queue: a node fails, a rack fails with a share of its nodes, a node is rebuilt. A stripe
+//! knows which of its shards are missing; whether that is fatal is asked of the code once for each pattern. A lost stripe is
+//! counted and starts again whole, so that one run counts losses for as long as it lasts.
+
+use rand::Rng;
+use rand_chacha::ChaCha8Rng;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use weft_codes::{Code, Erasures};
+
+/// What is simulated. Rates are a year's, times in years.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Volume {
+    /// Nodes, numbered rack by rack.
+    pub nodes: usize,
+    /// Nodes of a rack; 1: no racks.
+    pub nodes_per_rack: usize,
+    /// Stripes, each on nodes drawn for it.
+    pub stripes: usize,
+    /// Which nodes these may be.
+    pub spread: Spread,
+    /// Failures of a node by itself.
+    pub node_failures: f64,
+    /// Failures of a rack.
+    pub rack_failures: f64,
+    /// The chance that a node of a failed rack does not come back.
+    pub share_lost_with_rack: f64,
+    /// Until a failure is noticed.
+    pub detection: f64,
+    /// From there to the end of the node's repair.
+    pub repair: Repair,
+    /// How long it goes on.
+    pub years: f64,
+}
+
+/// Where the shards of a stripe may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// One in a rack at most.
+    Racks,
+    /// On any nodes, one on each at most.
+    Nodes,
+}
+
+/// How long the repair of a node takes, in years.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Repair {
+    /// Always the same.
+    Takes(f64),
+    /// In the mean, as Markov models have it.
+    Exponential(f64),
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Nodes that failed.
+    pub failures: u64,
+    /// Stripes that lost data.
+    pub losses: u64,
+}
+
+/// Shards of a stripe are bits of a word.
+pub const SHARDS_MAX: usize = u128::BITS as usize;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Event {
+    NodeFails(usize),
+    RackFails(usize),
+    Rebuilt(usize),
+}
+
+/// Events by time; those of one time in the order in which they were planned.
+struct Queue {
+    events: BinaryHeap<Reverse<(u64, u64)>>,
+    planned: HashMap<u64, Event>,
+    next: u64,
+}
+
+impl Queue {
+    /// The order of positive times is that of their bits.
+    fn plan(&mut self, time: f64, event: Event) {
+        self.events.push(Reverse((time.to_bits(), self.next)));
+        self.planned.insert(self.next, event);
+        self.next += 1;
+    }
+
+    fn next(&mut self) -> Option<(f64, Event)> {
+        let Reverse((time, number)) = self.events.pop()?;
+        Some((f64::from_bits(time), self.planned.remove(&number)?))
+    }
+}
+
+/// Is this pattern of missing shards fatal? Asked of the code once each.
+struct Fatal {
+    erasures: Erasures,
+    tolerance: u32,
+    known: HashMap<u128, bool>,
+}
+
+impl Fatal {
+    fn is_fatal(&mut self, missing: u128) -> bool {
+        let Fatal { erasures, tolerance, known } = self;
+        let is_fatal = || {
+            let lost: Vec<usize> = (0..erasures.shard_count()).filter(|shard| missing >> shard & 1 == 1).collect();
+            !erasures.decodes(&lost)
+        };
+        missing.count_ones() > *tolerance && *known.entry(missing).or_insert_with(is_fatal)
+    }
+}
+
+/// Simulates a volume whose stripes have this code.
+///
+/// # Errors
+/// A sentence: the code has too many shards, or the volume too few racks.
+pub fn simulate(volume: &Volume, code: &dyn Code, random: &mut ChaCha8Rng) -> Result<Outcome, String> {
+    let (n, racks) = (code.shape().n, volume.nodes / volume.nodes_per_rack);
+    if n > SHARDS_MAX {
+        return Err(format!("{n} shards are more than the {SHARDS_MAX} that are simulated"));
+    }
+    let (places, nodes_per_place) = match volume.spread {
+        Spread::Racks => (racks, volume.nodes_per_rack),
+        Spread::Nodes => (volume.nodes, 1),
+    };
+    if n > places {
+        return Err(format!("{n} shards need as many places of their own, and there are {places}"));
+    }
+    let erasures = Erasures::new(code).map_err(|error| error.to_string())?;
+    let mut fatal = Fatal { erasures, tolerance: code.shape().tolerance as u32, known: HashMap::new() };
+    // By node: the stripes that have a shard there, and which.
+    let mut held: Vec<Vec<(u32, u8)>> = vec![Vec::new(); volume.nodes];
+    for stripe in 0..volume.stripes {
+        for (shard, place) in rand::seq::index::sample(random, places, n).into_iter().enumerate() {
+            let node = place * nodes_per_place + random.random_range(0..nodes_per_place);
+            held[node].push((stripe as u32, shard as u8));
+        }
+    }
+    let mut missing = vec![0u128; volume.stripes];
+    let mut is_down = vec![false; volume.nodes];
+    let mut queue = Queue { events: BinaryHeap::new(), planned: HashMap::new(), next: 0 };
+    for node in 0..volume.nodes {
+        queue.plan(waiting(volume.node_failures, random), Event::NodeFails(node));
+    }
+    for rack in 0..racks {
+        queue.plan(waiting(volume.rack_failures, random), Event::RackFails(rack));
+    }
+    let mut outcome = Outcome { failures: 0, losses: 0 };
+    while let Some((now, event)) = queue.next().filter(|(now, _)| *now < volume.years) {
+        let failed = match event {
+            Event::NodeFails(node) => {
+                queue.plan(now + waiting(volume.node_failures, random), event);
+                vec![node]
+            }
+            Event::RackFails(rack) => {
+                queue.plan(now + waiting(volume.rack_failures, random), event);
+                let nodes = rack * volume.nodes_per_rack..(rack + 1) * volume.nodes_per_rack;
+                nodes.filter(|_| random.random_bool(volume.share_lost_with_rack)).collect()
+            }
+            Event::Rebuilt(node) => {
+                is_down[node] = false;
+                held[node].iter().for_each(|(stripe, shard)| missing[*stripe as usize] &= !(1 << shard));
+                Vec::new()
+            }
+        };
+        for node in failed.into_iter().filter(|node| !std::mem::replace(&mut is_down[*node], true)).collect::<Vec<_>>()
+        {
+            outcome.failures += 1;
+            let repair = match volume.repair {
+                Repair::Takes(years) => years,
+                Repair::Exponential(years) => waiting(1.0 / years, random),
+            };
+            queue.plan(now + volume.detection + repair, Event::Rebuilt(node));
+            for (stripe, shard) in &held[node] {
+                let missing = &mut missing[*stripe as usize];
+                *missing |= 1 << shard;
+                if fatal.is_fatal(*missing) {
+                    outcome.losses += 1;
+                    *missing = 0;
+                }
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// The time until the next of events that come at this rate.
+fn waiting(rate: f64, random: &mut ChaCha8Rng) -> f64 {
+    if rate == 0.0 { f64::INFINITY } else { -(1.0 - random.random::<f64>()).ln() / rate }
+}
+
+#[cfg(test)]
+#[path = "simulation_tests.rs"]
+mod tests;

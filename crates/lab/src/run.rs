@@ -1,0 +1,127 @@
+//! Running an experiment: the points that are not there yet, one after the other.
+
+use crate::experiment::{Experiment, Scale};
+use crate::record::{Recording, RunInfo};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong in the laboratory.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// No experiment has this name.
+    #[error("there is no experiment `{name}`: `weft lab list` has them")]
+    Name {
+        /// As given.
+        name: String,
+    },
+    /// No scale has this name.
+    #[error("the scale `{text}` is neither `small` nor `paper`")]
+    Scale {
+        /// As given.
+        text: String,
+    },
+    /// The directory belongs to another run.
+    #[error("{} has another experiment, scale or seed: choose another directory with --out", directory.display())]
+    OtherRun {
+        /// Which one.
+        directory: PathBuf,
+    },
+    /// A file cannot be read or written.
+    #[error("{} cannot be read or written", path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file has what no run writes.
+    #[error("{} is not what a run left ({detail}): run the experiment again in a new directory", path.display())]
+    Line {
+        /// Which one.
+        path: PathBuf,
+        /// What is wrong.
+        detail: String,
+    },
+    /// A file of another format.
+    #[error("{} has format {format}, and this program reads {}: use the program that wrote it", path.display(), crate::record::FORMAT)]
+    Format {
+        /// Which one.
+        path: PathBuf,
+        /// Its number.
+        format: u32,
+    },
+    /// A point cannot be measured.
+    #[error("{point} cannot be measured: {detail}")]
+    Point {
+        /// Which one.
+        point: String,
+        /// Why.
+        detail: String,
+    },
+    /// A plot cannot be drawn.
+    #[error("the figure `{figure}` cannot be drawn: {detail}")]
+    Plot {
+        /// Which one.
+        figure: String,
+        /// Why.
+        detail: String,
+    },
+}
+
+impl LabError {
+    /// Names the file of an error.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> LabError {
+        let path = path.to_owned();
+        move |source| LabError::File { path, source }
+    }
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// Points that are complete.
+    pub done: usize,
+    /// All points.
+    pub total: usize,
+    /// The next one; empty at the end.
+    pub next: &'a str,
+}
+
+/// Measures the points of `experiment` that `directory` does not have, and tells `watch` before each and at the end.
+///
+/// # Errors
+/// Any [`LabError`]; points that were complete stay, and the next run goes on after them.
+pub fn run(
+    experiment: &dyn Experiment,
+    info: &RunInfo,
+    directory: &Path,
+    mut watch: impl FnMut(Progress<'_>),
+) -> Result<(), LabError> {
+    let mut recording = Recording::open(directory, info)?;
+    let points = experiment.points(info.scale);
+    let total = points.len();
+    for (done, point) in points.iter().enumerate() {
+        if recording.has(&point.name) {
+            continue;
+        }
+        watch(Progress { done, total, next: &point.name });
+        let samples = point.measure(&mut random(info, &point.name))?;
+        recording.add(&point.name, samples)?;
+    }
+    watch(Progress { done: total, total, next: "" });
+    Ok(())
+}
+
+/// The chance of one point: its own, whatever was measured before it.
+fn random(info: &RunInfo, point: &str) -> ChaCha8Rng {
+    let name = format!("{}\n{}\n{point}", info.experiment, info.seed);
+    ChaCha8Rng::from_seed(*blake3::hash(name.as_bytes()).as_bytes())
+}
+
+/// The scale of `info` as a word, for a directory's name.
+#[must_use]
+pub fn directory_name(experiment: &str, scale: Scale, seed: u64) -> String {
+    format!("lab-{experiment}-{scale}-{seed}")
+}
