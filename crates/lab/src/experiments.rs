@@ -7,7 +7,6 @@ mod durability;
 mod ms_basic;
 mod ncfs;
 mod overhead;
-mod wide_area;
 
 use crate::experiment::Experiment;
 use crate::run::LabError;
@@ -19,7 +18,6 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &ncfs::Ncfs,
         &availability::Availability,
         &ms_basic::MsBasic,
-        &wide_area::WideArea,
         &overhead::Overhead,
         &codes::Codes,
         &durability::Durability,

@@ -14,7 +14,6 @@
 pub mod experiment;
 pub mod experiments;
 pub mod models;
-pub mod network;
 pub mod page;
 pub mod plot;
 pub mod record;

@@ -186,7 +186,14 @@ fn mark(area: &Area<'_>, (x, y): (i32, i32), series: &Series<'_>) -> Result<(), 
     match series.number % 4 {
         0 => area.draw(&Circle::new((x, y), MARKER, style))?,
         1 => area.draw(&Rectangle::new(box_of(MARKER - 1), style))?,
-        2 => area.draw(&TriangleMarker::new((x, y), MARKER + 2, style))?,
+        2 => {
+            let (half, top, foot) = (MARKER + 1, MARKER + 2, MARKER - 1);
+            let corners = [(x, y - top), (x + half, y + foot), (x - half, y + foot), (x, y - top)];
+            match series.printed {
+                true => area.draw(&PathElement::new(corners, style))?,
+                false => area.draw(&Polygon::new(corners, style))?,
+            }
+        }
         _ => area.draw(&Cross::new((x, y), MARKER, series.colour().stroke_width(2)))?,
     }
     Ok(())

@@ -10,6 +10,14 @@ pub(super) fn value_at(samples: &[Sample], figure: &str, series: &str, x: f64) -
     samples.iter().find(is_it).map_or(f64::NAN, |sample| sample.y)
 }
 
+/// The mean of runs that do not depend on each other, and its standard error.
+pub(super) fn mean_and_error(runs: &[f64]) -> (f64, f64) {
+    let count = runs.len() as f64;
+    let mean = runs.iter().sum::<f64>() / count;
+    let variance = runs.iter().map(|run| (run - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, (variance / count).sqrt())
+}
+
 /// The code of this spec.
 ///
 /// # Errors

@@ -24,9 +24,8 @@ fn by_elimination(chain: &Chain) -> f64 {
         for other in 0..n {
             let factor = rows[other][pivot] / rows[pivot][pivot];
             if other != pivot {
-                for column in 0..=n {
-                    rows[other][column] -= factor * rows[pivot][column];
-                }
+                let pivot_row = rows[pivot].clone();
+                rows[other].iter_mut().zip(pivot_row).for_each(|(value, of_pivot)| *value -= factor * of_pivot);
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! The loop takes the next event of a queue: a node fails, a rack fails with a share of its nodes, a node is rebuilt. A stripe
 //! knows which of its shards are missing; whether that is fatal is asked of the code once for each pattern. A lost stripe is
-//! counted and starts again whole, so that one run counts losses for as long as it lasts.
+//! counted and written again to other nodes, so that one run counts losses for as long as it lasts.
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -31,7 +31,9 @@ pub struct Volume {
     pub detection: f64,
     /// From there to the end of the node's repair.
     pub repair: Repair,
-    /// How long it goes on.
+    /// Until then nothing is counted: all nodes are there at first, which they never are later.
+    pub warm_up: f64,
+    /// How long it is counted.
     pub years: f64,
 }
 
@@ -93,6 +95,52 @@ impl Queue {
     }
 }
 
+/// Where a lost stripe is written again: so often nodes are drawn until all are there.
+const TRIES: usize = 1000;
+
+/// Who has which shard.
+struct Stripes {
+    /// By stripe: the nodes of its shards.
+    nodes: Vec<Vec<usize>>,
+    /// By node: the stripes that have a shard there, and which.
+    held: Vec<Vec<(u32, u8)>>,
+    /// By stripe: the shards that are missing.
+    missing: Vec<u128>,
+}
+
+impl Stripes {
+    /// Gives the stripe other nodes; then it misses nothing.
+    fn place(&mut self, stripe: usize, nodes: Vec<usize>) {
+        for node in std::mem::take(&mut self.nodes[stripe]) {
+            self.held[node].retain(|(other, _)| *other as usize != stripe);
+        }
+        for (shard, node) in nodes.iter().enumerate() {
+            self.held[*node].push((stripe as u32, shard as u8));
+        }
+        self.nodes[stripe] = nodes;
+        self.missing[stripe] = 0;
+    }
+
+    /// Takes a node's shards away; the stripes that this costs their data.
+    fn lose(&mut self, node: usize, fatal: &mut Fatal) -> Vec<usize> {
+        let mut lost = Vec::new();
+        for (stripe, shard) in &self.held[node] {
+            let missing = &mut self.missing[*stripe as usize];
+            *missing |= 1 << shard;
+            if fatal.is_fatal(*missing) {
+                lost.push(*stripe as usize);
+            }
+        }
+        lost
+    }
+
+    fn bring_back(&mut self, node: usize) {
+        for (stripe, shard) in &self.held[node] {
+            self.missing[*stripe as usize] &= !(1 << shard);
+        }
+    }
+}
+
 /// Is this pattern of missing shards fatal? Asked of the code once each.
 struct Fatal {
     erasures: Erasures,
@@ -129,16 +177,18 @@ pub fn simulate(volume: &Volume, code: &dyn Code, random: &mut ChaCha8Rng) -> Re
     }
     let erasures = Erasures::new(code).map_err(|error| error.to_string())?;
     let mut fatal = Fatal { erasures, tolerance: code.shape().tolerance as u32, known: HashMap::new() };
-    // By node: the stripes that have a shard there, and which.
-    let mut held: Vec<Vec<(u32, u8)>> = vec![Vec::new(); volume.nodes];
-    for stripe in 0..volume.stripes {
-        for (shard, place) in rand::seq::index::sample(random, places, n).into_iter().enumerate() {
-            let node = place * nodes_per_place + random.random_range(0..nodes_per_place);
-            held[node].push((stripe as u32, shard as u8));
-        }
-    }
-    let mut missing = vec![0u128; volume.stripes];
+    let draw = |random: &mut ChaCha8Rng| -> Vec<usize> {
+        let places = rand::seq::index::sample(random, places, n).into_iter();
+        places.map(|place| place * nodes_per_place + random.random_range(0..nodes_per_place)).collect()
+    };
     let mut is_down = vec![false; volume.nodes];
+    let mut stripes =
+        Stripes { nodes: Vec::new(), held: vec![Vec::new(); volume.nodes], missing: vec![0; volume.stripes] };
+    for stripe in 0..volume.stripes {
+        let nodes = draw(random);
+        stripes.nodes.push(Vec::new());
+        stripes.place(stripe, nodes);
+    }
     let mut queue = Queue { events: BinaryHeap::new(), planned: HashMap::new(), next: 0 };
     for node in 0..volume.nodes {
         queue.plan(waiting(volume.node_failures, random), Event::NodeFails(node));
@@ -147,7 +197,9 @@ pub fn simulate(volume: &Volume, code: &dyn Code, random: &mut ChaCha8Rng) -> Re
         queue.plan(waiting(volume.rack_failures, random), Event::RackFails(rack));
     }
     let mut outcome = Outcome { failures: 0, losses: 0 };
-    while let Some((now, event)) = queue.next().filter(|(now, _)| *now < volume.years) {
+    let end = volume.warm_up + volume.years;
+    while let Some((now, event)) = queue.next().filter(|(now, _)| *now < end) {
+        let counts = u64::from(now >= volume.warm_up);
         let failed = match event {
             Event::NodeFails(node) => {
                 queue.plan(now + waiting(volume.node_failures, random), event);
@@ -160,25 +212,24 @@ pub fn simulate(volume: &Volume, code: &dyn Code, random: &mut ChaCha8Rng) -> Re
             }
             Event::Rebuilt(node) => {
                 is_down[node] = false;
-                held[node].iter().for_each(|(stripe, shard)| missing[*stripe as usize] &= !(1 << shard));
+                stripes.bring_back(node);
                 Vec::new()
             }
         };
         for node in failed.into_iter().filter(|node| !std::mem::replace(&mut is_down[*node], true)).collect::<Vec<_>>()
         {
-            outcome.failures += 1;
+            outcome.failures += counts;
             let repair = match volume.repair {
                 Repair::Takes(years) => years,
                 Repair::Exponential(years) => waiting(1.0 / years, random),
             };
             queue.plan(now + volume.detection + repair, Event::Rebuilt(node));
-            for (stripe, shard) in &held[node] {
-                let missing = &mut missing[*stripe as usize];
-                *missing |= 1 << shard;
-                if fatal.is_fatal(*missing) {
-                    outcome.losses += 1;
-                    *missing = 0;
-                }
+            for stripe in stripes.lose(node, &mut fatal) {
+                outcome.losses += counts;
+                // Written again, to nodes that are there.
+                let sound = |nodes: &Vec<usize>| nodes.iter().all(|node| !is_down[*node]);
+                let nodes = (0..TRIES).map(|_| draw(random)).find(sound);
+                stripes.place(stripe, nodes.unwrap_or_else(|| draw(random)));
             }
         }
     }

@@ -15,6 +15,7 @@ fn accelerated(stripes: usize) -> Volume {
         share_lost_with_rack: 0.0,
         detection: 0.0,
         repair: Repair::Exponential(0.05),
+        warm_up: 1.0,
         years: 400.0,
     }
 }
