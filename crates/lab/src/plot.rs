@@ -67,11 +67,14 @@ impl Axis {
         place.is_finite().then_some(place)
     }
 
+    /// A few letters: between powers of ten two digits say where one is.
     fn label_of(&self, place: f64) -> String {
-        if !self.logarithmic {
-            return number(place);
+        let value = if self.logarithmic { 10f64.powf(place) } else { return number(place) };
+        match place == place.round() && place.abs() > 2.0 {
+            true => format!("1e{place}"),
+            false if (1e-3..1e5).contains(&value) => number(format!("{value:.1e}").parse().unwrap_or(value)),
+            false => format!("{value:.1e}"),
         }
-        if place == place.round() && place.abs() > 2.0 { format!("1e{place}") } else { number(10f64.powf(place)) }
     }
 }
 

@@ -37,6 +37,19 @@ pub struct Cluster {
 /// Seconds of a year, as the published calculators count.
 pub const SECONDS_PER_YEAR: f64 = DAYS_PER_YEAR * 24.0 * 3600.0;
 
+/// Bytes of a GiB; of a gigabit, an eighth of that, in the published calculators.
+pub const GIB: f64 = (1u64 << 30) as f64;
+
+/// Table 1 of Huang et al.: Erasure coding in Windows Azure Storage (ATC 2012), in binary units.
+pub const AZURE: Cluster = Cluster {
+    nodes: 400,
+    bytes_per_node: 16.0 * 1024.0 * GIB,
+    bytes_per_second: GIB / 8.0,
+    repair_share: 0.1,
+    detection_seconds: 1800.0,
+    failures_per_year: 0.2,
+};
+
 impl Cluster {
     /// Repairs a year of one of `missing` shards: (Huang et al.: Erasure coding in Windows Azure Storage, ATC 2012, section 3.2).
     #[must_use]

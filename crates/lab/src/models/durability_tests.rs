@@ -5,18 +5,6 @@ fn is_near(value: f64, printed: f64, digits: i32) -> bool {
     (value / printed - 1.0).abs() < 0.6 * 10f64.powi(1 - digits)
 }
 
-const GIB: f64 = (1u64 << 30) as f64;
-
-/// Table 1 of the Azure paper, in binary units.
-const AZURE: Cluster = Cluster {
-    nodes: 400,
-    bytes_per_node: 16.0 * 1024.0 * GIB,
-    bytes_per_second: GIB / 8.0,
-    repair_share: 0.1,
-    detection_seconds: 1800.0,
-    failures_per_year: 0.2,
-};
-
 fn fatal(spec: &str) -> Vec<f64> {
     let code = weft_codes::parse(spec).unwrap();
     FatalShares::of(&*code, 1 << 30, 1).unwrap().shares().iter().map(|share| share.value).collect()
