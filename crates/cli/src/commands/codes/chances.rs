@@ -17,6 +17,9 @@ pub struct Unavailability {
     pub error: f64,
 }
 
+/// All numbers of losses together take this part of what one may take: some tenths of a second.
+const EFFORT_SHARE: u64 = 8;
+
 /// `None` where even a sample of the losses takes too long.
 pub fn unavailability(code: &dyn Code, erasures: Option<&Erasures>, node_availability: f64) -> Option<Unavailability> {
     let shape = code.shape();
@@ -24,7 +27,7 @@ pub fn unavailability(code: &dyn Code, erasures: Option<&Erasures>, node_availab
     let shares = if shape.tolerance >= most_lost {
         FatalShares::of_mds(shape.n, most_lost)
     } else {
-        let effort = EFFORT / (most_lost - shape.tolerance) as u64;
+        let effort = EFFORT / EFFORT_SHARE / (most_lost - shape.tolerance) as u64;
         let erasures = erasures?;
         let is_affordable = |lost| analysis::is_affordable(erasures, lost, effort);
         (shape.tolerance..=most_lost)
@@ -48,7 +51,7 @@ pub struct Overhead {
 }
 
 /// Random orders of the nodes of a graph too large to be counted.
-const ORDERS: usize = 200;
+const ORDERS: usize = 50;
 
 /// `None` for a code that is no graph.
 pub fn overhead(code: &dyn Code) -> Option<Overhead> {

@@ -244,9 +244,14 @@ impl Shown {
         }
         say(format_args!("  nothing survives the loss of {} or more\n", self.most_lost + 1));
         if let Some(Unavailability { node_availability, share_of_time, error }) = &self.unavailability {
-            let error = if *error > 0.0 { format!(" ± {error:.1e}") } else { String::new() };
+            let share = match *error {
+                0.0 => format!("{share_of_time:.2e}"),
+                // A sample without the rare patterns says no more.
+                error if error >= *share_of_time => format!("less than {:.1e}", share_of_time + error),
+                error => format!("{share_of_time:.1e} ± {error:.0e}"),
+            };
             say(format_args!(
-                "  with nodes there {} % of the time, a file cannot be read {share_of_time:.2e}{error} of the time\n",
+                "  with nodes there {} % of the time, a file cannot be read {share} of the time\n",
                 100.0 * node_availability
             ));
         }
