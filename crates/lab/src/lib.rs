@@ -8,7 +8,7 @@
 //!
 //! The loop: `points -> point.measure(random) -> samples in data.jsonl -> figures and a verdict -> report.html`.
 //!
-//! Start reading at `experiment.rs`, then `run.rs`, `report.rs`, and an experiment: `experiments/availability.rs`.
+//! Start reading at `experiment.rs`, then `run.rs`, `page.rs`, and an experiment: `experiments/availability.rs`.
 //! A new experiment is one file in `experiments/` and one line in `experiments.rs`.
 
 pub mod experiment;

@@ -130,7 +130,7 @@ impl Experiment for Durability {
                 (farthest * 1000.0).ceil() / 10.0
             ),
             differs: format!(
-                "Where they differ, the chain has up to {:.1} % more losses: it takes all patterns of so many missing shards for equally likely, \
+                "Where they differ, the chain has up to {:.1} % more losses: it takes all patterns with the same number of missing shards for equally likely, \
                  and with codes that are not MDS those that come back from more are among the better ones. {}",
                 100.0 * overstated,
                 of_racks(samples)
@@ -217,7 +217,7 @@ fn volume(scale: Scale) -> Volume {
     }
 }
 
-/// Runs of a simulation: so many that their spread is known. (Of thirty, 2.05 standard errors hold the mean 19 times of 20.)
+/// Runs of a simulation, enough to know their spread. (Of thirty, 2.05 standard errors hold the mean 19 times of 20.)
 const RUNS: usize = 30;
 
 /// Of the figure with racks.

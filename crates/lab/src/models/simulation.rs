@@ -6,8 +6,7 @@
 
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use weft_codes::{Code, Erasures};
 
 /// What is simulated. Rates are a year's, times in years.
@@ -75,27 +74,25 @@ enum Event {
 }
 
 /// Events by time; those of one time in the order in which they were planned.
+#[derive(Default)]
 struct Queue {
-    events: BinaryHeap<Reverse<(u64, u64)>>,
-    planned: HashMap<u64, Event>,
-    next: u64,
+    events: BTreeMap<(u64, u64), Event>,
+    planned: u64,
 }
 
 impl Queue {
     /// The order of positive times is that of their bits.
     fn plan(&mut self, time: f64, event: Event) {
-        self.events.push(Reverse((time.to_bits(), self.next)));
-        self.planned.insert(self.next, event);
-        self.next += 1;
+        self.events.insert((time.to_bits(), self.planned), event);
+        self.planned += 1;
     }
 
     fn next(&mut self) -> Option<(f64, Event)> {
-        let Reverse((time, number)) = self.events.pop()?;
-        Some((f64::from_bits(time), self.planned.remove(&number)?))
+        self.events.pop_first().map(|((time, _), event)| (f64::from_bits(time), event))
     }
 }
 
-/// Where a lost stripe is written again: so often nodes are drawn until all are there.
+/// How often nodes are drawn for a lost stripe until all of them are there.
 const TRIES: usize = 1000;
 
 /// Who has which shard.
@@ -189,7 +186,7 @@ pub fn simulate(volume: &Volume, code: &dyn Code, random: &mut ChaCha8Rng) -> Re
         stripes.nodes.push(Vec::new());
         stripes.place(stripe, nodes);
     }
-    let mut queue = Queue { events: BinaryHeap::new(), planned: HashMap::new(), next: 0 };
+    let mut queue = Queue::default();
     for node in 0..volume.nodes {
         queue.plan(waiting(volume.node_failures, random), Event::NodeFails(node));
     }

@@ -8,7 +8,7 @@ use weft_codes::{Code, Erasures};
 use weft_lab::experiment::NINETEEN_OF_TWENTY;
 use weft_lab::models::availability::FatalShares;
 
-/// How often a file cannot be read while each of its nodes is there so much of the time, independently.
+/// How often a file cannot be read, where its nodes fail independently.
 #[derive(Serialize)]
 pub struct Unavailability {
     pub node_availability: f64,
@@ -46,7 +46,7 @@ pub struct Overhead {
     pub by_elimination: f64,
     /// How far the true means may lie from these, 19 times of 20; 0: all sets of nodes were counted.
     pub error: f64,
-    /// Any so many suffice by peeling; null where not all sets were counted.
+    /// The fewest that always suffice by peeling; null where not all sets were counted.
     pub worst: Option<f64>,
 }
 
