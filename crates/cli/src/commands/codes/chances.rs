@@ -3,7 +3,7 @@
 use super::figures::SEED;
 use serde::Serialize;
 use weft_codes::analysis::{self, EFFORT};
-use weft_codes::families::ldpc::{self, Decoder, Graph};
+use weft_codes::families::ldpc::{self, Decoder, Graph, Sampled};
 use weft_codes::{Code, Erasures};
 use weft_lab::experiment::NINETEEN_OF_TWENTY;
 use weft_lab::models::availability::FatalShares;
@@ -56,25 +56,24 @@ const ORDERS: usize = 50;
 /// `None` for a code that is no graph.
 pub fn overhead(code: &dyn Code) -> Option<Overhead> {
     let graph = ldpc::named_or_given(code.spec().strip_prefix("ldpc:")?).ok()?;
-    let (peeled, eliminated) = (mean(&graph, Decoder::Peeling), mean(&graph, Decoder::Elimination));
-    let profile = ldpc::profile(&graph, Decoder::Peeling);
-    let needed = profile.map(|profile| graph.block_count() - profile.losses_survived());
+    let (peeled, worst) = needed(&graph, Decoder::Peeling);
+    let (eliminated, _) = needed(&graph, Decoder::Elimination);
     let per_data = |blocks: f64| blocks / graph.data_count() as f64;
     Some(Overhead {
-        by_peeling: per_data(peeled.0),
-        by_elimination: per_data(eliminated.0),
-        error: per_data(NINETEEN_OF_TWENTY * peeled.1.max(eliminated.1)),
-        worst: needed.map(|needed| per_data(needed as f64)),
+        by_peeling: per_data(peeled.mean),
+        by_elimination: per_data(eliminated.mean),
+        error: per_data(NINETEEN_OF_TWENTY * peeled.standard_error.max(eliminated.standard_error)),
+        worst: worst.map(|blocks| per_data(blocks as f64)),
     })
 }
 
-/// With its standard error.
-fn mean(graph: &Graph, decoder: Decoder) -> (f64, f64) {
+/// Blocks drawn until all data follow, in the mean; and, where all sets were counted, in the worst case.
+fn needed(graph: &Graph, decoder: Decoder) -> (Sampled, Option<usize>) {
     match ldpc::profile(graph, decoder) {
-        Some(profile) => (profile.mean_blocks(), 0.0),
-        None => {
-            let sampled = ldpc::sampled_blocks_needed(graph, decoder, ORDERS, SEED);
-            (sampled.mean, sampled.standard_error)
+        Some(profile) => {
+            let exact = Sampled { mean: profile.mean_blocks(), standard_error: 0.0 };
+            (exact, Some(graph.block_count() - profile.losses_survived()))
         }
+        None => (ldpc::sampled_blocks_needed(graph, decoder, ORDERS, SEED), None),
     }
 }
