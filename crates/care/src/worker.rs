@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch::Receiver;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_nodes::Space;
@@ -60,7 +60,8 @@ pub struct Worker {
 struct UnderWay {
     deed: Deed,
     job: Arc<Job>,
-    task: JoinHandle<Result<Done, CareError>>,
+    /// One task. It ends with its worker: a set aborts what it holds when it is dropped.
+    task: JoinSet<Result<Done, CareError>>,
     started_ms: u64,
     /// Something more urgent has come; how it ends says nothing.
     is_interrupted: bool,
@@ -98,7 +99,7 @@ impl Worker {
                 changed = stop.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
             }
-            if let Some(ended) = take_ended(&mut under_way).await {
+            if let Some(ended) = take_ended(&mut under_way) {
                 self.board.ended(&ended.0.job.progress());
                 self.give_up(&ended.0, wall_ms());
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
@@ -159,10 +160,10 @@ impl Worker {
                 self.note(&mut record, wall_ms());
             }
         }
-        if let Some(now) = under_way {
+        if let Some(mut now) = under_way {
             now.job.cancel();
             // Segments in hand are finished; a panic was told where it happened.
-            let _ = now.task.await;
+            let _ = now.task.join_next().await;
         }
         record.now = None;
         record.has_ended = true;
@@ -201,7 +202,8 @@ impl Worker {
         let job = Arc::new(Job::default());
         let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
         let of_task = job.clone();
-        let task = tokio::spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_task).await });
+        let mut task = JoinSet::new();
+        task.spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_task).await });
         tracing::debug!(deed = name(deed), "begins");
         UnderWay { deed, job, task, started_ms, is_interrupted: false, is_given_up: false }
     }
@@ -219,13 +221,12 @@ impl Worker {
     }
 }
 
-async fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Result<Done, CareError>)> {
-    let mut now = under_way.take_if(|now| now.task.is_finished())?;
-    let outcome = match (&mut now.task).await {
+fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Result<Done, CareError>)> {
+    let outcome = match under_way.as_mut()?.task.try_join_next()? {
         Ok(outcome) => outcome,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     };
-    Some((now, outcome))
+    Some((under_way.take()?, outcome))
 }
 
 /// Draws conclusions from how a deed ended.

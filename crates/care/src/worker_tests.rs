@@ -6,7 +6,7 @@ async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) ->
     let nodes = [(NodeId(1), NodeState::Active, Found::Answering)];
     watch.see(Seen { nodes: &nodes, ..Seen::default() }, 0);
     watch.begun(Deed::Repair);
-    let (job, task) = (Arc::default(), tokio::spawn(async { Err(CatalogueError::Fenced.into()) }));
+    let (job, task) = (Arc::default(), JoinSet::new());
     let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted, is_given_up: false };
     let mut record = CareRecord::new("test");
     take_in((now, outcome), &mut watch, &mut record, 0, 0);

@@ -248,12 +248,17 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     let (_stop, stuck) = start(silent);
     want("raid6:6");
     until("begun", || record().now.is_some_and(|(deed, _)| deed == "conversion")).await;
+    let lease = || world.catalogue.lease().expect("read").expect("taken");
+    until("at work", || lease().holder == "one").await;
     stuck.abort();
     assert!(stuck.await.is_err(), "killed");
     // The lease of the killed one is another's as soon as it is silent for long enough; here it is given back for it.
-    let lease = world.catalogue.lease().expect("read").expect("taken");
-    let free = weft_format::records::LeaseRecord { holder: String::new(), term: lease.term + 1, ..lease.clone() };
-    assert!(world.catalogue.replace_lease(Some(&lease), &free).expect("written"));
+    until("free", || {
+        let held = lease();
+        let free = weft_format::records::LeaseRecord { holder: String::new(), term: held.term + 1, ..held.clone() };
+        world.catalogue.replace_lease(Some(&held), &free).expect("written")
+    })
+    .await;
     let (stop, caring) = start(world.transfer());
     until("gone on with", || codes() == ["raid6:6".to_owned()].into()).await;
     stop.send(true).expect("heard");
