@@ -1,5 +1,6 @@
 //! What an experiment is: points to measure, samples, and how they are shown.
 
+use crate::rig::Bench;
 use crate::run::LabError;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
@@ -140,27 +141,53 @@ pub struct Verdict {
 pub struct Point {
     /// Unique in its experiment.
     pub name: String,
-    measure: Box<Measure>,
+    measure: Measure,
+}
+
+enum Measure {
+    Computed(Box<Computed>),
+    Real(Box<Real>),
 }
 
 /// Takes the samples of a point, with chance of its own; a sentence where that cannot be done.
-type Measure = dyn Fn(&mut ChaCha8Rng) -> Result<Vec<Sample>, String>;
+type Computed = dyn Fn(&mut ChaCha8Rng) -> Result<Vec<Sample>, String>;
+
+/// The same, with real daemons and a clock.
+type Real = dyn Fn(&Bench, &mut ChaCha8Rng) -> Result<Vec<Sample>, String>;
 
 impl Point {
-    /// A point that is measured so.
+    /// A point that is computed: counted or simulated. The same chance gives the same samples.
     pub fn new(
         name: impl Into<String>,
         measure: impl Fn(&mut ChaCha8Rng) -> Result<Vec<Sample>, String> + 'static,
     ) -> Point {
-        Point { name: name.into(), measure: Box::new(measure) }
+        Point { name: name.into(), measure: Measure::Computed(Box::new(measure)) }
+    }
+
+    /// A point that is measured with real transfers.
+    pub fn real(
+        name: impl Into<String>,
+        measure: impl Fn(&Bench, &mut ChaCha8Rng) -> Result<Vec<Sample>, String> + 'static,
+    ) -> Point {
+        Point { name: name.into(), measure: Measure::Real(Box::new(measure)) }
+    }
+
+    /// Does it need a bench, and a machine that does nothing else?
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        matches!(self.measure, Measure::Real(_))
     }
 
     /// Takes its samples.
     ///
     /// # Errors
     /// [`LabError::Point`].
-    pub fn measure(&self, random: &mut ChaCha8Rng) -> Result<Vec<Sample>, LabError> {
-        (self.measure)(random).map_err(|detail| LabError::Point { point: self.name.clone(), detail })
+    pub fn measure(&self, bench: &Bench, random: &mut ChaCha8Rng) -> Result<Vec<Sample>, LabError> {
+        let samples = match &self.measure {
+            Measure::Computed(measure) => measure(random),
+            Measure::Real(measure) => measure(bench, random),
+        };
+        samples.map_err(|detail| LabError::Point { point: self.name.clone(), detail })
     }
 }
 

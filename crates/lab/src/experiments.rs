@@ -6,6 +6,7 @@ mod counted;
 mod durability;
 mod ms_basic;
 mod ncfs;
+mod ncfs_transfers;
 mod overhead;
 
 use crate::experiment::Experiment;
@@ -16,6 +17,7 @@ use crate::run::LabError;
 pub fn experiments() -> &'static [&'static dyn Experiment] {
     &[
         &ncfs::Ncfs,
+        &ncfs_transfers::NcfsTransfers,
         &availability::Availability,
         &ms_basic::MsBasic,
         &overhead::Overhead,

@@ -2,6 +2,7 @@
 
 use crate::experiment::{Experiment, Scale};
 use crate::record::{Recording, RunInfo};
+use crate::rig::Bench;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::io;
@@ -89,7 +90,8 @@ pub struct Progress<'a> {
     pub next: &'a str,
 }
 
-/// Measures the points of `experiment` that `directory` does not have, and tells `watch` before each and at the end.
+/// Measures the points of `experiment` that `directory` does not have, and tells `watch` before each and at the end. `bench` is
+/// for points with real transfers.
 ///
 /// # Errors
 /// Any [`LabError`]; points that were complete stay, and the next run goes on after them.
@@ -97,6 +99,7 @@ pub fn run(
     experiment: &dyn Experiment,
     info: &RunInfo,
     directory: &Path,
+    bench: &Bench,
     mut watch: impl FnMut(Progress<'_>),
 ) -> Result<(), LabError> {
     let mut recording = Recording::open(directory, info)?;
@@ -107,7 +110,7 @@ pub fn run(
             continue;
         }
         watch(Progress { done, total, next: &point.name });
-        let samples = point.measure(&mut random(info, &point.name))?;
+        let samples = point.measure(bench, &mut random(info, &point.name))?;
         recording.add(&point.name, samples)?;
     }
     watch(Progress { done: total, total, next: "" });

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use weft_lab::record::FORMAT;
 use weft_lab::run::directory_name;
-use weft_lab::{RunInfo, Scale};
+use weft_lab::{Bench, RunInfo, Scale};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Arguments {
@@ -87,7 +87,8 @@ fn run_one(arguments: &RunArguments) -> Result<()> {
     };
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {eta} left\n{msg}");
     let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    weft_lab::run(experiment, &info, &directory, |progress| {
+    let bench = Bench { program: std::env::current_exe()?, folder: std::env::temp_dir() };
+    weft_lab::run(experiment, &info, &directory, &bench, |progress| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.next.to_owned());

@@ -1,0 +1,218 @@
+//! A rig: a real volume over real daemons behind emulated lines, driven through the program as its users drive it.
+//!
+//! This is where experiments with real transfers read the clock: the time of a command is that of its process, its start and
+//! end included (some hundredths of a second).
+
+use crate::line::{Cable, Line, Relay};
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What an experiment with real transfers is measured with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bench {
+    /// The program `weft`.
+    pub program: PathBuf,
+    /// A folder for volumes and nodes; what is made in it is removed again.
+    pub folder: PathBuf,
+}
+
+/// A daemon is given this long to say where it listens.
+const START: Duration = Duration::from_secs(30);
+
+/// A volume over daemons.
+pub struct Rig {
+    bench: Bench,
+    /// The client's own line, which all its requests share.
+    pub client: Arc<Cable>,
+    nodes: Vec<Served>,
+    started: usize,
+    // Last, so that it is removed after the daemons have ended.
+    folder: TempDir,
+}
+
+/// A daemon at the end of a line. It is killed when it is dropped.
+struct Served {
+    process: Child,
+    relay: Relay,
+    cable: Arc<Cable>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// What a command did.
+pub struct Done {
+    /// From its start to its end.
+    pub seconds: f64,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+}
+
+impl Rig {
+    /// A volume with the policy `code` over a daemon for each of `cables`, used by a client with a line of its own.
+    ///
+    /// # Errors
+    /// A sentence, where a daemon or the volume cannot be made.
+    pub fn start(bench: &Bench, code: &str, cables: &[Arc<Cable>], client: Line) -> Result<Rig, String> {
+        let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
+        let mut rig =
+            Rig { bench: bench.clone(), client: Cable::new(client), nodes: Vec::new(), started: 0, folder };
+        rig.weft(["format", "meta", "--policy", code])?;
+        for (index, cable) in cables.iter().enumerate() {
+            let served = rig.serve(cable.clone())?;
+            rig.weft(["node", "add", "meta", &node_name(index), &url(&served)])?;
+            rig.nodes.push(served);
+        }
+        Ok(rig)
+    }
+
+    /// A path of a file of the client.
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a file of the client with these bytes.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+        fs::write(self.path(name), bytes).map_err(named("a file", &self.path(name)))
+    }
+
+    /// Runs a command of the program in the client's folder; `meta` is the volume.
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn weft<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Done, String> {
+        let began = Instant::now();
+        let output = self.command(arguments).output().map_err(named("the program", &self.bench.program))?;
+        let seconds = began.elapsed().as_secs_f64();
+        said(output).map(|stdout| Done { seconds, stdout })
+    }
+
+    /// Runs a command as [`Rig::weft`] does, and drops what it prints, which may be the bytes of a file.
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn weft_to_nowhere<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<f64, String> {
+        let began = Instant::now();
+        let child = self.spawn(arguments)?;
+        child.wait_with_output().map_err(named("the program", &self.bench.program)).and_then(said)?;
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    /// Starts a command whose bytes go nowhere.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be started.
+    pub fn spawn<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Child, String> {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().map_err(named("the program", &self.bench.program))
+    }
+
+    /// Kills the daemon of a node; its line leads nowhere from now on.
+    ///
+    /// # Errors
+    /// A sentence, where the process cannot be ended.
+    pub fn kill(&mut self, node: usize) -> Result<(), String> {
+        let process = &mut self.nodes[node].process;
+        process.kill().and_then(|()| process.wait()).map_err(|error| format!("a daemon cannot be ended: {error}"))?;
+        Ok(())
+    }
+
+    /// Puts an empty daemon in the place of a node, behind the same line.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be started or is refused.
+    pub fn replace(&mut self, node: usize) -> Result<(), String> {
+        let served = self.serve(self.nodes[node].cable.clone())?;
+        self.weft(["node", "replace", "meta", &node_name(node), &url(&served)])?;
+        self.nodes[node] = served;
+        Ok(())
+    }
+
+    fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
+        let mut command = Command::new(&self.bench.program);
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command
+    }
+
+    /// A daemon with an empty folder of its own.
+    fn serve(&mut self, cable: Arc<Cable>) -> Result<Served, String> {
+        let (folder, log) = (format!("served{}", self.started), self.path(&format!("served{}.log", self.started)));
+        self.started += 1;
+        fs::create_dir(self.path(&folder)).map_err(named("a folder", &self.path(&folder)))?;
+        let output = File::create(&log).map_err(named("a file", &log))?;
+        let mut command = self.command(["node", "serve", &folder, "--listen", "127.0.0.1:0"]);
+        command.stderr(output.try_clone().map_err(named("a file", &log))?).stdout(output);
+        let mut process = command.spawn().map_err(named("the program", &self.bench.program))?;
+        let relay = listening(&mut process, &log)
+            .and_then(|node| Relay::start(node, [self.client.clone(), cable.clone()]).map_err(|error| error.to_string()));
+        match relay {
+            Ok(relay) => Ok(Served { process, relay, cable }),
+            Err(sentence) => {
+                let _ = process.kill();
+                let _ = process.wait();
+                Err(sentence)
+            }
+        }
+    }
+}
+
+fn node_name(index: usize) -> String {
+    format!("n{index}")
+}
+
+fn url(served: &Served) -> String {
+    format!("weft://{}", served.relay.address())
+}
+
+/// Waits until a daemon says where it listens.
+fn listening(process: &mut Child, log: &Path) -> Result<SocketAddr, String> {
+    let began = Instant::now();
+    loop {
+        let text = fs::read_to_string(log).map_err(named("a file", log))?;
+        if let Some(address) = text.lines().find_map(address) {
+            return Ok(address);
+        }
+        let has_ended = process.try_wait().map_err(|error| error.to_string())?.is_some();
+        if has_ended || began.elapsed() > START {
+            return Err(format!("a daemon does not listen: {}", text.trim()));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The address in `Serving file:///... at weft://127.0.0.1:7600 (...)`.
+fn address(line: &str) -> Option<SocketAddr> {
+    line.split_whitespace().find_map(|word| word.strip_prefix("weft://"))?.parse().ok()
+}
+
+/// What a command printed. Status 2 with a report: it did its work, and something is left to do.
+fn said(output: Output) -> Result<Vec<u8>, String> {
+    match output.status.code() {
+        Some(0) => Ok(output.stdout),
+        Some(2) if !output.stdout.is_empty() => Ok(output.stdout),
+        _ => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
+
+fn named(what: &str, path: &Path) -> impl FnOnce(io::Error) -> String {
+    let text = format!("{what} ({})", path.display());
+    move |error| format!("{text} cannot be used: {error}")
+}
