@@ -5,9 +5,11 @@ mod codes;
 mod counted;
 mod durability;
 mod ms_basic;
+mod ms_basic_transfers;
 mod ncfs;
 mod ncfs_transfers;
 mod overhead;
+mod repaired;
 
 use crate::experiment::Experiment;
 use crate::run::LabError;
@@ -20,6 +22,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &ncfs_transfers::NcfsTransfers,
         &availability::Availability,
         &ms_basic::MsBasic,
+        &ms_basic_transfers::MsBasicTransfers,
         &overhead::Overhead,
         &codes::Codes,
         &durability::Durability,

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::experiment::{Point, Scale};
-use crate::rig::Bench;
 use crate::record::{FORMAT, RunInfo, read_samples};
+use crate::rig::Bench;
 use crate::{page, run};
 use std::collections::BTreeSet;
 use std::fs;
@@ -91,7 +91,8 @@ fn another_run_and_strange_files_are_refused() {
     let experiment = find("overhead").unwrap();
     let folder = tempfile::tempdir().unwrap();
     run_all(experiment, 5, folder.path());
-    let refused = |info: &RunInfo| run::run(experiment, info, folder.path(), &no_bench(), |_| ()).unwrap_err().to_string();
+    let refused =
+        |info: &RunInfo| run::run(experiment, info, folder.path(), &no_bench(), |_| ()).unwrap_err().to_string();
     assert!(refused(&info("overhead", 6)).contains("--out"));
     fs::write(folder.path().join("data.jsonl"), "nonsense\n").unwrap();
     assert!(refused(&info("overhead", 5)).contains("new directory"));

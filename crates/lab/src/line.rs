@@ -41,11 +41,7 @@ impl Line {
     /// The same bandwidth both ways, without latency.
     #[must_use]
     pub fn even(bytes_per_second: f64) -> Line {
-        Line {
-            up_bytes_per_second: bytes_per_second,
-            down_bytes_per_second: bytes_per_second,
-            latency: Duration::ZERO,
-        }
+        Line { up_bytes_per_second: bytes_per_second, down_bytes_per_second: bytes_per_second, latency: Duration::ZERO }
     }
 
     /// A line that nobody waits for.

@@ -68,8 +68,7 @@ impl Rig {
     /// A sentence, where a daemon or the volume cannot be made.
     pub fn start(bench: &Bench, code: &str, cables: &[Arc<Cable>], client: Line) -> Result<Rig, String> {
         let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
-        let mut rig =
-            Rig { bench: bench.clone(), client: Cable::new(client), nodes: Vec::new(), started: 0, folder };
+        let mut rig = Rig { bench: bench.clone(), client: Cable::new(client), nodes: Vec::new(), started: 0, folder };
         rig.weft(["format", "meta", "--policy", code])?;
         for (index, cable) in cables.iter().enumerate() {
             let served = rig.serve(cable.clone())?;
@@ -161,8 +160,9 @@ impl Rig {
         let mut command = self.command(["node", "serve", &folder, "--listen", "127.0.0.1:0"]);
         command.stderr(output.try_clone().map_err(named("a file", &log))?).stdout(output);
         let mut process = command.spawn().map_err(named("the program", &self.bench.program))?;
-        let relay = listening(&mut process, &log)
-            .and_then(|node| Relay::start(node, [self.client.clone(), cable.clone()]).map_err(|error| error.to_string()));
+        let relay = listening(&mut process, &log).and_then(|node| {
+            Relay::start(node, [self.client.clone(), cable.clone()]).map_err(|error| error.to_string())
+        });
         match relay {
             Ok(relay) => Ok(Served { process, relay, cable }),
             Err(sentence) => {

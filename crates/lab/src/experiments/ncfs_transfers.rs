@@ -1,6 +1,7 @@
 //! NCFS, Experiments 1 to 3: upload, download, degraded download and repair over lines of the paper's bandwidth.
 
 use super::counted::{code, mean_and_error, value_at};
+use super::repaired::Repaired;
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::line::{Cable, Line, megabits};
 use crate::rig::{Bench, Rig};
@@ -110,7 +111,8 @@ impl Scheme {
         rig.write("file", file)?;
         let megabytes = file.len() as f64 / 1e6;
         let upload = rig.weft(["put", "meta", "file", "/file"])?.seconds;
-        let download = |rig: &Rig| rig.weft_to_nowhere(["get", "meta", "/file", "-"]).map(|seconds| megabytes / seconds);
+        let download =
+            |rig: &Rig| rig.weft_to_nowhere(["get", "meta", "/file", "-"]).map(|seconds| megabytes / seconds);
         let mut throughputs = vec![(UPLOAD, megabytes / upload), (DOWNLOAD, download(&rig)?)];
         for (lost, figure) in DEGRADED.iter().enumerate().take(self.tolerated) {
             rig.kill(lost)?;
@@ -120,19 +122,11 @@ impl Scheme {
         let useful = 1.0 / analysis::storage_factor(code(&spec)?.shape());
         for (node, others) in (0..self.tolerated).zip((0..self.tolerated).rev()) {
             rig.replace(node)?;
-            let done = rig.weft(["repair", "meta", "--json"])?;
-            let rebuilt = useful * bytes_written(&done.stdout)? / 1e6;
-            throughputs.push((REPAIR[others], rebuilt / done.seconds));
+            let Repaired { bytes_written, seconds, .. } = Repaired::of(&rig)?;
+            throughputs.push((REPAIR[others], useful * bytes_written / 1e6 / seconds));
         }
         Ok(throughputs)
     }
-}
-
-/// Of a repair's report.
-fn bytes_written(report: &[u8]) -> Result<f64, String> {
-    let report: serde_json::Value = serde_json::from_slice(report).map_err(|error| error.to_string())?;
-    let bytes = report["report"]["bytes_written"].as_f64().filter(|bytes| *bytes > 0.0);
-    bytes.ok_or_else(|| "the repair rebuilt nothing".to_owned())
 }
 
 impl Experiment for NcfsTransfers {
