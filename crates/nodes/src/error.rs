@@ -20,7 +20,7 @@ pub enum NodeErrorKind {
     Denied,
     /// The bytes that came back are not what was stored.
     Corrupt,
-    /// The deadline passed.
+    /// The deadline passed, or the connection ended before an answer began. What was asked may have been done.
     TimedOut,
     /// It has too much to do now, and is well: ask others, and this one later.
     Busy,

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
 use weft_nodes::conformance::{key, shard};
-use weft_nodes::{Daemon, DaemonNode, DaemonUrl, Key, Node, NodeUrl};
+use weft_nodes::{Daemon, DaemonNode, DaemonUrl, Key, Node, NodeErrorKind, NodeUrl};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const CANARY: &str = "these bytes are no shard";
@@ -393,5 +393,38 @@ async fn what_was_heard_cannot_be_said_again_nor_otherwise() {
     let url = DaemonUrl { authority: served.address.to_string(), tls: None };
     let again = DaemonNode::open(&url, "remote", IDENTITY, secret()).unwrap();
     assert_eq!(again.get(name, 0..u64::MAX).await.unwrap(), bytes);
+    served.end().await;
+}
+
+/// A daemon that is killed while it is asked: nothing follows for its shards.
+#[tokio::test]
+async fn a_connection_that_ends_before_an_answer_says_nothing_of_shards() {
+    let served = serve(None).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (to, is_dying) = (served.address, Arc::new(AtomicBool::new(false)));
+    let of_relay = is_dying.clone();
+    let relay = tokio::spawn(async move {
+        while let Ok((mut user, _)) = listener.accept().await {
+            if of_relay.load(Ordering::SeqCst) {
+                let _ = user.read(&mut [0; 1 << 16]).await;
+                continue;
+            }
+            // One request on each connection.
+            let mut daemon = TcpStream::connect(to).await.unwrap();
+            let mut buffer = vec![0; 1 << 16];
+            let count = user.read(&mut buffer).await.unwrap();
+            daemon.write_all(&buffer[..count]).await.unwrap();
+            let count = daemon.read(&mut buffer).await.unwrap();
+            user.write_all(&buffer[..count]).await.unwrap();
+        }
+    });
+    let url = DaemonUrl { authority: address.to_string(), tls: None };
+    let node = DaemonNode::create(&url, "remote", IDENTITY, None).await.unwrap();
+    is_dying.store(true, Ordering::SeqCst);
+    let key = key(1, 0);
+    let error = node.get(key, 0..1).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::TimedOut, "{error}");
+    relay.abort();
     served.end().await;
 }

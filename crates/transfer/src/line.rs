@@ -18,6 +18,20 @@ const CAUTION: u64 = 4;
 pub(crate) struct Line {
     under_way_bytes: AtomicU64,
     pace: Mutex<Pace>,
+    traffic: Mutex<Traffic>,
+}
+
+/// How busy the line is, for those who wait for their share of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LineView {
+    /// Bytes that have arrived, here or there, since the engine began.
+    pub(crate) moved_bytes: u64,
+    /// For how long none has; `None`: none ever has.
+    pub(crate) quiet_ms: Option<u64>,
+    /// Bytes under way.
+    pub(crate) under_way_bytes: u64,
+    /// Its pace while anything is under way; `None`: not known yet.
+    pub(crate) bytes_per_ms: Option<u64>,
 }
 
 /// Bytes under way, until it is dropped.
@@ -27,14 +41,23 @@ pub(crate) struct Passage {
 }
 
 impl Line {
-    pub(crate) fn enter(self: &Arc<Self>, bytes: u64) -> Passage {
-        self.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn enter(self: &Arc<Self>, bytes: u64, now_ms: u64) -> Passage {
+        if self.under_way_bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
+            self.traffic.lock().busy_since_ms = now_ms;
+        }
         Passage { line: self.clone(), bytes }
     }
 
     /// So many bytes have arrived, here or there.
     pub(crate) fn moved(&self, bytes: u64, now_ms: u64) {
         self.pace.lock().add(bytes, now_ms);
+        self.traffic.lock().add(bytes, now_ms);
+    }
+
+    /// How busy it is.
+    pub(crate) fn view(&self, now_ms: u64) -> LineView {
+        let under_way_bytes = self.under_way_bytes.load(Ordering::Relaxed);
+        self.traffic.lock().view(under_way_bytes, now_ms)
     }
 
     /// How much longer a call may take because of what is under way now beside its own bytes.
@@ -48,6 +71,40 @@ impl Line {
 impl Drop for Passage {
     fn drop(&mut self) {
         self.line.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// What has moved while anything was under way.
+#[derive(Default)]
+struct Traffic {
+    moved_bytes: u64,
+    moved_at_ms: Option<u64>,
+    busy_since_ms: u64,
+    /// Bytes, and the time that they took, of late: each counts less the longer the line has been busy since.
+    faded_bytes: f64,
+    faded_ms: f64,
+}
+
+impl Traffic {
+    fn add(&mut self, bytes: u64, now_ms: u64) {
+        let busy_from_ms = self.moved_at_ms.unwrap_or(0).max(self.busy_since_ms);
+        let busy_ms = now_ms.saturating_sub(busy_from_ms) as f64;
+        let fading = (-busy_ms / WINDOW_MS).exp();
+        self.faded_bytes = self.faded_bytes * fading + bytes as f64;
+        self.faded_ms = self.faded_ms * fading + busy_ms;
+        self.moved_bytes += bytes;
+        self.moved_at_ms = Some(now_ms);
+    }
+
+    fn view(&self, under_way_bytes: u64, now_ms: u64) -> LineView {
+        // Below a millisecond the clock says nothing of the pace but that it is high.
+        let bytes_per_ms = self.faded_bytes / self.faded_ms.max(1.0);
+        LineView {
+            moved_bytes: self.moved_bytes,
+            quiet_ms: self.moved_at_ms.map(|moved_at_ms| now_ms.saturating_sub(moved_at_ms)),
+            under_way_bytes,
+            bytes_per_ms: self.moved_at_ms.map(|_| (bytes_per_ms.round() as u64).max(SLOWEST_BYTES_PER_MS)),
+        }
     }
 }
 

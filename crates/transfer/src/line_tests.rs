@@ -4,7 +4,7 @@ use super::*;
 fn on_a_slow_line_what_is_under_way_together_gets_the_time_it_takes() {
     let line = Arc::new(Line::default());
     assert_eq!(line.wait(0, 0), Duration::ZERO);
-    let passages: Vec<_> = (0..6).map(|_| line.enter(8_000_000)).collect();
+    let passages: Vec<_> = (0..6).map(|_| line.enter(8_000_000, 0)).collect();
     assert_eq!(line.wait(0, 0), Duration::from_secs(48), "nothing is known: as on the slowest line");
     // 4 MB/s for a minute: the caution leaves the slowest line's rate.
     (0..60).for_each(|second| line.moved(4_000_000, second * 1000));
@@ -17,10 +17,29 @@ fn on_a_slow_line_what_is_under_way_together_gets_the_time_it_takes() {
 #[test]
 fn on_a_fast_line_a_silence_is_noticed_soon() {
     let line = Arc::new(Line::default());
-    let _all_of_memory = line.enter(256 << 20);
+    let _all_of_memory = line.enter(256 << 20, 0);
     (0..300).for_each(|tenth| line.moved(40_000_000, tenth * 100));
     let wait = line.wait(0, 30_000);
     assert!((Duration::from_secs(2)..Duration::from_secs(4)).contains(&wait), "{wait:?}");
     // After a quiet minute nothing is known again.
     assert_eq!(line.wait(0, 120_000), Duration::from_millis((256 << 20) / 1000));
+}
+
+#[test]
+fn the_pace_of_a_busy_line_is_not_forgotten_while_it_rests() {
+    let line = Arc::new(Line::default());
+    assert_eq!(line.view(0), LineView::default());
+    let passage = line.enter(10_000_000, 1000);
+    (1..=10).for_each(|tenth| line.moved(1_000_000, 1000 + tenth * 100));
+    let view = LineView {
+        moved_bytes: 10_000_000,
+        quiet_ms: Some(500),
+        under_way_bytes: 10_000_000,
+        bytes_per_ms: Some(10_000),
+    };
+    assert_eq!(line.view(2500), view);
+    drop(passage);
+    let _passage = line.enter(1, 900_000);
+    line.moved(1_000_000, 900_100);
+    assert_eq!(line.view(900_100).bytes_per_ms, Some(10_000));
 }

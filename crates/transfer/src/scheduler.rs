@@ -9,7 +9,8 @@
 //! dispatch: while fewer than T blocks are under way: the next get of the next set that lacks one
 //! arrived:  the set is ready as soon as some plan of it has all it reads; the rest of it is dropped
 //! failed:   the shard is an erasure from now on; what has come of it stays
-//! late:     (P blocks of progress, or longer than the node ever takes) another plan without it, up to R at one time
+//! late:     (P blocks of progress, or longer than the node ever takes and this client's line excuses) another plan without
+//!           it, up to R at one time
 //! ```
 //!
 //! Start reading at `Scheduler::dispatch`; then `asking.rs` and `planning.rs`.
@@ -17,6 +18,7 @@
 mod arrived;
 mod asking;
 mod estimate;
+mod held_up;
 mod planning;
 mod profile;
 
@@ -24,6 +26,7 @@ pub(crate) use arrived::Arrived;
 pub use estimate::Estimate;
 pub use profile::{Hedging, Order, Preference, Profile, ProfileError, Selection};
 
+use crate::line::LineView;
 use crate::read::plan::{Get, ReadPlan, ShardOffers};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -167,9 +170,15 @@ struct Request {
     /// When it is expected.
     due_us: u64,
     late_us: u64,
+    /// How long after it was asked it was late, were it for its node alone.
+    late_after_us: u64,
     expires_us: u64,
     late: bool,
     attempt: u32,
+    /// Bytes that this client's line had carried when it was asked, ...
+    line_moved_bytes: u64,
+    /// ... and those that it was to carry then.
+    line_under_way_bytes: u64,
     /// Blocks that had come when it was asked.
     arrivals: u64,
 }
@@ -185,6 +194,9 @@ pub(crate) struct Scheduler<P> {
     plans: P,
     profile: Profile,
     deadline: Deadline,
+    /// This client's own line, as it was told last, and when.
+    line: LineView,
+    line_seen_us: u64,
     nodes: Vec<Node>,
     /// By segment, by shard; `None`: there is no such shard.
     lanes: Vec<Vec<Option<Lane>>>,
@@ -238,6 +250,8 @@ impl<P: Plans> Scheduler<P> {
             plans,
             profile,
             deadline,
+            line: LineView::default(),
+            line_seen_us: 0,
             nodes: nodes.into_iter().map(node).collect(),
             sets: sets.into_iter().map(set).collect(),
             lanes: (lanes.into_iter())
@@ -288,6 +302,11 @@ impl<P: Plans> Scheduler<P> {
         for request in &mut self.requests {
             request.expires_us = request.expires_us.max(request.asked_us + deadline.us(request.bytes()) + wait_us);
         }
+    }
+
+    /// This client's line is as busy as that.
+    pub(crate) fn set_line(&mut self, line: LineView, now_us: u64) {
+        (self.line, self.line_seen_us) = (line, now_us);
     }
 
     /// More is known of a node.
@@ -376,6 +395,7 @@ impl<P: Plans> Scheduler<P> {
             self.failed(id, Setback::Lost, now_us);
         }
         if let Hedging::Late { .. } = self.profile.hedging {
+            self.excuse(now_us);
             let late: Vec<RequestId> =
                 self.hedgeable().filter(|request| request.late_us <= now_us).map(|request| request.id).collect();
             for late in late {

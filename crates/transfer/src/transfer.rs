@@ -349,7 +349,7 @@ impl Inner {
     {
         let seat = self.fleet.seat(self.class, node).ok_or_else(|| no_member(node))?;
         let _seen = (self.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
-        let _passage = self.line.enter(bytes);
+        let _passage = self.line.enter(bytes, self.fleet.now_ms());
         let deadline = self.deadline(bytes) + seat.node.held_back(bytes);
         let outcome = match self.within(&seat, deadline, longest, bytes, call(seat.node.clone())).await {
             Ok(outcome) => outcome,

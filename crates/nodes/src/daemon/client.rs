@@ -200,7 +200,8 @@ impl DaemonNode {
             ConnectionError::Request(answer) if answer.is_parse() => return self.speaks_otherwise(),
             ConnectionError::TooLong => return self.not_a_node("its answer is longer than what was asked"),
             ConnectionError::Connect(_) => (NodeErrorKind::Unavailable, reason(error)),
-            ConnectionError::Request(_) => (NodeErrorKind::Io, reason(error)),
+            // It says that the daemon ends, and nothing of shards: a disk that fails has an answer.
+            ConnectionError::Request(_) => (NodeErrorKind::TimedOut, reason(error)),
             ConnectionError::Answer(error) => {
                 let detail = format!("the answer of {} was cut off ({error}): ask again", self.address());
                 return self.error(NodeErrorKind::Io, detail);

@@ -207,6 +207,7 @@ impl<'a, P: Plans> Download<'a, P> {
     /// # Errors
     /// `Unrecoverable`: what is left does not suffice.
     pub(crate) async fn next(&mut self) -> Result<Option<(usize, ReadPlan)>, ReadError> {
+        self.see_line();
         self.scheduler.dispatch(self.now_us());
         loop {
             while let Some(effect) = self.scheduler.effect() {
@@ -242,6 +243,7 @@ impl<'a, P: Plans> Download<'a, P> {
                     }
                     let wait = self.inner.line.wait(0, self.inner.fleet.now_ms());
                     self.scheduler.wait_longer(wait.as_micros() as u64);
+                    self.see_line();
                     self.scheduler.wake(self.now_us());
                 }
             }
@@ -307,6 +309,13 @@ impl<'a, P: Plans> Download<'a, P> {
         std::mem::take(&mut self.sources).into_iter().map(report).collect()
     }
 
+    /// The scheduler knows how busy this client's line is.
+    fn see_line(&mut self) {
+        let view = self.inner.line.view(self.inner.fleet.now_ms());
+        let now_us = self.now_us();
+        self.scheduler.set_line(view, now_us);
+    }
+
     fn now_us(&self) -> u64 {
         self.started.elapsed().as_micros() as u64
     }
@@ -347,6 +356,7 @@ impl<'a, P: Plans> Download<'a, P> {
         if let Ok(bytes) = &outcome {
             self.inner.line.moved(bytes.len() as u64, self.inner.fleet.now_ms());
         }
+        self.see_line();
         let identity = ShardIdentity { volume, key: self.source(&asked.ask).key };
         if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
             self.trace(&asked.ask, What::Busy);
@@ -471,7 +481,7 @@ impl Counted {
         seat.under_way.fetch_add(1, Ordering::Relaxed);
         let ahead_bytes = seat.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
         let seen = (inner.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
-        (Self { seat, bytes, _seen: seen, _passage: inner.line.enter(bytes) }, ahead_bytes)
+        (Self { seat, bytes, _seen: seen, _passage: inner.line.enter(bytes, inner.fleet.now_ms()) }, ahead_bytes)
     }
 }
 

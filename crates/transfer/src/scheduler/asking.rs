@@ -103,9 +103,12 @@ impl<P: Plans> Scheduler<P> {
             asked_us: now_us,
             due_us: now_us + due_after_us,
             late_us: now_us.saturating_add(late_after_us),
+            late_after_us,
             expires_us: now_us + expires_after_us,
             late: false,
             attempt,
+            line_moved_bytes: self.line.moved_bytes,
+            line_under_way_bytes: self.line_under_way_bytes() + bytes,
             arrivals: self.arrivals,
         });
         let ask = Ask { request: id, set, shard: get.shard, payload, instead: attempt > 0 };
@@ -143,7 +146,8 @@ impl<P: Plans> Scheduler<P> {
     pub(super) fn hedge(&mut self, request: RequestId, now_us: u64) -> bool {
         let Some(position) = self.requests.iter().position(|other| other.id == request) else { return false };
         let (set, attempt) = (self.requests[position].set, self.requests[position].attempt);
-        let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US;
+        let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US
+            && !self.is_held_up(&self.requests[position], now_us);
         let is_budgeted = matches!(self.profile.hedging, Hedging::Late { .. }) && !is_stalled;
         if is_budgeted && self.allowance_bytes == 0 {
             self.requests[position].late_us = self.requests[position].asked_us + STALLED_US;

@@ -12,7 +12,7 @@ const DEVIATIONS: f64 = 4.0;
 const LATE_FACTOR: f64 = 1.5;
 
 /// Until a node has answered: 10 MB/s, a slow disk or a 100 Mbit line.
-const UNKNOWN_BYTES_PER_US: u64 = 10;
+pub(super) const UNKNOWN_BYTES_PER_US: u64 = 10;
 
 /// An answer is taken for no slower than so many times what was expected, and this much: one that got stuck says little of the
 /// next, and a node that is slow now is known after a few.
