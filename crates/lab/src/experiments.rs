@@ -1,6 +1,7 @@
 //! The experiments; a line each.
 
 mod availability;
+mod choose;
 mod codes;
 mod counted;
 mod durability;
@@ -26,6 +27,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &overhead::Overhead,
         &codes::Codes,
         &durability::Durability,
+        &choose::Choose,
     ]
 }
 
