@@ -3,6 +3,7 @@
 mod backup;
 mod bench;
 mod care;
+mod choose;
 mod codes;
 mod decode;
 mod encode;
@@ -83,6 +84,7 @@ pub enum Command {
     /// Erasure codes: which there are, what they can lose, whether that is true
     #[command(subcommand)]
     Codes(codes::Arguments),
+    Choose(choose::Arguments),
     Encode(encode::Arguments),
     Decode(decode::Arguments),
     /// Run the papers' experiments, and report what agrees with them
@@ -128,6 +130,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => return restore::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
+        Command::Choose(arguments) => choose::run(&arguments),
         Command::Encode(arguments) => encode::run(&arguments),
         Command::Decode(arguments) => return decode::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),

@@ -7,26 +7,29 @@
 //! fail unequally often the chain of failures takes the mean, weighted by what they store.
 
 mod candidates;
+mod check;
 mod explain;
 mod loss;
+mod order;
 mod places;
 mod times;
 
 pub use candidates::WIDTH_MAX;
+pub use check::ChoiceError;
 pub use explain::explain;
 
 use super::availability::FatalShares;
 use super::durability::{GIB, SECONDS_PER_YEAR};
 use loss::Rates;
 use places::Places;
-use std::cmp::Ordering;
+use serde::Serialize;
 use times::{SEGMENT_BYTES, Setting, Times};
 
 pub use times::Repair;
 use weft_codes::{Code, analysis};
 
 /// One place that stores shards.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node {
     /// For people.
     pub name: String,
@@ -49,7 +52,7 @@ pub struct Node {
 }
 
 /// What is asked of a code.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Needs {
     /// The chance to lose anything within a year is at most this.
     pub annual_loss_max: f64,
@@ -66,7 +69,7 @@ pub struct Needs {
 }
 
 /// A code on given nodes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// Its spec.
     pub code: String,
@@ -117,43 +120,12 @@ const EFFORT: u64 = 1 << 30;
 /// Patterns are sampled with this where they are too many.
 const SEED: u64 = 1;
 
-/// Why codes cannot be compared.
-#[derive(Debug, thiserror::Error)]
-pub enum ChoiceError {
-    /// No code has fewer than two shards.
-    #[error(
-        "a code needs nodes in 2 domains at least, and these have room in {domains}: add nodes, or give them domains of their own"
-    )]
-    TooFewDomains {
-        /// With room.
-        domains: usize,
-    },
-    /// A number that makes no sense.
-    #[error("{what} is {value}, and must be {wanted}: correct it")]
-    Number {
-        /// Which.
-        what: String,
-        /// As given.
-        value: f64,
-        /// In words.
-        wanted: &'static str,
-    },
-    /// A code's program is not sound.
-    #[error("{code} cannot be judged ({detail}): report it, and choose another")]
-    Code {
-        /// Its spec.
-        code: String,
-        /// Why.
-        detail: String,
-    },
-}
-
 /// All candidates for these nodes, best first.
 ///
 /// # Errors
 /// Any [`ChoiceError`].
 pub fn rank(nodes: &[Node], needs: &Needs) -> Result<Vec<Choice>, ChoiceError> {
-    check(nodes, needs)?;
+    check::check(nodes, needs)?;
     let domains = places::domain_count(nodes);
     if domains < 2 {
         return Err(ChoiceError::TooFewDomains { domains });
@@ -162,19 +134,19 @@ pub fn rank(nodes: &[Node], needs: &Needs) -> Result<Vec<Choice>, ChoiceError> {
     let codes = candidates::specs(domains).into_iter().filter_map(|spec| weft_codes::parse(&spec).ok());
     let codes = codes.filter(|code| code.shape().contents.len() <= MOST_SYMBOLS);
     let mut choices = codes.map(|code| choice(nodes, needs, &*code)).collect::<Result<Vec<_>, _>>()?;
-    choices.sort_by(order);
+    choices.sort_by(order::order);
     Ok(choices)
 }
 
 /// Codes with more stored symbols in a stripe are left out: their reads are many and small.
-const MOST_SYMBOLS: usize = 1024;
+const MOST_SYMBOLS: usize = 800;
 
 /// The figures of one code.
 ///
 /// # Errors
 /// Any [`ChoiceError`].
 pub fn choice(nodes: &[Node], needs: &Needs, code: &dyn Code) -> Result<Choice, ChoiceError> {
-    check(nodes, needs)?;
+    check::check(nodes, needs)?;
     let failed = |detail: String| ChoiceError::Code { code: code.spec().to_owned(), detail };
     let (shape, domains) = (code.shape(), places::domain_count(nodes));
     let places = Places::new(nodes, shape.n)
@@ -182,8 +154,7 @@ pub fn choice(nodes: &[Node], needs: &Needs, code: &dyn Code) -> Result<Choice, 
     let stored_per_byte = analysis::storage_factor(shape);
     let stored_bytes = needs.capacity_bytes * stored_per_byte;
     let node_bytes = stored_bytes / nodes.len() as f64;
-    let has_spare_domain = domains > shape.n;
-    let setting = Setting { code, nodes, needs, places: &places, node_bytes, has_spare_domain };
+    let setting = Setting { code, nodes, needs, places: &places, node_bytes, domain_count: domains };
     let times = setting.times().map_err(failed)?;
     let shares = fatal_shares(code).map_err(failed)?;
     let rates = Rates {
@@ -216,7 +187,7 @@ pub fn choice(nodes: &[Node], needs: &Needs, code: &dyn Code) -> Result<Choice, 
         cpu_seconds_per_gib: operations * GIB / OPERATION_BYTES_PER_SECOND,
         shortfall: None,
     };
-    Ok(Choice { shortfall: shortfall(&choice, needs), ..choice })
+    Ok(Choice { shortfall: order::shortfall(&choice, needs), ..choice })
 }
 
 fn fatal_shares(code: &dyn Code) -> Result<FatalShares, String> {
@@ -227,73 +198,6 @@ fn fatal_shares(code: &dyn Code) -> Result<FatalShares, String> {
         true => Ok(FatalShares::of_mds(shape.n, most_lost)),
         false => FatalShares::of(code, EFFORT, SEED),
     }
-}
-
-fn check(nodes: &[Node], needs: &Needs) -> Result<(), ChoiceError> {
-    let number = |what: String, value: f64, wanted: &'static str, is_right: bool| match is_right && value.is_finite() {
-        true => Ok(()),
-        false => Err(ChoiceError::Number { what, value, wanted }),
-    };
-    let positive = |what: &str, value: f64| number(what.to_owned(), value, "more than 0", value > 0.0);
-    for node in nodes {
-        let of = |what: &str| format!("{what} of node {}", node.name);
-        number(of("the speed"), node.bytes_per_second, "more than 0", node.bytes_per_second > 0.0)?;
-        number(of("the failure rate"), node.annual_failure_rate, "more than 0", node.annual_failure_rate > 0.0)?;
-        let others = [
-            ("the latency", node.latency_ms),
-            ("the price", node.price_per_gib_month),
-            ("the price of reads", node.price_per_gib_read),
-            ("the room", node.room_bytes),
-        ];
-        others.into_iter().try_for_each(|(what, value)| number(of(what), value, "0 or more", value >= 0.0))?;
-    }
-    positive("the loss at most", needs.annual_loss_max)?;
-    positive("the capacity", needs.capacity_bytes)?;
-    positive("the size of files", needs.file_bytes)?;
-    positive("the speed of the client", needs.client_bytes_per_second)?;
-    number(
-        "the time to detect a loss".to_owned(),
-        needs.detection_seconds,
-        "0 or more",
-        needs.detection_seconds >= 0.0,
-    )?;
-    let share = needs.repair_share;
-    number("the share of repairs".to_owned(), share, "more than 0 and at most 1", share > 0.0 && share <= 1.0)
-}
-
-fn shortfall(choice: &Choice, needs: &Needs) -> Option<String> {
-    if choice.room_bytes < needs.capacity_bytes {
-        let (there, wanted) = (choice.room_bytes / GIB, needs.capacity_bytes / GIB);
-        return Some(format!("only {there:.0} of {wanted:.0} GiB fit"));
-    }
-    let is_risky = choice.annual_loss > needs.annual_loss_max;
-    is_risky.then(|| format!("loss of {:.1e} a year is above {:.1e}", choice.annual_loss, needs.annual_loss_max))
-}
-
-/// Codes that meet the needs first, by price of storage (or bytes stored, where nothing has a price), of a repair, and by time of a read.
-/// The others by their chance of loss.
-fn order(one: &Choice, other: &Choice) -> Ordering {
-    let is_short = |choice: &Choice| choice.shortfall.is_some();
-    let figures = |choice: &Choice| match is_short(choice) {
-        true => [choice.annual_loss, choice.stored_per_byte, 0.0, 0.0, 0.0, 0.0],
-        false => [
-            choice.month_price,
-            choice.stored_per_byte,
-            choice.repair.price,
-            choice.repair.bytes,
-            choice.read_seconds,
-            choice.operations,
-        ],
-    };
-    let compared = figures(one).into_iter().zip(figures(other)).map(|(one, other)| compare(one, other));
-    let by_figures = compared.fold(Ordering::Equal, Ordering::then);
-    is_short(one).cmp(&is_short(other)).then(by_figures).then_with(|| one.code.cmp(&other.code))
-}
-
-/// Values that differ by rounding only are equal.
-fn compare(one: f64, other: f64) -> Ordering {
-    let digits = |value: f64| format!("{value:.9e}").parse().unwrap_or(value);
-    digits(one).total_cmp(&digits(other))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) struct Times {
 }
 
 /// Rebuilding what one node stores, if that is the mean of what all store. Its parts go on at the same time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Repair {
     /// Received for each byte of a lost shard.
     pub received_per_byte: f64,
@@ -55,8 +55,8 @@ pub(super) struct Setting<'a> {
     pub places: &'a Places,
     /// Stored bytes on a node, in the mean.
     pub node_bytes: f64,
-    /// Can segments avoid a node that is gone?
-    pub has_spare_domain: bool,
+    /// Domains with room.
+    pub domain_count: usize,
 }
 
 impl Setting<'_> {
@@ -138,8 +138,13 @@ impl Setting<'_> {
         let seconds = |(node, sent): (&Node, &f64)| bytes(*sent) / (node.bytes_per_second * share);
         let price = |(node, sent): (&Node, &f64)| sent * self.node_bytes * node.price_per_gib_read / GIB;
         let received_per_byte: f64 = sent.iter().sum();
-        // Without a domain to spare, all is written to the node that replaces the lost one.
-        let writers = if self.has_spare_domain { node_count - 1.0 } else { 1.0 };
+        // Without a domain to spare, the others of the lost node's domain take its place, or the one that replaces it.
+        let others = if self.domain_count > self.code.shape().n {
+            node_count - 1.0
+        } else {
+            node_count / self.domain_count as f64 - 1.0
+        };
+        let writers = others.max(1.0);
         let speed = self.places.mean(self.nodes, |node| node.bytes_per_second);
         Repair {
             received_per_byte,

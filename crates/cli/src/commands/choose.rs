@@ -1,0 +1,178 @@
+//! `weft choose [META]`: which codes suit the nodes that there are and what is asked of them.
+
+mod nodes_file;
+mod probe;
+mod table;
+mod volume;
+
+use crate::amount::parse_size;
+use crate::care;
+use crate::compose;
+use anyhow::{Result, bail};
+use nodes_file::{Assumed, NodesFile};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use volume::{Conversion, Stored, VolumeNodes};
+use weft_lab::models::choice::{self, Choice, Needs, Node};
+
+/// Rank the codes that suit your nodes and needs
+///
+/// Nodes come from a volume, from a JSON file, or from both. The file then adds what the volume does not
+/// know of its nodes, prices above all. Only `name` is required (and `room`, without a volume):
+///
+///   {"client_speed": "125M", "repair_share": 0.2,
+///    "nodes": [{"name": "nas1", "speed": "80M", "latency_ms": 10, "room": "4T", "domain": "home",
+///               "price_per_gib_month": 0.004, "price_per_gib_read": 0.01,
+///               "annual_failure_rate": 0.02, "computes": false}]}
+///
+/// Speeds are bytes a second. A domain fails as one and holds at most one shard of a segment; by default
+/// each node is its own. Codes that meet the needs come first: the cheapest to store, then the cheapest
+/// to repair, then the fastest to read. A loss is that of any data of the volume, computed from the exact
+/// patterns of lost nodes that each code survives.
+#[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    /// Metadata file of a volume whose nodes are looked at
+    #[arg(required_unless_present = "nodes")]
+    meta: Option<PathBuf>,
+    /// JSON file of nodes, see above
+    #[arg(long, value_name = "FILE")]
+    nodes: Option<PathBuf>,
+    /// Highest chance to lose any data within a year
+    #[arg(long, value_name = "CHANCE", default_value = "1e-6", value_parser = parse_chance)]
+    loss: f64,
+    /// Data to be stored, as in 10T [default: a third of the room of all nodes]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    capacity: Option<std::num::NonZeroU64>,
+    /// Size of a typical file: small (64K), large (64M), or as in 4M
+    #[arg(long, value_name = "small|large|SIZE", default_value = "large", value_parser = parse_files)]
+    files: u64,
+    /// Time until the repair of a lost node begins
+    #[arg(long, value_name = "TIME", default_value = "15m", value_parser = care::parse_duration)]
+    detect: u64,
+    /// Show how each number of this code is computed
+    #[arg(long, value_name = "CODE")]
+    explain: Option<String>,
+    /// Show all codes instead of the first ones
+    #[arg(long)]
+    all: bool,
+    /// For programs
+    #[arg(long)]
+    json: bool,
+}
+
+const SMALL_FILE_BYTES: u64 = 64 << 10;
+const LARGE_FILE_BYTES: u64 = 64 << 20;
+
+fn parse_files(text: &str) -> Result<u64, String> {
+    match text {
+        "small" => Ok(SMALL_FILE_BYTES),
+        "large" => Ok(LARGE_FILE_BYTES),
+        _ => parse_size(text).map(|bytes| bytes.get()),
+    }
+}
+
+fn parse_chance(text: &str) -> Result<f64, String> {
+    let chance = text.parse::<f64>().ok().filter(|chance| *chance > 0.0 && *chance < 1.0);
+    chance.ok_or_else(|| format!("`{text}` is no chance between 0 and 1 like 1e-6"))
+}
+
+/// What is compared, and where it is from.
+struct Question {
+    nodes: Vec<Node>,
+    needs: Needs,
+    /// What was measured or assumed; a sentence each.
+    notes: Vec<String>,
+    /// What a volume stores, by code.
+    stored: Option<Stored>,
+}
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    nodes: &'a [Node],
+    needs: &'a Needs,
+    notes: &'a [String],
+    choices: Vec<Row<'a>>,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    #[serde(flatten)]
+    choice: &'a Choice,
+    /// Of what the volume stores by other codes; missing without a volume.
+    conversion: Option<Conversion>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let question = question(arguments)?;
+    if let Some(spec) = &arguments.explain {
+        return explain(&question, spec);
+    }
+    let choices = choice::rank(&question.nodes, &question.needs)?;
+    if arguments.json {
+        let row =
+            |choice| Row { choice, conversion: question.stored.as_ref().map(|stored| stored.conversion_to(choice)) };
+        let choices = choices.iter().map(row).collect();
+        let answer = Answer { nodes: &question.nodes, needs: &question.needs, notes: &question.notes, choices };
+        println!("{}", serde_json::to_string_pretty(&answer)?);
+        return Ok(());
+    }
+    println!("{}", table::heading(&question.nodes, &question.needs));
+    question.notes.iter().for_each(|note| println!("{note}"));
+    println!("\n{}", table::of(&choices, arguments.all));
+    table::advice(&choices, arguments.meta.as_deref(), question.stored.as_ref())
+        .iter()
+        .for_each(|line| println!("{line}"));
+    Ok(())
+}
+
+fn explain(question: &Question, spec: &str) -> Result<()> {
+    let code = compose::code(spec)?;
+    let choice = choice::choice(&question.nodes, &question.needs, &*code)?;
+    println!("{}", choice.code);
+    choice::explain(&choice, &question.nodes, &question.needs).iter().for_each(|line| println!("  {line}"));
+    question.notes.iter().for_each(|note| println!("{note}"));
+    Ok(())
+}
+
+fn question(arguments: &Arguments) -> Result<Question> {
+    let file = arguments.nodes.as_deref().map(NodesFile::read).transpose()?.unwrap_or_default();
+    let volume = arguments.meta.as_deref().map(VolumeNodes::look).transpose()?;
+    let mut assumed = Assumed::default();
+    let (nodes, mut notes, stored) = match volume {
+        None => (file.to_nodes(&mut assumed)?, Vec::new(), None),
+        Some(volume) => {
+            require_known(&file, &volume, arguments.nodes.as_deref())?;
+            let nodes = volume.nodes.into_iter().map(|known| file.completed(known, &mut assumed)).collect();
+            (nodes, volume.notes, Some(volume.stored))
+        }
+    };
+    notes.extend(assumed.notes());
+    let room_bytes: f64 = nodes.iter().map(|node: &Node| node.room_bytes).sum();
+    let capacity_bytes = arguments.capacity.map_or(room_bytes / 3.0, |bytes| bytes.get() as f64);
+    let needs = Needs {
+        annual_loss_max: arguments.loss,
+        capacity_bytes,
+        file_bytes: arguments.files as f64,
+        detection_seconds: arguments.detect as f64 / 1e3,
+        client_bytes_per_second: file.client_bytes_per_second()?,
+        repair_share: file.repair_share(),
+    };
+    Ok(Question { nodes, needs, notes, stored })
+}
+
+/// A name in the file that no node has is a slip of the pen.
+fn require_known(file: &NodesFile, volume: &VolumeNodes, path: Option<&Path>) -> Result<()> {
+    let is_known = |name: &str| volume.nodes.iter().any(|node| node.name == name);
+    match file.names().find(|name| !is_known(name)) {
+        Some(name) => bail!(
+            "{} names the node {name}, which the volume does not have: correct the name, or leave out META",
+            path.unwrap_or(Path::new("the file")).display()
+        ),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "choose_tests.rs"]
+mod tests;
