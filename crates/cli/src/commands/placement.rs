@@ -1,5 +1,7 @@
 //! `weft placement META`: what a volume wants of the places of its shards, and what that means for the chance of losing data.
 
+mod year;
+
 use crate::care::count;
 use crate::compose;
 use anyhow::{Result, bail};
@@ -12,6 +14,9 @@ use weft_codes::analysis::{self, EFFORT, Survival};
 use weft_codes::{Code, Erasures};
 use weft_format::records::{NodeState, PlacementRule};
 use weft_meta::Store;
+use year::Pace;
+
+pub use year::{AnnualLoss, of_stored};
 
 /// Segments counted together.
 const PAGE: usize = 4096;
@@ -33,6 +38,12 @@ pub struct Arguments {
     /// On how many sets of nodes files may lie; fewer make a loss less likely and larger; 0: each segment chooses its own
     #[arg(long, value_name = "COUNT")]
     sets: Option<u64>,
+    /// Share of the nodes that fail within a year, for the chance of a loss
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02, value_parser = year::parse_failures)]
+    failures: f64,
+    /// Time until a lost node is rebuilt, for the chance of a loss
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = year::parse_repair)]
+    repair: u64,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -49,6 +60,7 @@ struct Answer {
     segment_count: u64,
     /// By policy.
     risks: Vec<Risk>,
+    annual_losses: Vec<AnnualLoss>,
 }
 
 /// Samples are drawn with this, so that the same question has the same answer.
@@ -76,34 +88,26 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let store = compose::open_shared(&arguments.meta)?;
     let before = store.placement_rule()?;
     let rule = arguments.applied_to(before)?;
-    let nodes = store.nodes()?;
-    let domains: Vec<&str> =
-        nodes.iter().filter(|(_, node)| node.state == NodeState::Active).map(|(_, node)| &*node.domain).collect();
-    let distinct =
-        |part: &dyn Fn(&str) -> &str| domains.iter().map(|domain| part(domain)).collect::<BTreeSet<_>>().len();
-    let answer = Answer {
-        unit_depth: rule.unit_depth,
-        locality_depth: rule.locality_depth,
-        set_count: rule.set_count,
-        unit_count: distinct(&|domain| rule.unit(domain)),
-        locality_count: if rule.locality_depth > 0 { distinct(&|domain| rule.locality(domain)) } else { 0 },
-        segment_count: segment_count(&store)?,
-        risks: Vec::new(),
-    };
+    let answer = Answer::of(&store, rule, segment_count(&store)?)?;
+    let active_count = compose::active_nodes(&store.nodes()?);
     let (possible, short): (Vec<_>, Vec<_>) =
         codes(&store)?.into_iter().partition(|(_, code)| code.shape().n <= answer.unit_count);
     // Too few nodes are a fact; too few units of enough nodes are a mistake in what is asked for.
     if rule != before
-        && let Some((policy, code)) = short.first().filter(|_| answer.unit_count < domains.len())
+        && let Some((policy, code)) = short.first().filter(|_| answer.unit_count < active_count)
     {
         let (levels, units) = (rule.unit_depth, answer.unit_count);
         bail!("{policy} needs {} failure units, and with {levels} levels there are {units}", code.shape().n);
     }
-    let mut risks = Vec::new();
+    let (mut risks, mut annual_losses) = (Vec::new(), Vec::new());
+    let pace = Pace { failures_per_year: arguments.failures, repair_ms: arguments.repair };
     for (policy, code) in possible {
-        risks.extend(risks_of(&policy, &*code, &answer)?);
+        let of_policy = risks_of(&policy, &*code, &answer, EFFORT)?;
+        let annual_loss = year::annual_loss(code.shape(), &of_policy, &answer, pace);
+        annual_losses.push(AnnualLoss { policy, annual_loss, pace });
+        risks.extend(of_policy);
     }
-    let answer = Answer { risks, ..answer };
+    let answer = Answer { risks, annual_losses, ..answer };
     if rule != before {
         store.set_placement_rule(rule)?;
         store.flush()?;
@@ -114,6 +118,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         lines(&answer).iter().for_each(|line| println!("{line}"));
     }
     Ok(())
+}
+
+impl Answer {
+    /// Of the nodes of a volume that take shards, without risks.
+    fn of(store: &Store, rule: PlacementRule, segment_count: u64) -> Result<Answer> {
+        let nodes = store.nodes()?;
+        let active = nodes.iter().filter(|(_, node)| node.state == NodeState::Active);
+        let domains: Vec<&str> = active.map(|(_, node)| &*node.domain).collect();
+        let distinct =
+            |part: &dyn Fn(&str) -> &str| domains.iter().map(|domain| part(domain)).collect::<BTreeSet<_>>().len();
+        Ok(Answer {
+            unit_depth: rule.unit_depth,
+            locality_depth: rule.locality_depth,
+            set_count: rule.set_count,
+            unit_count: distinct(&|domain| rule.unit(domain)),
+            locality_count: if rule.locality_depth > 0 { distinct(&|domain| rule.locality(domain)) } else { 0 },
+            segment_count,
+            risks: Vec::new(),
+            annual_losses: Vec::new(),
+        })
+    }
 }
 
 impl Arguments {
@@ -150,7 +175,7 @@ fn segment_count(store: &Store) -> Result<u64> {
 }
 
 /// From the first number of failed units that can lose data on, until every way to lose so many shards does.
-fn risks_of(policy: &str, code: &dyn Code, answer: &Answer) -> Result<Vec<Risk>> {
+fn risks_of(policy: &str, code: &dyn Code, answer: &Answer, effort: u64) -> Result<Vec<Risk>> {
     let shape = code.shape();
     // A code of which less is left than was stored with one loss more than it promises needs no matrix: those of wide Clay
     // codes take gigabytes.
@@ -160,7 +185,7 @@ fn risks_of(policy: &str, code: &dyn Code, answer: &Answer) -> Result<Vec<Risk>>
     let (mut fatal, mut risks) = (vec![0.0; shape.tolerance + 1], Vec::new());
     for failed in (shape.tolerance + 1..=shape.n).take(SIZES_MAX) {
         let survival = match &erasures {
-            Some(erasures) => analysis::survival(erasures, failed, EFFORT, SEED),
+            Some(erasures) => analysis::survival(erasures, failed, effort, SEED),
             None => analysis::none_survive(shape.n, failed),
         };
         let fatal_share = 1.0 - survival.share();
@@ -238,6 +263,7 @@ fn lines(answer: &Answer) -> Vec<String> {
         lines.push("nothing is stored yet that could be lost; of what will be:".into());
     }
     lines.extend(answer.risks.iter().map(|risk| risk_line(risk, answer.segment_count)));
+    lines.extend(answer.annual_losses.iter().map(|loss| loss.line()));
     lines
 }
 

@@ -9,11 +9,12 @@ fn answer(unit_count: usize, segment_count: u64) -> Answer {
         locality_count: 0,
         segment_count,
         risks: Vec::new(),
+        annual_losses: Vec::new(),
     }
 }
 
 fn risks(spec: &str, answer: &Answer) -> Vec<Risk> {
-    risks_of(spec, &*compose::code(spec).expect(spec), answer).expect(spec)
+    risks_of(spec, &*compose::code(spec).expect(spec), answer, EFFORT).expect(spec)
 }
 
 #[test]
@@ -72,8 +73,34 @@ fn wide_codes_are_judged_without_their_matrices() {
     for spec in ["clay:16+4", "clay:32+32"] {
         let code = compose::code(spec).expect(spec);
         let n = code.shape().n;
-        let (risks, operations) = weft_codes::measure::planned(|| risks_of(spec, &*code, &answer(n, 1)).expect(spec));
+        let (risks, operations) =
+            weft_codes::measure::planned(|| risks_of(spec, &*code, &answer(n, 1), EFFORT).expect(spec));
         assert_eq!((operations, risks.len()), (0, 1), "{spec}");
         assert_eq!((risks[0].fatal_share, risks[0].fatal_share_error), (1.0, 0.0), "{spec}");
     }
+}
+
+/// Exact patterns, not the promise alone: an LRC survives most losses of one more than it promises.
+#[test]
+fn a_year_is_judged_by_the_patterns_that_are_fatal() {
+    let day = Pace::default();
+    let loss = |spec: &str, answer: &Answer, pace: Pace| {
+        let code = compose::code(spec).expect(spec);
+        year::annual_loss(code.shape(), &risks_of(spec, &*code, answer, EFFORT).expect(spec), answer, pace)
+    };
+    let one = answer(10, 1);
+    assert!(loss("lrc:6+2+2", &one, day) < loss("rs:7+3", &one, day) / 3.0);
+    assert!(
+        loss("rs:7+3", &answer(12, 1000), day) > 10.0 * loss("rs:7+3", &answer(12, 1), day),
+        "more sets, more losses"
+    );
+    let quick = Pace { repair_ms: day.repair_ms / 10, ..day };
+    assert!(loss("rs:7+3", &one, quick) < loss("rs:7+3", &one, day) / 500.0, "three repairs are missed");
+    let mut said = answer(10, 1);
+    said.annual_losses = vec![AnnualLoss { policy: "rs:7+3".to_owned(), annual_loss: 1e-9, pace: day }];
+    let text = lines(&said).join("\n");
+    assert!(
+        text.ends_with("a probability of 1.0e-9, if 2.0 % of units fail and each is rebuilt within 24 h"),
+        "{text}"
+    );
 }

@@ -1,5 +1,6 @@
 //! `weft status META`: how safe everything is.
 
+use super::placement::{self, AnnualLoss};
 use crate::care::{self, Keeper, Owner, count};
 use crate::compose;
 use crate::render;
@@ -47,6 +48,8 @@ struct Status {
     room: Room,
     nodes: Vec<Node>,
     tally: Tally,
+    /// The chance of any loss within a year, by code; empty while shards are missing.
+    annual_losses: Vec<AnnualLoss>,
     marked_count: usize,
     trash: Waiting,
     last_repair: Option<JobRecord>,
@@ -99,7 +102,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (tally, dead) = weft_care::glance_with_dead(&*keeper.catalogue, &roster)?;
     let statistics = keeper.store.statistics()?;
     let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;
+    // The chain begins with every shard in its place.
+    let is_whole = tally.whole_count == tally.segment_count;
+    let stored = tally.codes.iter().filter(|_| is_whole).map(|(code, of_code)| (code.clone(), of_code.segment_count));
+    let annual_losses = placement::of_stored(&keeper.store, stored)?;
     let status = Status {
+        annual_losses,
         survives_losses: tally.margin.filter(|_| all_can_be_read),
         summary: care::survival(&tally),
         volume: keeper.store.volume().volume.to_string(),
@@ -203,6 +211,7 @@ fn text(arguments: &Arguments, status: &Status, roster: &Roster) -> String {
         text += "\n";
         text += &code_table(tally);
     }
+    text.extend(status.annual_losses.iter().map(|loss| format!("{}\n", loss.line())));
     let mut notes = care::troubles(tally, care::PATHS_SHOWN);
     let to_do = [
         (tally.lost_shard_count, "lost"),

@@ -17,10 +17,10 @@ mod times;
 pub use candidates::WIDTH_MAX;
 pub use check::ChoiceError;
 pub use explain::explain;
+pub use loss::{Rates, of_volume as annual_loss_of_volume};
 
 use super::availability::FatalShares;
 use super::durability::{GIB, SECONDS_PER_YEAR};
-use loss::Rates;
 use places::Places;
 use serde::Serialize;
 use times::{SEGMENT_BYTES, Setting, Times};

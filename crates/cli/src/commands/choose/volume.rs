@@ -11,6 +11,7 @@ use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, ShardKey};
 use weft_lab::models::choice::Choice;
 use weft_meta::Store;
+use weft_nodes::Space;
 
 /// Segments read together.
 const PAGE: usize = 4096;
@@ -64,7 +65,7 @@ impl VolumeNodes {
                 bytes_per_second: limit.or(probe.bytes_per_second),
                 latency_ms: probe.latency.map(|latency| latency.as_secs_f64() * 1e3),
                 // By default a node's weight is its room in GiB.
-                room_bytes: probe.space.map_or(record.weight << 30, |space| space.total_bytes) as f64,
+                room_bytes: probe.space.map_or((record.weight << 30) as f64, |space| room_bytes(&space, &probes)),
                 domain: rule.unit(&record.domain).to_owned(),
                 computes: node.is_some_and(|node| node.capability().combines),
             }
@@ -72,6 +73,13 @@ impl VolumeNodes {
         let nodes = records.iter().map(known).collect();
         Ok(VolumeNodes { nodes, stored, notes: notes(&records, &probes) })
     }
+}
+
+/// A node's part of its disk, if several nodes share it.
+fn room_bytes(space: &Space, probes: &HashMap<NodeId, Probe>) -> f64 {
+    let disks = probes.values().filter_map(|probe| probe.space?.disk);
+    let sharing = disks.filter(|disk| Some(*disk) == space.disk).count();
+    space.total_bytes as f64 / sharing.max(1) as f64
 }
 
 /// Data by code, and a shard of each node.

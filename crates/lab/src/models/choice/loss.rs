@@ -5,7 +5,7 @@ use crate::models::markov::Chain;
 
 /// What the chain of failures and repairs needs, beside the code.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Rates {
+pub struct Rates {
     /// Of one node.
     pub failures_per_year: f64,
     /// Of nodes that are gone, one after the other.
@@ -20,8 +20,9 @@ pub(super) fn of_one_segment(fatal: &[f64], rates: Rates) -> f64 {
 /// The chance that any of a volume's segments is lost within a year, if these lie on `sets` sets of nodes that are drawn independently
 /// from `nodes` nodes.
 ///
-/// Nodes fail one by one; with `j` of them gone, the losses of a set are hypergeometric, and the code says how many of them are fatal.
-pub(super) fn of_volume(nodes: usize, fatal: &[f64], sets: f64, rates: Rates) -> f64 {
+/// `fatal` has the share of fatal patterns for each number of lost shards, from none to all. Nodes fail one by one; with `j` of them gone, the losses of a set are hypergeometric, and the code says how many of them are fatal.
+#[must_use]
+pub fn of_volume(nodes: usize, fatal: &[f64], sets: f64, rates: Rates) -> f64 {
     let of_any = |failed: usize| {
         let of_one = of_a_set(nodes, failed, fatal);
         if of_one >= 1.0 { 1.0 } else { -(sets * (-of_one).ln_1p()).exp_m1() }
