@@ -75,7 +75,7 @@ pub struct Choice {
     pub code: String,
     /// Shards of a segment.
     pub width: usize,
-    /// Any so many may be lost.
+    /// Losses of this number are always survived.
     pub tolerance: usize,
     /// Stored bytes per byte of data.
     pub stored_per_byte: f64,
@@ -149,8 +149,8 @@ pub fn choice(nodes: &[Node], needs: &Needs, code: &dyn Code) -> Result<Choice, 
     check::check(nodes, needs)?;
     let failed = |detail: String| ChoiceError::Code { code: code.spec().to_owned(), detail };
     let (shape, domains) = (code.shape(), places::domain_count(nodes));
-    let places = Places::new(nodes, shape.n)
-        .ok_or_else(|| failed(format!("it needs {} domains, and there are {domains}", shape.n)))?;
+    let too_wide = || ChoiceError::TooWide { code: code.spec().to_owned(), width: shape.n, domains };
+    let places = Places::new(nodes, shape.n).ok_or_else(too_wide)?;
     let stored_per_byte = analysis::storage_factor(shape);
     let stored_bytes = needs.capacity_bytes * stored_per_byte;
     let node_bytes = stored_bytes / nodes.len() as f64;

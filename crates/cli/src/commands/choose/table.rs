@@ -6,7 +6,6 @@ use crate::render;
 use std::collections::BTreeSet;
 use std::path::Path;
 use weft_lab::models::choice::{Choice, Needs, Node};
-use weft_lab::plot::number;
 
 /// Rows of codes that meet the needs, and of others.
 const MEETING_SHOWN: usize = 12;
@@ -32,12 +31,12 @@ const HEADER: [&str; 13] = [
 pub(super) fn heading(nodes: &[Node], needs: &Needs) -> String {
     let domains: BTreeSet<&str> = nodes.iter().map(|node| &*node.domain).collect();
     format!(
-        "{} in {}; {} of data in files of {}; any loss in at most {} of years; a repair begins after {}",
+        "{} in {}; {} of data in files of {}; any loss at most {:e} a year; a repair begins after {}",
         count(nodes.len() as u64, "node"),
         count(domains.len() as u64, "domain"),
         render::bytes(needs.capacity_bytes as u64),
         render::bytes(needs.file_bytes as u64),
-        number(needs.annual_loss_max),
+        needs.annual_loss_max,
         seconds(needs.detection_seconds)
     )
 }

@@ -12,7 +12,7 @@ const WIDTH_MAX_OF_CELLS: usize = 12;
 /// The same for codes whose symbols grow with the square of the width, or whose planner is the generic one.
 const WIDTH_MAX_OF_GENERIC: usize = 10;
 
-/// Parities of codes that survive any so many losses.
+/// Parities of codes that survive the loss of any as many shards.
 const PARITIES_MAX: usize = 4;
 
 /// Specs of all codes of at most `width` shards, whether or not their families have them.

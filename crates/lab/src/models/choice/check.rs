@@ -13,6 +13,18 @@ pub enum ChoiceError {
         /// With room.
         domains: usize,
     },
+    /// A code has more shards than there are domains.
+    #[error(
+        "{code} needs {width} domains, and these nodes have room in {domains}: add nodes, or choose a code with fewer shards"
+    )]
+    TooWide {
+        /// Its spec.
+        code: String,
+        /// Its shards.
+        width: usize,
+        /// With room.
+        domains: usize,
+    },
     /// A number that makes no sense.
     #[error("{what} is {value}, and must be {wanted}: correct it")]
     Number {

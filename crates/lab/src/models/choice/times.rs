@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use weft_codes::{Code, Content, Offer, Offers, Plan, Wanted};
 
-/// Segments whose plans are made, for the mean over places: as many as have about so many stored symbols together, within limits.
+/// Stored symbols of all segments whose plans are made for the mean over places, and limits to the number of these segments.
 const SYMBOLS_PLANNED: usize = 400;
 const SEGMENTS: RangeInclusive<usize> = 3..=12;
 
@@ -133,7 +133,7 @@ impl Setting<'_> {
     /// `sent` is what each node sends for a byte of a lost shard, in the mean over places and lost shards.
     fn repair(&self, sent: &[f64]) -> Repair {
         let (node_count, share) = (self.nodes.len() as f64, self.needs.repair_share);
-        // A node that is lost itself sends nothing, which is once in so many times.
+        // The lost node itself sends nothing; each node is that one in turn.
         let bytes = |sent: f64| sent * self.node_bytes * node_count / (node_count - 1.0).max(1.0);
         let seconds = |(node, sent): (&Node, &f64)| bytes(*sent) / (node.bytes_per_second * share);
         let price = |(node, sent): (&Node, &f64)| sent * self.node_bytes * node.price_per_gib_read / GIB;
