@@ -11,6 +11,7 @@ mod ncfs;
 mod ncfs_transfers;
 mod overhead;
 mod repaired;
+mod wide_area;
 
 use crate::experiment::Experiment;
 use crate::run::LabError;
@@ -28,6 +29,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &codes::Codes,
         &durability::Durability,
         &choose::Choose,
+        &wide_area::WideArea,
     ]
 }
 

@@ -4,7 +4,8 @@
 //! points that a directory does not have yet, [`report`] makes one page of what it has.
 //!
 //! Points are computed (counted or simulated) or real: daemons that serve, behind emulated lines, a volume that is used through
-//! the program.
+//! the program. It stands on `codes` for what is counted, and on `transfer` over `nodes` in memory for downloads in simulated time
+//! (`network.rs`).
 //!
 //! What it never does: print, or read a clock but for real points. Progress and the machine's description come in as arguments;
 //! chance comes from the seed, so that a computed experiment gives the same samples to the byte.
@@ -19,6 +20,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod line;
 pub mod models;
+pub mod network;
 pub mod page;
 pub mod plot;
 pub mod record;
