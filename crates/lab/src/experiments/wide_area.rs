@@ -97,7 +97,7 @@ impl Experiment for WideArea {
                      and 15 to 250 ms (hodgepodge); twelve servers in each region, of about 2,000, 800, 1,200, 1,500 kB/s and 10, 60, 30, 25 ms \
                      behind shared lines of 4, 3, 3, 3 MB/s (regional); of 400, 250, 150, 150 kB/s and 50, 110, 240, 200 ms behind shared \
                      lines of 1.6, 1.2, 0.6, 0.6 MB/s (slow regional); jitter of a third or a fifth of the latency; one or two requests in a \
-                     thousand without an answer; time-outs of 30 s. Simulated time has no processor: decoding is counted. A set is computed once it \
+                     thousand without an answer; time-outs of 30 s; a client whose own line is no limit. Simulated time has no processor: decoding is counted. A set is computed once it \
                      has come, one at a time, while others are under way. \"2004\" is the study's way: n block multiplications a lost \
                      block at 200 MB/s, XORs at 1 GB/s. \"Today\" is every operation of this program's plan at 10 GB/s. A set of 100 blocks is \
                      two segments of half blocks, as a segment holds 64 MiB.",

@@ -12,6 +12,9 @@ const PRINTED_BEST: [(&str, Kind, usize); 3] =
 /// Where the study has a rise with m beside the fall with n.
 const RISES_WITH_M: [&str; 2] = ["slow regional", "hodgepodge"];
 
+/// From this n on the study has Reed-Solomon decline.
+const DECLINES_FROM: usize = 20;
+
 pub(super) fn of(samples: &[Sample]) -> Verdict {
     let mut verdict = Verdict::default();
     for distribution in &DISTRIBUTIONS {
@@ -68,7 +71,7 @@ fn trends(samples: &[Sample], distribution: &Distribution, verdict: &mut Verdict
     let is_said_to_rise = RISES_WITH_M.contains(&distribution.name);
     let said = if is_said_to_rise { "rises with m and falls with n" } else { "falls with n and has no trend with m" };
     let sentence = format!(
-        "{}, figure: from the least m to the most speed rises clearly for {rising} of {} values of n, and from the least n to the most it \
+        "{}: from the least m to the most speed rises clearly for {rising} of {} values of n, and from the least n to the most it \
          falls clearly for {falling} of {} values of m (the study: it {said}).",
         capital(distribution.name),
         rows.len(),
@@ -85,15 +88,15 @@ fn kinds(samples: &[Sample], distribution: &Distribution, verdict: &mut Verdict)
             .filter_map(move |(n, _)| Some((n, of(Kind::ReedSolomon, processor, n)?, of(Kind::Ldpc, processor, n)?)))
     };
     let overtaken = |processor| pairs(processor).find(|(_, rs, ldpc)| is_clearly_more(ldpc, rs)).map(|(n, ..)| n);
-    let Some((widest, rs, ldpc)) = pairs(Processor::Study).last() else { return };
+    let Some((widest, rs, ldpc)) = pairs(Processor::Study).next_back() else { return };
+    let name = capital(distribution.name);
     let (then, now) = (overtaken(Processor::Study), overtaken(Processor::Ours));
     let overtakes = |n: Option<usize>| match n {
         Some(n) => format!("LDPC is first clearly faster than Reed-Solomon at n = {n}"),
         None => "LDPC is nowhere clearly faster than Reed-Solomon".to_owned(),
     };
     let sentence = format!(
-        "{}: with decoding of 2004 {}; at n = {widest} they have {:.1} and {:.1} Mbit/s (the study: LDPC is no better below n = 50, and much better above).",
-        capital(distribution.name),
+        "{name}, decoding of 2004: {}; at n = {widest} LDPC has {:.1} Mbit/s and Reed-Solomon {:.1} (the study: LDPC is no better below n = 50, and much better above).",
         overtakes(then),
         ldpc.y,
         rs.y
@@ -105,21 +108,33 @@ fn kinds(samples: &[Sample], distribution: &Distribution, verdict: &mut Verdict)
     };
     tell(verdict, is_as_said, &sentence);
     if now != then {
-        let sentence = format!("With decoding of today {} there.", overtakes(now));
+        let sentence = format!("{name}, decoding of today: {}.", overtakes(now));
         tell(verdict, false, &sentence);
     }
+    decline(&name, pairs(Processor::Study).map(|(n, rs, _)| (n, rs)), verdict);
     let all = pairs(Processor::Study).flat_map(|(n, rs, ldpc)| [(n, Kind::ReedSolomon, rs), (n, Kind::Ldpc, ldpc)]);
     let Some((n, kind, best)) = all.max_by(|one, two| one.2.y.total_cmp(&two.2.y)) else { return };
-    let printed = PRINTED_BEST.iter().find(|(name, ..)| *name == distribution.name);
+    let printed = PRINTED_BEST.iter().find(|(network, ..)| *network == distribution.name);
     let Some((_, printed_kind, printed_n)) = printed else { return };
-    let name = |kind, n| format!("{} {n}+{n}", super::kind_name(kind));
+    let set = |kind, n| format!("{} {n}+{n}", super::kind_name(kind));
     let sentence = format!(
-        "Its best set is {} with {:.1} Mbit/s (the study: {}).",
-        name(kind, n),
+        "{name}: the best set is {} with {:.1} Mbit/s (the study: {}).",
+        set(kind, n),
         best.y,
-        name(*printed_kind, *printed_n)
+        set(*printed_kind, *printed_n)
     );
     tell(verdict, (kind, n) == (*printed_kind, *printed_n), &sentence);
+}
+
+/// Reed-Solomon in wide sets.
+fn decline<'a>(name: &str, sets: impl Iterator<Item = (usize, &'a Sample)>, verdict: &mut Verdict) {
+    let wide: Vec<(usize, &Sample)> = sets.filter(|(n, _)| *n >= DECLINES_FROM).collect();
+    let [(from, first), .., (to, last)] = &wide[..] else { return };
+    let sentence = format!(
+        "{name}: Reed-Solomon goes from {:.1} Mbit/s at n = {from} to {:.1} at n = {to} (the study: it declines).",
+        first.y, last.y
+    );
+    tell(verdict, is_clearly_more(first, last), &sentence);
 }
 
 /// Table 4.
@@ -172,7 +187,7 @@ fn overheads(samples: &[Sample], verdict: &mut Verdict) {
 
 /// The profile that has no parameters.
 fn adaptive(samples: &[Sample], verdict: &mut Verdict) {
-    let (mut least, mut most, mut total, mut slower) = (f64::INFINITY, 0.0f64, 0, 0);
+    let (mut least, mut most, mut total, mut slower, mut faster) = (f64::INFINITY, 0.0f64, 0, 0, 0);
     for distribution in &DISTRIBUTIONS {
         for kind in [Kind::ReedSolomon, Kind::Ldpc] {
             for (n, _) in SETS {
@@ -181,6 +196,7 @@ fn adaptive(samples: &[Sample], verdict: &mut Verdict) {
                 (least, most) = (least.min(own.y / best.y), most.max(own.y / best.y));
                 total += 1;
                 slower += usize::from(is_clearly_more(best, own));
+                faster += usize::from(is_clearly_more(own, best));
             }
         }
     }
@@ -188,8 +204,8 @@ fn adaptive(samples: &[Sample], verdict: &mut Verdict) {
         return;
     }
     let sentence = format!(
-        "The adaptive profile, which has no parameters, has {least:.2} to {most:.2} of the speed of the study's best profile of each cell, and \
-         is clearly slower in {slower} of {total} cells."
+        "The adaptive profile, which has no parameters, has {least:.2} to {most:.2} of the speed of the study's best profile of each cell: it \
+         is clearly faster in {faster} of {total} cells, and clearly slower in {slower}."
     );
     tell(verdict, false, &sentence);
 }
@@ -198,3 +214,7 @@ fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;
