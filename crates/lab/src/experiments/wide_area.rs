@@ -43,7 +43,6 @@ const SETS_TITLES: [&str; 3] = [
 const PARAMETERS: &str = "table 1";
 const DOWNLOADING: &str = "figure 7";
 const DECODING: &str = "figure 8";
-const PREFERENCE: &str = "table 4";
 const OVERHEAD: &str = "overhead";
 
 /// Sets of figure 6, and the overheads that the appendix prints for their graphs.
@@ -70,6 +69,14 @@ fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::ReedSolomon => "Reed-Solomon",
         Kind::Ldpc => "LDPC",
+    }
+}
+
+/// Table 4, a figure for each kind.
+fn preference_figure(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ReedSolomon => "table 4 Reed-Solomon",
+        Kind::Ldpc => "table 4 LDPC",
     }
 }
 
@@ -136,14 +143,15 @@ impl Experiment for WideArea {
         let printed_overhead = |(n, blocks): (usize, f64)| {
             Sample::exact(OVERHEAD, "LDPC, appendix: blocks in random order", n as f64, blocks / n as f64)
         };
-        let printed_preference = PRINTED_DATA_FIRST.iter().flat_map(|(network, kind, is_first)| {
-            let series = cells::series(*kind, network);
-            let share = |is_first: bool| f64::from(u8::from(is_first));
-            let of_set = move |(at, (n, _)): (usize, &(usize, f64))| {
-                Sample::exact(PREFERENCE, &series, *n as f64, share(is_first[at]))
-            };
-            SETS.iter().enumerate().map(of_set)
-        });
+        let preference = |kind, title| Figure {
+            printed: printed_preference(kind),
+            ..figure(
+                preference_figure(kind),
+                title,
+                by_set,
+                Axis::linear("share of runs in which data first is faster"),
+            )
+        };
         let parameters = figure(
             PARAMETERS,
             "Table 1: each of the parameters, hodgepodge distribution, rs:5+5, don't-care",
@@ -164,15 +172,8 @@ impl Experiment for WideArea {
                 by_set,
                 Axis::logarithmic("seconds"),
             ),
-            Figure {
-                printed: printed_preference.collect(),
-                ..figure(
-                    PREFERENCE,
-                    "Table 4: where data first is better than don't-care",
-                    by_set,
-                    Axis::linear("share of runs in which data first is faster"),
-                )
-            },
+            preference(Kind::ReedSolomon, "Table 4: where data first is better than don't-care, Reed-Solomon"),
+            preference(Kind::Ldpc, "Table 4: where data first is better than don't-care, LDPC"),
             Figure {
                 printed: SETS.map(printed_overhead).to_vec(),
                 ..figure(
@@ -189,4 +190,17 @@ impl Experiment for WideArea {
     fn verdict(&self, samples: &[Sample]) -> Verdict {
         verdict::of(samples)
     }
+}
+
+/// Table 4: 1 where it has `db-first`, 0 where it has `dont-care`.
+fn printed_preference(kind: Kind) -> Vec<Sample> {
+    let of_kind = PRINTED_DATA_FIRST.iter().filter(|(_, of, _)| *of == kind);
+    let samples = of_kind.flat_map(|(network, _, is_first)| {
+        let share = |is_first: &bool| f64::from(u8::from(*is_first));
+        let cells = SETS.iter().zip(is_first.iter().map(share));
+        cells.map(move |((n, _), share)| {
+            Sample::exact(preference_figure(kind), &format!("{network}, printed"), *n as f64, share)
+        })
+    });
+    samples.collect()
 }

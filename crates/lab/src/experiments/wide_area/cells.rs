@@ -2,7 +2,9 @@
 
 use super::decoding::{Kind, Processor};
 use super::runs::{DATA_FIRST, DONT_CARE, REDUNDANCIES, Runs, Subject, best, fixed, seeds, study};
-use super::{DECODING, DISTRIBUTIONS, DOWNLOADING, Distribution, OVERHEAD, PARAMETERS, PREFERENCE, Size, kind_name};
+use super::{
+    DECODING, DISTRIBUTIONS, DOWNLOADING, Distribution, OVERHEAD, PARAMETERS, Size, kind_name, preference_figure,
+};
 use crate::experiment::Sample;
 use crate::network::Network;
 use rand_chacha::ChaCha8Rng;
@@ -113,7 +115,7 @@ fn of_sets(
         samples.extend(decoding.map(|mean| estimated(DECODING, &series, n, mean)));
     }
     if let Some((any, first)) = best(dont_care, Processor::Study).zip(best(data_first, Processor::Study)) {
-        samples.push(estimated(PREFERENCE, &series, n, first.faster_than(any, Processor::Study)));
+        samples.push(estimated(preference_figure(kind), &series, n, first.faster_than(any, Processor::Study)));
     }
     let asked = dont_care.first().and_then(|runs| runs.mean(|run| run.asked));
     samples.extend(asked.map(|mean| estimated(OVERHEAD, &series, n, mean)));

@@ -2,7 +2,7 @@
 
 use super::cells::{Line, line_name, series};
 use super::decoding::{Kind, Processor};
-use super::{DISTRIBUTIONS, Distribution, OVERHEAD, PREFERENCE, PRINTED_DATA_FIRST, SETS};
+use super::{DISTRIBUTIONS, Distribution, OVERHEAD, PRINTED_DATA_FIRST, SETS, preference_figure};
 use crate::experiment::{Sample, Verdict};
 
 /// The study's best of all sets (section 6.2).
@@ -143,7 +143,7 @@ fn preferences(samples: &[Sample], verdict: &mut Verdict) {
     for (network, kind, is_first) in &PRINTED_DATA_FIRST {
         let line = series(*kind, network);
         for ((n, _), printed) in SETS.iter().zip(is_first) {
-            let Some(share) = at(samples, PREFERENCE, &line, *n) else { continue };
+            let Some(share) = at(samples, preference_figure(*kind), &line, *n) else { continue };
             total += 1;
             let is_same = (share.y > 0.5) == *printed;
             same += usize::from(is_same);
