@@ -28,6 +28,29 @@ fn an_experiment_is_run_and_reported() {
     assert!(fs::read_to_string(folder.join("report.html")).expect("a page").contains("What agrees"));
 }
 
+/// Daemons, lines and the program itself: every figure of an experiment with real transfers gets samples.
+#[test]
+fn experiments_with_real_transfers_run() {
+    let sandbox = Sandbox::empty();
+    for name in ["ncfs-transfers", "ms-basic-transfers", "chunk-servers"] {
+        let said = sandbox.weft(["lab", "run", name, "--out", name]).ok();
+        assert!(!said.contains("NaN") && said.contains("report.html"), "{said}");
+        let experiment = weft_lab::experiments::find(name).expect("listed");
+        let (samples, _) = weft_lab::record::read_samples(&PathBuf::from(sandbox.path(name))).expect("samples");
+        for figure in experiment.figures() {
+            let of_figure = samples.iter().filter(|sample| sample.figure == figure.name);
+            assert!(of_figure.clone().count() > 0, "{name}: nothing in {}", figure.name);
+            assert!(of_figure.clone().all(|sample| sample.y > 0.0), "{name}: {}", figure.name);
+        }
+        if name == "ms-basic-transfers" {
+            // A block is sent, and k = 4 are received: fewer cannot be, and all seven only where nodes fail in between.
+            let crs = samples.iter().find(|sample| sample.figure == "traffic" && sample.series == "CRS");
+            let blocks = crs.expect("measured").y / 64.0;
+            assert!((4.99..8.0).contains(&blocks), "{blocks}");
+        }
+    }
+}
+
 #[test]
 fn what_the_laboratory_does_not_know_it_refuses() {
     let sandbox = Sandbox::empty();

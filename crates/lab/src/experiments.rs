@@ -2,6 +2,7 @@
 
 mod availability;
 mod choose;
+mod chunk_servers;
 mod codes;
 mod counted;
 mod durability;
@@ -26,6 +27,7 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &ms_basic::MsBasic,
         &ms_basic_transfers::MsBasicTransfers,
         &overhead::Overhead,
+        &chunk_servers::ChunkServers,
         &codes::Codes,
         &durability::Durability,
         &choose::Choose,

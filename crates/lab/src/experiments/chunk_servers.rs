@@ -1,0 +1,183 @@
+//! CERN's chunk servers, Table 1 and Figures 6 and 7: reading with chunks missing, and many clients at once.
+
+use super::counted::{mean_and_error, value_at};
+use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
+use crate::line::{Cable, Line, megabits};
+use crate::rig::{Bench, Rig};
+use rand::RngCore;
+use rand_chacha::ChaCha8Rng;
+use std::process::Child;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(super) struct ChunkServers;
+
+const MISSING: &str = "chunks missing";
+const AGGREGATE: &str = "aggregate rate";
+const EACH: &str = "rate of each client";
+
+/// The graph that the paper's system uses is not printed; this one has its 8 data and 6 check chunks and survives any three losses.
+const GRAPH: &str = "ldpc:cube-8-6";
+const MDS: &str = "rs:8+6";
+const CHUNK_SERVERS: usize = 14;
+
+/// The client of Table 1 reads at a gigabit; those of Figures 6 and 7 at a tenth, so that one machine can hold fifty of them.
+const GIGABIT: f64 = 1000.0;
+const LINE: f64 = 100.0;
+/// As `weft get --bwlimit` takes it: 100 Mbit/s.
+const CLIENT_LIMIT: &str = "12500000";
+
+/// Of the servers in Figures 6 and 7, these are busy with something else, ...
+const BUSY_SERVERS: usize = 3;
+/// ... and send at this many Mbit/s, as the paper found of some of its nodes in proportion.
+const BUSY_LINE: f64 = 20.0;
+
+/// How a client asks: the paper's way, all data chunks at once and others where one fails; and ours.
+static PROFILES: [(&str, &str); 2] =
+    [("data chunks at once", "fastest0,data-first,T=14"), ("adaptive (ours)", "adaptive")];
+const OURS: &str = "adaptive (ours)";
+
+/// A file that is read with 0, 1, 2 and 3 servers gone.
+fn with_chunks_missing(
+    code: &'static str,
+    (file_bytes, runs): (usize, usize),
+    bench: &Bench,
+    random: &mut ChaCha8Rng,
+) -> Result<Vec<Sample>, String> {
+    let cables: Vec<_> = (0..CHUNK_SERVERS).map(|_| Cable::new(Line::even(megabits(GIGABIT)))).collect();
+    let mut rig = Rig::start(bench, code, &cables, Line::unlimited())?;
+    rig.write("file", &random_bytes(file_bytes, random))?;
+    rig.weft(["put", "meta", "file", "/file"])?;
+    rig.client.set_line(Line::even(megabits(GIGABIT)));
+    let mut samples = Vec::new();
+    for missing in 0..=3 {
+        if missing > 0 {
+            rig.kill(missing - 1)?;
+        }
+        let rate =
+            |_| rig.weft_to_nowhere(["get", "meta", "/file", "-"]).map(|seconds| file_bytes as f64 / 1e6 / seconds);
+        let (mean, error) = mean_and_error(&(0..runs).map(rate).collect::<Result<Vec<_>, _>>()?);
+        samples.push(Sample::estimated(MISSING, code, missing as f64, mean, error));
+    }
+    Ok(samples)
+}
+
+/// So many clients at once, each a process that reads a file of its own.
+fn with_clients(
+    (name, profile): (&'static str, &'static str),
+    clients: usize,
+    file_bytes: usize,
+    bench: &Bench,
+    random: &mut ChaCha8Rng,
+) -> Result<Vec<Sample>, String> {
+    let line = |server| Line::even(megabits(if server < BUSY_SERVERS { BUSY_LINE } else { LINE }));
+    let cables: Vec<Arc<Cable>> = (0..=CHUNK_SERVERS).map(|_| Cable::new(Line::unlimited())).collect();
+    let rig = Rig::start(bench, GRAPH, &cables, Line::unlimited())?;
+    for client in 0..clients {
+        rig.write("file", &random_bytes(file_bytes, random))?;
+        rig.weft(["put", "meta", "file", &format!("/{client}")])?;
+    }
+    cables.iter().enumerate().for_each(|(server, cable)| cable.set_line(line(server)));
+    let began = Instant::now();
+    let get = |client| {
+        rig.spawn(["get", "meta", &format!("/{client}"), "-", "--read-profile", profile, "--bwlimit", CLIENT_LIMIT])
+    };
+    let children: Vec<Child> = (0..clients).map(get).collect::<Result<_, _>>()?;
+    for child in children {
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+    }
+    let aggregate = (clients * file_bytes) as f64 / 1e6 / began.elapsed().as_secs_f64();
+    let sample = |figure, y| Sample::exact(figure, name, clients as f64, y);
+    Ok(vec![sample(AGGREGATE, aggregate), sample(EACH, aggregate / clients as f64)])
+}
+
+fn random_bytes(count: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = vec![0; count];
+    random.fill_bytes(&mut bytes);
+    bytes
+}
+
+impl Experiment for ChunkServers {
+    fn about(&self) -> About {
+        About {
+            name: "chunk-servers",
+            title: "Reading from chunk servers, with chunks missing and with many clients",
+            source: "Gaidioz, Koblitz, Santos: Exploring High Performance Distributed File Storage Using LDPC Codes (CERN), Table 1, Figures 6 and 7",
+            method: "A daemon serves each node. Table 1: 14 nodes and a client with lines of 1 Gbit/s; a file of 500 MB is read with 0 to 3 \
+                     nodes killed. Figures 6 and 7: 15 nodes with lines of 100 Mbit/s, three of them busy and sending at 20; 1 to 50 \
+                     clients, each a process with a line of 100 Mbit/s, read a file each at once. The paper's clients ask for all data \
+                     chunks at once; ours compare what nodes take. The paper's clusters had faster lines, so that what can be compared \
+                     is where the aggregate stops growing, and at which part of the servers' lines.",
+        }
+    }
+
+    fn points(&self, scale: Scale) -> Vec<Point> {
+        let size = scale.choose((4 << 20, 1), (500 << 20, 5));
+        let codes: &[&'static str] = &[GRAPH, MDS];
+        let missing = codes.iter().map(move |code| {
+            Point::real(format!("{code}, 0 to 3 missing"), move |bench, random| {
+                with_chunks_missing(code, size, bench, random)
+            })
+        });
+        let counts: &[usize] = scale.choose(&[1, 3], &[1, 2, 4, 8, 12, 16, 24, 32, 50]);
+        let file_bytes = scale.choose(1 << 20, 32 << 20);
+        let clients = PROFILES.iter().flat_map(move |profile| {
+            counts.iter().map(move |count| {
+                Point::real(format!("{}, {count} clients", profile.0), move |bench, random| {
+                    with_clients(*profile, *count, file_bytes, bench, random)
+                })
+            })
+        });
+        missing.chain(clients).collect()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let figure = |name, title, x, y, printed| Figure { name, title, x, y: Axis::linear(y), printed };
+        let table: Vec<Sample> = [109.5, 100.25, 91.5, 81.0]
+            .into_iter()
+            .enumerate()
+            .map(|(missing, rate)| Sample::exact(MISSING, "printed", missing as f64, rate))
+            .collect();
+        let clients = Axis::linear("clients at once");
+        vec![
+            figure(MISSING, "Table 1: a file of 500 MB", Axis::linear("nodes missing"), "rate (MB/s)", table),
+            figure(AGGREGATE, "Figure 6: all clients together", clients, "rate (MB/s)", Vec::new()),
+            figure(EACH, "Figure 7: each client", clients, "rate (MB/s)", Vec::new()),
+        ]
+    }
+
+    fn verdict(&self, samples: &[Sample]) -> Verdict {
+        let of = |code: &str, missing: f64| value_at(samples, MISSING, code, missing);
+        let kept = |code: &str| 100.0 * of(code, 3.0) / of(code, 0.0);
+        let best = |series: &str| {
+            let of_series = samples.iter().filter(|sample| sample.figure == AGGREGATE && sample.series == series);
+            of_series.fold((0.0, 0.0), |best, sample| if sample.y > best.1 { (sample.x, sample.y) } else { best })
+        };
+        let (theirs, ours) = (best(PROFILES[0].0), best(OURS));
+        let lines =
+            (CHUNK_SERVERS + 1 - BUSY_SERVERS) as f64 * megabits(LINE) + BUSY_SERVERS as f64 * megabits(BUSY_LINE);
+        let part = |rate: f64| 100.0 * rate * 1e6 / lines;
+        Verdict {
+            agrees: format!(
+                "With three of 14 nodes missing a read of the graph keeps {:.0} % of its rate of {:.0} MB/s (the paper: 74 % of 109.5). The \
+                 aggregate of the paper's way of asking is highest with {} clients, {:.0} MB/s or {:.0} % of what the servers' lines carry.",
+                kept(GRAPH),
+                of(GRAPH, 0.0),
+                theirs.0,
+                theirs.1,
+                part(theirs.1)
+            ),
+            differs: format!(
+                "Reed-Solomon with the same storage keeps {:.0} %: it reads eight nodes of any that are left, where the graph needs more. \
+                 Comparing nodes reaches {:.0} MB/s or {:.0} % of the lines, with {} clients.",
+                kept(MDS),
+                ours.1,
+                part(ours.1),
+                ours.0
+            ),
+        }
+    }
+}
