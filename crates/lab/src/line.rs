@@ -179,8 +179,9 @@ impl State {
     fn take_in(&self, direction: Direction, mut from: TcpStream, way: &SyncSender<Part>) {
         let mut buffer = vec![0; PART_BYTES];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
-            let carried_at = self.cables.iter().map(|cable| cable.carry(direction, length)).max();
-            let carried_at = carried_at.unwrap_or_else(Instant::now);
+            let came_at = Instant::now();
+            // A cable that catches up has carried it at once, and not before it came.
+            let carried_at = self.cables.iter().map(|cable| cable.carry(direction, length)).fold(came_at, Instant::max);
             thread::sleep(carried_at.saturating_duration_since(Instant::now()));
             let latency: Duration = self.cables.iter().map(|cable| cable.latency()).sum();
             let part = Part { bytes: buffer[..length].to_vec(), deliver_at: carried_at + latency };

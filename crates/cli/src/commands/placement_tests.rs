@@ -91,7 +91,7 @@ fn a_year_is_judged_by_the_patterns_that_are_fatal() {
     let one = answer(10, 1);
     assert!(loss("lrc:6+2+2", &one, day) < loss("rs:7+3", &one, day) / 3.0);
     assert!(
-        loss("rs:7+3", &answer(12, 1000), day) > 10.0 * loss("rs:7+3", &answer(12, 1), day),
+        loss("rs:7+3", &answer(40, 1000), day) > 10.0 * loss("rs:7+3", &answer(40, 1), day),
         "more sets, more losses"
     );
     let quick = Pace { repair_ms: day.repair_ms / 10, ..day };
