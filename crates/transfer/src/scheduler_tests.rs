@@ -392,3 +392,32 @@ fn a_line_that_goes_on_or_rests_excuses_nobody() {
         assert_eq!(asks(&mut scheduler).is_empty(), excuses, "{moved_bytes} {quiet_ms}");
     }
 }
+
+/// Nothing is left to ask for, an idle node would overtake, and neither budget nor line allow it: the next look is later, not now.
+#[test]
+fn one_that_may_not_be_overtaken_is_not_looked_at_without_end() {
+    let batches = Batches::new("rs:4+2", MIB);
+    let mut nodes = vec![node(100, 1000.0); 6];
+    nodes[0] = node(15_000, 1000.0);
+    let mut scheduler = batches.scheduler(Profile::default(), nodes);
+    scheduler.allowance_bytes = 0;
+    let line = LineView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 64 * MIB, bytes_per_ms: Some(1000) };
+    scheduler.set_line(line, 0);
+    scheduler.dispatch(0);
+    let first = asks(&mut scheduler);
+    for request in &mut scheduler.requests {
+        request.due_us = 60_000_000;
+    }
+    for ask in first.iter().filter(|ask| ask.shard != 0) {
+        scheduler.arrived(ask.request, 500);
+    }
+    let mut now_us = 2_000_000;
+    for _ in 0..20 {
+        scheduler.set_line(LineView { quiet_ms: Some(0), ..line }, now_us);
+        scheduler.wake(now_us);
+        assert!(asks(&mut scheduler).is_empty(), "at {now_us}");
+        let at_us = scheduler.wake_at_us().unwrap();
+        assert!(at_us > now_us, "{at_us} is not after {now_us}");
+        now_us = at_us;
+    }
+}

@@ -149,8 +149,10 @@ impl<P: Plans> Scheduler<P> {
         let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US
             && !self.is_held_up(&self.requests[position], now_us);
         let is_budgeted = matches!(self.profile.hedging, Hedging::Late { .. }) && !is_stalled;
+        // One that the line holds up is older than that, and is looked at again soon.
+        let again_us = (self.requests[position].asked_us + STALLED_US).max(now_us + LATE_FLOOR_US);
         if is_budgeted && self.allowance_bytes == 0 {
-            self.requests[position].late_us = self.requests[position].asked_us + STALLED_US;
+            self.requests[position].late_us = again_us;
             return false;
         }
         self.requests[position].late = true;
@@ -165,7 +167,7 @@ impl<P: Plans> Scheduler<P> {
                 self.sets[set].unsent = before.1;
                 self.nodes[self.requests[position].node].late -= 1;
                 let request = &mut self.requests[position];
-                (request.late, request.late_us) = (false, request.asked_us + STALLED_US);
+                (request.late, request.late_us) = (false, again_us);
                 return false;
             }
             self.allowance_bytes = self.allowance_bytes.saturating_sub(extra_bytes);
