@@ -194,7 +194,7 @@ pub(crate) struct Scheduler<P> {
     plans: P,
     profile: Profile,
     deadline: Deadline,
-    /// This client's own line, as it was told last, and when.
+    /// This client's own line, as it was seen last, and when.
     line: LineView,
     line_seen_us: u64,
     nodes: Vec<Node>,

@@ -62,7 +62,7 @@ fn with_chunks_missing(
     Ok(samples)
 }
 
-/// So many clients at once, each a process that reads a file of its own.
+/// Several clients at once, each a process that reads a file of its own.
 fn with_clients(
     (name, profile): (&'static str, &'static str),
     clients: usize,

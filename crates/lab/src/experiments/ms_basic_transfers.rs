@@ -19,7 +19,7 @@ const FIGURES: [&str; 4] = [ENCODING, DEGRADED, RECOVERY, TRAFFIC];
 /// Every machine's Ethernet in the paper.
 const LINE: f64 = 100.0;
 
-/// The paper's blocks are of 64 MB; traffic is told for one of them.
+/// The paper's blocks are of 64 MB; traffic is that of one of them.
 const BLOCK_MEGABYTES: f64 = 64.0;
 
 /// A name, and the code of `k` data blocks and as many parities.
