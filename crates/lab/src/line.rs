@@ -44,7 +44,7 @@ impl Line {
         Line { up_bytes_per_second: bytes_per_second, down_bytes_per_second: bytes_per_second, latency: Duration::ZERO }
     }
 
-    /// A line that nobody waits for.
+    /// A line without limits.
     #[must_use]
     pub fn unlimited() -> Line {
         Line::even(f64::INFINITY)

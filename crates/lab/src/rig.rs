@@ -4,6 +4,7 @@
 //! end included (some hundredths of a second).
 
 use crate::line::{Cable, Line, Relay};
+use rand::RngCore;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -84,11 +85,13 @@ impl Rig {
         self.folder.path().join(name)
     }
 
-    /// Makes a file of the client with these bytes.
+    /// Makes a file of the client, of `count` random bytes: neither a disk nor a line can make them fewer.
     ///
     /// # Errors
     /// A sentence.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    pub fn write_random(&self, name: &str, count: usize, random: &mut impl RngCore) -> Result<(), String> {
+        let mut bytes = vec![0; count];
+        random.fill_bytes(&mut bytes);
         fs::write(self.path(name), bytes).map_err(named("a file", &self.path(name)))
     }
 

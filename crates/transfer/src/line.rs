@@ -17,7 +17,6 @@ const CAUTION: u64 = 4;
 #[derive(Default)]
 pub(crate) struct Line {
     under_way_bytes: AtomicU64,
-    pace: Mutex<Pace>,
     traffic: Mutex<Traffic>,
 }
 
@@ -50,7 +49,6 @@ impl Line {
 
     /// So many bytes have arrived, here or there.
     pub(crate) fn moved(&self, bytes: u64, now_ms: u64) {
-        self.pace.lock().add(bytes, now_ms);
         self.traffic.lock().add(bytes, now_ms);
     }
 
@@ -63,7 +61,7 @@ impl Line {
     /// How much longer a call may take because of what is under way now beside its own bytes.
     pub(crate) fn wait(&self, own_bytes: u64, now_ms: u64) -> Duration {
         let bytes = self.under_way_bytes.load(Ordering::Relaxed).saturating_sub(own_bytes);
-        let bytes_per_ms = (self.pace.lock().bytes_per_ms(now_ms) / CAUTION).max(SLOWEST_BYTES_PER_MS);
+        let bytes_per_ms = (self.traffic.lock().bytes_per_ms_of_late(now_ms) / CAUTION).max(SLOWEST_BYTES_PER_MS);
         Duration::from_millis(bytes / bytes_per_ms)
     }
 }
@@ -74,59 +72,50 @@ impl Drop for Passage {
     }
 }
 
-/// What has moved while anything was under way.
+/// What has moved.
 #[derive(Default)]
 struct Traffic {
     moved_bytes: u64,
     moved_at_ms: Option<u64>,
     busy_since_ms: u64,
-    /// Bytes, and the time that they took, of late: each counts less the longer the line has been busy since.
-    faded_bytes: f64,
-    faded_ms: f64,
+    /// Bytes of late: each counts less the longer ago it moved.
+    recent_bytes: f64,
+    /// Bytes, and the time with anything under way that they took: each counts less the longer the line has been busy since.
+    busy_bytes: f64,
+    busy_ms: f64,
 }
 
 impl Traffic {
     fn add(&mut self, bytes: u64, now_ms: u64) {
+        self.recent_bytes = self.faded(now_ms) + bytes as f64;
         let busy_from_ms = self.moved_at_ms.unwrap_or(0).max(self.busy_since_ms);
         let busy_ms = now_ms.saturating_sub(busy_from_ms) as f64;
         let fading = (-busy_ms / WINDOW_MS).exp();
-        self.faded_bytes = self.faded_bytes * fading + bytes as f64;
-        self.faded_ms = self.faded_ms * fading + busy_ms;
+        self.busy_bytes = self.busy_bytes * fading + bytes as f64;
+        self.busy_ms = self.busy_ms * fading + busy_ms;
         self.moved_bytes += bytes;
         self.moved_at_ms = Some(now_ms);
     }
 
+    /// The pace of the last seconds, busy or not.
+    fn bytes_per_ms_of_late(&self, now_ms: u64) -> u64 {
+        (self.faded(now_ms) / WINDOW_MS) as u64
+    }
+
+    fn faded(&self, now_ms: u64) -> f64 {
+        let since_ms = now_ms.saturating_sub(self.moved_at_ms.unwrap_or(0));
+        self.recent_bytes * (-(since_ms as f64) / WINDOW_MS).exp()
+    }
+
     fn view(&self, under_way_bytes: u64, now_ms: u64) -> LineView {
         // Below a millisecond the clock says nothing of the pace but that it is high.
-        let bytes_per_ms = self.faded_bytes / self.faded_ms.max(1.0);
+        let bytes_per_ms = self.busy_bytes / self.busy_ms.max(1.0);
         LineView {
             moved_bytes: self.moved_bytes,
             quiet_ms: self.moved_at_ms.map(|moved_at_ms| now_ms.saturating_sub(moved_at_ms)),
             under_way_bytes,
             bytes_per_ms: self.moved_at_ms.map(|_| (bytes_per_ms.round() as u64).max(SLOWEST_BYTES_PER_MS)),
         }
-    }
-}
-
-/// Bytes of late: each counts less the longer ago it moved.
-#[derive(Default)]
-struct Pace {
-    bytes: f64,
-    at_ms: u64,
-}
-
-impl Pace {
-    fn add(&mut self, bytes: u64, now_ms: u64) {
-        self.bytes = self.faded(now_ms) + bytes as f64;
-        self.at_ms = now_ms;
-    }
-
-    fn bytes_per_ms(&self, now_ms: u64) -> u64 {
-        (self.faded(now_ms) / WINDOW_MS) as u64
-    }
-
-    fn faded(&self, now_ms: u64) -> f64 {
-        self.bytes * (-(now_ms.saturating_sub(self.at_ms) as f64) / WINDOW_MS).exp()
     }
 }
 

@@ -4,7 +4,6 @@ use super::counted::{mean_and_error, value_at};
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::line::{Cable, Line, megabits};
 use crate::rig::{Bench, Rig};
-use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use std::process::Child;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ fn with_chunks_missing(
 ) -> Result<Vec<Sample>, String> {
     let cables: Vec<_> = (0..CHUNK_SERVERS).map(|_| Cable::new(Line::even(megabits(GIGABIT)))).collect();
     let mut rig = Rig::start(bench, code, &cables, Line::unlimited())?;
-    rig.write("file", &random_bytes(file_bytes, random))?;
+    rig.write_random("file", file_bytes, random)?;
     rig.weft(["put", "meta", "file", "/file"])?;
     rig.client.set_line(Line::even(megabits(GIGABIT)));
     let mut samples = Vec::new();
@@ -74,7 +73,7 @@ fn with_clients(
     let cables: Vec<Arc<Cable>> = (0..=CHUNK_SERVERS).map(|_| Cable::new(Line::unlimited())).collect();
     let rig = Rig::start(bench, GRAPH, &cables, Line::unlimited())?;
     for client in 0..clients {
-        rig.write("file", &random_bytes(file_bytes, random))?;
+        rig.write_random("file", file_bytes, random)?;
         rig.weft(["put", "meta", "file", &format!("/{client}")])?;
     }
     cables.iter().enumerate().for_each(|(server, cable)| cable.set_line(line(server)));
@@ -92,12 +91,6 @@ fn with_clients(
     let aggregate = (clients * file_bytes) as f64 / 1e6 / began.elapsed().as_secs_f64();
     let sample = |figure, y| Sample::exact(figure, name, clients as f64, y);
     Ok(vec![sample(AGGREGATE, aggregate), sample(EACH, aggregate / clients as f64)])
-}
-
-fn random_bytes(count: usize, random: &mut ChaCha8Rng) -> Vec<u8> {
-    let mut bytes = vec![0; count];
-    random.fill_bytes(&mut bytes);
-    bytes
 }
 
 impl Experiment for ChunkServers {

@@ -5,7 +5,6 @@ use super::repaired::Repaired;
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::line::{Cable, Line, megabits};
 use crate::rig::{Bench, Rig};
-use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 
 pub(super) struct MsBasicTransfers;
@@ -47,10 +46,8 @@ impl Scheme {
         bench: &Bench,
         random: &mut ChaCha8Rng,
     ) -> Result<Vec<Sample>, String> {
-        let mut file = vec![0; file_bytes];
-        random.fill_bytes(&mut file);
         let runs: Vec<[f64; 4]> =
-            (0..runs).map(|_| self.measure_once(k, &file, bench)).collect::<Result<_, String>>()?;
+            (0..runs).map(|_| self.measure_once(k, file_bytes, bench, random)).collect::<Result<_, String>>()?;
         let sample = |(index, figure): (usize, &&str)| {
             let (mean, error) = mean_and_error(&runs.iter().map(|run| run[index]).collect::<Vec<_>>());
             Sample::estimated(figure, self.name, k as f64, mean, error)
@@ -59,12 +56,18 @@ impl Scheme {
     }
 
     /// One volume's life: megabytes a second of encoding, degraded read and recovery; megabytes of traffic for a block.
-    fn measure_once(&self, k: usize, file: &[u8], bench: &Bench) -> Result<[f64; 4], String> {
+    fn measure_once(
+        &self,
+        k: usize,
+        file_bytes: usize,
+        bench: &Bench,
+        random: &mut ChaCha8Rng,
+    ) -> Result<[f64; 4], String> {
         let line = Line::even(megabits(LINE));
         let cables: Vec<_> = (0..2 * k).map(|_| Cable::new(line)).collect();
         let mut rig = Rig::start(bench, &(self.spec)(k), &cables, line)?;
-        rig.write("file", file)?;
-        let megabytes = file.len() as f64 / 1e6;
+        rig.write_random("file", file_bytes, random)?;
+        let megabytes = file_bytes as f64 / 1e6;
         let encoding = megabytes / rig.weft(["put", "meta", "file", "/file"])?.seconds;
         rig.kill(0)?;
         let degraded = megabytes / rig.weft_to_nowhere(["get", "meta", "/file", "-"])?;

@@ -5,7 +5,6 @@ use super::repaired::Repaired;
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::line::{Cable, Line, megabits};
 use crate::rig::{Bench, Rig};
-use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
 use weft_codes::analysis;
 
@@ -79,11 +78,9 @@ impl Scheme {
         bench: &Bench,
         random: &mut ChaCha8Rng,
     ) -> Result<Vec<Sample>, String> {
-        let mut file = vec![0; size.file_bytes];
-        random.fill_bytes(&mut file);
         let mut runs: Vec<(&'static str, Vec<f64>)> = Vec::new();
         for _ in 0..size.runs {
-            for (figure, throughput) in self.measure_once(n, setting, &file, bench)? {
+            for (figure, throughput) in self.measure_once(n, setting, size.file_bytes, bench, random)? {
                 match runs.iter_mut().find(|(name, _)| *name == figure) {
                     Some((_, runs)) => runs.push(throughput),
                     None => runs.push((figure, vec![throughput])),
@@ -102,14 +99,15 @@ impl Scheme {
         &self,
         n: usize,
         setting: Setting,
-        file: &[u8],
+        file_bytes: usize,
         bench: &Bench,
+        random: &mut ChaCha8Rng,
     ) -> Result<Vec<(&'static str, f64)>, String> {
         let spec = (self.spec)(n);
         let cables: Vec<_> = (0..n).map(|_| Cable::new(Line::even(megabits(GIGABIT)))).collect();
         let mut rig = Rig::start(bench, &spec, &cables, setting.line())?;
-        rig.write("file", file)?;
-        let megabytes = file.len() as f64 / 1e6;
+        rig.write_random("file", file_bytes, random)?;
+        let megabytes = file_bytes as f64 / 1e6;
         let upload = rig.weft(["put", "meta", "file", "/file"])?.seconds;
         let download =
             |rig: &Rig| rig.weft_to_nowhere(["get", "meta", "/file", "-"]).map(|seconds| megabytes / seconds);

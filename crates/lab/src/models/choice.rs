@@ -114,6 +114,9 @@ pub struct Choice {
 /// Bytes of symbol operations that a core does in a second: a round number, so that equal programs have equal times everywhere.
 pub const OPERATION_BYTES_PER_SECOND: f64 = 8.0 * GIB;
 
+/// Of a node of which nothing is known: about what disks in large numbers do.
+pub const ANNUAL_FAILURE_RATE: f64 = 0.02;
+
 /// Element operations for the patterns of one number of losses: all patterns of every candidate.
 const EFFORT: u64 = 1 << 30;
 

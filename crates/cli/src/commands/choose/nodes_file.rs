@@ -6,13 +6,11 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use weft_lab::models::choice::Node;
+use weft_lab::models::choice::{ANNUAL_FAILURE_RATE, Node};
 
 /// What reads assume of a node that has not answered yet.
 const SPEED: f64 = 10e6;
 const LATENCY_MS: f64 = 10.0;
-/// About what disks in large numbers do.
-const FAILURE_RATE: f64 = 0.02;
 /// A gigabit.
 const CLIENT_SPEED: f64 = 125e6;
 /// Beside users, the background takes a fifth of a node's time.
@@ -126,7 +124,7 @@ impl NodesFile {
             price_per_gib_read: said(|node| node.price_per_gib_read).unwrap_or(0.0),
             annual_failure_rate: assumed.value(
                 said(|node| node.annual_failure_rate),
-                FAILURE_RATE,
+                ANNUAL_FAILURE_RATE,
                 "that 2 % of such nodes fail in a year",
                 name,
             ),

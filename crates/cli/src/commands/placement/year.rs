@@ -8,7 +8,7 @@ use serde::Serialize;
 use weft_cluster::set_count;
 use weft_codes::Shape;
 use weft_codes::analysis::{self, EFFORT};
-use weft_lab::models::choice::{Rates, annual_loss_of_volume};
+use weft_lab::models::choice::{ANNUAL_FAILURE_RATE, Rates, annual_loss_of_volume};
 use weft_lab::models::durability::SECONDS_PER_YEAR;
 use weft_lab::plot::number;
 use weft_meta::Store;
@@ -31,9 +31,9 @@ pub struct Pace {
 }
 
 impl Default for Pace {
-    /// About what disks in large numbers do, and a day to rebuild one.
+    /// A day to rebuild one.
     fn default() -> Self {
-        Self { failures_per_year: 0.02, repair_ms: 86_400_000 }
+        Self { failures_per_year: ANNUAL_FAILURE_RATE, repair_ms: 86_400_000 }
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) fn annual_loss(shape: &Shape, risks: &[Risk], answer: &Answer, pace: 
     annual_loss_of_volume(answer.unit_count, &fatal, sets, rates)
 }
 
-/// Elements of a generator, and effort for a number of losses, that nobody waits for: milliseconds.
+/// Elements of a generator, and effort for a number of losses, that take milliseconds.
 const ELEMENTS_AT_ONCE: usize = 1 << 14;
 const EFFORT_AT_ONCE: u64 = EFFORT / 64;
 
