@@ -54,7 +54,8 @@ fn child() {
         }
         if random.random_ratio(3, 4) {
             kv.flush().unwrap();
-            writeln!(std::io::stderr(), "flushed {number}").unwrap();
+            // One write: a process killed between two would leave half a line.
+            std::io::stderr().write_all(format!("flushed {number}\n").as_bytes()).unwrap();
         }
     }
 }

@@ -43,19 +43,21 @@ fn frames(path: &Path) -> u64 {
     (log - LOG_HEAD_BYTES) / FRAME_BYTES
 }
 
-/// The records of the intent log as FORMAT.md has them: number and bytes on the disk.
+/// The records of the intent log as FORMAT.md has them: number and bytes on the disk. In a half that is used again, what follows the
+/// last record is left from before: numbers have no gaps, so that it is told by them.
 fn records(path: &Path) -> Vec<(u64, u64)> {
     const HALF_BYTES: usize = 8 << 20;
     let log = std::fs::read(path.with_file_name("volume-intents")).unwrap();
     let mut records = Vec::new();
     for half in log[4096..].chunks(HALF_BYTES) {
-        let mut at = 0;
+        let (mut at, mut last) = (0, None);
         while at + 28 <= half.len() {
             let number = u64::from_le_bytes(half[at + 8..at + 16].try_into().unwrap());
             let length = u32::from_le_bytes(half[at + 24..at + 28].try_into().unwrap()) as usize;
-            if number == 0 {
+            if number == 0 || last.is_some_and(|last| number != last + 1) {
                 break;
             }
+            last = Some(number);
             let bytes = (28 + length).next_multiple_of(512);
             records.push((number, bytes as u64));
             at += bytes;
