@@ -35,5 +35,5 @@ pub use kinds::{KINDS, Kind};
 pub use memory::MemoryNode;
 pub use node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 pub use rate::{BACKGROUND_PERCENT, Class, Rate};
-pub use url::{NodeUrl, create, open, put_back, secret_of};
+pub use url::{NodeUrl, UrlError, create, open, put_back, secret_of};
 pub use waiter::block_on;

@@ -2,16 +2,59 @@
 
 use crate::recode::Fit;
 use parking_lot::RwLock;
+use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::Arc;
 use weft_codes::{Code, Compiled, Content, Matrix, Offer, Offers, Plan, Program, Shape, Wanted};
 use weft_format::ShardIndex;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
 
-/// Recipes kept for each code: all single and double losses of n = 16, and a few prices.
+/// Recipes kept for each code: all single and double losses of n = 16, and a few prices; ...
 const RECIPES_KEPT: usize = 256;
+/// ... and at most so many bytes of them: one of RozoFS's own form for 8+4 takes some megabytes.
+const RECIPES_BYTES: u64 = 32 << 20;
+
+/// Recipes by what is asked.
+type Recipes<K, R> = Cache<K, Arc<R>, ByBytes>;
+
+fn recipes<K: Eq + Hash, R: Weighed>() -> Recipes<K, R> {
+    Cache::with_weighter(RECIPES_KEPT, RECIPES_BYTES, ByBytes)
+}
+
+/// Weighs a recipe by its bytes, and none so little that more than [`RECIPES_KEPT`] would fit.
+#[derive(Clone, Debug)]
+pub(crate) struct ByBytes;
+
+impl<K, R: Weighed> Weighter<K, Arc<R>> for ByBytes {
+    fn weight(&self, _: &K, recipe: &Arc<R>) -> u64 {
+        recipe.bytes().max(RECIPES_BYTES / RECIPES_KEPT as u64)
+    }
+}
+
+/// What takes memory.
+pub(crate) trait Weighed {
+    /// About how many bytes of it.
+    fn bytes(&self) -> u64;
+}
+
+/// Bytes for each symbol that a program that is ready names: the program itself, its steps, and their other form.
+const BYTES_PER_SYMBOL: usize = 64;
+
+impl Weighed for Recipe {
+    fn bytes(&self) -> u64 {
+        (BYTES_PER_SYMBOL * (self.reads.len() + self.program.program().access_count())) as u64
+    }
+}
+
+impl Weighed for CombinedRecipe {
+    fn bytes(&self) -> u64 {
+        let of_helpers: usize = self.helpers.iter().map(|helper| helper.program.access_count()).sum();
+        (BYTES_PER_SYMBOL * (of_helpers + self.program.program().access_count())) as u64
+    }
+}
 
 /// A code, and what follows from it alone.
 pub(crate) struct LoadedCode {
@@ -21,10 +64,10 @@ pub(crate) struct LoadedCode {
     pub(crate) coded: Vec<usize>,
     /// By native symbol: the stored symbols that are plain copies of it.
     pub(crate) homes: Vec<Vec<usize>>,
-    recipes: Cache<Box<[u64]>, Arc<Recipe>>,
+    recipes: Recipes<Box<[u64]>, Recipe>,
     /// The same by what is wanted and read: of many prices come few plans, and to make a program ready takes longer than to plan.
-    recipes_by_reads: Cache<blake3::Hash, Arc<Recipe>>,
-    combined_recipes: Cache<Box<[u64]>, Arc<CombinedRecipe>>,
+    recipes_by_reads: Recipes<blake3::Hash, Recipe>,
+    combined_recipes: Recipes<Box<[u64]>, CombinedRecipe>,
 }
 
 /// What to read and what to compute from it; for one stripe, and so for every stripe.
@@ -92,9 +135,9 @@ impl LoadedCode {
             encode,
             coded,
             homes,
-            recipes: Cache::new(RECIPES_KEPT),
-            recipes_by_reads: Cache::new(RECIPES_KEPT),
-            combined_recipes: Cache::new(RECIPES_KEPT),
+            recipes: recipes(),
+            recipes_by_reads: recipes(),
+            combined_recipes: recipes(),
             code,
         })
     }
@@ -303,3 +346,7 @@ impl Algebra {
         Ok(loaded)
     }
 }
+
+#[cfg(test)]
+#[path = "algebra_tests.rs"]
+mod tests;

@@ -108,7 +108,8 @@ impl Transfer {
     }
 
     /// Reads parts of any segments like [`Self::read`], what is not cached in one download: nodes that have shards of several are
-    /// asked for all of them at once. A report a part.
+    /// asked for all of them at once. A report a part. Of a code that stores no data plainly the whole stripe is brought to the cache,
+    /// as by [`Self::prefetch`]: the next read of it then computes nothing.
     ///
     /// # Errors
     /// [`ReadError`]; what the parts' bytes are then means nothing.
@@ -118,6 +119,9 @@ impl Transfer {
         let (mut absent, mut coming) = (Vec::new(), Vec::new());
         for (index, part) in parts.into_iter().enumerate() {
             locate::check(part.segment, part.record, &part.range, part.out.len())?;
+            if self.decodes(part.record) {
+                self.prefetch(part.segment, &Arc::new(part.record.clone()), part.range.clone());
+            }
             let mut rest = part;
             while !rest.range.is_empty() {
                 let (range, look) = inner.cache.look(rest.segment, rest.range.clone());
@@ -170,13 +174,18 @@ impl Transfer {
         Ok((out.into(), report))
     }
 
+    /// Has the segment's code no plain data?
+    fn decodes(&self, record: &SegmentRecord) -> bool {
+        self.inner.algebra.load_for(record).is_ok_and(|code| code.stores_nothing_plainly())
+    }
+
     /// Fills the cache with the blocks that `range` touches, in the background. A read that needs one of them waits for it
     /// instead of reading it again; a block that cannot be had is left to the read to report.
     ///
     /// Of a code that stores no data plainly whole stripes come, each in one download: a part of a stripe takes almost as many
     /// symbols as all of it (24 MiB of `mojette:layout-2,nonsystematic` block by block: 262 MiB from nodes).
     pub fn prefetch(&self, segment: SegmentId, record: &Arc<SegmentRecord>, range: Range<u64>) {
-        let decodes = self.inner.algebra.load_for(record).is_ok_and(|code| code.stores_nothing_plainly());
+        let decodes = self.decodes(record);
         let range = if decodes { record.geometry.whole_stripes(range) } else { range };
         for promises in runs(self.inner.cache.promise(segment, range, record.geometry.data_bytes), decodes) {
             let (inner, record) = (self.inner.clone(), record.clone());

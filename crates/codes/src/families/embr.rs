@@ -34,10 +34,11 @@
 use super::Family;
 use super::parameters::{Problem, named_count, require};
 use super::rs::isal_cauchy;
-use crate::code::{Code, Content, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
+use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LazyGenerator};
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
+use crate::work::spend;
 use crate::{gf, passes};
 use alloc::format;
 use alloc::string::String;
@@ -57,8 +58,8 @@ pub(super) const FAMILY: Family = Family {
 /// Blocks and parities together need distinct elements of GF(2^8): n (n - 1) / 2 is 253 for 23 shards.
 const MOST_SHARDS: usize = 23;
 
-/// Up to so many offered shards all choices of shards to ask are tried: a thousand, in about a millisecond.
-const MOST_SHARDS_TRIED: usize = 10;
+/// Up to so many offered shards all choices of shards to ask are tried: a thousand, in a fraction of a millisecond.
+const MOST_SHARDS_TRIED: u32 = 10;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (n, k) = parameters.split_once(',').ok_or(Problem::Syntax)?;
@@ -122,26 +123,32 @@ impl Embr {
 
     /// What to read for these different blocks; `None` where what is offered does not determine them.
     fn sources(&self, wanted: &[usize], have: &Offers) -> Option<Vec<Source>> {
-        let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| have.0[shard].is_some()).collect();
-        if offered.len() <= MOST_SHARDS_TRIED {
-            let asked = |set: u32| -> Vec<usize> {
-                (0..offered.len()).filter(|i| set >> i & 1 == 1).map(|i| offered[i]).collect()
-            };
-            let found = (0..1 << offered.len()).filter_map(|set| self.sources_in(wanted, have, &asked(set)));
-            return Some(found.min_by_key(|(cost, _)| *cost)?.1);
-        }
-        let mut asked = offered;
-        let mut best = self.sources_in(wanted, have, &asked)?;
-        loop {
-            let without = |left_out: usize| {
-                let fewer: Vec<usize> = asked.iter().copied().filter(|&shard| shard != left_out).collect();
-                Some((self.sources_in(wanted, have, &fewer)?, fewer))
-            };
-            match asked.iter().filter_map(|&shard| without(shard)).min_by_key(|((cost, _), _)| *cost) {
-                Some((cheaper, fewer)) if cheaper.0 < best.0 => (best, asked) = (cheaper, fewer),
-                _ => return Some(best.1),
+        let offered = (0..self.shape.n).filter(|&shard| have.0[shard].is_some());
+        let all = offered.fold(0u32, |set, shard| set | 1 << shard);
+        let mut costs = Costs::new(self, wanted, have);
+        let asked = if all.count_ones() <= MOST_SHARDS_TRIED {
+            // The sets within `all`, in order.
+            let mut set = 0;
+            let mut best = costs.below(set, None).map(|cost| (cost, set));
+            while set != all {
+                set = set.wrapping_sub(all) & all;
+                best = costs.below(set, best.map(|(cost, _)| cost)).map(|cost| (cost, set)).or(best);
             }
-        }
+            best?.1
+        } else {
+            let (mut asked, mut best) = (all, costs.below(all, None)?);
+            loop {
+                let without = (0..self.shape.n).map(|shard| 1 << shard).filter(|shard| asked & shard != 0);
+                let found =
+                    without.filter_map(|shard| Some((costs.below(asked & !shard, Some(best))?, asked & !shard)));
+                match found.min_by_key(|(cost, _)| *cost) {
+                    Some((cheaper, fewer)) if cheaper.0 < best.0 => (best, asked) = (cheaper, fewer),
+                    _ => break asked,
+                }
+            }
+        };
+        let asked: Vec<usize> = (0..self.shape.n).filter(|shard| asked >> shard & 1 == 1).collect();
+        self.sources_in(wanted, have, &asked).map(|(_, sources)| sources)
     }
 
     /// The cheapest blocks to read where only these shards are asked, and their cost. As the outer code is MDS, these
@@ -162,6 +169,102 @@ impl Embr {
         let costed = |sources: Vec<Source>, decodes| ((have.price(&reads(n, &sources)), decodes), sources);
         let direct = direct.map(|sources| costed(sources, false));
         direct.into_iter().chain(any.map(|sources| costed(sources, true))).min_by_key(|(cost, _)| *cost)
+    }
+}
+
+/// What [`Embr::sources_in`] would cost for any set of shards to be asked, a bit each: hundreds of sets are compared for one plan.
+struct Costs<'a> {
+    have: &'a Offers,
+    native_count: usize,
+    /// Of the wanted blocks.
+    pairs: Vec<(usize, usize)>,
+    /// All blocks in the order in which they are chosen, from each shard that has them: (block, shard).
+    in_order: Vec<Source>,
+    /// By block: the set for which it was chosen last, of those counted.
+    chosen_for: Vec<u32>,
+    counted: u32,
+}
+
+impl<'a> Costs<'a> {
+    fn new(code: &Embr, wanted: &[usize], have: &'a Offers) -> Costs<'a> {
+        let n = code.shape.n;
+        let pair_of: Vec<(usize, usize)> = (0..n).flat_map(|r| (r + 1..n).map(move |d| (r, d))).collect();
+        let mut is_wanted = vec![false; pair_of.len()];
+        wanted.iter().for_each(|&block| is_wanted[block] = true);
+        let mut in_order: Vec<Source> = (0..pair_of.len())
+            .flat_map(|block| [(block, pair_of[block].0), (block, pair_of[block].1)])
+            .filter(|&(_, shard)| have.0[shard].is_some())
+            .collect();
+        let price = |shard: usize| have.0[shard].map_or(Price::MAX, |offer| offer.symbol_price);
+        in_order.sort_by_key(|&(block, shard)| (price(shard), !is_wanted[block]));
+        Costs {
+            have,
+            native_count: code.shape.native_count,
+            pairs: wanted.iter().map(|&block| pair_of[block]).collect(),
+            chosen_for: vec![0; pair_of.len()],
+            in_order,
+            counted: 0,
+        }
+    }
+
+    /// The cost where the shards of this set are asked, if it is less than `best`; `None`, too, where they do not suffice.
+    fn below(&mut self, asked: u32, best: Option<Cost>) -> Option<Cost> {
+        let direct = self.direct(asked, best);
+        self.any(asked, direct.or(best)).or(direct)
+    }
+
+    /// Of the wanted blocks themselves.
+    fn direct(&self, asked: u32, best: Option<Cost>) -> Option<Cost> {
+        let mut sum = Sum::default();
+        for &(r, d) in &self.pairs {
+            spend(1);
+            let offers = [r, d].into_iter().filter(|shard| asked >> shard & 1 == 1);
+            let priced = offers.filter_map(|shard| Some((shard, self.have.0[shard]?)));
+            let (shard, offer) = priced.min_by_key(|(_, offer)| offer.symbol_price)?;
+            sum.add(shard, offer);
+            if best.is_some_and(|best| (sum.price, false) >= best) {
+                return None;
+            }
+        }
+        Some((sum.price, false))
+    }
+
+    /// Of as many blocks as there are native ones.
+    fn any(&mut self, asked: u32, best: Option<Cost>) -> Option<Cost> {
+        self.counted += 1;
+        let (mut sum, mut missing) = (Sum::default(), self.native_count);
+        for &(block, shard) in &self.in_order {
+            spend(1);
+            if asked >> shard & 1 == 0 || self.chosen_for[block] == self.counted {
+                continue;
+            }
+            self.chosen_for[block] = self.counted;
+            sum.add(shard, self.have.0[shard]?);
+            if best.is_some_and(|best| (sum.price, true) >= best) {
+                return None;
+            }
+            missing -= 1;
+            if missing == 0 {
+                return Some((sum.price, true));
+            }
+        }
+        None
+    }
+}
+
+/// As [`Offers::price`], added up symbol by symbol.
+#[derive(Default)]
+struct Sum {
+    price: Price,
+    asked: u32,
+}
+
+impl Sum {
+    fn add(&mut self, shard: usize, offer: Offer) {
+        let is_first = self.asked >> shard & 1 == 0;
+        self.asked |= 1 << shard;
+        let request_price = if is_first { offer.request_price } else { 0 };
+        self.price = self.price.saturating_add(request_price).saturating_add(offer.symbol_price);
     }
 }
 

@@ -163,7 +163,7 @@ fn regenerating_codes_are_planned_within_the_bounds_of_the_engine() {
 ///
 /// In closed form (replica, rs, clay, mojette) symbols are only named, some ten times each, and once more for each way tried. By
 /// elimination the row of each symbol read is reduced by those before it, which for k rows of k bytes comes to ten times k for
-/// each symbol (raid5, raid6, the other forms of rs, embr, basic); a cheaper choice is then looked for, once for each node that
+/// each symbol (raid5, raid6, the other forms of rs, basic); embr adds up what each set of shards would cost. A cheaper choice is then looked for, once for each node that
 /// may be left out, where cells have several symbols or shards are dear (crs, msbasic, msr, mbr, ldpc), and for each set of nodes
 /// within the bound of the engine in codes with groups (lrc), whose programs are the smallest beside that.
 const OF_FAMILIES: [(&str, &[&str], u64); 19] = [
@@ -177,7 +177,7 @@ const OF_FAMILIES: [(&str, &[&str], u64); 19] = [
     ("crs", &["crs:10+4", "crs:20+10", "crs:100+10"], 4096),
     ("lrc", &["lrc:12+2+2", "lrc:96+4+4"], 40_000),
     ("lrc-uniform", &["lrc-uniform:24+2+2", "lrc-uniform:96+5+4"], 40_000),
-    ("embr", &["embr:n=8,k=6", "embr:n=16,k=12"], 128),
+    ("embr", &["embr:n=8,k=6", "embr:n=16,k=12"], 192),
     ("msbasic", &["msbasic:4", "msbasic:16"], 4096),
     ("basic", &["basic:4+4,d=6", "basic:8+8,d=14"], 2048),
     ("basic-mbr", &["basic-mbr:3+3,d=5", "basic-mbr:4+4,d=5"], 768),

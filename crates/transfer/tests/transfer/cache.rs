@@ -74,6 +74,20 @@ async fn where_every_read_decodes_a_stripe_is_fetched_once() {
     assert!(house.bytes_read() <= once, "{} of {once}", house.bytes_read());
 }
 
+/// Small reads here and there, which nothing prefetches.
+#[tokio::test]
+async fn where_every_read_decodes_small_reads_fetch_a_stripe_once() {
+    let house = House::with_settings(12, Settings::default());
+    let data = bytes(LENGTH as usize, 8);
+    let record = house.write(segment(0), "mojette:8+4,nonsystematic", &data).await;
+    for number in 0..64 {
+        let start = number * 37 % 61 * (LENGTH / 64);
+        house.read_same(segment(0), &record, start..start + 4096, &data).await;
+    }
+    let once = 8 * weft_format::shard::object_bytes(record.geometry.payload_bytes());
+    assert!(house.bytes_read() <= once, "{} of {once}", house.bytes_read());
+}
+
 #[tokio::test]
 async fn a_read_of_prefetched_blocks_hears_of_the_suspects() {
     let house = House::with_settings(6, Settings::default());
