@@ -1,34 +1,25 @@
 //! What `status`, `info`, `repair`, `scrub` and `gc` share: a volume opened beside whoever has it mounted, and a job that
 //! is watched while it runs.
 
-use crate::catalogue::StoreCatalogue;
-use crate::compose;
 use crate::render;
 use crate::signals::Ending;
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::future::Future;
-use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::runtime::Runtime;
-use weft_care::balance::{self, Estimate};
+use std::time::Duration;
+use weft_care::balance::Estimate;
 use weft_care::collect::Kept;
 use weft_care::lease::alone;
 use weft_care::openings;
-use weft_care::record::CareRecord;
-use weft_care::watch::Opinion;
 use weft_care::{Away, CareError, ConvertRecord, Job, Progress, Roster, Tally};
+use weft_engine::{Keeper, holder};
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, NodeState};
-use weft_meta::Store;
+use weft_format::records::NodeState;
 use weft_meta::owner::{Holder, current_owner};
-use weft_transfer::Transfer;
-use weft_vfs::open::{Opener, open_transfer};
 
 /// Status when some file survives fewer losses than it should.
 pub const DEGRADED: u8 = 2;
@@ -42,85 +33,43 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Segments in hand get so long to be finished when a signal asks for the end: others wait for the lease.
 const HURRY: Duration = Duration::from_secs(3);
 
-/// A volume opened for caring.
-pub struct Keeper {
-    pub store: Arc<Store>,
-    pub catalogue: Arc<StoreCatalogue>,
-    pub transfer: Transfer,
-    pub runtime: Runtime,
-    pub opener: Arc<Opener>,
-}
-
-impl Keeper {
-    pub fn open(meta: &Path) -> Result<Self> {
-        Self::limited(meta, None)
-    }
-
-    /// `bwlimit` is the most bytes a second. Nobody waits for what a keeper does.
-    pub fn limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Self> {
-        let runtime = compose::runtime()?;
-        let store = Arc::new(compose::open_shared(meta)?);
-        let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
-        let opener = Arc::new(Opener::default());
-        let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();
-        let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
-        Ok(Self { store, catalogue, transfer, runtime, opener })
-    }
-
-    /// Nodes that a worker has given up.
-    pub fn given_up(&self) -> Result<BTreeSet<NodeId>> {
-        let doubted = CareRecord::load(&*self.catalogue)?.map_or(Vec::new(), |record| record.doubted);
-        let is_given_up =
-            |name: &str| doubted.iter().any(|(node, opinion)| node == name && *opinion == Opinion::GivenUp);
-        let nodes = self.store.nodes()?.into_iter();
-        Ok(nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect())
-    }
-
-    /// What is to move for every node to hold its share, but for those that a worker has given up.
-    pub fn estimate_balance(&self) -> Result<Estimate> {
-        let given_up = self.given_up()?;
-        let work = balance::estimate(&*self.catalogue, &self.transfer, &given_up);
-        Ok(self.runtime.block_on(work)?)
-    }
-
-    /// Runs a job to its end, after those of other processes, and shows how far it is. A signal ends it after the segments in
-    /// hand, a second one or [`HURRY`] later at once; either way the lease is given back.
-    pub fn watch<T>(
-        &self,
-        job: &Job,
-        bar: &ProgressBar,
-        work: impl Future<Output = Result<T, CareError>>,
-    ) -> Result<T> {
-        let ended = self.runtime.block_on(async {
-            let waits = |other: &str| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"));
-            let holder = holder();
-            let guarded = openings::guarded(&*self.catalogue, &self.transfer, job, work);
-            let work = alone(&*self.catalogue, &holder, job, waits, guarded);
-            tokio::pin!(work);
-            let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
-            let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
-            let (mut ending, mut hurry) = (Ending::catch()?, None);
-            loop {
-                tokio::select! {
-                    ended = &mut work => break anyhow::Ok(ended),
-                    _ = tick.tick() => draw(bar, &job.progress()),
-                    () = ending.asked() => match hurry {
-                        // Nothing is lost by an end at once either: the job is resumed just the same.
-                        Some(_) => job.abandon(),
-                        None => {
-                            hurry = Some(tokio::time::Instant::now() + HURRY);
-                            job.cancel();
-                        }
-                    },
-                    () = tokio::time::sleep_until(hurry.unwrap_or_else(tokio::time::Instant::now)), if hurry.is_some() => {
-                        job.abandon();
+/// Runs a job to its end, after those of other processes, and shows how far it is. A signal ends it after the segments in
+/// hand, a second one or [`HURRY`] later at once; either way the lease is given back.
+pub fn watch<T>(
+    keeper: &Keeper,
+    job: &Job,
+    bar: &ProgressBar,
+    work: impl Future<Output = Result<T, CareError>>,
+) -> Result<T> {
+    let ended = keeper.runtime.block_on(async {
+        let waits = |other: &str| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"));
+        let holder = holder();
+        let guarded = openings::guarded(&*keeper.catalogue, &keeper.transfer, job, work);
+        let work = alone(&*keeper.catalogue, &holder, job, waits, guarded);
+        tokio::pin!(work);
+        let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
+        let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+        let (mut ending, mut hurry) = (Ending::catch()?, None);
+        loop {
+            tokio::select! {
+                ended = &mut work => break anyhow::Ok(ended),
+                _ = tick.tick() => draw(bar, &job.progress()),
+                () = ending.asked() => match hurry {
+                    // Nothing is lost by an end at once either: the job is resumed just the same.
+                    Some(_) => job.abandon(),
+                    None => {
+                        hurry = Some(tokio::time::Instant::now() + HURRY);
+                        job.cancel();
                     }
+                },
+                () = tokio::time::sleep_until(hurry.unwrap_or_else(tokio::time::Instant::now)), if hurry.is_some() => {
+                    job.abandon();
                 }
             }
-        });
-        bar.finish_and_clear();
-        Ok(ended??)
-    }
+        }
+    });
+    bar.finish_and_clear();
+    Ok(ended??)
 }
 
 /// `1.2 GiB of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes 1.1 GiB at least`
@@ -404,22 +353,6 @@ pub fn duration(ms: u64) -> String {
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let ms = weft_format::span::parse_ms(text);
     ms.ok_or_else(|| format!("`{text}` is no length of time: write it as in 30s, 10m, 2h or 1d"))
-}
-
-/// The same text with nodes by name: a place only knows the id of the node that it is.
-pub fn with_names(nodes: &[(NodeId, NodeRecord)], text: String) -> String {
-    nodes.iter().fold(text, |text, (id, record)| text.replace(&id.to_string(), &record.name))
-}
-
-/// This process, as others are told.
-pub fn holder() -> String {
-    Holder::this_process(None).on_its_host()
-}
-
-/// Milliseconds since the Unix epoch.
-pub fn now_ms() -> Result<u64> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970: set it")?;
-    Ok(u64::try_from(now.as_millis())?)
 }
 
 /// `2026-11-20 12:57:03 UTC`.

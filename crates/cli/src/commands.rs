@@ -28,7 +28,7 @@ mod status;
 mod trash;
 mod umount;
 
-pub use node::{renew as renew_node, sentences_of_moved, take_back as take_node_back};
+pub use node::sentences_of_moved;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -4,7 +4,7 @@
 //!
 //! The loop: `arguments -> commands::run -> one sentence on stderr and a status other than 0, or nothing more`.
 //!
-//! Start reading at `commands.rs`; `compose.rs` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
+//! Start reading at `commands.rs`; the crate `engine` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
 
 // Where the reader of our output has gone (`weft node list META | head -1`), other programs are ended by SIGPIPE. Rust
 // ignores that signal and std's macros panic; these end the program as quietly.
@@ -21,7 +21,6 @@ macro_rules! println {
 
 mod amount;
 mod care;
-mod catalogue;
 mod commands;
 mod compose;
 mod daemon;
@@ -30,7 +29,6 @@ mod metrics;
 mod render;
 mod shard_files;
 mod signals;
-mod tidy;
 mod trace;
 mod tree;
 mod unfinished;

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use weft_engine::Metrics;
 
 /// Who asks has so long for the question, and for taking the answer.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -23,15 +24,12 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Questions at one time; for one more, the oldest is given up. A scraper comes every few seconds, and asks at once.
 const CONNECTIONS_MAX: usize = 16;
 
-/// What is shown, in the text format of Prometheus. May take long, and is called on a thread that may wait.
-pub type Shown = Arc<dyn Fn() -> Result<String> + Send + Sync>;
-
 /// Answers until it is dropped.
 pub struct Endpoint(JoinHandle<()>);
 
 impl Endpoint {
     /// Answers those who ask at `listener`.
-    pub fn start(listener: std::net::TcpListener, shown: Shown, runtime: &Handle) -> Result<Self> {
+    pub fn start(listener: std::net::TcpListener, shown: Metrics, runtime: &Handle) -> Result<Self> {
         tracing::info!("metrics at http://{}/metrics", listener.local_addr()?);
         let _entered = runtime.enter();
         let listener = TcpListener::from_std(listener)?;
@@ -57,7 +55,7 @@ impl Drop for Endpoint {
     }
 }
 
-async fn serve(listener: TcpListener, shown: Shown) {
+async fn serve(listener: TcpListener, shown: Metrics) {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(DEADLINE).keep_alive(false);
     // Ended with this.
@@ -93,7 +91,7 @@ async fn serve(listener: TcpListener, shown: Shown) {
     }
 }
 
-async fn answer(request: Request<Incoming>, shown: &Shown) -> Result<Response<Full<Bytes>>> {
+async fn answer(request: Request<Incoming>, shown: &Metrics) -> Result<Response<Full<Bytes>>> {
     let (status, text) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => {
             let shown = Arc::clone(shown);

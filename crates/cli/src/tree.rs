@@ -18,13 +18,13 @@ pub use reading::ReaderTree;
 pub use volume::VolumeTree;
 pub use walk::{Visit, Walk};
 
-use crate::compose::{Opened, OpenedReader};
 use anyhow::{Context, Result, bail};
 use rustix::fs::Access;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
+use weft_engine::{Engine, Options, VolumeReader};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::owner::current_owner;
@@ -116,7 +116,7 @@ pub fn open_to_read(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn 
         return open_limited(meta, bwlimit);
     }
     let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-    Ok(Box::new(ReaderTree::new(OpenedReader::open(meta, settings)?)))
+    Ok(Box::new(ReaderTree::new(VolumeReader::open(meta, settings)?)))
 }
 
 /// The tree of the volume of `meta`: through its mount if it has one on this machine, else directly.
@@ -140,7 +140,7 @@ pub fn open_limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn 
         // Where somebody else holds it without a mount, opening says who.
         _ => {
             let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-            Ok(Box::new(VolumeTree::new(Opened::open(meta, None, settings, None)?)))
+            Ok(Box::new(VolumeTree::new(Engine::open(meta, Options { transfer: settings, ..Options::default() })?)))
         }
     }
 }

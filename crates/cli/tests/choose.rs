@@ -31,6 +31,9 @@ fn codes_are_ranked_for_nodes_of_a_file() {
     let of = |code: &str| choices.iter().find(|choice| choice["code"] == code).expect(code);
     assert!((of("rs:4+2")["month_price"].as_f64().expect("a price") - 15.36).abs() < 1e-6);
     assert!(of("raid5:6")["shortfall"].is_string() && of("rs:3+3")["shortfall"].is_null());
+    sandbox.weft([&choose[..], &["--page", "page.html"]].concat()).ok();
+    let page = fs::read_to_string(sandbox.path("page.html")).expect("a page");
+    assert!(page.contains("6 nodes in 6 domains") && page.contains("<svg") && page.contains("#rs:4+2-repair-time"));
     let explained = sandbox.weft([&choose[..], &["--explain", "rs:4+2"]].concat()).ok();
     assert!(
         explained.contains("1024 GiB of data * 1.5 = 1536 GiB") && explained.contains("all of 3 and more"),

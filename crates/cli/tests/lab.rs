@@ -32,7 +32,7 @@ fn an_experiment_is_run_and_reported() {
 #[test]
 fn experiments_with_real_transfers_run() {
     let sandbox = Sandbox::empty();
-    for name in ["ncfs-transfers", "ms-basic-transfers", "chunk-servers"] {
+    for name in ["ncfs-transfers", "mojette", "video-editing", "ms-basic-transfers", "chunk-servers"] {
         let said = sandbox.weft(["lab", "run", name, "--out", name]).ok();
         assert!(!said.contains("NaN") && said.contains("report.html"), "{said}");
         let experiment = weft_lab::experiments::find(name).expect("listed");
@@ -40,7 +40,9 @@ fn experiments_with_real_transfers_run() {
         for figure in experiment.figures() {
             let of_figure = samples.iter().filter(|sample| sample.figure == figure.name);
             assert!(of_figure.clone().count() > 0, "{name}: nothing in {}", figure.name);
-            assert!(of_figure.clone().all(|sample| sample.y > 0.0), "{name}: {}", figure.name);
+            // A count of what goes wrong may be zero.
+            let may_be_zero = figure.name == "dropped frames";
+            assert!(of_figure.clone().all(|sample| may_be_zero || sample.y > 0.0), "{name}: {}", figure.name);
         }
         if name == "ms-basic-transfers" {
             // A block is sent, and k = 4 are received: fewer cannot be, and all seven only where nodes fail in between.

@@ -6,12 +6,14 @@ mod chunk_servers;
 mod codes;
 mod counted;
 mod durability;
+mod mojette;
 mod ms_basic;
 mod ms_basic_transfers;
 mod ncfs;
 mod ncfs_transfers;
 mod overhead;
 mod repaired;
+mod video_editing;
 mod wide_area;
 
 use crate::experiment::Experiment;
@@ -23,6 +25,8 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
     &[
         &ncfs::Ncfs,
         &ncfs_transfers::NcfsTransfers,
+        &mojette::Mojette,
+        &video_editing::VideoEditing,
         &availability::Availability,
         &ms_basic::MsBasic,
         &ms_basic_transfers::MsBasicTransfers,

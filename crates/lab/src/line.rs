@@ -3,6 +3,8 @@
 //!
 //! It is plain TCP in this process, so that it needs no privilege and any program can be at its ends.
 
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +37,23 @@ pub struct Line {
     pub down_bytes_per_second: f64,
     /// From one end to the other.
     pub latency: Duration,
+    /// What is carried together comes up to so much later, by chance, and in order.
+    pub jitter: Duration,
+    /// Which part of the bandwidth others take, from 0 to less than 1.
+    pub load: f64,
 }
 
 impl Line {
-    /// The same bandwidth both ways, without latency.
+    /// The same bandwidth both ways, without latency, for nobody else.
     #[must_use]
     pub fn even(bytes_per_second: f64) -> Line {
-        Line { up_bytes_per_second: bytes_per_second, down_bytes_per_second: bytes_per_second, latency: Duration::ZERO }
+        Line {
+            up_bytes_per_second: bytes_per_second,
+            down_bytes_per_second: bytes_per_second,
+            latency: Duration::ZERO,
+            jitter: Duration::ZERO,
+            load: 0.0,
+        }
     }
 
     /// A line without limits.
@@ -57,6 +69,8 @@ pub struct Cable {
     line: Mutex<Line>,
     /// When each direction has carried all it was given: up, down.
     free_at: [Mutex<Instant>; 2],
+    /// Of the jitter. Every cable has the same: real transfers meet it at other times.
+    chance: Mutex<ChaCha8Rng>,
 }
 
 #[derive(Clone, Copy)]
@@ -70,7 +84,8 @@ impl Cable {
     #[must_use]
     pub fn new(line: Line) -> Arc<Cable> {
         let now = Instant::now();
-        Arc::new(Cable { line: Mutex::new(line), free_at: [Mutex::new(now), Mutex::new(now)] })
+        let chance = Mutex::new(ChaCha8Rng::seed_from_u64(0));
+        Arc::new(Cable { line: Mutex::new(line), free_at: [Mutex::new(now), Mutex::new(now)], chance })
     }
 
     /// From now on it is like this.
@@ -88,12 +103,15 @@ impl Cable {
         let now = Instant::now();
         let mut free_at = lock(free_at);
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
-        *free_at = (*free_at).max(earliest) + Duration::from_secs_f64(bytes as f64 / speed);
+        let share = speed * (1.0 - line.load);
+        *free_at = (*free_at).max(earliest) + Duration::from_secs_f64(bytes as f64 / share);
         *free_at
     }
 
+    /// How long what was carried is on its way.
     fn latency(&self) -> Duration {
-        lock(&self.line).latency
+        let Line { latency, jitter, .. } = *lock(&self.line);
+        latency + jitter.mul_f64(lock(&self.chance).random::<f64>())
     }
 }
 

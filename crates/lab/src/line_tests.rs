@@ -47,6 +47,19 @@ fn latency_is_paid_both_ways() {
 }
 
 #[test]
+fn jitter_adds_to_latency_and_others_take_their_part_of_a_line() {
+    let (latency, jitter) = (Duration::from_millis(10), Duration::from_millis(40));
+    let cable = Cable::new(Line { latency, jitter, load: 0.75, ..Line::even(1e6) });
+    let latencies: Vec<Duration> = (0..100).map(|_| cable.latency()).collect();
+    assert!(latencies.iter().all(|one| (latency..latency + jitter).contains(one)));
+    let (least, most) = (latencies.iter().min().unwrap(), latencies.iter().max().unwrap());
+    assert!(*most - *least > jitter / 2, "{least:?} to {most:?}");
+    // A quarter of a megabyte a second is left.
+    let first = cable.carry(Direction::Down, 100_000);
+    assert_eq!(cable.carry(Direction::Down, 100_000) - first, Duration::from_millis(400));
+}
+
+#[test]
 fn the_directions_do_not_share_bandwidth_and_a_cable_may_change() {
     let cable = Cable::new(Line::even(1.0));
     let line = Line { up_bytes_per_second: 2e6, ..Line::unlimited() };

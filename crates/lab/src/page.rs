@@ -1,13 +1,17 @@
 //! The report of a run: one page that needs nothing else, with plots, tables, printed figures and a verdict.
 
+mod choices;
+
 use crate::experiment::{Experiment, Figure, Sample};
 use crate::experiments;
-use crate::plot::{self, number};
+use crate::plot::{self, Looks, number};
 use crate::record::{RunInfo, read_info, read_samples};
 use crate::run::LabError;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use choices::{Ranked, choices};
 
 const STYLE: &str = "
 body { font: 16px/1.5 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #111; background: #fff }
@@ -27,8 +31,9 @@ pub fn report(directory: &Path) -> Result<PathBuf, LabError> {
     let info = read_info(directory)?;
     let experiment = experiments::find(&info.experiment)?;
     let (samples, complete) = read_samples(directory)?;
+    let mut looks = Looks::default();
     let figures: Vec<(Figure, String)> = (experiment.figures().into_iter())
-        .map(|figure| plot::svg(&figure, &samples).map(|svg| (figure, svg)))
+        .map(|figure| plot::svg(&figure, &samples, &mut looks).map(|svg| (figure, svg)))
         .collect::<Result<_, _>>()?;
     let write = |name: &str, text: &str| {
         let path = directory.join(name);
@@ -50,39 +55,47 @@ fn page(
     let about = experiment.about();
     let points = experiment.points(info.scale).len();
     let verdict = (complete >= points).then(|| experiment.verdict(samples));
+    let body = html! {
+        p.about { (about.source) }
+        p { (about.method) }
+        @match &verdict {
+            Some(verdict) => {
+                dl {
+                    dt { "What agrees" } dd { (verdict.agrees) }
+                    dt { "What differs" } dd { (verdict.differs) }
+                }
+            }
+            None => p { strong { (complete) " of " (points) " points are measured: run the experiment again to go on." } }
+        }
+        @for (figure, svg) in figures {
+            h2 { (figure.title) }
+            (PreEscaped(svg))
+            (table(figure, samples))
+        }
+        h2 { "How this was measured" }
+        p {
+            code { "weft lab run " (info.experiment) " --scale " (info.scale) " --seed " (info.seed) }
+            ", weft " (info.version) ", on " (info.machine) ". The samples are in " code { "data.jsonl" } " beside this page. "
+            "Error bars and ± hold the true value 19 times of 20; values without them are exact, or were measured once."
+        }
+    };
+    frame(about.title, &body)
+}
+
+/// A page that needs nothing else.
+fn frame(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width";
-                title { (about.title) }
+                title { (title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { (about.title) }
-                p.about { (about.source) }
-                p { (about.method) }
-                @match &verdict {
-                    Some(verdict) => {
-                        dl {
-                            dt { "What agrees" } dd { (verdict.agrees) }
-                            dt { "What differs" } dd { (verdict.differs) }
-                        }
-                    }
-                    None => p { strong { (complete) " of " (points) " points are measured: run the experiment again to go on." } }
-                }
-                @for (figure, svg) in figures {
-                    h2 { (figure.title) }
-                    (PreEscaped(svg))
-                    (table(figure, samples))
-                }
-                h2 { "How this was measured" }
-                p {
-                    code { "weft lab run " (info.experiment) " --scale " (info.scale) " --seed " (info.seed) }
-                    ", weft " (info.version) ", on " (info.machine) ". The samples are in " code { "data.jsonl" } " beside this page. "
-                    "Error bars and ± hold the true value 19 times of 20; values without them are exact."
-                }
+                h1 { (title) }
+                (body)
             }
         }
     }

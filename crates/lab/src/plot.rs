@@ -7,6 +7,7 @@ use crate::experiment::{Axis, Figure, Sample};
 use crate::run::LabError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// In pixels: a page's width, and a legend that holds some 40 letters.
@@ -32,29 +33,56 @@ const COLOURS: [RGBColor; 7] = [
 /// Length of a dash and of the space after it; none: a whole line.
 const DASHES: [(i32, i32); 4] = [(0, 0), (8, 4), (2, 3), (12, 3)];
 
+/// Looks that differ in colour, dash or marker: the least common multiple of their counts.
+const LOOKS: usize = 28;
+
+/// How series look, so that one looks the same in all figures of a page.
+#[derive(Debug, Default)]
+pub struct Looks(BTreeMap<String, usize>);
+
+impl Looks {
+    /// A look for each series of a figure. A new one gets a colour that none of the figure has, and a look that none of the page
+    /// has, as far as there are any left.
+    fn of(&mut self, names: &[&str]) -> Vec<usize> {
+        let mut taken: BTreeSet<usize> = names.iter().filter_map(|name| self.0.get(*name)).copied().collect();
+        let mut looks = Vec::new();
+        for name in names {
+            let look = self.0.get(*name).copied().unwrap_or_else(|| {
+                let is_seen = |look: usize| self.0.values().any(|other| *other == look);
+                let has_colour = |look: usize| taken.iter().any(|other| other % COLOURS.len() == look % COLOURS.len());
+                let free = (0..LOOKS).filter(|look| !taken.contains(look));
+                free.min_by_key(|look| (has_colour(*look), is_seen(*look), *look)).unwrap_or(names.len())
+            });
+            taken.insert(look);
+            self.0.insert((*name).to_owned(), look);
+            looks.push(look);
+        }
+        looks
+    }
+}
+
 /// A line of a figure.
 struct Series<'a> {
     name: &'a str,
     samples: Vec<&'a Sample>,
     /// What a paper prints.
     printed: bool,
-    number: usize,
+    look: usize,
 }
 
 /// The figure's samples, in the order of the first of each series, and then what is printed.
-fn series<'a>(figure: &'a Figure, samples: &'a [Sample]) -> Vec<Series<'a>> {
+fn series<'a>(figure: &'a Figure, samples: &'a [Sample], looks: &mut Looks) -> Vec<Series<'a>> {
     let mut all: Vec<Series<'a>> = Vec::new();
     let ours = samples.iter().filter(|sample| sample.figure == figure.name).map(|sample| (sample, false));
     for (sample, printed) in ours.chain(figure.printed.iter().map(|sample| (sample, true))) {
         match all.iter_mut().find(|series| series.name == sample.series && series.printed == printed) {
             Some(series) => series.samples.push(sample),
-            None => {
-                let number = all.len();
-                all.push(Series { name: &sample.series, samples: vec![sample], printed, number });
-            }
+            None => all.push(Series { name: &sample.series, samples: vec![sample], printed, look: 0 }),
         }
     }
-    for series in &mut all {
+    let names: Vec<&str> = all.iter().map(|series| series.name).collect();
+    for (series, look) in all.iter_mut().zip(looks.of(&names)) {
+        series.look = look;
         series.samples.sort_by(|one, other| one.x.total_cmp(&other.x));
     }
     all
@@ -92,13 +120,13 @@ pub fn number(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Draws a figure.
+/// Draws a figure of a page with these looks.
 ///
 /// # Errors
 /// [`LabError::Plot`].
-pub fn svg(figure: &Figure, samples: &[Sample]) -> Result<String, LabError> {
+pub fn svg(figure: &Figure, samples: &[Sample], looks: &mut Looks) -> Result<String, LabError> {
     let mut text = String::new();
-    draw(figure, &series(figure, samples), &mut text)
+    draw(figure, &series(figure, samples, looks), &mut text)
         .map_err(|error| LabError::Plot { figure: figure.name.to_owned(), detail: error.to_string() })?;
     Ok(text)
 }
@@ -109,12 +137,13 @@ fn draw(figure: &Figure, all: &[Series<'_>], text: &mut String) -> Result<(), Bo
     let root = SVGBackend::with_string(text, (WIDTH, HEIGHT)).into_drawing_area();
     root.fill(&WHITE)?;
     let (plot, legend) = root.split_horizontally(WIDTH - LEGEND_WIDTH);
-    let values = |of: fn(&Sample) -> [f64; 2], axis: Axis| {
+    let places = |of: fn(&Sample) -> [f64; 2], axis: Axis| {
         let samples = all.iter().flat_map(|series| &series.samples);
         range(samples.flat_map(|sample| of(sample)).filter_map(|value| axis.place(value)))
     };
-    let x = values(|sample| [sample.x, sample.x], figure.x);
-    let y = values(|sample| [sample.y, if sample.error > 0.0 { sample.y + sample.error } else { sample.y }], figure.y);
+    let x = places(|sample| [sample.x, sample.x], figure.x);
+    let y = places(|sample| [sample.y, if sample.error > 0.0 { sample.y + sample.error } else { sample.y }], figure.y);
+    let y = if figure.y.logarithmic { y } else { from_zero(y) };
     let mut chart = ChartBuilder::on(&plot)
         .margin(12)
         .x_label_area_size(46)
@@ -171,11 +200,11 @@ fn draw(figure: &Figure, all: &[Series<'_>], text: &mut String) -> Result<(), Bo
 
 impl Series<'_> {
     fn colour(&self) -> RGBColor {
-        if self.printed { RGBColor(60, 60, 60) } else { COLOURS[self.number % COLOURS.len()] }
+        if self.printed { RGBColor(60, 60, 60) } else { COLOURS[self.look % COLOURS.len()] }
     }
 
     fn dash(&self) -> (i32, i32) {
-        DASHES[self.number % DASHES.len()]
+        DASHES[self.look % DASHES.len()]
     }
 }
 
@@ -186,7 +215,7 @@ fn mark(area: &Area<'_>, (x, y): (i32, i32), series: &Series<'_>) -> Result<(), 
         false => series.colour().filled(),
     };
     let box_of = |size: i32| [(x - size, y - size), (x + size, y + size)];
-    match series.number % 4 {
+    match series.look % 4 {
         0 => area.draw(&Circle::new((x, y), MARKER, style))?,
         1 => area.draw(&Rectangle::new(box_of(MARKER - 1), style))?,
         2 => {
@@ -226,7 +255,12 @@ fn tell(legend: &Area<'_>, all: &[Series<'_>]) -> Result<(), Box<dyn std::error:
     Ok(())
 }
 
-/// A range that holds all values with some room; of no values, any.
+/// Amounts that differ much are compared from zero.
+fn from_zero(range: Range<f64>) -> Range<f64> {
+    if range.end > 0.0 && range.start < range.end / 2.0 { range.start.min(0.0)..range.end } else { range }
+}
+
+/// A range that holds all places with some room; of none, any.
 fn range(values: impl Iterator<Item = f64>) -> Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));

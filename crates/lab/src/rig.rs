@@ -1,14 +1,16 @@
-//! A rig: a real volume over real daemons behind emulated lines, driven through the program as its users drive it.
+//! A rig: a real volume over real daemons, behind emulated lines or on this machine's own, driven through the program as its users
+//! drive it: by commands, or mounted.
 //!
 //! This is where experiments with real transfers read the clock: the time of a command is that of its process, its start and
 //! end included (some hundredths of a second).
 
 use crate::line::{Cable, Line, Relay};
 use rand::RngCore;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -35,15 +37,17 @@ pub struct Rig {
     pub client: Arc<Cable>,
     nodes: Vec<Served>,
     started: usize,
+    is_mounted: bool,
     // Last, so that it is removed after the daemons have ended.
     folder: TempDir,
 }
 
-/// A daemon at the end of a line. It is killed when it is dropped.
+/// A daemon, at the end of a line or not. It is killed when it is dropped.
 struct Served {
     process: Child,
-    relay: Relay,
-    cable: Arc<Cable>,
+    /// Where the client reaches it.
+    address: SocketAddr,
+    line: Option<(Relay, Arc<Cable>)>,
 }
 
 impl Drop for Served {
@@ -68,15 +72,60 @@ impl Rig {
     /// # Errors
     /// A sentence, where a daemon or the volume cannot be made.
     pub fn start(bench: &Bench, code: &str, cables: &[Arc<Cable>], client: Line) -> Result<Rig, String> {
+        Rig::over(bench, code, cables.iter().cloned().map(Some), client)
+    }
+
+    /// The same over `count` daemons without emulated lines: this machine is the limit.
+    ///
+    /// # Errors
+    /// As [`Rig::start`].
+    pub fn without_lines(bench: &Bench, code: &str, count: usize) -> Result<Rig, String> {
+        Rig::over(bench, code, (0..count).map(|_| None), Line::unlimited())
+    }
+
+    fn over(
+        bench: &Bench,
+        code: &str,
+        cables: impl Iterator<Item = Option<Arc<Cable>>>,
+        client: Line,
+    ) -> Result<Rig, String> {
         let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
-        let mut rig = Rig { bench: bench.clone(), client: Cable::new(client), nodes: Vec::new(), started: 0, folder };
+        let (bench, client) = (bench.clone(), Cable::new(client));
+        let mut rig = Rig { bench, client, nodes: Vec::new(), started: 0, is_mounted: false, folder };
         rig.weft(["format", "meta", "--policy", code])?;
-        for (index, cable) in cables.iter().enumerate() {
-            let served = rig.serve(cable.clone())?;
-            rig.weft(["node", "add", "meta", &node_name(index), &url(&served)])?;
+        for (index, cable) in cables.enumerate() {
+            let served = rig.serve(cable)?;
+            rig.weft(["node", "add", "meta", &node_name(index), &served.url()])?;
             rig.nodes.push(served);
         }
         Ok(rig)
+    }
+
+    /// Mounts the volume; files are below [`Rig::mount_point`].
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn mount(&mut self) -> Result<(), String> {
+        fs::create_dir_all(self.mount_point()).map_err(named("a folder", &self.mount_point()))?;
+        self.weft(["mount", "--background", "meta", MOUNT_POINT])?;
+        self.is_mounted = true;
+        Ok(())
+    }
+
+    /// Ends the mount when everything is on the nodes. What the kernel has kept of the files goes with it.
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn umount(&mut self) -> Result<(), String> {
+        self.weft(["umount", MOUNT_POINT])?;
+        self.is_mounted = false;
+        Ok(())
+    }
+
+    /// Where the volume is mounted.
+    #[must_use]
+    pub fn mount_point(&self) -> PathBuf {
+        self.path(MOUNT_POINT)
     }
 
     /// A path of a file of the client.
@@ -137,13 +186,23 @@ impl Rig {
         Ok(())
     }
 
+    /// Stops the daemon of a node: it takes connections and answers nothing, as a machine does that hangs.
+    ///
+    /// # Errors
+    /// A sentence, where the process cannot be stopped.
+    pub fn silence(&mut self, node: usize) -> Result<(), String> {
+        let process = Pid::from_child(&self.nodes[node].process);
+        kill_process(process, Signal::STOP).map_err(|error| format!("a daemon cannot be stopped: {error}"))
+    }
+
     /// Puts an empty daemon in the place of a node, behind the same line.
     ///
     /// # Errors
     /// A sentence, where it cannot be started or is refused.
     pub fn replace(&mut self, node: usize) -> Result<(), String> {
-        let served = self.serve(self.nodes[node].cable.clone())?;
-        self.weft(["node", "replace", "meta", &node_name(node), &url(&served)])?;
+        let cable = self.nodes[node].line.as_ref().map(|(_, cable)| cable.clone());
+        let served = self.serve(cable)?;
+        self.weft(["node", "replace", "meta", &node_name(node), &served.url()])?;
         self.nodes[node] = served;
         Ok(())
     }
@@ -155,34 +214,47 @@ impl Rig {
     }
 
     /// A daemon with an empty folder of its own.
-    fn serve(&mut self, cable: Arc<Cable>) -> Result<Served, String> {
+    fn serve(&mut self, cable: Option<Arc<Cable>>) -> Result<Served, String> {
         let (folder, log) = (format!("served{}", self.started), self.path(&format!("served{}.log", self.started)));
         self.started += 1;
         fs::create_dir(self.path(&folder)).map_err(named("a folder", &self.path(&folder)))?;
         let output = File::create(&log).map_err(named("a file", &log))?;
         let mut command = self.command(["node", "serve", &folder, "--listen", "127.0.0.1:0"]);
         command.stderr(output.try_clone().map_err(named("a file", &log))?).stdout(output);
-        let mut process = command.spawn().map_err(named("the program", &self.bench.program))?;
-        let relay = listening(&mut process, &log).and_then(|node| {
-            Relay::start(node, [self.client.clone(), cable.clone()]).map_err(|error| error.to_string())
-        });
-        match relay {
-            Ok(relay) => Ok(Served { process, relay, cable }),
-            Err(sentence) => {
-                let _ = process.kill();
-                let _ = process.wait();
-                Err(sentence)
-            }
+        let process = command.spawn().map_err(named("the program", &self.bench.program))?;
+        // From here on the daemon ends with it, whatever fails.
+        let mut served = Served { process, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), line: None };
+        served.address = listening(&mut served.process, &log)?;
+        if let Some(cable) = cable {
+            let relay = Relay::start(served.address, [self.client.clone(), cable.clone()]);
+            let relay = relay.map_err(|error| format!("a line cannot be made: {error}"))?;
+            served.address = relay.address();
+            served.line = Some((relay, cable));
+        }
+        Ok(served)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        if self.is_mounted {
+            // Daemons may be gone: what is mounted must not keep the folder.
+            let _ = self.command(["umount", "--force", MOUNT_POINT]).output();
         }
     }
 }
 
-fn node_name(index: usize) -> String {
-    format!("n{index}")
+impl Served {
+    fn url(&self) -> String {
+        format!("weft://{}", self.address)
+    }
 }
 
-fn url(served: &Served) -> String {
-    format!("weft://{}", served.relay.address())
+/// Below the client's folder.
+const MOUNT_POINT: &str = "mnt";
+
+fn node_name(index: usize) -> String {
+    format!("n{index}")
 }
 
 /// Waits until a daemon says where it listens.

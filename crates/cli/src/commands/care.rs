@@ -2,32 +2,25 @@
 //! and whether they may.
 
 use crate::amount;
-use crate::care::{self, Keeper};
-use crate::catalogue::StoreCatalogue;
-use crate::compose;
-use crate::metrics::{self, Endpoint, Shown};
+use crate::care;
+use crate::metrics::{self, Endpoint};
 use crate::render;
 use crate::signals::Ending;
 use anyhow::{Context, Result};
-use parking_lot::Mutex;
 use serde::Serialize;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use tokio::runtime::Handle;
-use tokio::sync::watch;
 use weft_care::balance::{Estimate, Load};
 use weft_care::collect::{Kept, kept};
 use weft_care::lease::TTL_MS;
 use weft_care::record::{CareRecord, CareWish};
 use weft_care::watch::{Opinion, Patience};
-use weft_care::worker::{Options, Worker};
 use weft_care::{Catalogue, ConvertRecord};
+use weft_engine::{Caring, Keeper, StoreCatalogue};
 use weft_format::records::NodeState;
-use weft_vfs::Volume;
-use weft_vfs::roll::Roll;
 
 /// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
 const SILENT_MS: u64 = 120_000;
@@ -106,15 +99,14 @@ impl Arguments {
         self.command.is_none()
     }
 
-    fn options(&self) -> Options {
+    fn patience(&self) -> Patience {
         let unless_never = |every_ms: u64| Some(every_ms).filter(|every_ms| *every_ms > 0);
-        let patience = Patience {
+        Patience {
             give_up_after_ms: self.give_up_after,
             scrub_every_ms: unless_never(self.scrub_every),
             balance_every_ms: unless_never(self.balance_every),
             ..Patience::default()
-        };
-        Options { patience, holder: care::holder() }
+        }
     }
 }
 
@@ -122,81 +114,21 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_deref().context("no metadata file is given")?;
     let listener = arguments.metrics.map(metrics::listen).transpose()?;
     let keeper = Keeper::limited(meta, arguments.bwlimit)?;
-    let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
-    let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
-    let follow_nodes = move || roll.lock().follow(&store, transfer.fleet()).map(drop).map_err(crate::catalogue::failed);
-    let worker = Worker {
-        catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
-        transfer: keeper.transfer.clone(),
-        board: Arc::default(),
-        options: arguments.options(),
-        follow_nodes: Box::new(follow_nodes),
-    };
-    let start = |listener| Endpoint::start(listener, shown(&worker), keeper.runtime.handle());
+    let runtime = keeper.runtime.handle();
+    // Caught before the worker begins.
+    let mut ending = runtime.block_on(async { Ending::catch() })?;
+    let caring = Caring::of_keeper(&keeper, meta, arguments.patience())?;
+    let start = |listener| Endpoint::start(listener, caring.metrics(), runtime);
     let _endpoint = listener.map(start).transpose()?;
     tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
-    let now_ms = care::now_ms()?;
-    keeper.runtime.block_on(async {
-        let mut ending = Ending::catch()?;
-        let (stop, stopped) = watch::channel(false);
-        let caring = tokio::spawn(worker.run(stopped, now_ms));
-        ending.asked().await;
-        tracing::info!("ending after the segments in hand");
-        stop.send_replace(true);
-        Ok(caring.await?)
-    })
-}
-
-/// What a worker shows to Prometheus.
-fn shown(worker: &Worker) -> Shown {
-    let (board, catalogue) = (Arc::clone(&worker.board), Arc::clone(&worker.catalogue));
-    Arc::new(move || Ok(board.text(&*catalogue)?))
-}
-
-/// A worker inside another program.
-pub struct Caring {
-    stop: watch::Sender<bool>,
-    task: tokio::task::JoinHandle<()>,
-    shown: Shown,
-}
-
-impl Caring {
-    /// Of a volume that this process has mounted.
-    pub fn of_volume(volume: &Arc<Volume>, runtime: &Handle) -> Result<Self> {
-        let followed = Arc::downgrade(volume);
-        let follow_nodes = move || match followed.upgrade() {
-            Some(volume) => volume.follow_nodes().map(drop).map_err(crate::catalogue::failed),
-            None => Ok(()),
-        };
-        let worker = Worker {
-            catalogue: Arc::new(StoreCatalogue::of_owner(volume)),
-            transfer: volume.transfer().in_background(),
-            board: Arc::default(),
-            options: Options { patience: Patience::default(), holder: care::holder() },
-            follow_nodes: Box::new(follow_nodes),
-        };
-        let (stop, stopped) = watch::channel(false);
-        let shown = shown(&worker);
-        Ok(Self { stop, task: runtime.spawn(worker.run(stopped, care::now_ms()?)), shown })
-    }
-
-    /// What it shows to Prometheus.
-    pub fn shown(&self) -> Shown {
-        Arc::clone(&self.shown)
-    }
-
-    /// Ends it, after the segments in hand.
-    pub fn end(self, runtime: &Handle) {
-        self.stop.send_replace(true);
-        if let Err(panic) = runtime.block_on(self.task) {
-            tracing::error!("the worker that cares for the volume panicked: {panic}");
-        }
-    }
+    runtime.block_on(ending.asked());
+    tracing::info!("ending after the segments in hand");
+    Ok(caring.end(runtime)?)
 }
 
 /// Tells all workers what people want of them.
 pub fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
-    let catalogue = StoreCatalogue::new(Arc::new(compose::open_shared(meta)?));
+    let catalogue = StoreCatalogue::new(Arc::new(weft_engine::open_store(meta)?));
     let mut wish = CareWish::load(&catalogue)?;
     change(&mut wish);
     Ok(wish.store(&catalogue)?)
@@ -223,7 +155,7 @@ fn status(meta: &Path, json: bool) -> Result<ExitCode> {
     let keeper = Keeper::open(meta)?;
     let catalogue = &*keeper.catalogue;
     let record = CareRecord::load(catalogue)?;
-    let now_ms = care::now_ms()?;
+    let now_ms = weft_engine::now_ms()?;
     let is_cared_for =
         record.as_ref().is_some_and(|record| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS);
     let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());

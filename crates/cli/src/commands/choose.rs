@@ -8,12 +8,14 @@ mod volume;
 use crate::amount::parse_size;
 use crate::care;
 use crate::compose;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use nodes_file::{Assumed, NodesFile};
 use serde::Serialize;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use volume::{Conversion, Stored, VolumeNodes};
 use weft_lab::models::choice::{self, Choice, Needs, Node};
+use weft_lab::page::Ranked;
 
 /// Rank the codes that suit your nodes and needs
 ///
@@ -56,6 +58,9 @@ pub struct Arguments {
     /// Show all codes instead of the first ones
     #[arg(long)]
     all: bool,
+    /// Write a page with pictures, all codes, and how each number is computed, to be shared
+    #[arg(long, value_name = "FILE.html", conflicts_with = "explain")]
+    page: Option<PathBuf>,
     /// For programs
     #[arg(long)]
     json: bool,
@@ -109,6 +114,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return explain(&question, spec);
     }
     let choices = choice::rank(&question.nodes, &question.needs)?;
+    let heading = table::heading(&question.nodes, &question.needs);
+    if let Some(path) = &arguments.page {
+        write_page(path, &heading, &question, &choices)?;
+    }
     if arguments.json {
         let row =
             |choice| Row { choice, conversion: question.stored.as_ref().map(|stored| stored.conversion_to(choice)) };
@@ -117,13 +126,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(&answer)?);
         return Ok(());
     }
-    println!("{}", table::heading(&question.nodes, &question.needs));
+    println!("{heading}");
     question.notes.iter().for_each(|note| println!("{note}"));
     println!("\n{}", table::of(&choices, arguments.all));
+    if std::io::stdout().is_terminal() {
+        println!("{}", table::bars(&choices));
+    }
     table::advice(&choices, arguments.meta.as_deref(), question.stored.as_ref())
         .iter()
         .for_each(|line| println!("{line}"));
     Ok(())
+}
+
+fn write_page(path: &Path, heading: &str, question: &Question, choices: &[Choice]) -> Result<()> {
+    let Question { nodes, needs, notes, .. } = question;
+    let page = weft_lab::page::choices(&Ranked { heading, notes, nodes, needs, choices })?;
+    std::fs::write(path, page).with_context(|| format!("{} cannot be written", path.display()))
 }
 
 fn explain(question: &Question, spec: &str) -> Result<()> {

@@ -2,14 +2,8 @@
 
 use crate::care::count;
 use crate::compose;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
-use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
-use weft_format::{Ino, PolicyId, VolumeId};
-use weft_meta::engines::SqliteKv;
-use weft_meta::{Access, SetAttributes, Store, keys};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -36,21 +30,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Makes the volume; gives the canonical spec of its code and the nodes that it needs.
 pub fn format(meta: &Path, spec: &str, write_margin: Option<u16>) -> Result<(String, usize)> {
     let code = compose::code(spec)?;
-    let policy = weft_vfs::policy_for(&weft_vfs::policy_text(&PolicyRecord::of(code.spec(), write_margin)))?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970: set it")?;
-    let now_time = Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() };
-    let volume = VolumeRecord {
-        volume: VolumeId(rand::random()),
-        created_ms: now.as_millis() as u64,
-        default_policy: PolicyId(0),
-    };
-    SqliteKv::create(meta)?;
-    let kv = SqliteKv::open(meta, Access::Owner, keys::SHARED, None)?;
-    let store = Store::format(Arc::new(kv), &volume, &policy, now_time)?;
-    // Whoever makes a volume may write to it.
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let owner = SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() };
-    store.set_attributes(Ino::ROOT, &owner)?;
-    store.flush()?;
+    weft_engine::format(meta, &*code, write_margin)?;
     Ok((code.spec().to_owned(), code.shape().n))
 }

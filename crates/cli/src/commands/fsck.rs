@@ -1,7 +1,6 @@
 //! `weft fsck META`: is the metadata consistent?
 
-use crate::care::{self, DEGRADED, count};
-use crate::compose;
+use crate::care::{DEGRADED, count};
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
@@ -43,11 +42,11 @@ struct Line {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let report = if arguments.repair {
         let store = weft_vfs::open::open_store(&arguments.meta, Access::Owner, None)?;
-        let now_ms = care::now_ms()?;
+        let now_ms = weft_engine::now_ms()?;
         let seconds = i64::try_from(now_ms / 1000)?;
         fsck::repair(&store, Timestamp { seconds, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 })?
     } else {
-        fsck::check(&compose::open_shared(&arguments.meta)?)?
+        fsck::check(&weft_engine::open_store(&arguments.meta)?)?
     };
     let is_clean = report.is_clean();
     if arguments.json {

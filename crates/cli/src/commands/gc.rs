@@ -1,8 +1,7 @@
 //! `weft gc META`: shards that nothing needs are removed, and segments that are mostly dead are compacted.
 
 use crate::amount;
-use crate::care::{self, DEGRADED, Keeper, Owner, count};
-use crate::compose::Opened;
+use crate::care::{self, DEGRADED, Owner, count};
 use crate::render;
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -15,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Runtime;
 use weft_care::collect::{Beside, Options, Report, Retired, Sightings};
 use weft_care::{Catalogue, ConvertRecord, Job};
+use weft_engine::{Engine, Keeper};
 use weft_meta::MetaError;
 use weft_transfer::Settings;
 use weft_vfs::open::own_store;
@@ -57,8 +57,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = Options { grace_ms: arguments.grace, in_use, dry_run: arguments.dry_run };
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::collect::collect(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
-    let report = keeper.watch(&job, &bar, work)?;
+    let work = weft_care::collect::collect(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?);
+    let report = care::watch(&keeper, &job, &bar, work)?;
     drop(alone);
     let mut compaction = Compaction::default();
     // After the collection, which makes room for it.
@@ -124,9 +124,10 @@ impl Compaction {
             Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
         }
         let settings = Settings { bytes_per_second: arguments.bwlimit, ..Settings::default() };
-        let opened = Opened::open(&arguments.meta, None, settings, None)?;
-        let outcome = self.rounds(&opened.volume, work_count, runtime);
-        opened.close()?;
+        let options = weft_engine::Options { transfer: settings, ..weft_engine::Options::default() };
+        let engine = Engine::open(&arguments.meta, options)?;
+        let outcome = self.rounds(engine.volume(), work_count, runtime);
+        engine.close()?;
         outcome
     }
 

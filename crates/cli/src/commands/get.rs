@@ -2,7 +2,6 @@
 
 use super::put::progress_bar;
 use crate::amount;
-use crate::compose::OpenedReader;
 use crate::trace;
 use crate::tree::{self, Copying, FolderTree, ReaderTree, Tree, Walk};
 use anyhow::{Context, Result, bail};
@@ -10,6 +9,7 @@ use indicatif::ProgressBar;
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use weft_engine::VolumeReader;
 use weft_format::records::Kind;
 use weft_transfer::{Profile, Settings};
 
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn traced(arguments: &Arguments) -> Result<()> {
     let profile = arguments.read_profile.unwrap_or_default();
     let settings = Settings { profile, bytes_per_second: arguments.bwlimit, ..Settings::default() };
-    let tree = ReaderTree::new(OpenedReader::open(&arguments.meta, settings)?);
+    let tree = ReaderTree::new(VolumeReader::open(&arguments.meta, settings)?);
     if arguments.trace.is_some() {
         tree.reader().transfer().start_trace();
     }

@@ -1,6 +1,6 @@
 //! `weft info META /PATH`: where a file's bytes are, and what they can lose.
 
-use crate::care::{self, Keeper, count};
+use crate::care::{self, count};
 use crate::render;
 use crate::tree;
 use anyhow::{Context, Result};
@@ -15,6 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use weft_care::state::{State, state};
 use weft_care::{Margins, Roster, Standing, noted_standings};
+use weft_engine::Keeper;
 use weft_format::records::{Attributes, Kind, SegmentRecord};
 use weft_format::{Ino, SegmentId, ShardIndex};
 use weft_gateways::fuse::mounts;

@@ -4,13 +4,11 @@
 mod options;
 
 use crate::amount;
-use crate::commands::care::Caring;
-use crate::compose::{self, Opened};
+use crate::compose;
 use crate::daemon::{self, Outcome};
 use crate::ended;
-use crate::metrics::{self, Endpoint, Shown};
+use crate::metrics::{self, Endpoint};
 use crate::signals::Ending;
-use crate::tidy::Tidying;
 use anyhow::{Context, Result, bail};
 use options::MountOption;
 use std::ffi::OsString;
@@ -21,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use weft_engine::{Engine, Metrics, Options};
 use weft_format::Ino;
 use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted, Requests};
 use weft_meta::Access;
@@ -181,24 +180,16 @@ struct Service {
     meta: PathBuf,
     /// This process, as `weft umount` finds it; missing where the volume is only read.
     owner: Option<Holder>,
-    opened: Opened,
+    engine: Engine,
     mounted: Mounted,
     mountpoint: PathBuf,
-    beside: Beside,
-}
-
-/// What runs beside a mount. A volume that is only read has its owner to tidy it and to care for it.
-struct Beside {
-    tidying: Option<Tidying>,
-    caring: Option<Caring>,
     _endpoint: Option<Endpoint>,
 }
 
 /// What a mount shows to Prometheus: the kernel's requests, and what its worker shows, if it has one.
-fn shown(caring: Option<&Caring>, requests: Arc<Requests>) -> Shown {
-    let of_worker = caring.map(Caring::shown);
+fn shown(of_worker: Option<Metrics>, requests: Arc<Requests>) -> Metrics {
     Arc::new(move || {
-        let mut text = of_worker.as_ref().map_or_else(|| Ok(String::new()), |shown| shown())?;
+        let mut text = of_worker.as_ref().map_or_else(|| Ok(String::new()), |metrics| metrics())?;
         text.push_str(&requests.text());
         Ok(text)
     })
@@ -216,34 +207,39 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
     }
     let listener = how.metrics.map(metrics::listen).transpose()?;
     let mountpoint = fuse::mounts::absolute(directory);
-    let transfer = Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() };
-    let cache = how.disk_cache();
-    let volume = weft_vfs::Settings {
-        short_circuit: how.short_circuit,
-        read_only: !allowed.write,
-        ..weft_vfs::Settings::default()
+    // A volume that is only read has its owner to empty its trash and to care for it.
+    let options = Options {
+        mountpoint: allowed.write.then(|| mountpoint.clone()),
+        volume: weft_vfs::Settings {
+            short_circuit: how.short_circuit,
+            read_only: !allowed.write,
+            ..weft_vfs::Settings::default()
+        },
+        transfer: Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() },
+        disk_cache: how.disk_cache(),
+        empties_trash: allowed.write,
+        is_cared_for: allowed.write && !how.no_care,
     };
-    let opened = Opened::open_as(meta, allowed.write.then_some(&*mountpoint), volume, transfer, cache.as_ref())?;
+    let engine = Engine::open(meta, options)?;
     let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.to_path_buf(), allowed };
-    let mounted = fuse::mount(Arc::clone(&opened.volume), &settings)?;
-    let runtime = opened.runtime.handle();
-    let beside = || -> Result<Beside> {
-        let is_cared_for = allowed.write && !how.no_care;
-        let tidying = allowed.write.then(|| Tidying::start(&opened.volume, runtime)).transpose()?;
-        let caring = is_cared_for.then(|| Caring::of_volume(&opened.volume, runtime)).transpose()?;
-        let shown = shown(caring.as_ref(), mounted.requests());
-        let endpoint = listener.map(|listener| Endpoint::start(listener, shown, runtime)).transpose()?;
-        Ok(Beside { tidying, caring, _endpoint: endpoint })
+    let mounted = match fuse::mount(Arc::clone(engine.volume()), &settings) {
+        Ok(mounted) => mounted,
+        Err(error) => {
+            engine.close()?;
+            return Err(error.into());
+        }
     };
-    match beside() {
-        Ok(beside) => {
+    let shown = shown(engine.metrics(), mounted.requests());
+    match listener.map(|listener| Endpoint::start(listener, shown, engine.handle())).transpose() {
+        Ok(_endpoint) => {
             tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
             let owner = allowed.write.then(|| current_owner(meta).ok().flatten()).flatten();
-            Ok(Service { meta: meta.to_path_buf(), owner, opened, mounted, mountpoint, beside })
+            Ok(Service { meta: meta.to_path_buf(), owner, engine, mounted, mountpoint, _endpoint })
         }
         Err(error) => {
             fuse::unmount(&mountpoint, Detach::Lazy)?;
             mounted.wait();
+            engine.close()?;
             Err(error)
         }
     }
@@ -264,7 +260,7 @@ struct Signals {
 
 impl Signals {
     fn catch() -> Result<Self> {
-        let runtime = compose::runtime()?;
+        let runtime = weft_engine::runtime()?;
         let entered = runtime.enter();
         let ending = Ending::catch()?;
         drop(entered);
@@ -275,7 +271,7 @@ impl Signals {
 impl Service {
     /// Until it is unmounted or a signal says so; then everything is written.
     fn run(self, signals: Signals) -> Result<()> {
-        let Self { meta, owner, opened, mounted, mountpoint, beside: Beside { tidying, caring, _endpoint } } = self;
+        let Self { meta, owner, engine, mounted, mountpoint, _endpoint } = self;
         let Signals { runtime, mut ending } = signals;
         runtime.block_on(async {
             let mut ended = tokio::task::spawn_blocking(|| mounted.wait());
@@ -293,11 +289,7 @@ impl Service {
                 tracing::warn!("programs still have files open; they will get errors");
             }
         });
-        drop(tidying);
-        if let Some(caring) = caring {
-            caring.end(opened.runtime.handle());
-        }
-        let outcome = opened.close();
+        let outcome = engine.close().map_err(anyhow::Error::from);
         if let Some(owner) = owner
             && let Err(error) = ended::note(&meta, &owner, &outcome)
         {

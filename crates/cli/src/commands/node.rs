@@ -4,13 +4,11 @@
 mod change;
 mod key_file;
 mod kinds;
-mod making;
 mod members;
 mod moving;
 mod seeking;
 pub mod serve;
 
-pub use moving::take_back;
 pub use seeking::sentences as sentences_of_moved;
 
 use crate::amount;
@@ -24,13 +22,13 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::task::JoinSet;
-use weft_care::Renewed;
 use weft_care::roster::LOOK_DEADLINE;
+use weft_engine::nodes;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeError, NodeErrorKind, NodeIdentity, NodeUrl, Space};
+use weft_nodes::{NodeError, NodeErrorKind, NodeUrl, Space};
 use weft_vfs::open::{Members, Opener};
 
 /// Segments are counted up to this many for a sentence.
@@ -227,18 +225,18 @@ pub fn add(
     check_name(name)?;
     let url: NodeUrl = place.parse()?;
     let secret = key_file::secret(&url, key_file)?;
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
         bail!("there is a node named {name} already: choose another name, or `weft node replace`");
     }
     refuse_unfit(meta, name, &url)?;
-    let (node, space) = making::create(&store, name, &url, &secret)?;
+    let (node, space) = nodes::create(&store, name, &url, &secret)?;
     let record = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
         state: NodeState::Active,
         domain: domain.unwrap_or(name).to_owned(),
-        weight: weight.unwrap_or_else(|| making::default_weight(space)),
+        weight: weight.unwrap_or_else(|| nodes::default_weight(space)),
         secret,
         limits: Default::default(),
     };
@@ -288,10 +286,10 @@ fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> 
 }
 
 fn list(meta: &Path, json: bool) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let nodes = store.nodes()?;
     let members = Opener::default().members(&store)?;
-    let spaces = compose::runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
+    let spaces = weft_engine::runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
     let lines = spaces.into_iter().map(|(id, record, space)| Line {
         name: record.name,
         id: id.to_string(),
@@ -308,7 +306,7 @@ fn list(meta: &Path, json: bool) -> Result<()> {
         error: space
             .err()
             .filter(|_| record.state != NodeState::Lost)
-            .map(|error| care::with_names(&nodes, error.detail)),
+            .map(|error| weft_engine::nodes::with_names(&nodes, error.detail)),
     });
     let mut lines: Vec<Line> = lines.collect();
     lines.sort_by(|a, b| a.name.cmp(&b.name));
@@ -391,9 +389,9 @@ fn parse_requests(text: &str) -> Result<u32, String> {
 fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force: bool) -> Result<()> {
     let url: NodeUrl = place.parse()?;
     let secret = key_file::secret(&url, key_file)?;
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
-    if is_replaced(old_id, &old) {
+    if nodes::is_replaced(old_id, &old) {
         bail!(
             "node {name} is replaced already: run `weft repair {}`, if it is gone for good with `--assume-lost {name}`",
             meta.display()
@@ -404,24 +402,21 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force:
     if !answers && !force {
         care::refuse_losses(meta, &[old_id])?;
     }
-    let (id, space) = making::create(&store, name, &url, &secret)?;
+    let (id, space) = nodes::create(&store, name, &url, &secret)?;
     let retired = match answers {
-        true => {
-            let name = format!("{name}{OLD}{}", &old_id.to_string()[..8]);
-            NodeRecord { name, state: NodeState::Draining, ..old.clone() }
-        }
-        false => lost(old_id, &old, &url),
+        true => nodes::emptied(old_id, &old),
+        false => nodes::lost(old_id, &old, &url),
     };
     let new = NodeRecord {
         name: name.to_owned(),
         url: url.to_string(),
         state: NodeState::Active,
         domain: old.domain.clone(),
-        weight: making::default_weight(space),
+        weight: nodes::default_weight(space),
         secret,
         limits: old.limits,
     };
-    let empty = succeed(&store, (old_id, &old), &retired, (id, &new))?;
+    let empty = nodes::succeed(&store, (old_id, &old), &retired, (id, &new))?;
     println!("Node {name} is at {url} now");
     let meta = meta.display();
     match retired.state {
@@ -432,64 +427,12 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force:
     Ok(())
 }
 
-/// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost. Where some of its shards are
-/// left the node is taken up again.
-pub fn renew(store: &Store, old_id: NodeId) -> Result<Renewed> {
-    let found = store.nodes()?.into_iter().find(|(id, old)| *id == old_id && !old.state.is_leaving());
-    // Somebody else has done it.
-    let Some((_, old)) = found else { return Ok(Renewed::Anew) };
-    let url: NodeUrl = old.url.parse()?;
-    let identity = NodeIdentity { volume: store.volume().volume, node: old_id };
-    if compose::runtime()?.block_on(weft_nodes::put_back(&url, &old.name, identity, &old.secret))? {
-        return Ok(Renewed::Itself);
-    }
-    let (id, _) = making::create(store, &old.name, &url, &old.secret)?;
-    succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
-    Ok(Renewed::Anew)
-}
-
-/// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
-const OLD: &str = ".old-";
-const LOST: &str = ".lost-";
-
-/// Has another taken its place, and name?
-fn is_replaced(id: NodeId, record: &NodeRecord) -> bool {
-    let short_id = &id.to_string()[..8];
-    [OLD, LOST].iter().any(|mark| record.name.ends_with(&format!("{mark}{short_id}")))
-}
-
-/// What a node that is gone becomes, when `url` is its successor's place.
-fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
-    let short_id = &id.to_string()[..8];
-    NodeRecord {
-        name: format!("{}{LOST}{short_id}", old.name),
-        // No two nodes share a place; what was in this one is gone.
-        url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
-        state: NodeState::Lost,
-        ..old.clone()
-    }
-}
-
-/// The successor has the name from now on. Does nothing refer to the old one any more?
-fn succeed(
-    store: &Store,
-    (old_id, old): (NodeId, &NodeRecord),
-    retired: &NodeRecord,
-    (id, new): (NodeId, &NodeRecord),
-) -> Result<bool> {
-    store.update_node(old_id, old, retired)?;
-    store.add_node(id, new)?;
-    let is_empty = store.remove_node(old_id)?;
-    store.flush()?;
-    Ok(is_empty)
-}
-
 /// Is its place there, and its own?
 fn answers(store: &Store, id: NodeId) -> Result<bool> {
     let Some((_, _, node)) = Opener::default().members(store)?.into_iter().find(|(member, ..)| *member == id) else {
         return Ok(false);
     };
-    compose::runtime()?.block_on(async {
+    weft_engine::runtime()?.block_on(async {
         let answer = tokio::time::timeout(PROBE_DEADLINE, node.space()).await;
         Ok(answer.is_ok_and(|space| space.is_ok()))
     })
@@ -503,7 +446,7 @@ fn place_of(record: &NodeRecord) -> String {
 }
 
 fn remove(meta: &Path, name: &str) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, record) = find(&store, meta, name)?;
     let segments = store.segments_on_node(id, None, COUNT_LIMIT)?;
     if !segments.is_empty() {

@@ -85,7 +85,7 @@ struct Risk {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = compose::open_shared(&arguments.meta)?;
+    let store = weft_engine::open_store(&arguments.meta)?;
     let before = store.placement_rule()?;
     let rule = arguments.applied_to(before)?;
     let answer = Answer::of(&store, rule, segment_count(&store)?)?;

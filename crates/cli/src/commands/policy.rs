@@ -118,7 +118,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Arguments::Set { meta, directory, code, convert, after, write_margin, segment, cell } => {
             let code = compose::code(code)?.spec().to_owned();
             let path = tree::volume_path(directory)?;
-            compose::require_nodes(meta, &compose::open_shared(meta)?, &code)?;
+            compose::require_nodes(meta, &weft_engine::open_store(meta)?, &code)?;
             let volume = tree::open(meta)?;
             if tree::require(&*volume, &path)?.kind != Kind::Directory {
                 bail!("{} is no directory: policies are set on directories", path.display());

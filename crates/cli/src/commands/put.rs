@@ -33,7 +33,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let destination = tree::volume_path(&arguments.destination)?;
     let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
     let spec = policy_for(&volume.policy(Path::new("/"))?)?.code;
-    compose::require_nodes(&arguments.meta, &compose::open_shared(&arguments.meta)?, &spec)?;
+    compose::require_nodes(&arguments.meta, &weft_engine::open_store(&arguments.meta)?, &spec)?;
     let progress = progress_bar(total_bytes(&arguments.sources));
     let copied = put(&*volume, arguments, &destination, &progress);
     progress.finish_and_clear();

@@ -69,7 +69,7 @@ fn make(directory: &Path) -> Result<()> {
 
 /// Adds the nodes that are not there yet: all of them, or what an interrupted start has left out.
 fn add_nodes(layout: &Layout) -> Result<(String, usize, usize)> {
-    let store = compose::open_shared(&layout.meta)?;
+    let store = weft_engine::open_store(&layout.meta)?;
     let code = compose::code(&store.policy(store.attributes(Ino::ROOT)?.policy)?.code)?;
     let shape = code.shape();
     let there: HashSet<String> = store.nodes()?.into_iter().map(|(_, node)| node.name).collect();

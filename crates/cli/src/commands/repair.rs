@@ -1,7 +1,7 @@
 //! `weft repair META`: what was lost is rebuilt from what is left.
 
 use crate::amount;
-use crate::care::{self, DEGRADED, Keeper, count};
+use crate::care::{self, DEGRADED, count};
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use weft_care::record::REPAIR;
 use weft_care::repair::{Estimate, Options, Report};
 use weft_care::{Catalogue, Job, JobRecord, Roster};
+use weft_engine::Keeper;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 
@@ -75,9 +76,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     let (job, bar) = (Job::default(), care::progress_bar());
     let catalogue: std::sync::Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, care::now_ms()?);
+    let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?);
     let began = Instant::now();
-    let report = keeper.watch(&job, &bar, work)?;
+    let report = care::watch(&keeper, &job, &bar, work)?;
     let code = match report.failures.is_empty() || !report.census.is_whole() {
         true => care::exit_code(&report.census),
         // Something could not be mended, whatever the count says.

@@ -1,12 +1,13 @@
 //! `weft restore FILE META`: the volume goes on from a copy of its metadata.
 
-use crate::care::{self, Keeper, PATHS_SHOWN, count, moment};
+use crate::care::{self, PATHS_SHOWN, count, moment};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use weft_care::{Catalogue, Roster, glance};
+use weft_engine::Keeper;
 use weft_format::SegmentId;
 use weft_format::records::{Opening, SegmentRecord, Succession};
 use weft_meta::engines::SqliteKv;
@@ -51,7 +52,7 @@ fn take_over(arguments: &Arguments) -> Result<ExitCode> {
     let known = keeper.runtime.block_on(keeper.transfer.look_for_openings(None));
     let newest = known.newer;
     let number = newest.map_or(0, |newest| newest.number);
-    let opening = store.restore_opening(number, rand::random(), care::now_ms()?)?;
+    let opening = store.restore_opening(number, rand::random(), weft_engine::now_ms()?)?;
     if let Some(other) = keeper.runtime.block_on(keeper.transfer.publish_opening(opening, &known.held)) {
         return Err(MetaError::Superseded(other.refuses(Some(opening))).into());
     }

@@ -1,7 +1,7 @@
 //! `weft scrub META`: every shard is read and checked.
 
 use crate::amount;
-use crate::care::{self, DEGRADED, Keeper, count};
+use crate::care::{self, DEGRADED, count};
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use weft_care::scrub::{Finding, Options, Report};
 use weft_care::{Catalogue, Job};
+use weft_engine::Keeper;
 
 /// Read every shard, tell what is damaged, missing or misplaced, and repair it
 ///
@@ -57,8 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
     };
     let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, care::now_ms()?, tell);
-    let report = keeper.watch(&job, &bar, work)?;
+    let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?, tell);
+    let report = care::watch(&keeper, &job, &bar, work)?;
     let is_sound = metadata_faults.is_empty();
     let all_read = report.silent_shard_count + report.refused_shard_count == 0;
     let is_clean = is_sound && report.repaired_count == report.finding_count && all_read;

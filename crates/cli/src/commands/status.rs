@@ -1,7 +1,7 @@
 //! `weft status META`: how safe everything is.
 
 use super::placement::{self, AnnualLoss};
-use crate::care::{self, Keeper, Owner, count};
+use crate::care::{self, Owner, count};
 use crate::compose;
 use crate::render;
 use anyhow::Result;
@@ -16,6 +16,7 @@ use weft_care::{
 };
 use weft_cluster::usable_room;
 use weft_codes::analysis;
+use weft_engine::Keeper;
 use weft_format::{Ino, NodeId};
 
 /// Marks of damage counted.
@@ -119,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         inode_count: statistics.inodes,
         live_bytes: statistics.live_bytes,
         room: room(&keeper)?,
-        nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, care::now_ms()?)?),
+        nodes: nodes(&roster, &keeper.given_up()?, &Liars::load(&*keeper.catalogue, weft_engine::now_ms()?)?),
         marked_count: keeper.catalogue.damaged(None, COUNT_LIMIT)?.len(),
         trash: waiting(&*keeper.catalogue, dead)?,
         last_repair: JobRecord::load(&*keeper.catalogue, REPAIR)?,
@@ -160,7 +161,7 @@ fn room(keeper: &Keeper) -> Result<Room> {
 /// Nodes by name.
 fn named(roster: &Roster, text: String) -> String {
     let nodes: Vec<_> = roster.nodes.iter().map(|(id, facts)| (*id, facts.record.clone())).collect();
-    care::with_names(&nodes, text)
+    weft_engine::nodes::with_names(&nodes, text)
 }
 
 fn is_given_up(nodes: &[Node], name: &str) -> bool {

@@ -1,7 +1,6 @@
 //! `weft trash keep|list|restore|purge META`: what was deleted, for a while.
 
 use crate::care::{self, count};
-use crate::compose;
 use crate::render;
 use crate::tree;
 use anyhow::{Context, Result, bail};
@@ -100,11 +99,11 @@ fn open_current(meta: &Path) -> Result<Store> {
     {
         tracing::debug!(mountpoint = %mountpoint.display(), %error, "the mount could not be asked to write");
     }
-    compose::open_shared(meta)
+    Ok(weft_engine::open_store(meta)?)
 }
 
 fn keep(meta: &Path, time_ms: Option<u64>) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     if let Some(time_ms) = time_ms {
         store.set_keep_ms(time_ms)?;
         store.flush()?;

@@ -2,12 +2,12 @@
 
 use super::volume::entry;
 use super::{Attributes, Entry, Sink, Tree};
-use crate::compose::OpenedReader;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use weft_engine::VolumeReader;
 use weft_format::Ino;
 use weft_format::records::{Attributes as Inode, Kind};
 use weft_vfs::{ReadFile, Reader};
@@ -17,16 +17,16 @@ const LIST_COUNT: usize = 1024;
 
 /// The files of a volume that others may own.
 pub struct ReaderTree {
-    opened: OpenedReader,
+    opened: VolumeReader,
 }
 
 impl ReaderTree {
-    pub fn new(opened: OpenedReader) -> Self {
+    pub fn new(opened: VolumeReader) -> Self {
         Self { opened }
     }
 
     pub fn reader(&self) -> &Reader {
-        &self.opened.reader
+        self.opened.reader()
     }
 
     fn find(&self, path: &Path) -> Result<Option<Inode>> {

@@ -1,13 +1,13 @@
 //! A volume as a tree, without a mount.
 
 use super::{Attributes, Entry, Sink, Tree};
-use crate::compose::Opened;
 use anyhow::{Context, Result, bail};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_engine::Engine;
 use weft_format::Ino;
 use weft_format::records::{Attributes as Inode, Kind};
 use weft_meta::RenameFlags;
@@ -25,23 +25,23 @@ const LIST_COUNT: usize = 1024;
 
 /// The files of a volume that this process owns.
 pub struct VolumeTree {
-    opened: Opened,
+    engine: Engine,
     caller: Caller,
 }
 
 impl VolumeTree {
-    pub fn new(opened: Opened) -> Self {
+    pub fn new(engine: Engine) -> Self {
         let caller = Caller {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             pid: std::process::id(),
         };
-        Self { opened, caller }
+        Self { engine, caller }
     }
 
     /// The volume itself.
     pub fn volume(&self) -> &Volume {
-        &self.opened.volume
+        self.engine.volume()
     }
 
     /// What a path names. References are given back at once: nobody else removes anything meanwhile.
@@ -108,13 +108,13 @@ impl Tree for VolumeTree {
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
         let ino = self.require(path)?.ino;
         let handle = self.volume().open(ino, libc::O_RDONLY).with_context(|| path.display().to_string())?;
-        Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
+        Ok(Box::new(Stream::new(self.engine.volume(), ino, handle, path)))
     }
 
     fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
         let ino = self.make(path, Kind::File, NEW_FILE_MODE)?;
         let handle = self.volume().open(ino, libc::O_WRONLY).with_context(|| path.display().to_string())?;
-        Ok(Box::new(Stream::new(&self.opened.volume, ino, handle, path)))
+        Ok(Box::new(Stream::new(self.engine.volume(), ino, handle, path)))
     }
 
     fn make_directory(&self, path: &Path) -> Result<()> {
@@ -181,7 +181,7 @@ impl Tree for VolumeTree {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        self.opened.close()
+        Ok(self.engine.close()?)
     }
 }
 

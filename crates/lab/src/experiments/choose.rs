@@ -2,7 +2,7 @@
 
 use super::counted::value_at;
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
-use crate::models::choice::{Choice, Needs, Node, rank};
+use crate::models::choice::{Needs, Node, Picture, rank, samples};
 use crate::models::durability::GIB;
 
 pub(super) struct Choose;
@@ -119,11 +119,8 @@ fn wide_area() -> Vec<Node> {
 
 fn measure(example: &Example) -> Result<Vec<Sample>, String> {
     let choices = rank(&(example.nodes)(), &example.needs).map_err(|error| error.to_string())?;
-    let family = |choice: &Choice| choice.code.split(':').next().unwrap_or_default().to_owned();
-    let dot =
-        |choice: &Choice| Sample::exact(example.name, &family(choice), choice.stored_per_byte, choice.annual_loss);
     let fits = choices.iter().filter(|choice| choice.room_bytes >= example.needs.capacity_bytes);
-    let mut samples: Vec<Sample> = fits.map(dot).collect();
+    let mut samples = samples(Picture::Loss, example.name, fits);
     let first = choices.iter().filter(|choice| choice.shortfall.is_none()).take(FIRST);
     samples.extend(first.enumerate().map(|(place, choice)| {
         let series = format!("{}, {}: {}", example.name, place + 1, choice.code);
@@ -140,7 +137,7 @@ impl Experiment for Choose {
             source: "WeftFS",
             method: "Every candidate that the nodes' domains have room for is judged as `weft choose` does: the exact shares of fatal patterns in a \
                      Markov chain of all nodes, repair and read programs as they are run on these nodes, prices of storage. A loss is that of any segment \
-                     of the volume, however many sets of nodes these use.",
+                     of the volume, however many sets of nodes these use. A line has those codes of a family that no other of it beats with as few bytes.",
         }
     }
 
@@ -152,8 +149,8 @@ impl Experiment for Choose {
         let of_example = |example: &Example| Figure {
             name: example.name,
             title: example.title,
-            x: Axis::linear("stored bytes per byte of data"),
-            y: Axis::logarithmic("chance that anything is lost in a year"),
+            x: Picture::x(),
+            y: Picture::Loss.y(),
             printed: Vec::new(),
         };
         let ranked = Figure {

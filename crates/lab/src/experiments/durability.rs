@@ -1,4 +1,6 @@
-//! How long data last: the calculator beside published figures, the model beside a simulation, and what racks change.
+//! How long data last: the calculator beside published figures, the model beside a simulation, and what racks and bursts change.
+
+mod bursts;
 
 use super::counted::{code, mean_and_error, value_at};
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
@@ -6,6 +8,7 @@ use crate::models::availability::FatalShares;
 use crate::models::durability::{AZURE, Cluster, DAYS_PER_YEAR, GIB, annual_loss_by_windows, burst_loss};
 use crate::models::markov::Chain;
 use crate::models::simulation::{Repair, Spread, Volume, simulate};
+use bursts::BURSTS;
 use rand_chacha::ChaCha8Rng;
 
 pub(super) struct Durability;
@@ -43,8 +46,8 @@ impl Experiment for Durability {
             title: "How long data last",
             source: "Published calculators: Backblaze (2018), Huang et al. (ATC 2012), Sathiamoorthy et al. (VLDB 2013), Cidon et al. (ATC 2013)",
             method: "A stripe is a Markov chain over its missing shards, with the exact shares of fatal patterns of its code. The \
-                     simulation has nodes in racks that fail by themselves and with their rack, and stripes that share nodes; it is run \
-                     with failures and repairs slow enough for losses to be seen, thirty times each; errors follow from the spread of these runs.",
+                     simulation has nodes in racks that fail by themselves and with their rack, or with the whole building, and stripes that share \
+                     nodes; it is run with failures and repairs slow enough for losses to be seen, thirty times each; errors follow from the spread of these runs.",
         }
     }
 
@@ -61,7 +64,10 @@ impl Experiment for Durability {
                 Point::new(format!("{RACKS} {spec} {rate}"), move |random| with_racks(spec, rate, scale, random))
             })
         });
-        [Point::new(CALIBRATION, |_| calibration())].into_iter().chain(codes).chain(model).chain(racks).collect()
+        let bursts = SPECS
+            .map(|spec| Point::new(format!("{BURSTS} {spec}"), move |random| bursts::measure(spec, scale, random)));
+        let calculated = [Point::new(CALIBRATION, |_| calibration())].into_iter().chain(codes);
+        calculated.chain(model).chain(racks).chain(bursts).collect()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -94,6 +100,13 @@ impl Experiment for Durability {
                 y: Axis::logarithmic("losses per stripe and year"),
                 printed: Vec::new(),
             },
+            Figure {
+                name: BURSTS,
+                title: "A burst takes nodes of the whole building at once; shards on any nodes",
+                x: Axis::logarithmic("part of all nodes that a burst takes"),
+                y: Axis::logarithmic("stripes lost of a million by one burst"),
+                printed: Vec::new(),
+            },
         ]
     }
 
@@ -103,20 +116,8 @@ impl Experiment for Durability {
             .filter(|sample| sample.figure == CALIBRATION)
             .map(|sample| (sample.y / sample.x - 1.0).abs());
         let farthest = farthest.fold(0.0, f64::max);
-        let pairs = samples
-            .iter()
-            .filter(|sample| sample.figure == MODEL && sample.series.ends_with(SIMULATED))
-            .filter_map(|simulated| {
-                let series = simulated.series.trim_end_matches(SIMULATED);
-                let model = samples.iter().find(|sample| {
-                    sample.figure == MODEL
-                        && sample.series.trim_end_matches(MODELLED) == series
-                        && sample.x == simulated.x
-                })?;
-                Some((simulated, model))
-            });
         let (mut total, mut within, mut overstated) = (0, 0, 0.0f64);
-        for (simulated, model) in pairs {
+        for (simulated, model) in pairs(samples, MODEL) {
             total += 1;
             match (simulated.y - model.y).abs() <= simulated.error {
                 true => within += 1,
@@ -126,8 +127,9 @@ impl Experiment for Durability {
         Verdict {
             agrees: format!(
                 "Seven published figures are reproduced within {:.1} %, from one Markov chain, a binomial window and a burst; the \
-                 simulation of independent failures agrees with the chain within its error at {within} of {total} points.",
-                (farthest * 1000.0).ceil() / 10.0
+                 simulation of independent failures agrees with the chain within its error at {within} of {total} points. {}",
+                (farthest * 1000.0).ceil() / 10.0,
+                of_bursts(samples)
             ),
             differs: format!(
                 "Where they differ, the chain has up to {:.1} % more losses: it takes all patterns with the same number of missing shards for equally likely, \
@@ -137,6 +139,36 @@ impl Experiment for Durability {
             ),
         }
     }
+}
+
+/// What was simulated of a figure, beside what was calculated.
+fn pairs<'a>(samples: &'a [Sample], figure: &'a str) -> impl Iterator<Item = (&'a Sample, &'a Sample)> {
+    let simulated = samples.iter().filter(move |sample| sample.figure == figure && sample.series.ends_with(SIMULATED));
+    simulated.filter_map(move |simulated| {
+        let series = simulated.series.trim_end_matches(SIMULATED);
+        let model = samples.iter().find(|sample| {
+            sample.figure == figure && sample.series.trim_end_matches(MODELLED) == series && sample.x == simulated.x
+        })?;
+        Some((simulated, model))
+    })
+}
+
+/// How bursts agree with what is counted, in a sentence.
+fn of_bursts(samples: &[Sample]) -> String {
+    let of_bursts: Vec<_> = pairs(samples, BURSTS).collect();
+    let within = of_bursts.iter().filter(|(simulated, model)| (simulated.y - model.y).abs() <= simulated.error).count();
+    let share = bursts::SHARES[0];
+    let lost = |spec: &str| value_at(samples, BURSTS, &format!("{spec}{MODELLED}"), share);
+    format!(
+        "Of bursts it agrees with the counted patterns at {within} of {} points: when {:.0} % of all nodes go at once, {:.2} stripes of a \
+         million are lost of {}, and {:.2} of {}.",
+        of_bursts.len(),
+        100.0 * share,
+        lost(SPECS[0]),
+        SPECS[0],
+        lost(SPECS[1]),
+        SPECS[1],
+    )
 }
 
 /// What racks change, in a sentence.

@@ -11,16 +11,21 @@ mod check;
 mod explain;
 mod loss;
 mod order;
+mod pictures;
 mod places;
 mod times;
 
 pub use candidates::WIDTH_MAX;
 pub use check::ChoiceError;
-pub use explain::explain;
+pub(crate) use explain::{
+    DEGRADED_READ, LOSS, MONTH_PRICE, PROCESSOR, READ, REPAIR_BYTES, REPAIR_PRICE, REPAIR_TIME, ROOM, STORED,
+};
+pub use explain::{Explained, explain};
 pub use loss::{Rates, of_volume as annual_loss_of_volume};
 
 use super::availability::FatalShares;
 use super::durability::{GIB, SECONDS_PER_YEAR};
+pub use pictures::{Picture, samples};
 use places::Places;
 use serde::Serialize;
 use times::{SEGMENT_BYTES, Setting, Times};
@@ -205,4 +210,4 @@ fn fatal_shares(code: &dyn Code) -> Result<FatalShares, String> {
 
 #[cfg(test)]
 #[path = "choice_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -19,7 +19,7 @@ fn nodes(count: usize) -> Vec<Node> {
     (0..count).map(node).collect()
 }
 
-const NEEDS: Needs = Needs {
+pub(crate) const NEEDS: Needs = Needs {
     annual_loss_max: 1e-6,
     capacity_bytes: 600.0 * GIB,
     file_bytes: 40e6,
@@ -150,7 +150,7 @@ fn numbers_without_sense_are_refused() {
 #[test]
 fn every_number_is_explained() {
     let row = chosen(&nodes(10), &NEEDS, "lrc:6+2+2");
-    let text = explain(&row, &nodes(10), &NEEDS).join("\n");
+    let text = explain(&row, &nodes(10), &NEEDS).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
     for part in ["600 GiB of data * 1.667 = 1000 GiB", "14.29 % of 4", "all counted", "symbol operations", "to detect"]
     {
         assert!(text.contains(part), "{part}: {text}");

@@ -75,6 +75,36 @@ fn row(choice: &Choice) -> Vec<String> {
     ]
 }
 
+/// Letters of the longest bar.
+const BAR_WIDTH: usize = 24;
+
+/// The first codes as bars: what they store, and the nines of their safety. For a terminal.
+pub(super) fn bars(choices: &[Choice]) -> String {
+    let shown: Vec<&Choice> = choices.iter().filter(|choice| choice.shortfall.is_none()).take(MEETING_SHOWN).collect();
+    let nines = |choice: &Choice| -choice.annual_loss.max(f64::MIN_POSITIVE).log10();
+    let most = |value: &dyn Fn(&Choice) -> f64| shown.iter().map(|choice| value(choice)).fold(0.0, f64::max);
+    let (most_stored, most_nines) = (most(&|choice| choice.stored_per_byte), most(&nines));
+    let row = |choice: &&Choice| {
+        vec![
+            choice.code.clone(),
+            format!("{:.2}", choice.stored_per_byte),
+            bar(choice.stored_per_byte / most_stored),
+            format!("{:.1}", nines(choice)),
+            bar(nines(choice) / most_nines),
+        ]
+    };
+    let header = ["CODE", "STORED", "", "NINES", ""].map(str::to_owned).to_vec();
+    let rows: Vec<Vec<String>> = std::iter::once(header).chain(shown.iter().map(row)).collect();
+    if shown.is_empty() { String::new() } else { render::table(&rows, &[1, 3]) }
+}
+
+/// A part of the longest bar, in eighths of a letter.
+fn bar(part: f64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (part.clamp(0.0, 1.0) * (8 * BAR_WIDTH) as f64).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
 /// A time in the unit that suits it.
 fn seconds(seconds: f64) -> String {
     match seconds {
@@ -108,3 +138,7 @@ pub(super) fn advice(choices: &[Choice], meta: Option<&Path>, stored: Option<&St
     lines.push(format!("how the numbers are computed: --explain {code}"));
     lines
 }
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

@@ -2,11 +2,11 @@
 
 use super::nodes_file::Known;
 use super::probe::{Probe, probe};
-use crate::care::Keeper;
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use weft_engine::Keeper;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, ShardKey};
 use weft_lab::models::choice::Choice;

@@ -1,15 +1,15 @@
 //! `weft node limit|drain|set`: how nodes are used; and what moves when they change.
 
 use super::{find, keep_enough, limits_sentence};
-use crate::care::{self, Keeper};
-use crate::compose;
+use crate::care;
 use anyhow::{Result, bail};
 use std::path::Path;
+use weft_engine::Keeper;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 
 /// Changes the limits that are given; the others stay.
 pub fn limit(meta: &Path, name: &str, bytes_per_second: Option<u64>, requests: Option<u32>) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, old) = find(&store, meta, name)?;
     let limits = NodeLimits {
         bytes_per_second: bytes_per_second.unwrap_or(old.limits.bytes_per_second),
@@ -26,7 +26,7 @@ pub fn limit(meta: &Path, name: &str, bytes_per_second: Option<u64>, requests: O
 
 /// Has a node emptied, or with `undo` no more.
 pub fn drain(meta: &Path, name: &str, undo: bool) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, record) = find(&store, meta, name)?;
     let state = match (record.state, undo) {
         (NodeState::Active | NodeState::ReadOnly, false) => {
@@ -61,7 +61,7 @@ pub struct Changes<'c> {
 }
 
 pub fn set(meta: &Path, name: &str, changes: &Changes<'_>) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, record) = find(&store, meta, name)?;
     let state = match (changes.read_only, record.state) {
         (None, state) => state,
@@ -101,7 +101,7 @@ pub fn set(meta: &Path, name: &str, changes: &Changes<'_>) -> Result<()> {
 
 /// Says what the volume's nodes, as they are now, have move.
 pub fn tell_balance(meta: &Path) -> Result<()> {
-    if compose::open_shared(meta)?.statistics()?.live_bytes == 0 {
+    if weft_engine::open_store(meta)?.statistics()?.live_bytes == 0 {
         return Ok(());
     }
     let estimate = Keeper::open(meta)?.estimate_balance()?;

@@ -1,7 +1,7 @@
 //! `weft node list --from HOST:PORT`: the daemons of a cluster, as some of them know it.
 
 use super::{key_file, serve};
-use crate::{compose, render};
+use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
     };
     let key = cluster_key.map(parse).transpose()?;
     let urls = from.iter().map(|text| serve::daemon_url(text)).collect::<Result<Vec<_>>>()?;
-    let answers = compose::runtime()?.block_on(async {
+    let answers = weft_engine::runtime()?.block_on(async {
         let mut asked = JoinSet::new();
         for url in urls {
             let key = key.clone();

@@ -1,9 +1,9 @@
 //! `weft node move|restore`: nodes that are elsewhere now, and nodes that were given up and are back.
 
-use super::{find, is_replaced, key_file, refuse_unfit};
-use crate::compose;
+use super::{find, key_file, refuse_unfit};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
+use weft_engine::nodes;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, Secret};
 use weft_meta::Store;
@@ -13,7 +13,7 @@ use weft_nodes::{NodeIdentity, NodeUrl};
 /// two were swapped, and both are noted.
 pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Result<()> {
     let url: NodeUrl = place.parse()?;
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, old) = find(&store, meta, name)?;
     let secret = match key {
         Some(_) => key_file::secret(&url, key)?,
@@ -59,7 +59,7 @@ pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Re
 fn check(store: &Store, id: NodeId, name: &str, url: &NodeUrl, secret: &Secret) -> Result<()> {
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
     let node = weft_nodes::open(url, name, identity, secret)?;
-    compose::runtime()?.block_on(async {
+    weft_engine::runtime()?.block_on(async {
         let answer = tokio::time::timeout(super::PROBE_DEADLINE, node.space()).await;
         answer.with_context(|| format!("it did not answer within {} s", super::PROBE_DEADLINE.as_secs()))??;
         Ok(())
@@ -68,7 +68,7 @@ fn check(store: &Store, id: NodeId, name: &str, url: &NodeUrl, secret: &Secret) 
 
 /// Takes a node back that was given up.
 pub fn restore(meta: &Path, name: &str) -> Result<()> {
-    let store = compose::open_shared(meta)?;
+    let store = weft_engine::open_store(meta)?;
     let (id, record) = find(&store, meta, name)?;
     if record.state != NodeState::Lost {
         bail!("node {name} was not given up, so it need not be taken back");
@@ -78,22 +78,11 @@ pub fn restore(meta: &Path, name: &str) -> Result<()> {
     check(&store, id, name, &url, &record.secret).with_context(|| {
         format!("node {name} does not answer as itself; if it is elsewhere now: weft node move {meta} {name} FOLDER")
     })?;
-    match take_back(&store, id)? {
+    match nodes::take_back(&store, id)? {
         Some(NodeState::Draining) => {
             println!("Node {name} is back; another has its place, so what it holds moves there: weft repair {meta}");
         }
         _ => println!("Node {name} is back, and what it holds counts again"),
     }
     Ok(())
-}
-
-/// Takes a node back that answers as itself, if it was given up: as one of the nodes, or as one to be emptied where another has its
-/// place. What it is now; `None`: it was not given up.
-pub fn take_back(store: &Store, id: NodeId) -> Result<Option<NodeState>> {
-    let found = store.nodes()?.into_iter().find(|(known, record)| *known == id && record.state == NodeState::Lost);
-    let Some((_, old)) = found else { return Ok(None) };
-    let state = if is_replaced(id, &old) { NodeState::Draining } else { NodeState::Active };
-    store.update_node(id, &old, &NodeRecord { state, ..old.clone() })?;
-    store.flush()?;
-    Ok(Some(state))
 }

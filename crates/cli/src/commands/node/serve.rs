@@ -1,8 +1,8 @@
 //! `weft node serve PLACE`: our daemon, in the foreground until a signal ends it.
 
 use super::key_file;
+use crate::amount;
 use crate::signals::Ending;
-use crate::{amount, compose};
 use anyhow::{Context, Result, bail};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -108,7 +108,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     if arguments.open_metrics {
         daemon = daemon.with_open_metrics();
     }
-    compose::runtime()?.block_on(async {
+    weft_engine::runtime()?.block_on(async {
         let mut ending = Ending::catch()?;
         let listener = TcpListener::bind(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr()?;

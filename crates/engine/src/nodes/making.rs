@@ -3,12 +3,13 @@
 //! The note stays. A place that was made, and whose maker died before it was in the table, is known by it, and so is one that
 //! was emptied and has left the table: the next one who makes a node there goes on with it.
 
-use crate::{care, compose};
-use anyhow::{Result, bail};
+use super::with_names;
+use crate::error::EngineError;
+use crate::runtime::runtime;
 use serde::{Deserialize, Serialize};
 use weft_format::NodeId;
 use weft_format::records::Secret;
-use weft_meta::Store;
+use weft_meta::{MetaError, Store};
 use weft_nodes::{NodeIdentity, NodeUrl, Space};
 
 /// A place of which a node was made; kept among the states of jobs, by address.
@@ -23,9 +24,12 @@ struct Begun {
 const VERSION: u32 = 1;
 
 /// Makes an empty place, or one that was begun and is in no table, a node of this volume.
-pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space)> {
+///
+/// # Errors
+/// [`EngineError::Place`]: it is a node already, or cannot be made one.
+pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space), EngineError> {
     let nodes = store.nodes()?;
-    let runtime = compose::runtime()?;
+    let runtime = runtime()?;
     let identity = |id| NodeIdentity { volume: store.volume().volume, node: id };
     let owner = |id: NodeId| nodes.iter().find(|(known, _)| *known == id).map(|(_, record)| &record.name);
     let noted = begun(store, url)?;
@@ -34,7 +38,9 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
     {
         // The note stays true, also when the node has left.
         return match owner(id) {
-            Some(owner) => bail!("{url} is node {owner} of this volume already: give another place"),
+            Some(owner) => {
+                Err(EngineError::Place(format!("{url} is node {owner} of this volume already: give another place")))
+            }
             None => Ok((id, space)),
         };
     }
@@ -43,7 +49,8 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
         None => {
             let id = NodeId(rand::random());
             let note = Begun { version: VERSION, node: id.to_string() };
-            store.set_job(&key(url), Some(&serde_json::to_vec(&note)?))?;
+            let note = serde_json::to_vec(&note).map_err(|error| EngineError::Place(error.to_string()))?;
+            store.set_job(&key(url), Some(&note))?;
             store.flush()?;
             id
         }
@@ -51,13 +58,8 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
     let made = async { weft_nodes::create(url, name, identity(id), secret).await?.space().await };
     match runtime.block_on(made) {
         Ok(space) => Ok((id, space)),
-        Err(error) => bail!(care::with_names(&nodes, error.to_string())),
+        Err(error) => Err(EngineError::Place(with_names(&nodes, error.to_string()))),
     }
-}
-
-/// The weight of a node of which none was said: its size in GiB.
-pub fn default_weight(space: Space) -> u64 {
-    (space.total_bytes >> 30).max(1)
 }
 
 fn key(url: &NodeUrl) -> String {
@@ -65,7 +67,7 @@ fn key(url: &NodeUrl) -> String {
 }
 
 /// The node that was begun there. A note that cannot be read is as none: the place then says whose it is.
-fn begun(store: &Store, url: &NodeUrl) -> Result<Option<NodeId>> {
+fn begun(store: &Store, url: &NodeUrl) -> Result<Option<NodeId>, MetaError> {
     let Some(bytes) = store.job(&key(url))? else { return Ok(None) };
     let note: Option<Begun> = serde_json::from_slice(&bytes).ok();
     Ok(note.filter(|note| note.version == VERSION).and_then(|note| note.node.parse().ok()))

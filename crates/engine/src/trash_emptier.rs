@@ -1,9 +1,9 @@
 //! The owner of a volume empties its trash: what overwriting and deleting leave is freed within a minute, not when somebody
 //! runs `weft gc`, even if no mount lasts a minute.
 
-use crate::care::now_ms;
 use crate::catalogue::StoreCatalogue;
-use anyhow::{Context, Result};
+use crate::error::EngineError;
+use crate::runtime::now_ms;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
@@ -23,13 +23,13 @@ const SHORT_SHARE: u64 = 20;
 const EARLY_EVERY: Duration = Duration::from_secs(60);
 
 /// A thread that empties the trash until this is dropped.
-pub struct Tidying {
+pub(crate) struct TrashEmptier {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Tidying {
-    pub fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<Self> {
+impl TrashEmptier {
+    pub(crate) fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<TrashEmptier, EngineError> {
         let sightings = Sightings::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
             tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
             Sightings::default()
@@ -47,7 +47,7 @@ impl Tidying {
                 // Whichever way the clock jumps nobody's time is over sooner by it.
                 let expired = now_ms().and_then(|now_ms| expire(&volume, &mut early, now_ms.min(began_ms + at_ms)));
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
-                    tracing::warn!("what deleted files left could not be removed: {error:#}");
+                    tracing::warn!("what deleted files left could not be removed: {error}");
                 }
                 if is_ending {
                     break;
@@ -55,13 +55,13 @@ impl Tidying {
                 is_ending = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
             }
         };
-        let thread =
-            std::thread::Builder::new().name("weft-tidy".into()).spawn(body).context("no thread for tidying")?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("trash-emptier".into()).spawn(body);
+        let thread = thread.map_err(EngineError::Threads)?;
+        Ok(TrashEmptier { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for Tidying {
+impl Drop for TrashEmptier {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take()
@@ -77,7 +77,7 @@ impl Drop for Tidying {
 struct Early(Option<Instant>);
 
 /// Lets go of deleted files that are past their time, and of the oldest where room is short.
-fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<()> {
+fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<(), EngineError> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     let room = volume.statfs()?;
     let short_blocks = (room.blocks / SHORT_SHARE).saturating_sub(room.blocks_available);
@@ -96,7 +96,7 @@ fn empty_once(
     runtime: &tokio::runtime::Handle,
     beside: Beside<'_>,
     is_ending: bool,
-) -> Result<()> {
+) -> Result<(), EngineError> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
     if !volume.store().trash(u64::MAX, None, 1)?.is_empty() {

@@ -35,16 +35,20 @@ enum Files {
 const LEASE: &str = "care";
 
 impl StoreCatalogue {
+    /// Of a volume whose files refer where they do now.
+    #[must_use]
     pub fn new(store: Arc<Store>) -> Self {
         Self { store, fence: Mutex::default(), files: Files::Fixed }
     }
 
     /// Of a volume that this process owns.
+    #[must_use]
     pub fn of_owner(volume: &Arc<Volume>) -> Self {
         Self { files: Files::Owned(Arc::downgrade(volume)), ..Self::new(volume.store().clone()) }
     }
 
     /// Of a volume, with the metadata at `meta`, which this process may own in passing.
+    #[must_use]
     pub fn in_passing(store: Arc<Store>, meta: &Path) -> Self {
         Self { files: Files::Free(meta.to_owned()), ..Self::new(store) }
     }
@@ -107,7 +111,7 @@ fn open_in_passing(meta: &Path) -> Result<Store, CatalogueError> {
     })
 }
 
-pub fn failed(error: MetaError) -> CatalogueError {
+pub(crate) fn failed(error: MetaError) -> CatalogueError {
     match error {
         MetaError::SegmentChanged(segment) => CatalogueError::Changed(segment),
         MetaError::Fenced { .. } => CatalogueError::Fenced,
@@ -322,12 +326,11 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
-        crate::commands::renew_node(&self.store, node).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
+        crate::nodes::renew(&self.store, node).map_err(|error| CatalogueError::Failed(error.to_string()))
     }
 
     fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        let restored = crate::commands::take_node_back(&self.store, node);
-        restored.map(drop).map_err(|error| CatalogueError::Failed(format!("{error:#}")))
+        crate::nodes::take_back(&self.store, node).map(drop).map_err(failed)
     }
 }
 

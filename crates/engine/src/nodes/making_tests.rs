@@ -1,5 +1,6 @@
+use super::super::default_weight;
 use super::*;
-use crate::commands::format::format;
+use crate::{format, open_store};
 use weft_format::records::{NodeRecord, NodeState};
 
 #[test]
@@ -14,8 +15,8 @@ fn the_note_is_as_it_was() {
 fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let meta = folder.path().join("meta.db");
-    format(&meta, "rs:4+2", None).expect("a volume");
-    let store = compose::open_shared(&meta).expect("opened");
+    format(&meta, &*weft_codes::parse("rs:4+2").expect("a code"), None).expect("a volume");
+    let store = open_store(&meta).expect("opened");
     let url: NodeUrl = folder.path().join("node").to_str().expect("UTF-8").parse().expect("a place");
     let make = |name| create(&store, name, &url, &Secret::default());
     let (id, _) = make("a").expect("made");

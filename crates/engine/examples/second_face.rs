@@ -1,0 +1,28 @@
+//! A face of its own: `cargo run -p weft-engine --example second_face META` writes a file, reads it, and says how safe all are.
+
+use std::error::Error;
+use std::path::PathBuf;
+use weft_engine::{Engine, Options};
+use weft_format::Ino;
+use weft_vfs::Caller;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let meta: PathBuf = std::env::args_os().nth(1).ok_or("give the metadata file of a volume")?.into();
+    let engine = Engine::open(&meta, Options::default())?;
+    let volume = engine.volume();
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let caller = Caller { uid, gid, pid: std::process::id() };
+
+    let (file, handle) = volume.create(&caller, Ino::ROOT, b"hello", 0o644, 0)?;
+    volume.write(handle, 0, b"hello, second face\n", false)?;
+    volume.fsync(handle)?;
+    print!("{}", String::from_utf8_lossy(&volume.read(handle, 0, 100)?));
+    volume.release(handle);
+    volume.forget(file.ino, 1);
+
+    match engine.tally()?.margin {
+        Some(margin) => println!("every file survives the loss of any {margin} nodes"),
+        None => println!("no file is stored yet"),
+    }
+    Ok(engine.close()?)
+}

@@ -1,0 +1,89 @@
+//! The worker that keeps a volume whole, inside a process that does something else, or nothing else.
+
+use crate::catalogue::{StoreCatalogue, failed};
+use crate::error::EngineError;
+use crate::keeper::Keeper;
+use crate::runtime::{holder, now_ms};
+use parking_lot::Mutex;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use weft_care::watch::Patience;
+use weft_care::worker::{Options, Worker};
+use weft_vfs::Volume;
+use weft_vfs::roll::Roll;
+
+/// A text for Prometheus. The call may take long: it reads metadata.
+pub type Metrics = Arc<dyn Fn() -> Result<String, EngineError> + Send + Sync>;
+
+/// A worker that runs.
+pub struct Caring {
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+    metrics: Metrics,
+}
+
+impl Caring {
+    /// Of a volume that this process owns.
+    ///
+    /// # Errors
+    /// [`EngineError::Clock`].
+    pub(crate) fn of_volume(volume: &Arc<Volume>, runtime: &Handle) -> Result<Caring, EngineError> {
+        let followed = Arc::downgrade(volume);
+        let follow_nodes = move || match followed.upgrade() {
+            Some(volume) => volume.follow_nodes().map(drop).map_err(failed),
+            None => Ok(()),
+        };
+        let worker = Worker {
+            catalogue: Arc::new(StoreCatalogue::of_owner(volume)),
+            transfer: volume.transfer().in_background(),
+            board: Arc::default(),
+            options: Options { patience: Patience::default(), holder: holder() },
+            follow_nodes: Box::new(follow_nodes),
+        };
+        Caring::start(worker, runtime)
+    }
+
+    /// Of a volume that others may own, with the metadata at `meta`.
+    ///
+    /// # Errors
+    /// [`EngineError::Clock`].
+    pub fn of_keeper(keeper: &Keeper, meta: &Path, patience: Patience) -> Result<Caring, EngineError> {
+        let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
+        let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
+        let follow_nodes = move || roll.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
+        let worker = Worker {
+            catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
+            transfer: keeper.transfer.clone(),
+            board: Arc::default(),
+            options: Options { patience, holder: holder() },
+            follow_nodes: Box::new(follow_nodes),
+        };
+        Caring::start(worker, keeper.runtime.handle())
+    }
+
+    fn start(worker: Worker, runtime: &Handle) -> Result<Caring, EngineError> {
+        let (board, catalogue) = (Arc::clone(&worker.board), Arc::clone(&worker.catalogue));
+        let metrics: Metrics = Arc::new(move || Ok(board.text(&*catalogue)?));
+        let (stop, stopped) = watch::channel(false);
+        Ok(Caring { stop, task: runtime.spawn(worker.run(stopped, now_ms()?)), metrics })
+    }
+
+    /// What it shows to Prometheus.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        Arc::clone(&self.metrics)
+    }
+
+    /// Ends it, after the segments in hand.
+    ///
+    /// # Errors
+    /// [`EngineError::Panicked`]: it has ended long ago.
+    pub fn end(self, runtime: &Handle) -> Result<(), EngineError> {
+        self.stop.send_replace(true);
+        let what = "the worker that cares for the volume";
+        runtime.block_on(self.task).map_err(|_| EngineError::Panicked { what })
+    }
+}

@@ -1,0 +1,103 @@
+//! A volume that this process owns, or reads as a mount does, with what works in its background.
+
+use crate::caring::{Caring, Metrics};
+use crate::catalogue::StoreCatalogue;
+use crate::error::EngineError;
+use crate::runtime::runtime;
+use crate::trash_emptier::TrashEmptier;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::{Handle, Runtime};
+use weft_care::{Roster, Tally};
+use weft_transfer::DiskRoom;
+use weft_vfs::Volume;
+
+/// How a volume is opened. By default nothing works in its background.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What other processes report while this one has the volume.
+    pub mountpoint: Option<PathBuf>,
+    /// How the volume behaves.
+    pub volume: weft_vfs::Settings,
+    /// How segments move.
+    pub transfer: weft_transfer::Settings,
+    /// A folder that keeps what was read.
+    pub disk_cache: Option<DiskRoom>,
+    /// Empty the trash. Only the owner may.
+    pub empties_trash: bool,
+    /// Watch nodes, repair, scrub, balance and convert. Only the owner may.
+    pub is_cared_for: bool,
+}
+
+/// An open volume.
+pub struct Engine {
+    volume: Arc<Volume>,
+    trash_emptier: Option<TrashEmptier>,
+    caring: Option<Caring>,
+    /// Runs transfers as long as the volume lives.
+    runtime: Runtime,
+}
+
+impl Engine {
+    /// Opens the volume with the metadata at `meta`: as its only owner, or beside the owner if the settings say that it is only read.
+    ///
+    /// # Errors
+    /// Another process owns it; metadata is missing, not ours, of a newer format, or an old copy; the disk cache cannot be used.
+    pub fn open(meta: &Path, options: Options) -> Result<Engine, EngineError> {
+        let runtime = runtime()?;
+        let Options { mountpoint, volume: settings, transfer, disk_cache, empties_trash, is_cared_for } = options;
+        let (mountpoint, disk_cache) = (mountpoint.as_deref(), disk_cache.as_ref());
+        let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, disk_cache, runtime.handle())?;
+        let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };
+        let handle = engine.runtime.handle();
+        if empties_trash {
+            engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, handle)?);
+        }
+        if is_cared_for {
+            engine.caring = Some(Caring::of_volume(&engine.volume, handle)?);
+        }
+        Ok(engine)
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn volume(&self) -> &Arc<Volume> {
+        &self.volume
+    }
+
+    /// The threads on which it works.
+    #[must_use]
+    pub fn handle(&self) -> &Handle {
+        self.runtime.handle()
+    }
+
+    /// What its worker shows to Prometheus; `None`: it is not cared for.
+    #[must_use]
+    pub fn metrics(&self) -> Option<Metrics> {
+        self.caring.as_ref().map(Caring::metrics)
+    }
+
+    /// How safe every file is, after all nodes were asked.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn tally(&self) -> Result<Tally, EngineError> {
+        let catalogue = StoreCatalogue::new(self.volume.store().clone());
+        let roster = self.runtime.block_on(Roster::look(&catalogue, self.volume.transfer()))?;
+        Ok(weft_care::glance(&catalogue, &roster)?)
+    }
+
+    /// Ends the background work after the segments in hand, and writes everything.
+    ///
+    /// # Errors
+    /// [`EngineError::Unwritten`]: some bytes are lost.
+    pub fn close(self) -> Result<(), EngineError> {
+        drop(self.trash_emptier);
+        if let Some(caring) = self.caring
+            && let Err(error) = caring.end(self.runtime.handle())
+        {
+            tracing::error!("{error}");
+        }
+        self.volume.shut_down().map_err(EngineError::Unwritten)
+    }
+}

@@ -1,0 +1,106 @@
+//! The nodes of a volume: made, replaced, renewed, taken back.
+
+mod making;
+
+pub use making::create;
+
+use crate::error::EngineError;
+use crate::runtime::runtime;
+use weft_care::Renewed;
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, NodeState};
+use weft_meta::{MetaError, Store};
+use weft_nodes::{NodeIdentity, NodeUrl, Space};
+
+/// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
+const OLD: &str = ".old-";
+const LOST: &str = ".lost-";
+
+/// The weight of a node for which none was given: its size in GiB.
+#[must_use]
+pub fn default_weight(space: Space) -> u64 {
+    (space.total_bytes >> 30).max(1)
+}
+
+/// The same text with nodes by name: a place only knows the id of its node.
+#[must_use]
+pub fn with_names(nodes: &[(NodeId, NodeRecord)], text: String) -> String {
+    nodes.iter().fold(text, |text, (id, record)| text.replace(&id.to_string(), &record.name))
+}
+
+/// Has another node taken its place, and name?
+#[must_use]
+pub fn is_replaced(id: NodeId, record: &NodeRecord) -> bool {
+    let short_id = &id.to_string()[..8];
+    [OLD, LOST].iter().any(|mark| record.name.ends_with(&format!("{mark}{short_id}")))
+}
+
+/// What a node that answers becomes when it has a successor: it is emptied.
+#[must_use]
+pub fn emptied(id: NodeId, old: &NodeRecord) -> NodeRecord {
+    let name = format!("{}{OLD}{}", old.name, &id.to_string()[..8]);
+    NodeRecord { name, state: NodeState::Draining, ..old.clone() }
+}
+
+/// What a node that is gone becomes, when `url` is its successor's place.
+#[must_use]
+pub fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
+    let short_id = &id.to_string()[..8];
+    NodeRecord {
+        name: format!("{}{LOST}{short_id}", old.name),
+        // No two nodes share a place; what was in this one is gone.
+        url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
+        state: NodeState::Lost,
+        ..old.clone()
+    }
+}
+
+/// The successor has the name from now on. Does nothing refer to the old node any more?
+///
+/// # Errors
+/// Metadata cannot be written, or was changed meanwhile.
+pub fn succeed(
+    store: &Store,
+    (old_id, old): (NodeId, &NodeRecord),
+    retired: &NodeRecord,
+    (id, new): (NodeId, &NodeRecord),
+) -> Result<bool, MetaError> {
+    store.update_node(old_id, old, retired)?;
+    store.add_node(id, new)?;
+    let is_empty = store.remove_node(old_id)?;
+    store.flush()?;
+    Ok(is_empty)
+}
+
+/// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost. Where some of its shards are
+/// left the node is taken up again.
+///
+/// # Errors
+/// The place cannot be made a node, or metadata cannot be written.
+pub fn renew(store: &Store, old_id: NodeId) -> Result<Renewed, EngineError> {
+    let found = store.nodes()?.into_iter().find(|(id, old)| *id == old_id && !old.state.is_leaving());
+    // Another process has done it.
+    let Some((_, old)) = found else { return Ok(Renewed::Anew) };
+    let url: NodeUrl = old.url.parse()?;
+    let identity = NodeIdentity { volume: store.volume().volume, node: old_id };
+    if runtime()?.block_on(weft_nodes::put_back(&url, &old.name, identity, &old.secret))? {
+        return Ok(Renewed::Itself);
+    }
+    let (id, _) = create(store, &old.name, &url, &old.secret)?;
+    succeed(store, (old_id, &old), &lost(old_id, &old, &url), (id, &old))?;
+    Ok(Renewed::Anew)
+}
+
+/// Takes a node back that answers as itself, if it was given up: as one of the nodes, or as one to be emptied where another has its
+/// place. What it is now; `None`: it was not given up.
+///
+/// # Errors
+/// Metadata cannot be written, or was changed meanwhile.
+pub fn take_back(store: &Store, id: NodeId) -> Result<Option<NodeState>, MetaError> {
+    let found = store.nodes()?.into_iter().find(|(known, record)| *known == id && record.state == NodeState::Lost);
+    let Some((_, old)) = found else { return Ok(None) };
+    let state = if is_replaced(id, &old) { NodeState::Draining } else { NodeState::Active };
+    store.update_node(id, &old, &NodeRecord { state, ..old.clone() })?;
+    store.flush()?;
+    Ok(Some(state))
+}

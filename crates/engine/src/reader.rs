@@ -1,0 +1,32 @@
+//! A volume open for reading, beside the owner.
+
+use crate::error::EngineError;
+use crate::runtime::runtime;
+use std::path::Path;
+use tokio::runtime::Runtime;
+use weft_vfs::Reader;
+
+/// The files of a volume that others may own.
+pub struct VolumeReader {
+    reader: Reader,
+    /// Runs transfers as long as the reader lives.
+    _runtime: Runtime,
+}
+
+impl VolumeReader {
+    /// Opens the volume with the metadata at `meta`.
+    ///
+    /// # Errors
+    /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
+    pub fn open(meta: &Path, transfer: weft_transfer::Settings) -> Result<VolumeReader, EngineError> {
+        let runtime = runtime()?;
+        let reader = weft_vfs::open::open_reader(meta, transfer, runtime.handle())?;
+        Ok(VolumeReader { reader, _runtime: runtime })
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+}
