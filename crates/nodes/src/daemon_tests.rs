@@ -676,6 +676,26 @@ async fn finding_25_a_daemon_at_its_limit_says_that_it_is_there() {
     assert!(puts.try_join_next().is_none(), "it was asked while it took the other");
 }
 
+/// One address has so many connections at once at most; a shard that never comes keeps each of them at work.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_all_connections_are_at_work_another_is_told_to_ask_later() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    let mut at_work = Vec::new();
+    for index in 0..600 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        let head = format!("PUT /shards/{} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", key(1, index));
+        stream.write_all(head.as_bytes()).await.unwrap();
+        at_work.push(stream);
+    }
+    until(async || node.space().await.is_err_and(|error| error.kind == NodeErrorKind::Busy)).await;
+    let refused = node.put(key(1, 700), &[bytes_of(1, 8 << 20)]).await.unwrap_err();
+    assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
+    at_work.truncate(300);
+    until(async || node.space().await.is_ok()).await;
+    served.end().await;
+}
+
 /// A daemon refuses before it reads the body. The reason must arrive although the body is still being sent, and no later
 /// request may meet the connection that the daemon closes.
 #[tokio::test(flavor = "multi_thread")]

@@ -428,3 +428,40 @@ async fn a_connection_that_ends_before_an_answer_says_nothing_of_shards() {
     relay.abort();
     served.end().await;
 }
+
+/// Passes one request on each connection on, and closes it in the middle of a second one, as a daemon that takes it for idle.
+async fn closing_relay(daemon: SocketAddr) -> (SocketAddr, tokio::task::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let relay = tokio::spawn(async move {
+        while let Ok((mut user, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut buffer = vec![0; 1 << 16];
+                let mut daemon = TcpStream::connect(daemon).await.unwrap();
+                let count = user.read(&mut buffer).await.unwrap();
+                daemon.write_all(&buffer[..count]).await.unwrap();
+                let count = daemon.read(&mut buffer).await.unwrap();
+                user.write_all(&buffer[..count]).await.unwrap();
+                let _ = user.read(&mut buffer).await;
+            });
+        }
+    });
+    (address, relay)
+}
+
+#[tokio::test]
+async fn what_changes_nothing_is_asked_again_when_an_idle_connection_closes() {
+    let served = serve(Some(Key::new([7; 32]))).await;
+    let (address, relay) = closing_relay(served.address).await;
+    let url = DaemonUrl { authority: address.to_string(), tls: None };
+    let node = DaemonNode::create(&url, "remote", IDENTITY, Some(Key::new([7; 32]))).await.unwrap();
+    // Each of these finds the connection of the one before.
+    for _ in 0..3 {
+        assert_eq!(node.identity().await.unwrap(), IDENTITY);
+    }
+    // A put may have been done.
+    let error = node.put(key(1, 0), &[Bytes::from_static(b"x")]).await.unwrap_err();
+    assert_eq!(error.kind, NodeErrorKind::TimedOut, "{error}");
+    relay.abort();
+    served.end().await;
+}

@@ -181,12 +181,18 @@ impl DaemonNode {
     }
 
     async fn ask_at_leisure(&self, question: Question<'_>, body_bytes: u64) -> Result<Answer, NodeError> {
-        let (request, nonce) = self.request(&question, body_bytes)?;
         // An error has an answer of its own, which may be longer than a short range.
         let bytes_max = question.answer_bytes_max.max(TEXT_BYTES_MAX);
-        // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
-        let (head, body) = self.connections.ask(request, bytes_max).await.map_err(|error| self.unanswered(&error))?;
-        self.check(&question, &head.headers, head.status, nonce, body)
+        loop {
+            let (request, nonce) = self.request(&question, body_bytes)?;
+            // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
+            match self.connections.ask(request, bytes_max).await {
+                Ok((head, body)) => return self.check(&question, &head.headers, head.status, nonce, body),
+                // What changes nothing may be asked again. Each time one idle connection less is there.
+                Err(ConnectionError::Idle(_)) if question.method == Method::GET => {}
+                Err(error) => return Err(self.unanswered(&error)),
+            }
+        }
     }
 
     fn unanswered(&self, error: &ConnectionError) -> NodeError {
@@ -197,11 +203,13 @@ impl DaemonNode {
             return self.not_a_node(&why);
         }
         let (kind, why) = match error {
-            ConnectionError::Request(answer) if answer.is_parse() => return self.speaks_otherwise(),
+            ConnectionError::Request(answer) | ConnectionError::Idle(answer) if answer.is_parse() => {
+                return self.speaks_otherwise();
+            }
             ConnectionError::TooLong => return self.not_a_node("its answer is longer than what was asked"),
             ConnectionError::Connect(_) => (NodeErrorKind::Unavailable, reason(error)),
             // It says that the daemon ends, and nothing of shards: a disk that fails has an answer.
-            ConnectionError::Request(_) => (NodeErrorKind::TimedOut, reason(error)),
+            ConnectionError::Request(_) | ConnectionError::Idle(_) => (NodeErrorKind::TimedOut, reason(error)),
             ConnectionError::Answer(error) => {
                 let detail = format!("the answer of {} was cut off ({error}): ask again", self.address());
                 return self.error(NodeErrorKind::Io, detail);

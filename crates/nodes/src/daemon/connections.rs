@@ -45,6 +45,9 @@ pub(super) enum ConnectionError {
     /// It broke.
     #[error("the connection broke: {0}")]
     Request(#[source] hyper::Error),
+    /// It had carried another request before, and broke: the daemon may have closed it as idle while this request was on its way.
+    #[error("the idle connection broke: {0}")]
+    Idle(#[source] hyper::Error),
     /// The answer broke off in the middle.
     #[error("the answer was cut off: {0}")]
     Answer(#[source] hyper::Error),
@@ -86,7 +89,7 @@ impl Connections {
                 Ok(answer) => return self.receive(connection, answer, bytes_max).await,
                 // The daemon had closed it.
                 Err(NoAnswer::Unsent(unsent, _)) => request = *unsent,
-                Err(NoAnswer::Broken(error)) => return Err(ConnectionError::Request(error)),
+                Err(NoAnswer::Broken(error)) => return Err(ConnectionError::Idle(error)),
             }
         }
         let mut connection = self.connect().await?;

@@ -182,7 +182,7 @@ impl Daemon {
             match accepted {
                 Ok((stream, peer)) => {
                     let Some(guest) = guests.admit(peer.ip()) else {
-                        tracing::warn!(node = self.name, %peer, "refused: all connections are at work");
+                        tracing::warn!(node = self.name, %peer, "closed: too many ask for a connection while all are at work");
                         continue;
                     };
                     let (daemon, watcher, guest) = (Arc::clone(&self), graceful.watcher(), Arc::new(guest));
@@ -191,7 +191,7 @@ impl Daemon {
                         tokio::select! {
                             () = daemon.connection(stream, peer, watcher, Arc::clone(&guest)) => {}
                             () = guest.is_sent_away() => {
-                                tracing::debug!(node = name, %peer, "an idle connection made way for another");
+                                tracing::debug!(node = name, %peer, "a connection without a place was closed");
                             }
                         }
                     });
@@ -244,11 +244,13 @@ impl Daemon {
         let service = service_fn(move |request: Request<Incoming>| {
             let (daemon, guest, has_unread) = (Arc::clone(&daemon), Arc::clone(&guest), Arc::clone(&has_unread));
             async move {
-                guest.begins();
-                let has_body = !request.body().is_end_stream();
-                let mut answer = daemon.answer(request, peer).await;
+                let (has_body, has_place) = (!request.body().is_end_stream(), guest.begins());
+                let mut answer = match has_place {
+                    true => daemon.answer(request, peer).await,
+                    false => daemon.turn_away(),
+                };
                 guest.ends(answer.status().is_success());
-                if has_body && !answer.status().is_success() {
+                if !has_place || has_body && !answer.status().is_success() {
                     // The body may not have been read, and what is left of it is no request.
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     has_unread.store(true, Ordering::Relaxed);

@@ -73,6 +73,14 @@ impl Daemon {
         self.respond(reply, proof, class.unwrap_or_default(), asker)
     }
 
+    /// The answer on a connection for which there is no place.
+    pub(super) fn turn_away(&self) -> Response<Outgoing> {
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        self.metrics.answered("turned away", status, 0, Duration::ZERO);
+        let reply = Reply::refused(status, "", "all connections that it grants are at work: ask later");
+        self.respond(reply, None, Class::default(), Asker::User)
+    }
+
     async fn reply(
         &self,
         request: Request<Incoming>,

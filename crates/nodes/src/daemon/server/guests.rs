@@ -1,10 +1,16 @@
-//! Who is connected, and who makes way where all places are taken: whoever connects and says nothing keeps nobody out.
+//! Who is connected, and who makes way where all places are taken: an idle connection keeps nobody out. A connection without a place is
+//! turned away: what it asks is answered with "ask later". One that is closed without a word looks like a daemon that ends, and a request
+//! may be on its way on one that seems idle.
 
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Notify;
+
+/// One that is turned away must have asked in so long.
+const TURNED_AWAY_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug)]
@@ -13,11 +19,13 @@ pub(super) struct Limits {
     pub(super) connections: usize,
     /// Of them, from one address.
     pub(super) of_address: usize,
+    /// Beside them, those that are turned away with an answer. With more, a new one is closed.
+    pub(super) turned_away: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { connections: 1024, of_address: 512 }
+        Self { connections: 1024, of_address: 512, turned_away: 256 }
     }
 }
 
@@ -68,6 +76,7 @@ pub(super) struct Guests {
 struct State {
     next: u64,
     connections: BTreeMap<u64, Facts>,
+    turned_away: BTreeSet<u64>,
     goodbyes: BTreeMap<u64, Arc<Notify>>,
 }
 
@@ -75,6 +84,11 @@ impl State {
     fn tick(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// Is there still one who turns it away?
+    fn turn_away(&mut self, id: u64, limits: Limits) -> bool {
+        self.turned_away.len() < limits.turned_away && self.turned_away.insert(id)
     }
 
     fn remove(&mut self, id: u64) -> Option<Arc<Notify>> {
@@ -88,20 +102,21 @@ impl Guests {
         Arc::new(Self { limits, state: Mutex::default() })
     }
 
-    /// A place for a connection from there, perhaps another's; `None`: all are at work.
+    /// A place for a connection from there, perhaps another's, or none if all are at work. `None`: too many are turned away already.
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Guest> {
         let address = address.to_canonical();
         let mut state = self.state.lock();
-        match admission(self.limits, &state.connections, address) {
-            Admission::Free => {}
-            Admission::InPlaceOf(id) => {
-                if let Some(goodbye) = state.remove(id) {
-                    goodbye.notify_one();
-                }
-            }
-            Admission::Refused => return None,
-        }
         let (id, goodbye) = (state.tick(), Arc::new(Notify::new()));
+        let admission = admission(self.limits, &state.connections, address);
+        if admission == Admission::Refused {
+            return state.turn_away(id, self.limits).then(|| Guest { id, of: Arc::clone(self), goodbye });
+        }
+        if let Admission::InPlaceOf(idle) = admission
+            && let Some(goodbye) = state.remove(idle)
+        {
+            state.turn_away(idle, self.limits);
+            goodbye.notify_one();
+        }
         state.connections.insert(id, Facts { address, last_used: id, is_proven: false, under_way: 0 });
         state.goodbyes.insert(id, Arc::clone(&goodbye));
         Some(Guest { id, of: Arc::clone(self), goodbye })
@@ -116,14 +131,20 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Until its place is another's.
+    /// Until it has no place, and is not turned away any longer.
     pub(super) async fn is_sent_away(&self) {
-        self.goodbye.notified().await;
+        if self.of.state.lock().connections.contains_key(&self.id) {
+            self.goodbye.notified().await;
+        }
+        if self.of.state.lock().turned_away.contains(&self.id) {
+            tokio::time::sleep(TURNED_AWAY_DEADLINE).await;
+        }
     }
 
-    /// It asks something.
-    pub(super) fn begins(&self) {
-        self.note(|facts| facts.under_way += 1);
+    /// It asks something. Has it a place, and gets what it asks for?
+    #[must_use]
+    pub(super) fn begins(&self) -> bool {
+        self.note(|facts| facts.under_way += 1)
     }
 
     /// That was answered: with what was asked?
@@ -134,19 +155,21 @@ impl Guest {
         });
     }
 
-    fn note(&self, change: impl FnOnce(&mut Facts)) {
+    fn note(&self, change: impl FnOnce(&mut Facts)) -> bool {
         let mut state = self.of.state.lock();
         let now = state.tick();
-        if let Some(facts) = state.connections.get_mut(&self.id) {
-            facts.last_used = now;
-            change(facts);
-        }
+        let Some(facts) = state.connections.get_mut(&self.id) else { return false };
+        facts.last_used = now;
+        change(facts);
+        true
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.of.state.lock().remove(self.id);
+        let mut state = self.of.state.lock();
+        state.remove(self.id);
+        state.turned_away.remove(&self.id);
     }
 }
 
