@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -133,7 +133,8 @@ struct State {
     /// The client's and the node's.
     cables: [Arc<Cable>; 2],
     has_ended: AtomicBool,
-    open: Mutex<Vec<TcpStream>>,
+    /// Both ends of each connection, while one of its directions is at work.
+    open: Mutex<Vec<Weak<TcpStream>>>,
 }
 
 impl Relay {
@@ -152,7 +153,13 @@ impl Relay {
                     break;
                 }
                 // A connection that cannot be made is closed: its client sees a node out of reach.
-                let _ = client.and_then(|client| State::connect(&of_thread, client));
+                match client.and_then(|client| State::connect(&of_thread, client)) {
+                    Ok(()) => {}
+                    // The node's daemon has ended.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    // The machine is at its limits, and what is measured is wrong.
+                    Err(error) => eprintln!("a line could not carry a connection: {error}"),
+                }
             }
         });
         Ok(Relay { address, state })
@@ -170,7 +177,7 @@ impl Drop for Relay {
         self.state.has_ended.store(true, Ordering::SeqCst);
         // Wakes the thread that listens.
         let _ = TcpStream::connect(self.address);
-        for stream in lock(&self.state.open).drain(..) {
+        for stream in lock(&self.state.open).drain(..).filter_map(|stream| stream.upgrade()) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -178,23 +185,26 @@ impl Drop for Relay {
 
 impl State {
     fn connect(this: &Arc<State>, client: TcpStream) -> io::Result<()> {
-        let node = TcpStream::connect(this.node)?;
+        let (client, node) = (Arc::new(client), Arc::new(TcpStream::connect(this.node)?));
+        let mut open = lock(&this.open);
+        open.retain(|stream| stream.strong_count() > 0);
         for stream in [&client, &node] {
             stream.set_nodelay(true)?;
-            lock(&this.open).push(stream.try_clone()?);
+            open.push(Arc::downgrade(stream));
         }
-        let (up, down) = ((client.try_clone()?, node.try_clone()?), (node, client));
+        drop(open);
+        let (up, down) = ((client.clone(), node.clone()), (node, client));
         for (direction, (from, to)) in [(Direction::Up, up), (Direction::Down, down)] {
             let (sender, receiver) = sync_channel(PARTS_ON_THE_WAY);
             let of_thread = this.clone();
-            thread::spawn(move || of_thread.take_in(direction, from, &sender));
-            thread::spawn(move || deliver(to, &receiver));
+            thread::spawn(move || of_thread.take_in(direction, &from, &sender));
+            thread::spawn(move || deliver(&to, &receiver));
         }
         Ok(())
     }
 
     /// Reads what comes, and waits until both cables have carried it.
-    fn take_in(&self, direction: Direction, mut from: TcpStream, way: &SyncSender<Part>) {
+    fn take_in(&self, direction: Direction, mut from: &TcpStream, way: &SyncSender<Part>) {
         let mut buffer = vec![0; PART_BYTES];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
             let came_at = Instant::now();
@@ -216,7 +226,7 @@ struct Part {
 }
 
 /// Writes what was carried, in order, each part when its latency is over.
-fn deliver(mut to: TcpStream, way: &Receiver<Part>) {
+fn deliver(mut to: &TcpStream, way: &Receiver<Part>) {
     for Part { bytes, deliver_at } in way {
         thread::sleep(deliver_at.saturating_duration_since(Instant::now()));
         if to.write_all(&bytes).is_err() {
