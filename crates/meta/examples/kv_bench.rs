@@ -78,6 +78,7 @@ fn creation(number: u64) -> Batch {
     Batch {
         checks: vec![(dirent(number, "f"), None), (inode.clone(), None)],
         writes: vec![(dirent(number, "f"), Some(vec![1; 24])), (inode, Some(vec![2; 120])), (entry, Some(vec![3; 16]))],
+        ..Batch::default()
     }
 }
 

@@ -3,6 +3,8 @@
 //! Each check panics with what it saw.
 
 use crate::kv::{Batch, Kv, KvError, Pair};
+use crate::merge::Merge;
+use crate::store::values::Usage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A store under test.
@@ -18,7 +20,7 @@ type Check<S> = (&'static str, fn(&S));
 
 /// Runs the whole suite; `fresh` answers a new, empty store each time.
 pub fn all<S: Subject>(fresh: impl Fn() -> S) {
-    let checks: [Check<S>; 9] = [
+    let checks: [Check<S>; 11] = [
         ("reads", reads),
         ("scans", scans),
         ("empty and large", empty_and_large),
@@ -27,6 +29,8 @@ pub fn all<S: Subject>(fresh: impl Fn() -> S) {
         ("snapshots are whole", snapshots_are_whole),
         ("flush keeps", flush_keeps),
         ("counters are exact", counters_are_exact),
+        ("merges", merges),
+        ("merges are exact", merges_are_exact),
         ("concurrent flushes", concurrent_flushes),
     ];
     for (name, check) in checks {
@@ -37,12 +41,12 @@ pub fn all<S: Subject>(fresh: impl Fn() -> S) {
 
 /// A batch that sets `key`.
 pub fn set(key: &[u8], value: &[u8]) -> Batch {
-    Batch { checks: vec![], writes: vec![(key.to_vec(), Some(value.to_vec()))] }
+    Batch { writes: vec![(key.to_vec(), Some(value.to_vec()))], ..Batch::default() }
 }
 
 /// A batch that removes `key`.
 pub fn remove(key: &[u8]) -> Batch {
-    Batch { checks: vec![], writes: vec![(key.to_vec(), None)] }
+    Batch { writes: vec![(key.to_vec(), None)], ..Batch::default() }
 }
 
 /// The same batch, if `key` still has this value.
@@ -109,7 +113,7 @@ fn reads(subject: &impl Subject) {
         kv.flush().unwrap();
     }
     kv.commit(Batch::default()).unwrap();
-    kv.commit(Batch { checks: vec![], writes: vec![(b"a".to_vec(), Some(b"x".to_vec())), (b"a".to_vec(), None)] })
+    kv.commit(Batch { writes: vec![(b"a".to_vec(), Some(b"x".to_vec())), (b"a".to_vec(), None)], ..Batch::default() })
         .unwrap();
     assert_eq!(get(&*kv, b"a"), None, "the last write of a key in a batch counts");
 }
@@ -284,6 +288,65 @@ fn counters_are_exact(subject: &impl Subject) {
         }
     });
     assert_eq!(number(kv, b"counter"), THREADS * EACH);
+}
+
+/// So many inodes more than what is there.
+fn inodes(key: &[u8], inodes: i64) -> Batch {
+    Batch { merges: vec![(key.to_vec(), Merge::Usage { inodes, live_bytes: 0 })], ..Batch::default() }
+}
+
+fn usage(kv: &dyn Kv, key: &[u8]) -> u64 {
+    Usage::decode(&get(kv, key).expect("the usage")).unwrap().inodes
+}
+
+fn merges(subject: &impl Subject) {
+    {
+        let kv = subject.open();
+        let kv = &*kv;
+        assert!(matches!(kv.commit(inodes(b"u", 1)), Err(KvError::Conflict)), "there is nothing to be merged with");
+        kv.commit(set(b"u", &Usage { inodes: 5, live_bytes: 0 }.encode())).unwrap();
+        let old = kv.snapshot().unwrap();
+        for round in 0..3 {
+            kv.commit(inodes(b"u", 2)).unwrap();
+            kv.flush().unwrap();
+            kv.commit(inodes(b"u", -1)).unwrap();
+            assert_eq!(usage(kv, b"u"), 6 + round);
+        }
+        assert_eq!(Usage::decode(&old.get(b"u").unwrap().expect("the usage")).unwrap().inodes, 5);
+        drop(old);
+        assert!(matches!(kv.commit(inodes(b"u", -9)), Err(KvError::Damaged { .. })), "it counts less than nothing");
+        let refused = when(Batch { writes: set(b"z", b"").writes, ..inodes(b"u", 1) }, b"a", Some(b"not there"));
+        assert!(matches!(kv.commit(refused), Err(KvError::Conflict)));
+        assert_eq!((usage(kv, b"u"), get(kv, b"z")), (8, None), "nothing of a refused batch is applied");
+        kv.commit(Batch { writes: set(b"z", b"").writes, ..inodes(b"u", 1) }).unwrap();
+        assert_eq!((usage(kv, b"u"), get(kv, b"z")), (9, Some(vec![])));
+        kv.flush().unwrap();
+    }
+    if subject.keeps() {
+        assert_eq!(usage(&*subject.open(), b"u"), 9);
+    }
+}
+
+/// None of them waits for another, and none is lost.
+fn merges_are_exact(subject: &impl Subject) {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 200;
+    let kv = subject.open();
+    let kv = &*kv;
+    kv.commit(set(b"u", &Usage::default().encode())).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            scope.spawn(move || {
+                for round in 0..EACH {
+                    kv.commit(inodes(b"u", 1)).unwrap();
+                    if (round + thread) % 16 == 0 {
+                        kv.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(usage(kv, b"u"), THREADS * EACH);
 }
 
 fn concurrent_flushes(subject: &impl Subject) {

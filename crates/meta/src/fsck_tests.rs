@@ -39,7 +39,7 @@ impl Volume {
     }
 
     fn write(&self, key: Key<'_>, value: Option<Vec<u8>>) {
-        self.kv.commit(Batch { checks: Vec::new(), writes: vec![(key.encode(), value)] }).unwrap();
+        self.kv.commit(Batch { writes: vec![(key.encode(), value)], ..Batch::default() }).unwrap();
     }
 
     fn change(&self, ino: Ino, change: impl FnOnce(&mut Attributes)) {
@@ -241,7 +241,7 @@ fn nothing_is_mended_around_what_cannot_be_read() {
 
     let volume = sample();
     let unknown = vec![200, 1, 2];
-    let batch = Batch { checks: Vec::new(), writes: vec![(unknown, Some(Vec::new()))] };
+    let batch = Batch { writes: vec![(unknown, Some(Vec::new()))], ..Batch::default() };
     volume.kv.commit(batch).unwrap();
     volume.change(volume.file, |file| file.nlink = 40);
     let report = repair(&volume.store, at(9)).unwrap();

@@ -3,6 +3,9 @@
 //! It is cut low on purpose: file-system logic is written once above it (`store/`), and an engine is a page of code that
 //! passes `conformance.rs`.
 
+use crate::merge::{Directory, Merge};
+use std::ops::Range;
+
 /// Failures of an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum KvError {
@@ -44,6 +47,9 @@ pub enum KvError {
 /// One key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
+/// One key, and its value if it has one.
+pub type Slot = (Vec<u8>, Option<Vec<u8>>);
+
 /// A consistent view of the whole store at one moment.
 pub trait Snapshot {
     /// The value of `key`.
@@ -54,17 +60,94 @@ pub trait Snapshot {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
+    /// The values of several keys, and of the keys that those values name: one round trip where the engine can. Answers each key
+    /// that was looked at with what it has, in any order.
+    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
+        let (mut keys, links): (Vec<_>, Vec<_>) = wanted.into_iter().map(|wanted| (wanted.key, wanted.link)).unzip();
+        let mut values = self.get_many(&keys)?;
+        let named = |(link, value): (&Option<Link>, &Option<Vec<u8>>)| link.as_ref()?.of(value.as_deref()?);
+        let linked: Vec<Vec<u8>> = links.iter().zip(&values).filter_map(named).collect();
+        if !linked.is_empty() {
+            values.extend(self.get_many(&linked)?);
+            keys.extend(linked);
+        }
+        Ok(keys.into_iter().zip(values).collect())
+    }
+
     /// Up to `limit` pairs with `start <= key < end`, ascending.
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError>;
+}
+
+/// A key that is asked for, maybe with the key that its value names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The key.
+    pub key: Vec<u8>,
+    /// How its value names another.
+    pub link: Option<Link>,
+}
+
+/// How a value names a key: a table's first byte, then bytes of the value as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The table.
+    pub table: u8,
+    /// Where in the value the rest of the key is.
+    pub at: Range<usize>,
+}
+
+impl Link {
+    /// The key that `value` names; `None`: it is too short.
+    #[must_use]
+    pub fn of(&self, value: &[u8]) -> Option<Vec<u8>> {
+        Some([&[self.table], value.get(self.at.clone())?].concat())
+    }
+}
+
+/// What a scan found: the first `limit` pairs of the range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeCheck {
+    /// Keys from the start on, before the end.
+    pub range: Range<Vec<u8>>,
+    /// At most so many were asked for.
+    pub limit: usize,
+    /// Those that there were.
+    pub found: Vec<Pair>,
 }
 
 /// A conditional, atomic change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Each key must still have this value (`None`: be absent) when the batch is applied.
-    pub checks: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub checks: Vec<Slot>,
+    /// Each of these directories must still be what it was.
+    pub directories: Vec<Directory>,
+    /// Each of these ranges must still begin so. An engine that one store alone writes need not look, if nobody else changes these keys:
+    /// a store runs what scans alone.
+    pub ranges: Vec<RangeCheck>,
     /// Values to set, or to remove (`None`).
-    pub writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub writes: Vec<Slot>,
+    /// Changes of what is there after that, each of another key that is not written. A key without a value is a conflict.
+    pub merges: Vec<(Vec<u8>, Merge)>,
+}
+
+impl Batch {
+    /// Does it change nothing?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.merges.is_empty()
+    }
+
+    /// The keys that it depends on or changes, but for those of ranges.
+    pub fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        let checked = self.checks.iter().map(|(key, _)| key).chain(self.directories.iter().map(|check| &check.key));
+        checked.chain(self.changed_keys())
+    }
+
+    /// The keys that it changes.
+    pub fn changed_keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.writes.iter().map(|(key, _)| key).chain(self.merges.iter().map(|(key, _)| key))
+    }
 }
 
 /// A range of keys that processes beside the owner change too (see [`crate::types::Access::Shared`]). All other keys are

@@ -14,6 +14,7 @@ pub mod error;
 pub mod fsck;
 pub mod keys;
 pub mod kv;
+pub mod merge;
 pub mod owner;
 pub mod store;
 pub mod types;

@@ -2,14 +2,14 @@
 //! transaction should, a row of transactions with a consistent state after each.
 //!
 //! How an operation runs: take the process's transaction lock, take a snapshot, run the closure (its reads become
-//! checks, its writes wait in memory and are seen by its own later reads), commit; where another process changed
-//! something that was read, again on a new snapshot.
+//! checks, its writes wait in memory and are seen by its own later reads), commit; where another changed something that was read,
+//! again on a new snapshot, after a pause.
 //!
-//! * The lock makes the owner's operations run one after another. They only touch memory (an engine's commit is
-//!   write-behind), so a finer lock would buy little; what waits, waits in [`Store::flush`], outside of it. Operations
-//!   that write shared tables only may wait for the disk, and so do without it.
-//! * Reads by key are checked at commit; scans are not. What the owner scans (names, extents) nobody else changes, and
-//!   the lock keeps it still; what is scanned of the node table is guarded by the roster's count.
+//! * Reads by key and scans are checked at commit. Of a directory in which names are made or removed the check leaves out its times and
+//!   links, which are merged, as is the volume's usage: creates do not conflict, in one directory or in many.
+//! * Operations that read by key only run beside each other; those that scan run alone, so that an engine that no other process writes
+//!   need not check ranges. What waits, waits in [`Store::flush`], outside of the lock. Operations that write shared tables only may
+//!   wait for the disk, and so do without it; what is scanned of the node table is guarded by the roster's count.
 //! * Durable only after [`Store::flush`], in commit order.
 //!
 //! Where to read on: `txn.rs` and `values.rs`, then `names.rs` and `rename.rs` (the tree), `mapping.rs` (extents under
@@ -38,21 +38,22 @@ mod xattrs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
 
 use crate::MetaError;
 use crate::keys::{Counter, Key};
 use crate::kv::{Batch, Kv, KvError};
-use txn::Txn;
+use txn::{Company, Txn};
 use values::Usage;
 
 pub use join::JOIN_MOVES_MAX;
 
-/// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only other processes' changes of shared
-/// records make one fail, and they make few.
+/// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only changes of what it decides on make one fail, and those
+/// are few.
 const ATTEMPTS: u32 = 32;
 
 /// So many numbers are taken from a counter at once, so that the counter is not written for every file. What a process
@@ -72,8 +73,8 @@ pub(crate) fn milliseconds(time: Timestamp) -> u64 {
 pub struct Store {
     kv: Arc<dyn Kv>,
     volume: VolumeRecord,
-    /// Held while a transaction runs and commits.
-    transaction: Mutex<()>,
+    /// Held while a transaction runs and commits: by those that scan alone.
+    transaction: RwLock<()>,
     inos: Mutex<Range<u64>>,
     cookies: Mutex<Range<u64>>,
     /// When all inodes were last looked at for policies that nothing has.
@@ -150,7 +151,7 @@ impl Store {
         Store {
             kv,
             volume,
-            transaction: Mutex::new(()),
+            transaction: RwLock::new(()),
             inos: Mutex::new(0..0),
             cookies: Mutex::new(0..0),
             policies_looked_at: Mutex::new(None),
@@ -207,35 +208,57 @@ impl Store {
 
     /// Runs an operation of the owner, one at a time.
     fn transact<T>(&self, operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        let _alone = self.transaction.lock();
-        self.attempt(operation)
+        let _alone = self.transaction.write();
+        self.attempt(operation, Company::Alone)?.ok_or_else(|| KvError::Conflict.into())
+    }
+
+    /// Runs an operation of the owner that mostly reads by key, beside others like it; where it has to scan, again and alone.
+    fn transact_by_key<T>(
+        &self,
+        mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>,
+    ) -> Result<T, MetaError> {
+        let beside = self.transaction.read();
+        let done = self.attempt(&mut operation, Company::Beside)?;
+        drop(beside);
+        done.map_or_else(|| self.transact(operation), Ok)
     }
 
     /// Runs an operation that writes shared tables only. It excludes nobody: it may wait for the disk, and what it
     /// decides on is checked when it commits, in this process as in others.
     fn transact_shared<T>(&self, operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        self.attempt(operation)
+        self.attempt(operation, Company::Alone)?.ok_or_else(|| KvError::Conflict.into())
     }
 
-    /// Runs `operation` until it commits on an unchanged snapshot.
-    fn attempt<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
-        for _ in 0..ATTEMPTS {
+    /// Runs `operation` until it commits on an unchanged snapshot. `None`: it must be alone.
+    fn attempt<T>(
+        &self,
+        mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>,
+        company: Company,
+    ) -> Result<Option<T>, MetaError> {
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(pause(attempt, rand::random()));
+            }
             let (answer, frees_room, batch) = {
                 let snapshot = self.kv.snapshot()?;
-                let mut txn = Txn::writing(&*snapshot);
-                (operation(&mut txn)?, txn.frees_room(), txn.into_batch()?)
+                let mut txn = Txn::writing(&*snapshot, company);
+                let answer = operation(&mut txn);
+                if txn.must_be_alone() {
+                    return Ok(None);
+                }
+                (answer?, txn.frees_room(), txn.into_batch()?)
             };
             match self.commit_batch(batch, frees_room) {
                 Err(MetaError::Engine(KvError::Conflict)) => {}
                 Err(error) => return Err(error),
-                Ok(()) => return Ok(answer),
+                Ok(()) => return Ok(Some(answer)),
             }
         }
         Err(KvError::Conflict.into())
     }
 
     fn commit_batch(&self, batch: Batch, frees_room: bool) -> Result<(), MetaError> {
-        if batch.writes.is_empty() {
+        if batch.is_empty() {
             return Ok(());
         }
         if let Some(why) = self.halted.get() {
@@ -273,9 +296,19 @@ impl Store {
 
     /// Applies what the consistency check worked out.
     pub(crate) fn mend(&self, batch: Batch) -> Result<(), MetaError> {
-        let _alone = self.transaction.lock();
+        let _alone = self.transaction.write();
         self.commit_batch(batch, false)
     }
+}
+
+/// How long to wait before an attempt after the first: up to twice as long each time, a part of it by chance, so that those that met do
+/// not meet again.
+fn pause(attempt: u32, chance: u32) -> Duration {
+    const FIRST: Duration = Duration::from_micros(50);
+    /// Some round trips to an engine on another machine.
+    const LONGEST: Duration = Duration::from_millis(20);
+    let longest = (FIRST * 2u32.saturating_pow(attempt - 1)).min(LONGEST);
+    longest.mul_f64(f64::from(chance) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]

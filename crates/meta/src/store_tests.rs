@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::fixture::*;
 use super::*;
 use crate::engines::MemoryKv;
 use crate::kv::{Pair, Snapshot};
-use crate::types::{NewInode, RenameFlags, XattrMode};
+use crate::types::{NewInode, RenameFlags, SetAttributes, XattrMode};
 use weft_format::{PolicyId, VolumeId};
 
 /// A tree as a textbook has it; errors are the names of `MetaError`'s variants.
@@ -301,7 +302,7 @@ fn format_wants_an_empty_engine_and_open_a_volume() {
     // A version that does not exist yet.
     let mut newer = record.encode();
     newer[1] = 99;
-    let batch = Batch { checks: Vec::new(), writes: vec![(Key::Volume.encode(), Some(newer))] };
+    let batch = Batch { writes: vec![(Key::Volume.encode(), Some(newer))], ..Batch::default() };
     kv.commit(batch).unwrap();
     let refused = Store::open(kv).err().unwrap();
     assert!(refused.to_string().contains("version 99"), "{refused}");
@@ -322,11 +323,11 @@ fn numbers_are_reserved_in_blocks_and_never_given_out_twice() {
 }
 
 #[test]
-fn a_create_costs_three_reads_and_five_writes() {
+fn a_create_costs_two_reads_and_five_changes() {
     let (store, kv) = volume();
     make(&store, Ino::ROOT, "a", Kind::File);
     make(&store, Ino::ROOT, "b", Kind::File);
-    assert_eq!(*kv.last.lock(), (3, 5));
+    assert_eq!(*kv.last.lock(), (2, 5));
 }
 
 #[test]
@@ -396,6 +397,133 @@ fn threads_create_in_one_directory() {
     assert_clean(&store);
 }
 
+type Deed = Box<dyn FnOnce() + Send>;
+
+/// An engine shared by several stores, which counts conflicts; `before_commit` is what somebody else does first, once.
+#[derive(Default)]
+struct SharedKv {
+    inner: MemoryKv,
+    conflicts: AtomicU64,
+    before_commit: Mutex<Option<Deed>>,
+}
+
+impl Kv for SharedKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let before = self.before_commit.lock().take();
+        if let Some(before) = before {
+            before();
+        }
+        let committed = self.inner.commit(batch);
+        self.conflicts.fetch_add(u64::from(matches!(committed, Err(KvError::Conflict))), Ordering::Relaxed);
+        committed
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+fn shared_volume() -> (Store, Arc<SharedKv>) {
+    let kv = Arc::new(SharedKv::default());
+    let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
+    (Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap(), kv)
+}
+
+#[test]
+fn sixteen_stores_on_one_engine_create_without_a_conflict_in_one_directory_and_in_their_own() {
+    const STORES: u32 = 16;
+    const EACH: u32 = 100;
+    let (store, kv) = shared_volume();
+    let together = make(&store, Ino::ROOT, "together", Kind::Directory);
+    let stores: Vec<Store> = (0..STORES).map(|_| Store::open(kv.clone()).unwrap()).collect();
+    let own: Vec<Ino> =
+        stores.iter().enumerate().map(|(i, store)| make(store, Ino::ROOT, &format!("{i}"), Kind::Directory)).collect();
+    // Each has numbers to give out now, so that nothing but creates happens.
+    let before = kv.conflicts.load(Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for (i, (store, own)) in stores.iter().zip(&own).enumerate() {
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    make(store, *own, &format!("{number}"), Kind::File);
+                    make(store, together, &format!("{i}-{number}"), Kind::Directory);
+                }
+            });
+        }
+    });
+    assert_eq!(kv.conflicts.load(Ordering::Relaxed), before);
+    let attributes = store.attributes(together).unwrap();
+    assert_eq!(attributes.nlink, 2 + STORES * EACH);
+    assert_eq!(store.statistics().unwrap().inodes, u64::from(2 + STORES + 2 * STORES * EACH));
+    assert_clean(&store);
+}
+
+/// The time of the one who creates is behind, so that nothing in the directory's own record changes.
+#[test]
+fn a_directory_in_which_another_store_makes_a_name_is_not_removed() {
+    let (store, kv) = shared_volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let other = Store::open(kv.clone()).unwrap();
+    *kv.before_commit.lock() = Some(Box::new(move || {
+        other.create(directory, b"file", &new_inode(Kind::File), at(0)).unwrap();
+    }));
+    assert_eq!(kind_of(&store.rmdir(Ino::ROOT, b"directory", at(9)).unwrap_err()), "NotEmpty");
+    assert_clean(&store);
+}
+
+#[test]
+fn no_name_is_made_in_a_directory_that_another_store_removes() {
+    let (store, kv) = shared_volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let other = Store::open(kv.clone()).unwrap();
+    *kv.before_commit.lock() = Some(Box::new(move || {
+        other.rmdir(Ino::ROOT, b"directory", at(1)).unwrap();
+    }));
+    let made = store.create(directory, b"file", &new_inode(Kind::File), at(9));
+    assert_eq!(kind_of(&made.unwrap_err()), "NotFound");
+    assert_clean(&store);
+}
+
+/// chmod writes the whole record; what creates add to it meanwhile is not lost.
+#[test]
+fn a_mode_that_is_set_while_names_are_made_takes_nothing_back() {
+    let (store, kv) = shared_volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let other = Store::open(kv.clone()).unwrap();
+    *kv.before_commit.lock() = Some(Box::new(move || {
+        other.create(directory, b"below", &new_inode(Kind::Directory), at(50)).unwrap();
+    }));
+    let change = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
+    let set = store.set_attributes(directory, &change).unwrap();
+    assert_eq!((set.mode, set.nlink, set.mtime), (0o700, 3, at(50)));
+    assert_clean(&store);
+}
+
+/// Times that were set to later than now are what they are set to, and the next name sets them to now.
+#[test]
+fn a_time_in_the_future_does_not_stay() {
+    let (store, _) = volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let later = SetAttributes { mtime: Some(at(5000)), ..SetAttributes::default() };
+    store.set_attributes(directory, &later).unwrap();
+    store.create(directory, b"below", &new_inode(Kind::Directory), at(70)).unwrap();
+    let attributes = store.attributes(directory).unwrap();
+    assert_eq!((attributes.mtime, attributes.ctime, attributes.nlink), (at(70), at(70), 3));
+    assert_clean(&store);
+}
+
+#[test]
+fn pauses_grow_and_end() {
+    assert_eq!(pause(1, u32::MAX), Duration::from_micros(50));
+    assert_eq!(pause(2, u32::MAX), Duration::from_micros(100));
+    assert_eq!(pause(ATTEMPTS, u32::MAX), Duration::from_millis(20));
+    assert_eq!(pause(ATTEMPTS, 0), Duration::ZERO);
+    assert!(pause(3, u32::MAX / 2) < Duration::from_micros(101));
+}
+
 #[test]
 fn milliseconds_of_strange_times() {
     assert_eq!(milliseconds(Timestamp { seconds: 2, nanoseconds: 3_999_999 }), 2003);
@@ -424,7 +552,7 @@ fn damaged_values_are_told_apart() {
                 2 => value.push(1),
                 _ => value[0] ^= 0x80,
             }
-            kv.commit(Batch { checks: Vec::new(), writes: vec![(key.clone(), Some(value))] }).unwrap();
+            kv.commit(Batch { writes: vec![(key.clone(), Some(value))], ..Batch::default() }).unwrap();
             let report = crate::fsck::check(&store).unwrap();
             assert!(!report.findings.is_empty(), "{}, damage {damage}", crate::keys::printable(&key));
             crate::fsck::repair(&store, at(1)).unwrap();

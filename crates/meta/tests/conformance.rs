@@ -123,11 +123,15 @@ fn agrees(subject: &impl Subject, operations: &[Operation]) {
         let engine = &**kv.as_ref().unwrap();
         match operation {
             Operation::Commit { checks, writes } => {
-                agree_on_commit(engine, &mut model, Batch { checks: bytes(checks), writes: bytes(writes) });
+                agree_on_commit(
+                    engine,
+                    &mut model,
+                    Batch { checks: bytes(checks), writes: bytes(writes), ..Batch::default() },
+                );
             }
             Operation::CommitTrue { checked, writes } => {
                 let checks = checked.iter().map(|key| (vec![*key], model.get(&vec![*key]).cloned())).collect();
-                agree_on_commit(engine, &mut model, Batch { checks, writes: bytes(writes) });
+                agree_on_commit(engine, &mut model, Batch { checks, writes: bytes(writes), ..Batch::default() });
             }
             Operation::Get(key) => assert_eq!(get(engine, &[*key]), model.get(&vec![*key]).cloned()),
             Operation::Scan { start, end, limit } => {

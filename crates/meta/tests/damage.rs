@@ -25,7 +25,7 @@ fn fill(path: &Path, random: &mut ChaCha8Rng) -> Map {
             [&[random.random_range(2..12_u8)][..], &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()].concat();
         let bytes = if number % 50 == 0 { random.random_range(500..9000) } else { random.random_range(0..60) };
         let value: Vec<u8> = (0..bytes).map(|_| random.random()).collect();
-        kv.commit(Batch { checks: vec![], writes: vec![(key.clone(), Some(value.clone()))] }).unwrap();
+        kv.commit(Batch { writes: vec![(key.clone(), Some(value.clone()))], ..Batch::default() }).unwrap();
         map.insert(key, value);
     }
     map

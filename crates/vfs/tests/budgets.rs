@@ -17,7 +17,7 @@ use weft_format::Ino;
 use weft_format::records::Kind;
 use weft_meta::engines::{MemoryKv, is_written_through};
 use weft_meta::keys::SHARED;
-use weft_meta::kv::{Batch, Kv, KvError, Pair, Snapshot};
+use weft_meta::kv::{Batch, Kv, KvError, Pair, Slot, Snapshot, Wanted};
 use weft_meta::{RenameFlags, XattrMode};
 use weft_nodes::Node;
 use weft_nodes::wrappers::record::RecordNode;
@@ -61,6 +61,9 @@ const FSYNCS: usize = 9;
 const PUTS: usize = 10;
 const NODE_GETS: usize = 11;
 const PUT_BYTES: usize = 12;
+
+/// What a merge is on its way: a key of nine bytes, and about as much as a time and two numbers.
+const MERGED_BYTES: usize = 32;
 
 type Counts = [u64; COLUMNS.len()];
 
@@ -109,8 +112,8 @@ impl Kv for CountingKv {
             let mut seen = self.seen.lock();
             let sizes = batch.writes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
             seen.counts[COMMITS + behind] += 1;
-            seen.counts[KEYS + behind] += batch.writes.len() as u64;
-            seen.counts[BYTES + behind] += sizes.sum::<usize>() as u64;
+            seen.counts[KEYS + behind] += batch.changed_keys().count() as u64;
+            seen.counts[BYTES + behind] += (sizes.sum::<usize>() + MERGED_BYTES * batch.merges.len()) as u64;
             seen.counts[THROUGH] += u64::from(is_written_through(&batch, SHARED));
         }
         self.seen.lock().is_pending = true;
@@ -140,6 +143,11 @@ impl Snapshot for CountingSnapshot<'_> {
     fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
         self.kv.count(GETS);
         self.inner.get_many(keys)
+    }
+
+    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
+        self.kv.count(GETS);
+        self.inner.fetch(wanted)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {

@@ -1,6 +1,7 @@
 //! An engine that forgets everything when it is dropped: for tests, and the oracle of the others.
 
 use crate::kv::{Batch, Kv, KvError, Pair, Snapshot};
+use crate::merge::Merge;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use std::ops::Bound::{Excluded, Included};
@@ -33,7 +34,22 @@ impl Kv for MemoryKv {
                 return Err(KvError::Conflict);
             }
         }
-        for (key, value) in batch.writes {
+        let now = MemorySnapshot(map.clone());
+        if !batch.directories.iter().all(|check| check.holds(map.get(check.key.as_slice()).map(|value| &**value))) {
+            return Err(KvError::Conflict);
+        }
+        for check in &batch.ranges {
+            if now.scan(&check.range.start, &check.range.end, check.limit)? != check.found {
+                return Err(KvError::Conflict);
+            }
+        }
+        let merged = |(key, merge): (Vec<u8>, Merge)| {
+            let value = map.get(key.as_slice()).ok_or(KvError::Conflict)?;
+            let value = merge.apply(value).map_err(|detail| KvError::Damaged { store: "memory".into(), detail })?;
+            Ok((key, Some(value)))
+        };
+        let merged: Vec<_> = batch.merges.into_iter().map(merged).collect::<Result<_, KvError>>()?;
+        for (key, value) in batch.writes.into_iter().chain(merged) {
             match value {
                 Some(value) => map.insert(key.into(), value.into()),
                 None => map.remove(key.as_slice()),

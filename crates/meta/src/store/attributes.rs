@@ -13,7 +13,7 @@ impl Store {
     /// # Errors
     /// `NotFound`, `Invalid` (a mode with bits beyond `0o7777`, a time with 10^9 nanoseconds).
     pub fn set_attributes(&self, ino: Ino, change: &SetAttributes) -> Result<Attributes, MetaError> {
-        self.transact(|txn| {
+        self.transact_by_key(|txn| {
             let mut attributes = txn.inode(ino)?;
             attributes.mode = change.mode.unwrap_or(attributes.mode);
             attributes.uid = change.uid.unwrap_or(attributes.uid);
@@ -27,8 +27,8 @@ impl Store {
     }
 
     /// What the volume holds: one read. The count lies in one record that every create, reclaim and commit of data
-    /// changes in its own transaction, so it is exact also after a crash; it costs them one key. (Several mounts of one
-    /// volume would need a record each.)
+    /// changes in its own transaction, so it is exact also after a crash. They add to it without having read it, so that none waits for
+    /// another.
     ///
     /// # Errors
     /// Those of the engine, and damage.

@@ -43,7 +43,7 @@ fn a_small_file_costs_three_writes_and_its_segment_nine() {
         .collect();
     store.commit_files(&[(segment_id(1), segment_record(100))], &commits, at(3)).unwrap();
     // The segment: record, six nodes, live bytes, usage. A file: inode, extent, used-by.
-    assert_eq!(*kv.last.lock(), (10 + 3, 9 + 3 * 10));
+    assert_eq!(*kv.last.lock(), (10 + 2, 9 + 3 * 10));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
-use super::names::add_subdirectory;
+use super::names::admit_subdirectory;
 use super::txn::Txn;
 use super::values::{self, Dirent, damaged};
 use super::{Store, milliseconds};
@@ -71,7 +71,7 @@ impl Store {
             let key = Key::Deleted(deleted_ms, ino);
             let value = txn.get(key)?.ok_or(MetaError::NotFound)?;
             let (parent, name) = values::decode_entry(&key, &value)?;
-            let mut directory = txn.live_directory(parent)?;
+            let directory = txn.live_directory(parent)?;
             if txn.dirent(parent, name)?.is_some() {
                 return Err(MetaError::Exists);
             }
@@ -82,12 +82,11 @@ impl Store {
             attributes.nlink = if attributes.kind == Kind::Directory { 2 } else { 1 };
             attributes.parent = parent;
             attributes.ctime = now;
-            if attributes.kind == Kind::Directory {
-                add_subdirectory(&mut directory)?;
+            let is_directory = attributes.kind == Kind::Directory;
+            if is_directory {
+                admit_subdirectory(&directory)?;
             }
-            directory.mtime = now;
-            directory.ctime = now;
-            txn.put_inode(&directory);
+            txn.touch(&directory, now, is_directory.into())?;
             txn.put_inode(&attributes);
             txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
             txn.remove(key);
@@ -116,7 +115,7 @@ impl Store {
 impl Txn<'_> {
     /// Not among the transaction's checks: a batch that depends on a key that other processes change is written through and waits for
     /// the disk, and a deletion need not wait. A deletion that begins after the time was set sees it.
-    fn keep_ms(&self) -> Result<u64, MetaError> {
+    fn keep_ms(&mut self) -> Result<u64, MetaError> {
         Ok(self.look(Key::Keep)?.map(|bytes| values::decode_number(&Key::Keep, &bytes)).transpose()?.unwrap_or(0))
     }
 

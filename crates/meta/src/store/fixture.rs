@@ -82,7 +82,8 @@ impl Kv for StrictKv {
             return Err(KvError::Full { store: "the test's".into() });
         }
         self.commits.fetch_add(1, Ordering::Relaxed);
-        *self.last.lock() = (batch.checks.len(), batch.writes.len());
+        let read = batch.checks.len() + batch.directories.len();
+        *self.last.lock() = (read, batch.changed_keys().count());
         self.inner.commit(batch)
     }
 

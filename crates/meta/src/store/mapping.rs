@@ -238,7 +238,8 @@ impl Txn<'_> {
                 self.put(key, values::number(live));
             }
         }
-        self.change_usage(0, total)
+        self.change_usage(0, total);
+        Ok(())
     }
 
     /// The segment's live bytes; `None` if it is dead or was never made.

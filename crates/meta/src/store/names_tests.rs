@@ -172,7 +172,7 @@ fn paths() {
 /// Puts records as a hostile volume may have them.
 fn forge(kv: &StrictKv, records: Vec<(Key<'_>, Vec<u8>)>) {
     let writes = records.into_iter().map(|(key, value)| (key.encode(), Some(value))).collect();
-    kv.commit(Batch { checks: Vec::new(), writes }).unwrap();
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
 }
 
 #[test]

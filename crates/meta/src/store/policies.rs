@@ -92,7 +92,7 @@ impl Store {
             unused.remove(&default);
             let mut range = Table::Inode.range();
             loop {
-                let pairs = txn.scan(&range, INODES_PAGE)?;
+                let pairs = txn.look_through(&range, INODES_PAGE)?;
                 for (key, value) in &pairs {
                     let attributes = Attributes::decode(value)
                         .map_err(|error| MetaError::Damaged { key: printable(key), detail: error.to_string() })?;

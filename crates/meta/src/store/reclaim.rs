@@ -82,7 +82,7 @@ impl Txn<'_> {
             self.remove(Key::Inode(ino));
             self.remove(Key::Orphan(ino));
             self.remove(Key::Symlink(ino));
-            self.change_usage(-1, 0)?;
+            self.change_usage(-1, 0);
         } else {
             self.put_inode(&attributes);
         }

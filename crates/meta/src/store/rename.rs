@@ -7,7 +7,7 @@ use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
 use super::Store;
-use super::names::{add_subdirectory, check_name, remove_subdirectory};
+use super::names::{admit_subdirectory, check_name};
 use super::txn::Txn;
 use super::values::{Dirent, damaged};
 use crate::MetaError;
@@ -18,43 +18,47 @@ use crate::types::{NewInode, RenameFlags, RenameOutcome, UnlinkOutcome};
 /// take 4,096 bytes at a time but allow deeper trees step by step; this bounds the walk on damaged metadata.
 const MAX_DEPTH: usize = 1 << 20;
 
-/// The two directories of a rename, which may be one.
+/// The two directories of a rename, which may be one, and how many subdirectories each gets.
 struct Directories {
     old: Attributes,
     /// `None`: the same as `old`.
     new: Option<Attributes>,
+    to_old: i64,
+    to_new: i64,
 }
 
 impl Directories {
-    /// The new one.
-    fn target(&mut self) -> &mut Attributes {
-        self.new.as_mut().unwrap_or(&mut self.old)
-    }
-
     /// A subdirectory goes from the old to the new one.
     fn move_subdirectory(&mut self) -> Result<(), MetaError> {
-        if let Some(new) = &mut self.new {
-            remove_subdirectory(&mut self.old)?;
-            add_subdirectory(new)?;
+        if let Some(new) = &self.new {
+            admit_subdirectory(new)?;
+            self.to_old -= 1;
+            self.to_new += 1;
         }
         Ok(())
     }
 
     /// A subdirectory goes from the new to the old one.
     fn move_subdirectory_back(&mut self) -> Result<(), MetaError> {
-        if let Some(new) = &mut self.new {
-            remove_subdirectory(new)?;
-            add_subdirectory(&mut self.old)?;
+        if self.new.is_some() {
+            admit_subdirectory(&self.old)?;
+            self.to_new -= 1;
+            self.to_old += 1;
         }
         Ok(())
     }
 
-    fn save(mut self, txn: &mut Txn<'_>, now: Timestamp) {
-        for directory in [Some(&mut self.old), self.new.as_mut()].into_iter().flatten() {
-            directory.mtime = now;
-            directory.ctime = now;
-            txn.put_inode(directory);
+    /// A subdirectory of the new one is replaced.
+    fn lose_subdirectory(&mut self) {
+        match self.new {
+            Some(_) => self.to_new -= 1,
+            None => self.to_old -= 1,
         }
+    }
+
+    fn save(self, txn: &mut Txn<'_>, now: Timestamp) -> Result<(), MetaError> {
+        txn.touch(&self.old, now, self.to_old)?;
+        self.new.map_or(Ok(()), |new| txn.touch(&new, now, self.to_new))
     }
 }
 
@@ -86,92 +90,107 @@ impl Store {
         } else {
             None
         };
-        self.transact(|txn| {
-            let mut directories = Directories {
-                old: txn.directory(parent)?,
-                new: if new_parent == parent { None } else { Some(txn.live_directory(new_parent)?) },
-            };
-            let (from, mut moved) = txn.named(parent, name)?.ok_or(MetaError::NotFound)?;
-            let target = txn.named(new_parent, new_name)?;
-            if flags.no_replace && target.is_some() {
-                return Err(MetaError::Exists);
-            }
-            if flags.exchange && target.is_none() {
-                return Err(MetaError::NotFound);
-            }
-            if target.as_ref().is_some_and(|(_, attributes)| attributes.ino == moved.ino) {
-                return Ok(RenameOutcome { moved: moved.ino, replaced: None });
-            }
-            if moved.kind == Kind::Directory && new_parent != parent {
-                txn.refuse_subtree(moved.ino, new_parent)?;
-            }
-
-            let mut replaced = None;
-            let is_directory = moved.kind == Kind::Directory;
-            match target {
-                Some((to, mut other)) if flags.exchange => {
-                    let other_is_directory = other.kind == Kind::Directory;
-                    if other_is_directory && new_parent != parent {
-                        txn.refuse_subtree(other.ino, parent)?;
-                    }
-                    match (is_directory, other_is_directory) {
-                        (true, false) => directories.move_subdirectory()?,
-                        (false, true) => directories.move_subdirectory_back()?,
-                        _ => {}
-                    }
-                    txn.put_name(parent, name, &Dirent { cookie: from.cookie, ..to });
-                    txn.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
-                    other.parent = parent;
-                    other.ctime = now;
-                    txn.put_inode(&other);
-                }
-                Some((to, mut other)) => {
-                    match (is_directory, other.kind == Kind::Directory) {
-                        (true, false) => return Err(MetaError::NotDirectory),
-                        (false, true) => return Err(MetaError::IsDirectory),
-                        (true, true) if !txn.is_empty_directory(other.ino)? => return Err(MetaError::NotEmpty),
-                        (true, true) => {
-                            remove_subdirectory(directories.target())?;
-                            directories.move_subdirectory()?;
-                        }
-                        (false, false) => {}
-                    }
-                    txn.remove_name(parent, name, &from);
-                    txn.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
-                    txn.drop_link(&mut other, now)?;
-                    let is_kept = other.nlink == 0 && txn.keep(&other, new_parent, new_name, now)?;
-                    replaced = Some(UnlinkOutcome { attributes: other, is_kept });
-                }
-                None => {
-                    if is_directory {
-                        directories.move_subdirectory()?;
-                    }
-                    txn.remove_name(parent, name, &from);
-                    txn.put_name(new_parent, new_name, &from);
-                }
-            }
-            if let Some((ino, cookie)) = whiteout {
-                let device = NewInode {
-                    kind: Kind::CharDevice,
-                    mode: 0,
-                    uid: moved.uid,
-                    gid: moved.gid,
-                    rdev: 0,
-                    symlink_target: Vec::new(),
-                };
-                txn.make_inode(ino, &directories.old, &device, now)?;
-                txn.put_name(parent, name, &Dirent { ino, kind: Kind::CharDevice, cookie });
-            }
-            moved.parent = new_parent;
-            moved.ctime = now;
-            txn.put_inode(&moved);
-            directories.save(txn, now);
-            Ok(RenameOutcome { moved: moved.ino, replaced })
-        })
+        let (from, to) = ((parent, name), (new_parent, new_name));
+        self.transact_by_key(|txn| txn.rename(from, to, flags, whiteout, now))
     }
 }
 
 impl Txn<'_> {
+    /// Scans only where it replaces a directory, which must be empty.
+    fn rename(
+        &mut self,
+        (parent, name): (Ino, &[u8]),
+        (new_parent, new_name): (Ino, &[u8]),
+        flags: RenameFlags,
+        whiteout: Option<(Ino, u64)>,
+        now: Timestamp,
+    ) -> Result<RenameOutcome, MetaError> {
+        let names = [(parent, name), (new_parent, new_name)];
+        self.fetch(&[Key::Inode(parent), Key::Inode(new_parent)], &names)?;
+        let mut directories = Directories {
+            old: self.directory(parent)?,
+            new: if new_parent == parent { None } else { Some(self.live_directory(new_parent)?) },
+            to_old: 0,
+            to_new: 0,
+        };
+        let (from, mut moved) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
+        let target = self.named(new_parent, new_name)?;
+        if flags.no_replace && target.is_some() {
+            return Err(MetaError::Exists);
+        }
+        if flags.exchange && target.is_none() {
+            return Err(MetaError::NotFound);
+        }
+        if target.as_ref().is_some_and(|(_, attributes)| attributes.ino == moved.ino) {
+            return Ok(RenameOutcome { moved: moved.ino, replaced: None });
+        }
+        if moved.kind == Kind::Directory && new_parent != parent {
+            self.refuse_subtree(moved.ino, new_parent)?;
+        }
+
+        let mut replaced = None;
+        let is_directory = moved.kind == Kind::Directory;
+        match target {
+            Some((to, mut other)) if flags.exchange => {
+                let other_is_directory = other.kind == Kind::Directory;
+                if other_is_directory && new_parent != parent {
+                    self.refuse_subtree(other.ino, parent)?;
+                }
+                match (is_directory, other_is_directory) {
+                    (true, false) => directories.move_subdirectory()?,
+                    (false, true) => directories.move_subdirectory_back()?,
+                    _ => {}
+                }
+                self.put_name(parent, name, &Dirent { cookie: from.cookie, ..to });
+                self.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
+                other.parent = parent;
+                other.ctime = now;
+                self.put_inode(&other);
+            }
+            Some((to, mut other)) => {
+                match (is_directory, other.kind == Kind::Directory) {
+                    (true, false) => return Err(MetaError::NotDirectory),
+                    (false, true) => return Err(MetaError::IsDirectory),
+                    (true, true) if !self.is_empty_directory(other.ino)? => return Err(MetaError::NotEmpty),
+                    (true, true) => {
+                        directories.lose_subdirectory();
+                        directories.move_subdirectory()?;
+                    }
+                    (false, false) => {}
+                }
+                self.remove_name(parent, name, &from);
+                self.put_name(new_parent, new_name, &Dirent { cookie: to.cookie, ..from });
+                self.drop_link(&mut other, now)?;
+                let is_kept = other.nlink == 0 && self.keep(&other, new_parent, new_name, now)?;
+                replaced = Some(UnlinkOutcome { attributes: other, is_kept });
+            }
+            None => {
+                if is_directory {
+                    directories.move_subdirectory()?;
+                }
+                self.remove_name(parent, name, &from);
+                self.put_name(new_parent, new_name, &from);
+            }
+        }
+        if let Some((ino, cookie)) = whiteout {
+            let device = NewInode {
+                kind: Kind::CharDevice,
+                mode: 0,
+                uid: moved.uid,
+                gid: moved.gid,
+                rdev: 0,
+                symlink_target: Vec::new(),
+            };
+            self.make_inode(ino, &directories.old, &device, now)?;
+            self.put_name(parent, name, &Dirent { ino, kind: Kind::CharDevice, cookie });
+        }
+        moved.parent = new_parent;
+        moved.ctime = now;
+        self.put_inode(&moved);
+        directories.save(self, now)?;
+        Ok(RenameOutcome { moved: moved.ino, replaced })
+    }
+
     /// Refuses to move `directory` into `place` if `place` is it or lies below it. Every inode on the way up is read,
     /// and so checked at commit: no other move can meanwhile close a loop.
     fn refuse_subtree(&mut self, directory: Ino, place: Ino) -> Result<(), MetaError> {
@@ -183,7 +202,7 @@ impl Txn<'_> {
             if ino == Ino::ROOT {
                 return Ok(());
             }
-            let attributes = self.find_inode(ino)?;
+            let attributes = self.find_directory(ino)?;
             let attributes = attributes.ok_or_else(|| damaged(&Key::Inode(ino), "a directory's parent is missing"))?;
             ino = attributes.parent;
         }

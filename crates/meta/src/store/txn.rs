@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use weft_format::Ino;
-use weft_format::records::Attributes;
+use weft_format::records::{Attributes, Timestamp};
 
 use super::values::{self, Dirent, Usage};
 use crate::MetaError;
-use crate::keys::Key;
-use crate::kv::{Batch, Pair, Snapshot};
+use crate::keys::{Key, Table};
+use crate::kv::{Batch, KvError, Link, Pair, RangeCheck, Slot, Snapshot, Wanted};
+use crate::merge::{Directory, Merge};
 
 /// An operation that would write more goes in several transactions: some engines take no more than 1,000 keys and a
 /// megabyte at once, and one item may add some hundreds of keys after this is asked.
@@ -21,34 +22,90 @@ const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 /// Permission bits, setuid, setgid, sticky.
 const MODE_MASK: u16 = 0o7777;
 
+/// What was read, to be checked at commit.
+#[derive(Default)]
+struct Reads {
+    /// What each key had, ...
+    values: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// ... of directories whose times and links may be others by then, ...
+    directories: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// ... and what scans found.
+    ranges: Vec<RangeCheck>,
+}
+
+/// Who else changes the owner's tables in this process while an operation runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Company {
+    /// Nobody, or nobody who changes what it scans: it may scan.
+    Alone,
+    /// Others that read by key, as it does.
+    Beside,
+}
+
 pub(super) struct Txn<'s> {
     snapshot: &'s (dyn Snapshot + 's),
-    /// What was read and what it was, where that is to be checked at commit.
-    reads: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+    /// None: it commits nothing.
+    reads: Option<Reads>,
+    /// What was fetched before it was needed, and is not read yet.
+    fetched: Vec<Slot>,
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    merges: BTreeMap<Vec<u8>, Merge>,
     write_bytes: usize,
     /// A record was written that could not be read again.
     invalid: Option<&'static str>,
     /// It is to succeed where there is no space for others.
     frees_room: bool,
+    company: Company,
+    has_tried_to_scan: bool,
+}
+
+/// How a name leads to its inode: `values.rs` says where in a directory entry its number is.
+fn to_inode() -> Link {
+    Link { table: Table::Inode as u8, at: Dirent::INO }
 }
 
 impl<'s> Txn<'s> {
     /// For an operation that commits.
-    pub(super) fn writing(snapshot: &'s (dyn Snapshot + 's)) -> Self {
-        Txn {
-            snapshot,
-            reads: Some(BTreeMap::new()),
-            writes: BTreeMap::new(),
-            write_bytes: 0,
-            invalid: None,
-            frees_room: false,
-        }
+    pub(super) fn writing(snapshot: &'s (dyn Snapshot + 's), company: Company) -> Self {
+        Txn { reads: Some(Reads::default()), company, ..Self::reading(snapshot) }
+    }
+
+    /// Must it run again, alone?
+    pub(super) fn must_be_alone(&self) -> bool {
+        self.has_tried_to_scan
     }
 
     /// For an operation that only reads.
     pub(super) fn reading(snapshot: &'s (dyn Snapshot + 's)) -> Self {
-        Txn { snapshot, reads: None, writes: BTreeMap::new(), write_bytes: 0, invalid: None, frees_room: false }
+        Txn {
+            snapshot,
+            reads: None,
+            fetched: Vec::new(),
+            writes: BTreeMap::new(),
+            merges: BTreeMap::new(),
+            write_bytes: 0,
+            invalid: None,
+            frees_room: false,
+            company: Company::Alone,
+            has_tried_to_scan: false,
+        }
+    }
+
+    /// Brings these keys, and the inodes that these names lead to, in one go. What is read later of them is read from what came.
+    pub(super) fn fetch(&mut self, keys: &[Key<'_>], names: &[(Ino, &[u8])]) -> Result<(), MetaError> {
+        if names.is_empty() {
+            let keys: Vec<_> = keys.iter().map(Key::encode).collect();
+            let values = self.snapshot.get_many(&keys)?;
+            self.fetched.extend(keys.into_iter().zip(values));
+            return Ok(());
+        }
+        let keys = keys.iter().map(|key| Wanted { key: key.encode(), link: None });
+        let names = names
+            .iter()
+            .map(|(parent, name)| Wanted { key: Key::Dirent(*parent, name).encode(), link: Some(to_inode()) });
+        let wanted: Vec<Wanted> = keys.chain(names).collect();
+        self.fetched.extend(self.snapshot.fetch(wanted)?);
+        Ok(())
     }
 
     /// The operation frees room, or something that does needs it: it may use the engine's reserve.
@@ -66,8 +123,16 @@ impl<'s> Txn<'s> {
         if let Some(what) = self.invalid {
             return Err(MetaError::Invalid { what });
         }
-        let checks = self.reads.unwrap_or_default().into_iter().collect();
-        Ok(Batch { checks, writes: self.writes.into_iter().collect() })
+        let Reads { values, directories, ranges } = self.reads.unwrap_or_default();
+        // The stricter check counts.
+        let directories = directories.into_iter().filter(|(key, _)| !values.contains_key(key));
+        Ok(Batch {
+            directories: directories.map(|(key, value)| Directory { key, value }).collect(),
+            checks: values.into_iter().collect(),
+            ranges,
+            writes: self.writes.into_iter().collect(),
+            merges: self.merges.into_iter().collect(),
+        })
     }
 
     pub(super) fn get(&mut self, key: Key<'_>) -> Result<Option<Vec<u8>>, MetaError> {
@@ -75,24 +140,88 @@ impl<'s> Txn<'s> {
         if let Some(written) = self.writes.get(&key) {
             return Ok(written.clone());
         }
-        let Some(reads) = &mut self.reads else { return Ok(self.snapshot.get(&key)?) };
-        if let Some(read) = reads.get(&key) {
-            return Ok(read.clone());
+        let value = self.stored(&key)?;
+        if let Some(reads) = &mut self.reads {
+            reads.values.entry(key).or_insert_with(|| value.clone());
         }
-        let value = self.snapshot.get(&key)?;
-        reads.insert(key, value.clone());
         Ok(value)
+    }
+
+    /// What the snapshot has. What is read twice comes from the reads: the second time it is not among what was fetched.
+    fn stored(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, MetaError> {
+        if let Some(reads) = &self.reads {
+            if let Some(read) = reads.values.get(key) {
+                return Ok(read.clone());
+            }
+            if let Some(read) = reads.directories.get(key) {
+                return Ok(Some(read.clone()));
+            }
+        }
+        match self.fetched.iter().position(|(fetched, _)| fetched == key) {
+            Some(index) => Ok(self.fetched.swap_remove(index).1),
+            None => Ok(self.snapshot.get(key)?),
+        }
+    }
+
+    /// A directory, of which others may change the times and links until the commit.
+    pub(super) fn find_directory(&mut self, ino: Ino) -> Result<Option<Attributes>, MetaError> {
+        let key = Key::Inode(ino).encode();
+        if let Some(written) = self.writes.get(&key) {
+            return written.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose();
+        }
+        if let Some(reads) = &self.reads
+            && let Some(read) = reads.directories.get(&key)
+        {
+            return decode_inode(ino, read).map(Some);
+        }
+        let value = self.stored(&key)?;
+        let directory = value.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose()?;
+        match (&mut self.reads, value) {
+            (Some(reads), Some(value)) => drop(reads.directories.insert(key, value)),
+            (Some(reads), None) => drop(reads.values.insert(key, None)),
+            (None, _) => {}
+        }
+        Ok(directory)
+    }
+
+    /// The names of a directory, as it was read, change now, and so many subdirectories come or go.
+    pub(super) fn touch(
+        &mut self,
+        directory: &Attributes,
+        now: Timestamp,
+        subdirectories: i64,
+    ) -> Result<(), MetaError> {
+        let key = Key::Inode(directory.ino);
+        let is_ahead = directory.mtime > now || directory.ctime > now;
+        if is_ahead || self.writes.contains_key(&key.encode()) {
+            // Somebody set its times to later than this: they are what they are set to, not the latest.
+            let mut directory = self.inode(directory.ino)?;
+            let nlink = i64::from(directory.nlink) + subdirectories;
+            let wrong = || values::damaged(&key, "its link count is lower than its subdirectories make it");
+            directory.nlink = u32::try_from(nlink).map_err(|_| wrong())?;
+            directory.mtime = now;
+            directory.ctime = now;
+            self.put_inode(&directory);
+            return Ok(());
+        }
+        let none = Merge::Names { changed: now, subdirectories: 0 };
+        if let Merge::Names { changed, subdirectories: before } = self.merges.entry(key.encode()).or_insert(none) {
+            *changed = now.max(*changed);
+            *before += subdirectories;
+        }
+        Ok(())
     }
 
     /// The value in the snapshot. A change of it before the commit is no conflict: the operation counts as done at the moment of its
     /// snapshot. For a setting that other processes change, if nothing else depends on it.
-    pub(super) fn look(&self, key: Key<'_>) -> Result<Option<Vec<u8>>, MetaError> {
-        Ok(self.snapshot.get(&key.encode())?)
+    pub(super) fn look(&mut self, key: Key<'_>) -> Result<Option<Vec<u8>>, MetaError> {
+        self.stored(&key.encode())
     }
 
     /// Writes nothing after all.
     pub(super) fn give_up(&mut self) {
         self.writes.clear();
+        self.merges.clear();
         self.write_bytes = 0;
     }
 
@@ -108,18 +237,34 @@ impl<'s> Txn<'s> {
         self.writes.insert(key, None);
     }
 
+    /// The first `limit` pairs of `range` in the snapshot, which are no check at commit: for a search of a whole table.
+    pub(super) fn look_through(&self, range: &Range<Vec<u8>>, limit: usize) -> Result<Vec<Pair>, MetaError> {
+        Ok(self.snapshot.scan(&range.start, &range.end, limit)?)
+    }
+
     /// The first `limit` pairs of `range`, as this transaction would leave them.
     pub(super) fn scan(&mut self, range: &Range<Vec<u8>>, limit: usize) -> Result<Vec<Pair>, MetaError> {
         if range.start >= range.end || limit == 0 {
             return Ok(Vec::new());
         }
+        if self.company == Company::Beside {
+            self.has_tried_to_scan = true;
+            return Err(KvError::Conflict.into());
+        }
         if self.writes.range(range.clone()).next().is_none() {
-            return Ok(self.snapshot.scan(&range.start, &range.end, limit)?);
+            let found = self.snapshot.scan(&range.start, &range.end, limit)?;
+            if let Some(reads) = &mut self.reads {
+                reads.ranges.push(RangeCheck { range: range.clone(), limit, found: found.clone() });
+            }
+            return Ok(found);
         }
         let mut found = Vec::new();
         let mut start = range.start.clone();
         loop {
             let stored = self.snapshot.scan(&start, &range.end, limit)?;
+            if let Some(reads) = &mut self.reads {
+                reads.ranges.push(RangeCheck { range: start.clone()..range.end.clone(), limit, found: stored.clone() });
+            }
             let last_key = (stored.len() == limit).then(|| stored[limit - 1].0.clone());
             let end = last_key.as_ref().map_or_else(
                 || range.end.clone(),
@@ -176,7 +321,15 @@ impl<'s> Txn<'s> {
         if attributes.mode > MODE_MASK {
             self.invalid = Some("a mode has permission, setuid, setgid and sticky bits only");
         }
-        self.put(Key::Inode(attributes.ino), attributes.encode().to_vec());
+        let key = Key::Inode(attributes.ino);
+        let mut value = attributes.encode().to_vec();
+        if let Some(merge) = self.merges.remove(&key.encode()) {
+            match merge.apply(&value) {
+                Ok(merged) => value = merged,
+                Err(_) => self.invalid = Some("a directory has as many links as its subdirectories make it"),
+            }
+        }
+        self.put(key, value);
     }
 
     pub(super) fn dirent(&mut self, parent: Ino, name: &[u8]) -> Result<Option<Dirent>, MetaError> {
@@ -200,18 +353,17 @@ impl<'s> Txn<'s> {
         Usage::decode(&bytes)
     }
 
-    pub(super) fn change_usage(&mut self, inodes: i64, live_bytes: i64) -> Result<(), MetaError> {
+    pub(super) fn change_usage(&mut self, inodes: i64, live_bytes: i64) {
         if inodes == 0 && live_bytes == 0 {
-            return Ok(());
+            return;
         }
-        let usage = self.usage()?;
-        let wrong = || values::damaged(&Key::Usage, "it counts less than there is");
-        let usage = Usage {
-            inodes: usage.inodes.checked_add_signed(inodes).ok_or_else(wrong)?,
-            live_bytes: usage.live_bytes.checked_add_signed(live_bytes).ok_or_else(wrong)?,
-        };
-        self.put(Key::Usage, usage.encode());
-        Ok(())
+        let none = Merge::Usage { inodes: 0, live_bytes: 0 };
+        if let Merge::Usage { inodes: inodes_before, live_bytes: bytes_before } =
+            self.merges.entry(Key::Usage.encode()).or_insert(none)
+        {
+            *inodes_before += inodes;
+            *bytes_before += live_bytes;
+        }
     }
 }
 

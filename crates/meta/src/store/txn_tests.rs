@@ -9,7 +9,7 @@ use crate::kv::Kv;
 fn engine(pairs: &BTreeMap<u64, u8>) -> MemoryKv {
     let kv = MemoryKv::new();
     let writes = pairs.iter().map(|(ino, value)| (Key::Orphan(Ino(*ino)).encode(), Some(vec![*value]))).collect();
-    kv.commit(Batch { checks: Vec::new(), writes }).unwrap();
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
     kv
 }
 
@@ -20,7 +20,7 @@ fn sees_its_own_writes() {
         let mut model: BTreeMap<u64, u8> = (0..random.below(20)).map(|_| (random.below(30), 1)).collect();
         let kv = engine(&model);
         let snapshot = kv.snapshot().unwrap();
-        let mut txn = Txn::writing(&*snapshot);
+        let mut txn = Txn::writing(&*snapshot, Company::Alone);
         for _ in 0..random.below(20) {
             let ino = random.below(30);
             let key = Key::Orphan(Ino(ino));
@@ -49,7 +49,7 @@ fn sees_its_own_writes() {
 fn reads_become_checks_of_what_was_there_first() {
     let kv = engine(&BTreeMap::from([(1, 1)]));
     let snapshot = kv.snapshot().unwrap();
-    let mut txn = Txn::writing(&*snapshot);
+    let mut txn = Txn::writing(&*snapshot, Company::Alone);
     let (one, two, three) = (Key::Orphan(Ino(1)), Key::Orphan(Ino(2)), Key::Orphan(Ino(3)));
     txn.get(one).unwrap();
     txn.put(one, vec![9]);
@@ -66,7 +66,7 @@ fn reads_become_checks_of_what_was_there_first() {
 fn is_full_by_keys_and_by_bytes() {
     let kv = MemoryKv::new();
     let snapshot = kv.snapshot().unwrap();
-    let mut txn = Txn::writing(&*snapshot);
+    let mut txn = Txn::writing(&*snapshot, Company::Alone);
     assert!(!txn.is_full(FULL_KEYS - 1));
     assert!(txn.is_full(FULL_KEYS));
     txn.put(Key::Orphan(Ino(1)), vec![0; FULL_BYTES]);

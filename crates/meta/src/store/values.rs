@@ -103,6 +103,9 @@ pub(crate) struct Dirent {
 }
 
 impl Dirent {
+    /// Where in its encoding the inode's number is, as in keys.
+    pub(crate) const INO: std::ops::Range<usize> = 2..10;
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION, self.kind.to_byte()];
         bytes.extend(self.ino.0.to_be_bytes());

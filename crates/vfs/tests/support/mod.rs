@@ -59,7 +59,8 @@ impl RecordingKv {
     pub fn after(&self, count: usize) -> Arc<RecordingKv> {
         let copy = RecordingKv::default();
         for batch in &self.log.lock().batches[..count] {
-            let unconditional = Batch { checks: Vec::new(), writes: batch.writes.clone() };
+            let unconditional =
+                Batch { writes: batch.writes.clone(), merges: batch.merges.clone(), ..Batch::default() };
             copy.commit(unconditional).expect("memory takes it");
         }
         copy.flush().expect("memory flushes");

@@ -1,6 +1,7 @@
 //! The committing side: which way a batch goes, its checks, and waiting for the writer.
 
 use super::intents::{Change, Refused};
+use super::rows::Fault;
 use super::view::View;
 use super::{Engine, Failure, Logging, State, Writing, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
@@ -35,6 +36,11 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
             (Some(shared), None) if shared.fresh_ids => claims.push(key.clone()),
             (Some(_), _) => return Route::Through,
         }
+    }
+    if batch.directories.iter().any(|check| sharing(&check.key).is_some())
+        || batch.merges.iter().any(|(key, _)| sharing(key).is_some())
+    {
+        return Route::Through;
     }
     for (key, value) in &batch.writes {
         if sharing(key).is_some_and(|shared| !shared.fresh_ids || value.is_none()) {
@@ -75,11 +81,11 @@ impl Engine {
     }
 
     pub(super) fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
-        if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !rows::is_allowed(key)) {
+        if let Some(key) = batch.changed_keys().find(|key| !rows::is_allowed(key)) {
             return Err(self.failed(format!("no record can have the key {}", key.escape_ascii())));
         }
         if self.access == Access::Shared {
-            if let Some((key, _)) = batch.writes.iter().find(|(key, _)| !self.is_shared(key)) {
+            if let Some(key) = batch.changed_keys().find(|key| !self.is_shared(key)) {
                 let key = key.escape_ascii();
                 return Err(
                     self.failed(format!("only the volume's owner may change the key {key}; run it in the mount"))
@@ -102,6 +108,20 @@ impl Engine {
                     return Err(KvError::Conflict);
                 }
             }
+            let mut directories = Vec::with_capacity(batch.directories.len());
+            for check in &batch.directories {
+                let found = view.value(&check.key)?;
+                if !check.holds(found.as_deref()) {
+                    return Err(KvError::Conflict);
+                }
+                directories.push((&check.key, found));
+            }
+            let mut filed = Vec::with_capacity(batch.merges.len());
+            for (key, _) in &batch.merges {
+                // A directory in which a name is made is checked and merged.
+                let checked = directories.iter().find(|(directory, _)| *directory == key);
+                filed.push(checked.map_or_else(|| view.value(key), |(_, found)| Ok(found.clone()))?);
+            }
             let Some(mut state) = self.admit(&batch)? else { continue };
             if state.epoch != view.epoch() {
                 continue;
@@ -111,12 +131,24 @@ impl Engine {
                     return Err(KvError::Conflict);
                 }
             }
-            if batch.writes.is_empty() {
+            for check in &batch.directories {
+                if state.memtable.get(&check.key).is_some_and(|change| !check.holds(change.as_deref())) {
+                    return Err(KvError::Conflict);
+                }
+            }
+            if batch.is_empty() {
                 return Ok(());
+            }
+            let mut merged = Vec::with_capacity(batch.merges.len());
+            for ((key, merge), filed) in batch.merges.iter().zip(&filed) {
+                let found = state.memtable.get(key).map_or(filed.as_deref(), |change| change.as_deref());
+                let value = merge.apply(found.ok_or(KvError::Conflict)?);
+                let value = value.map_err(|detail| self.read_error(&Fault::Damaged(detail)))?;
+                merged.push((key.clone(), Some(value)));
             }
             state.claims.extend(claims.into_iter().map(Into::into));
             state.committed += 1;
-            for (key, value) in batch.writes {
+            for (key, value) in batch.writes.into_iter().chain(merged) {
                 let (key, value): Change = (key.into(), value.map(Into::into));
                 if self.log.is_some() {
                     state.unlogged.push((key.clone(), value.clone()));
@@ -157,13 +189,9 @@ impl Engine {
             }
             return Ok(None);
         }
-        if !state.held.is_empty() {
-            let is_held = |key: &Vec<u8>| state.held.contains(key);
-            let checks = batch.checks.iter().map(|(key, _)| key);
-            if checks.chain(batch.writes.iter().map(|(key, _)| key)).any(is_held) {
-                self.done.wait(&mut state);
-                return Ok(None);
-            }
+        if !state.held.is_empty() && batch.keys().any(|key| state.held.contains(key)) {
+            self.done.wait(&mut state);
+            return Ok(None);
         }
         Ok(Some(state))
     }

@@ -9,7 +9,7 @@ fn pairs(pairs: &[(&str, Option<&str>)]) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 fn way(checks: &[(&str, Option<&str>)], writes: &[(&str, Option<&str>)]) -> Route {
-    route(&Batch { checks: pairs(checks), writes: pairs(writes) }, SHARED)
+    route(&Batch { checks: pairs(checks), writes: pairs(writes), ..Batch::default() }, SHARED)
 }
 
 #[test]

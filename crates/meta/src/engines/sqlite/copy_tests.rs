@@ -6,7 +6,7 @@ use crate::types::Access;
 
 fn set(store: &SqliteKv, key: &[u8], value: &[u8]) -> Result<(), KvError> {
     let writes = vec![(key.to_vec(), Some(value.to_vec()))];
-    store.commit(Batch { checks: Vec::new(), writes })?;
+    store.commit(Batch { writes, ..Batch::default() })?;
     store.flush()
 }
 

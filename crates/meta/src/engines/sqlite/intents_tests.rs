@@ -181,7 +181,7 @@ fn whatever_is_flushed_is_in_the_file_and_its_logs() {
                 (vec![b'k', (committed % 5) as u8], value),
                 (b"x".to_vec(), coming),
             ];
-            store.commit(Batch { checks: vec![], writes }).unwrap();
+            store.commit(Batch { writes, ..Batch::default() }).unwrap();
             if random.random_ratio(1, 4) {
                 store.flush().unwrap();
                 flushed = committed;

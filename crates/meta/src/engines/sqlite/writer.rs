@@ -331,7 +331,7 @@ impl Turn<'_> {
                 Ok((outcomes, None))
             })
         })?;
-        self.writer.checkpoints.written(through.iter().map(|(_, batch)| batch.writes.len()).sum());
+        self.writer.checkpoints.written(through.iter().map(|(_, batch)| batch.changed_keys().count()).sum());
         Ok(outcomes)
     }
 
@@ -378,7 +378,23 @@ impl Turn<'_> {
                 return Ok(Err(Failure::Conflict));
             }
         }
-        let changes = batch.writes.iter().map(|(key, value)| (&**key, value.as_deref()));
+        for check in &batch.directories {
+            if !check.holds(rows::read(&self.writer.connection, &check.key)?.as_deref()) {
+                return Ok(Err(Failure::Conflict));
+            }
+        }
+        let mut merged = Vec::with_capacity(batch.merges.len());
+        for (key, merge) in &batch.merges {
+            let Some(found) = rows::read(&self.writer.connection, key)? else {
+                return Ok(Err(Failure::Conflict));
+            };
+            match merge.apply(&found) {
+                Ok(value) => merged.push((key, value)),
+                Err(detail) => return Ok(Err(Failure::Damaged(detail))),
+            }
+        }
+        let writes = batch.writes.iter().map(|(key, value)| (&**key, value.as_deref()));
+        let changes = writes.chain(merged.iter().map(|(key, value)| (key.as_slice(), Some(value.as_slice()))));
         Editor::new(&self.writer.connection).set_all(changes)?;
         Ok(Ok(()))
     }
@@ -390,7 +406,7 @@ impl Engine {
         let mut state = self.state.lock();
         let through = std::mem::take(&mut state.through);
         for (_, batch) in &through {
-            state.held.extend(batch.checks.iter().chain(&batch.writes).map(|(key, _)| key.clone()));
+            state.held.extend(batch.keys().cloned());
         }
         through
     }

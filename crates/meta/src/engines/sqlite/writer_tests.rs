@@ -41,7 +41,7 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
     let shared_keys = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
     let store = crate::descriptor::Descriptor::open(&path).unwrap();
     let engine = &Engine::new(path, crate::Access::Owner, shared_keys, store, false);
-    let batch = |key: &[u8]| Batch { checks: vec![], writes: vec![(key.to_vec(), Some(vec![1]))] };
+    let batch = |key: &[u8]| Batch { writes: vec![(key.to_vec(), Some(vec![1]))], ..Batch::default() };
     engine.commit(batch(b"inode/1")).expect("there is room");
     engine.state.lock().held.insert(b"inode/2".to_vec());
     std::thread::scope(|scope| {
@@ -73,7 +73,7 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
 const NODES: &[crate::kv::SharedPrefix] = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
 
 fn set(key: &[u8]) -> Batch {
-    Batch { checks: vec![], writes: vec![(key.to_vec(), Some(vec![1]))] }
+    Batch { writes: vec![(key.to_vec(), Some(vec![1]))], ..Batch::default() }
 }
 
 fn open(path: &std::path::Path, access: Access) -> Result<SqliteKv, super::super::OpenError> {

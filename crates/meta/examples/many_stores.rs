@@ -1,0 +1,142 @@
+//! How creates grow with the stores on one engine that takes a round trip for each call:
+//! `cargo run --release -p weft-meta --example many_stores [-- ROUND_TRIP_US]`.
+//!
+//! In directories of their own they should grow with the stores, and in one directory nearly so; so should those of many threads of one
+//! store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use weft_format::records::{Kind, PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::{Ino, PolicyId, VolumeId};
+use weft_meta::engines::MemoryKv;
+use weft_meta::kv::{Batch, Kv, KvError, Pair, Slot, Snapshot, Wanted};
+use weft_meta::{NewInode, Store};
+
+const FOR: Duration = Duration::from_secs(2);
+const CLIENTS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// Memory at the other end of a line: each question and each commit takes a round trip.
+struct Remote {
+    inner: MemoryKv,
+    round_trip: Duration,
+    conflicts: AtomicU64,
+}
+
+impl Kv for Remote {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        Ok(Box::new(RemoteSnapshot { inner: self.inner.snapshot()?, round_trip: self.round_trip }))
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        std::thread::sleep(self.round_trip);
+        let committed = self.inner.commit(batch);
+        self.conflicts.fetch_add(u64::from(committed.is_err()), Ordering::Relaxed);
+        committed
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+}
+
+struct RemoteSnapshot<'k> {
+    inner: Box<dyn Snapshot + 'k>,
+    round_trip: Duration,
+}
+
+impl Snapshot for RemoteSnapshot<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {
+        std::thread::sleep(self.round_trip);
+        self.inner.get(key)
+    }
+
+    fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Vec<u8>>>, KvError> {
+        std::thread::sleep(self.round_trip);
+        self.inner.get_many(keys)
+    }
+
+    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
+        std::thread::sleep(self.round_trip);
+        self.inner.fetch(wanted)
+    }
+
+    fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {
+        std::thread::sleep(self.round_trip);
+        self.inner.scan(start, end, limit)
+    }
+}
+
+fn main() {
+    let round_trip_us = std::env::args().nth(1).map_or(500, |text| text.parse().expect("microseconds"));
+    println!("creates a second, all together; a round trip takes {round_trip_us} us");
+    println!(
+        "{:>8} {:>18} {:>18} {:>18} {:>18}",
+        "clients", "own directories", "one directory", "threads, own", "threads, one"
+    );
+    for clients in CLIENTS {
+        let rates =
+            [(true, true), (true, false), (false, true), (false, false)].map(|(has_stores, has_directories)| {
+                let (rate, conflicts, refused) = measure(clients, has_stores, has_directories, round_trip_us);
+                let troubles = if conflicts + refused > 0 {
+                    format!(" ({conflicts} conflicts, {refused} refused)")
+                } else {
+                    String::new()
+                };
+                format!("{rate:.0}{troubles}")
+            });
+        println!("{clients:>8} {:>18} {:>18} {:>18} {:>18}", rates[0], rates[1], rates[2], rates[3]);
+    }
+}
+
+/// Creates a second, conflicts, and creates that were refused: of stores of their own or threads of one, in directories of their own or
+/// one.
+fn measure(clients: usize, has_stores: bool, has_directories: bool, round_trip_us: u64) -> (f64, u64, u64) {
+    let round_trip = Duration::from_micros(round_trip_us);
+    let kv = Arc::new(Remote { inner: MemoryKv::new(), round_trip, conflicts: AtomicU64::new(0) });
+    let volume = VolumeRecord { volume: VolumeId(1), created_ms: 0, default_policy: PolicyId(0) };
+    let first = Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:4+2", Some(1)), now()).expect("a volume");
+    let first = Arc::new(first);
+    let client = |number: usize| {
+        let store = match has_stores {
+            true => Arc::new(Store::open(kv.clone()).expect("the volume")),
+            false => Arc::clone(&first),
+        };
+        let own = || make(&store, Ino::ROOT, &format!("directory {number}"), Kind::Directory).expect("a directory");
+        let directory = if has_directories { own() } else { Ino::ROOT };
+        // It takes its numbers before time counts.
+        make(&store, directory, &format!("{number}"), Kind::File).expect("a file");
+        (store, directory)
+    };
+    let ready: Vec<_> = (0..clients).map(client).collect();
+    let before = kv.conflicts.load(Ordering::Relaxed);
+    let (made, refused) = (AtomicU64::new(0), AtomicU64::new(0));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for (number, (store, directory)) in ready.iter().enumerate() {
+            let (made, refused) = (&made, &refused);
+            scope.spawn(move || {
+                for turn in 0.. {
+                    let name = format!("{number}-{turn}");
+                    let count = if make(store, *directory, &name, Kind::File).is_some() { made } else { refused };
+                    count.fetch_add(1, Ordering::Relaxed);
+                    if began.elapsed() > FOR {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let rate = made.into_inner() as f64 / began.elapsed().as_secs_f64();
+    (rate, kv.conflicts.load(Ordering::Relaxed) - before, refused.into_inner())
+}
+
+fn make(store: &Store, parent: Ino, name: &str, kind: Kind) -> Option<Ino> {
+    let new = NewInode { kind, mode: 0o755, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
+    store.create(parent, name.as_bytes(), &new, now()).ok().map(|attributes| attributes.ino)
+}
+
+fn now() -> Timestamp {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() }
+}
