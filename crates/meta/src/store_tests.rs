@@ -502,6 +502,23 @@ fn a_mode_that_is_set_while_names_are_made_takes_nothing_back() {
     assert_clean(&store);
 }
 
+/// Clocks differ: the latest name counts, and nobody conflicts for being late.
+#[test]
+fn a_name_that_comes_late_takes_no_time_back() {
+    let (store, kv) = shared_volume();
+    let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let other = Store::open(kv.clone()).unwrap();
+    store.create(directory, b"a", &new_inode(Kind::File), at(100)).unwrap();
+    *kv.before_commit.lock() = Some(Box::new(move || {
+        other.create(directory, b"c", &new_inode(Kind::File), at(102)).unwrap();
+    }));
+    store.create(directory, b"b", &new_inode(Kind::File), at(95)).unwrap();
+    let attributes = store.attributes(directory).unwrap();
+    assert_eq!((attributes.mtime, attributes.ctime), (at(102), at(102)));
+    assert_eq!(kv.conflicts.load(Ordering::Relaxed), 0);
+    assert_clean(&store);
+}
+
 /// Times that were set to later than now are what they are set to, and the next name sets them to now.
 #[test]
 fn a_time_in_the_future_does_not_stay() {

@@ -17,6 +17,10 @@ use crate::merge::{Directory, Merge};
 const FULL_KEYS: usize = 400;
 const FULL_BYTES: usize = 256 << 10;
 
+/// Clocks of machines, and threads that took the time before others, differ by less than this. Names that they make leave a directory the
+/// latest of their times; a time that is further ahead was set.
+const SKEW_S: i64 = 10;
+
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
 /// Permission bits, setuid, setgid, sticky.
@@ -192,9 +196,10 @@ impl<'s> Txn<'s> {
         subdirectories: i64,
     ) -> Result<(), MetaError> {
         let key = Key::Inode(directory.ino);
-        let is_ahead = directory.mtime > now || directory.ctime > now;
+        let soon = Timestamp { seconds: now.seconds.saturating_add(SKEW_S), ..now };
+        let is_ahead = directory.mtime > soon || directory.ctime > soon;
         if is_ahead || self.writes.contains_key(&key.encode()) {
-            // Somebody set its times to later than this: they are what they are set to, not the latest.
+            // Somebody set its times to much later than this: they are what they are set to, not the latest.
             let mut directory = self.inode(directory.ino)?;
             let nlink = i64::from(directory.nlink) + subdirectories;
             let wrong = || values::damaged(&key, "its link count is lower than its subdirectories make it");
