@@ -18,7 +18,6 @@ use weft_care::openings;
 use weft_care::{Away, CareError, ConvertRecord, Job, Progress, Roster, Tally};
 use weft_engine::{Keeper, holder};
 use weft_format::NodeId;
-use weft_format::records::NodeState;
 use weft_meta::owner::{Holder, current_owner};
 
 /// Status when some file survives fewer losses than it should.
@@ -280,16 +279,6 @@ pub fn given_up_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
         )
     };
     nodes.iter().map(line).collect()
-}
-
-/// A node's state, in a word.
-pub fn state_name(state: NodeState) -> &'static str {
-    match state {
-        NodeState::Active => "active",
-        NodeState::ReadOnly => "read-only",
-        NodeState::Draining => "draining",
-        NodeState::Lost => "lost",
-    }
 }
 
 /// Refuses to give nodes up where files are lost by it that could be read if nodes came back.

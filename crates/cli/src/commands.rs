@@ -28,7 +28,7 @@ mod status;
 mod trash;
 mod umount;
 
-pub use node::sentences_of_moved;
+pub use node::moved_sentence;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 mod sandbox;
 
 use sandbox::Sandbox;
+use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -108,9 +109,18 @@ fn nodes_are_listed_replaced_and_removed() {
     assert_eq!(list.lines().count(), 7);
     assert!(list.lines().skip(1).all(|line| line.contains("active")), "{list}");
     fs::write(sandbox.path("file"), "x").expect("written");
-    for number in 0..8 {
-        // Enough segments that every node has a shard.
+    // Until both nodes have a shard: which of the six get one is chance.
+    let has_shards = |node: &str| {
+        let folders = fs::read_dir(sandbox.path(node)).expect("a node").flatten().map(|entry| entry.path());
+        // Shards are in folders of two hexadecimal digits.
+        let of_shards = folders.filter(|path| path.is_dir() && path.file_name().is_some_and(|name| name.len() == 2));
+        of_shards.into_iter().any(|folder| fs::read_dir(folder).expect("a folder").next().is_some())
+    };
+    for number in 0.. {
         sandbox.weft(["put", "meta.db", "file", &format!("/{number}")]).ok();
+        if has_shards("node1") && has_shards("node3") {
+            break;
+        }
     }
 
     fs::remove_dir_all(sandbox.path("node3")).expect("lost");
@@ -388,4 +398,55 @@ fn finding_32_status_tells_of_the_last_scrub_what_the_scrub_told() {
     assert!(said.contains("of 3 segments"), "{said}");
     let status = sandbox.weft(["status", "meta.db"]).stdout;
     assert!(status.lines().any(|line| line.starts_with("last scrub") && line.contains(", 3 segments,")), "{status}");
+}
+
+/// All keys of objects in it, but for those that are names of codes, paths and counts.
+fn keys_of(value: &serde_json::Value, keys: &mut BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(object) => {
+            for (key, value) in object {
+                keys.insert(key.clone());
+                if ["codes", "margins", "lost_bytes"].contains(&&key[..]) {
+                    object[key].as_object().into_iter().flatten().for_each(|(_, value)| keys_of(value, keys));
+                } else {
+                    keys_of(value, keys);
+                }
+            }
+        }
+        serde_json::Value::Array(values) => values.iter().for_each(|value| keys_of(value, keys)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_json_is_in_its_page() {
+    let page = include_str!("../../../docs/json.md");
+    let section = |command: &str| {
+        let from =
+            page.find(&format!("## `weft {command} --json")).unwrap_or_else(|| panic!("no section of {command}"));
+        page[from + 3..].split("\n## ").next().unwrap_or_default().to_owned()
+    };
+    let sandbox = Sandbox::with_volume("rs:2+1");
+    fs::write(sandbox.path("file"), vec![7; 300_000]).expect("written");
+    sandbox.weft(["put", "meta.db", "file", "/file"]).ok();
+    for job in ["scrub", "repair"] {
+        sandbox.weft([job, "meta.db"]).ok();
+    }
+    fs::rename(sandbox.path("node6"), sandbox.path("elsewhere")).expect("moved");
+    let conversion = section("care status");
+    for (command, arguments) in [
+        ("status", vec!["status", "--json", "meta.db"]),
+        ("care status", vec!["care", "status", "--json", "meta.db"]),
+        ("node list", vec!["node", "list", "--json", "meta.db"]),
+        ("info", vec!["info", "--json", "meta.db", "/file"]),
+    ] {
+        let printed: serde_json::Value = serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON");
+        let (mut keys, own) = (BTreeSet::new(), section(command));
+        keys_of(&printed, &mut keys);
+        assert!(keys.len() > 5, "{command}: {keys:?}");
+        // What is said of a conversion is said once.
+        let is_said = |key: &&String| own.contains(&format!("`{key}`")) || conversion.contains(&format!("`{key}`"));
+        let unsaid: Vec<&String> = keys.iter().filter(|key| !is_said(key)).collect();
+        assert!(unsaid.is_empty(), "docs/json.md does not say of `weft {command} --json`: {unsaid:?}");
+    }
 }

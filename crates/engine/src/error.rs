@@ -2,6 +2,7 @@
 
 use std::io;
 use weft_care::{CareError, CatalogueError};
+use weft_format::SegmentId;
 use weft_meta::MetaError;
 use weft_meta::engines::OpenError;
 use weft_nodes::{NodeError, UrlError};
@@ -40,6 +41,12 @@ pub enum EngineError {
     /// The address of a node.
     #[error(transparent)]
     Url(#[from] UrlError),
+    /// The name of a code.
+    #[error(transparent)]
+    Code(#[from] weft_codes::SpecError),
+    /// Metadata that does not fit together.
+    #[error("segment {0} does not exist although the file is partly in it: run `weft fsck`")]
+    NoSegment(SegmentId),
     /// A place of which no node can be made; a sentence.
     #[error("{0}")]
     Place(String),

@@ -6,7 +6,7 @@ use crate::open_store;
 use crate::runtime::runtime;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 use weft_care::balance::{self, Estimate};
@@ -29,6 +29,8 @@ pub struct Keeper {
     pub runtime: Runtime,
     /// Opens nodes that come later.
     pub opener: Arc<Opener>,
+    /// Where the metadata is.
+    pub(crate) meta: PathBuf,
 }
 
 impl Keeper {
@@ -51,7 +53,7 @@ impl Keeper {
         let opener = Arc::new(Opener::default());
         let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();
         let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
-        Ok(Keeper { store, catalogue, transfer, runtime, opener })
+        Ok(Keeper { store, catalogue, transfer, runtime, opener, meta: meta.to_path_buf() })
     }
 
     /// Nodes that a worker has given up.

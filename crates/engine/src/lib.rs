@@ -5,6 +5,7 @@
 //! - [`Engine`] owns a volume, for reading and writing, with its trash emptier and its worker if they are wanted;
 //! - [`VolumeReader`] only reads, beside the owner;
 //! - [`Keeper`] looks at segments and repairs them, beside the owner;
+//! - [`reports`] tells how safe a volume is, its nodes, its care, and where a file is;
 //! - [`format()`] makes a volume, [`nodes`] makes nodes of it and replaces them.
 //!
 //! What it never does: print, parse arguments, catch signals, or know a protocol.
@@ -22,6 +23,7 @@ mod keeper;
 mod making;
 pub mod nodes;
 mod reader;
+pub mod reports;
 mod runtime;
 mod trash_emptier;
 

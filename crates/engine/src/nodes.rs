@@ -1,7 +1,9 @@
 //! The nodes of a volume: made, replaced, renewed, taken back.
 
+mod elsewhere;
 mod making;
 
+pub use elsewhere::{Moved, moved};
 pub use making::create;
 
 use crate::error::EngineError;
@@ -26,6 +28,17 @@ pub fn default_weight(space: Space) -> u64 {
 #[must_use]
 pub fn with_names(nodes: &[(NodeId, NodeRecord)], text: String) -> String {
     nodes.iter().fold(text, |text, (id, record)| text.replace(&id.to_string(), &record.name))
+}
+
+/// A node's state, in a word.
+#[must_use]
+pub fn state_name(state: NodeState) -> &'static str {
+    match state {
+        NodeState::Active => "active",
+        NodeState::ReadOnly => "read-only",
+        NodeState::Draining => "draining",
+        NodeState::Lost => "lost",
+    }
 }
 
 /// Has another node taken its place, and name?

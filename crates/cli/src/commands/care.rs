@@ -7,23 +7,17 @@ use crate::metrics::{self, Endpoint};
 use crate::render;
 use crate::signals::Ending;
 use anyhow::{Context, Result};
-use serde::Serialize;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use weft_care::balance::{Estimate, Load};
-use weft_care::collect::{Kept, kept};
 use weft_care::lease::TTL_MS;
-use weft_care::record::{CareRecord, CareWish};
+use weft_care::record::CareWish;
 use weft_care::watch::{Opinion, Patience};
-use weft_care::{Catalogue, ConvertRecord};
+use weft_engine::reports::CareReport;
 use weft_engine::{Caring, Keeper, StoreCatalogue};
-use weft_format::records::NodeState;
-
-/// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
-const SILENT_MS: u64 = 120_000;
 
 /// Keep a volume whole: watch its nodes, rebuild what is lost, scrub, clear away
 ///
@@ -134,36 +128,8 @@ pub fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
     Ok(wish.store(&catalogue)?)
 }
 
-#[derive(Serialize)]
-struct Status {
-    /// Is there a worker, as far as can be told?
-    is_cared_for: bool,
-    /// Who changes segments at this moment.
-    lease_holder: Option<String>,
-    record: Option<CareRecord>,
-    /// Former nodes whose shards are not all rebuilt yet.
-    replaced: Vec<String>,
-    /// What is to move for every node to hold its share.
-    balance: Estimate,
-    /// The conversion under way, or the last one.
-    conversion: Option<ConvertRecord>,
-    /// Former shards of what was converted or moved.
-    kept: Kept,
-}
-
 fn status(meta: &Path, json: bool) -> Result<ExitCode> {
-    let keeper = Keeper::open(meta)?;
-    let catalogue = &*keeper.catalogue;
-    let record = CareRecord::load(catalogue)?;
-    let now_ms = weft_engine::now_ms()?;
-    let is_cared_for =
-        record.as_ref().is_some_and(|record| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS);
-    let lease_holder = catalogue.lease()?.map(|lease| lease.holder).filter(|holder| !holder.is_empty());
-    let balance = keeper.estimate_balance()?;
-    let (conversion, kept) = (ConvertRecord::load(catalogue)?, kept(catalogue)?);
-    let nodes = catalogue.nodes()?.into_iter().map(|(_, node)| node);
-    let replaced = nodes.filter(|node| node.state == NodeState::Lost).map(|node| node.name).collect();
-    let status = Status { is_cared_for, lease_holder, record, replaced, balance, conversion, kept };
+    let status = Keeper::open(meta)?.care_report()?;
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
@@ -188,7 +154,7 @@ fn balance_lines(balance: &Estimate) -> Vec<String> {
     std::iter::once(care::balance_sentence(balance)).chain(balance.loads.iter().map(line)).collect()
 }
 
-fn lines(meta: &Path, status: &Status) -> Vec<String> {
+fn lines(meta: &Path, status: &CareReport) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(record) = &status.record else {
         return vec![format!("nobody has cared for it yet: weft care {}, or mount it", meta.display())];

@@ -6,30 +6,25 @@ mod key_file;
 mod kinds;
 mod members;
 mod moving;
-mod seeking;
 pub mod serve;
-
-pub use seeking::sentences as sentences_of_moved;
 
 use crate::amount;
 use crate::care::{self, count};
 use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tokio::task::JoinSet;
-use weft_care::roster::LOOK_DEADLINE;
-use weft_engine::nodes;
+use weft_engine::nodes::{self, Moved};
+use weft_engine::reports::{NodeLine, node_lines};
 use weft_format::records::{NodeLimits, NodeRecord, NodeState};
 use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
-use weft_nodes::{NodeError, NodeErrorKind, NodeUrl, Space};
-use weft_vfs::open::{Members, Opener};
+use weft_nodes::NodeUrl;
+use weft_vfs::open::Opener;
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -168,27 +163,6 @@ pub enum Arguments {
     Serve(serve::Arguments),
 }
 
-/// One line of the list.
-#[derive(Serialize)]
-struct Line {
-    name: String,
-    id: String,
-    url: String,
-    state: &'static str,
-    domain: String,
-    weight: u64,
-    /// Missing where the node does not answer.
-    total_bytes: Option<u64>,
-    free_bytes: Option<u64>,
-    /// 0: no limit.
-    bytes_per_second_max: u64,
-    requests_max: u32,
-    /// It is there, and does not let this user in.
-    refuses: bool,
-    /// Why the node does not answer.
-    error: Option<String>,
-}
-
 pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments {
         Arguments::Add { meta, name, place, key, domain, weight } => {
@@ -285,38 +259,22 @@ fn find(store: &Store, meta: &Path, name: &str) -> Result<(NodeId, NodeRecord)> 
     found.with_context(|| format!("{} has no node {name}: it has {known}", meta.display()))
 }
 
+/// What to do about a node that is elsewhere.
+pub fn moved_sentence(Moved { node, folder }: &Moved, meta: &Path) -> String {
+    let (meta, folder) = (meta.display(), folder.display());
+    format!("node {node} is at {folder} now: weft node move {meta} {node} {folder}")
+}
+
 fn list(meta: &Path, json: bool) -> Result<()> {
     let store = weft_engine::open_store(meta)?;
-    let nodes = store.nodes()?;
-    let members = Opener::default().members(&store)?;
-    let spaces = weft_engine::runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
-    let lines = spaces.into_iter().map(|(id, record, space)| Line {
-        name: record.name,
-        id: id.to_string(),
-        url: record.url,
-        state: care::state_name(record.state),
-        domain: record.domain,
-        weight: record.weight,
-        total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
-        free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
-        bytes_per_second_max: record.limits.bytes_per_second,
-        requests_max: record.limits.requests,
-        refuses: space.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Denied),
-        // Nothing is expected of one that was given up.
-        error: space
-            .err()
-            .filter(|_| record.state != NodeState::Lost)
-            .map(|error| weft_engine::nodes::with_names(&nodes, error.detail)),
-    });
-    let mut lines: Vec<Line> = lines.collect();
-    lines.sort_by(|a, b| a.name.cmp(&b.name));
+    let lines = node_lines(&store)?;
     if json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
         return Ok(());
     }
     let header = ["NAME", "STATE", "FREE", "OF", "DOMAIN", "WEIGHT", "WHERE"].map(str::to_owned).to_vec();
     let bytes = |count: Option<u64>| count.map_or("-".to_owned(), render::bytes);
-    let row = |line: &Line| {
+    let row = |line: &NodeLine| {
         let state = match line.error {
             Some(_) if line.refuses => format!("{}, denied", line.state),
             Some(_) => format!("{}, away", line.state),
@@ -337,26 +295,8 @@ fn list(meta: &Path, json: bool) -> Result<()> {
             println!("{}: {error}", line.name);
         }
     }
-    sentences_of_moved(&store, meta)?.iter().for_each(|line| println!("{line}"));
+    nodes::moved(&store)?.iter().for_each(|moved| println!("{}", moved_sentence(moved, meta)));
     Ok(())
-}
-
-/// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
-async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
-    let mut asked = JoinSet::new();
-    for (id, record, node) in members {
-        asked.spawn(async move {
-            let space = match tokio::time::timeout(deadline, node.space()).await {
-                Ok(space) => space,
-                Err(_) => {
-                    let why = format!("no answer within {} s: nothing is known of it yet", deadline.as_secs());
-                    Err(NodeError::new(NodeErrorKind::TimedOut, &record.name, why))
-                }
-            };
-            (id, record, space)
-        });
-    }
-    asked.join_all().await
 }
 
 /// `10.0 MiB/s and 4 requests at a time at most`; `None`: no limits.
@@ -508,7 +448,3 @@ fn keep_enough(store: &Store, meta: &Path, name: &str) -> Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-#[path = "node_tests.rs"]
-mod tests;

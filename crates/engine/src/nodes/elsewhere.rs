@@ -1,14 +1,14 @@
 //! Nodes of this machine that are not where metadata has them, found by their identity files: at the places of others, and beside
 //! these.
 
-use anyhow::Result;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 use weft_format::records::NodeRecord;
 use weft_format::{NodeId, VolumeId};
-use weft_meta::Store;
+use weft_meta::{MetaError, Store};
 use weft_nodes::{FolderNode, NodeUrl};
 
 /// Folders looked at beside each place of a node.
@@ -17,23 +17,31 @@ const BESIDE_MAX: usize = 1000;
 /// Some of these folders may be on disks that do not answer: whoever asks does not wait for them.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What people should know of nodes that are elsewhere; a line each.
-pub fn sentences(store: &Store, meta: &Path) -> Result<Vec<String>> {
+/// A node that is not where metadata has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Moved {
+    /// Its name.
+    pub node: String,
+    /// Where it is.
+    pub folder: PathBuf,
+}
+
+/// Nodes of this machine that are elsewhere than metadata has them, as far as that can be found at once.
+///
+/// # Errors
+/// Metadata cannot be read.
+pub fn moved(store: &Store) -> Result<Vec<Moved>, MetaError> {
     let (nodes, volume) = (store.nodes()?, store.volume().volume);
     let (done, ended) = channel();
     std::thread::spawn(move || {
-        // Whoever waited may have given up.
+        // Nobody may wait for it any more.
         let _ = done.send(elsewhere(volume, &nodes));
     });
-    let line = |(name, folder): (String, PathBuf)| {
-        let (meta, folder) = (meta.display(), folder.display());
-        format!("node {name} is at {folder} now: weft node move {meta} {name} {folder}")
-    };
-    Ok(ended.recv_timeout(PATIENCE).unwrap_or_default().into_iter().map(line).collect())
+    Ok(ended.recv_timeout(PATIENCE).unwrap_or_default())
 }
 
 /// Nodes that are not at their own places, and where they are.
-fn elsewhere(volume: VolumeId, nodes: &[(NodeId, NodeRecord)]) -> Vec<(String, PathBuf)> {
+fn elsewhere(volume: VolumeId, nodes: &[(NodeId, NodeRecord)]) -> Vec<Moved> {
     let at = |folder: &Path| {
         let found = FolderNode::probe(folder).ok().flatten();
         found.filter(|identity| identity.volume == volume).map(|identity| identity.node)
@@ -58,9 +66,11 @@ fn elsewhere(volume: VolumeId, nodes: &[(NodeId, NodeRecord)]) -> Vec<(String, P
             }
         }
     }
-    let mut elsewhere: Vec<(String, PathBuf)> = (places.into_iter())
-        .filter_map(|(id, name, folder)| Some((name.to_owned(), found.remove(&id).filter(|place| *place != folder)?)))
-        .collect();
+    let moved = |(id, name, folder): (NodeId, &str, PathBuf)| {
+        let place = found.remove(&id).filter(|place| *place != folder)?;
+        Some(Moved { node: name.to_owned(), folder: place })
+    };
+    let mut elsewhere: Vec<Moved> = places.into_iter().filter_map(moved).collect();
     elsewhere.sort();
     elsewhere
 }

@@ -1,0 +1,93 @@
+//! The nodes of a volume, with their room.
+
+use crate::error::EngineError;
+use crate::nodes::{state_name, with_names};
+use crate::runtime::runtime;
+use serde::Serialize;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use weft_care::roster::LOOK_DEADLINE;
+use weft_format::NodeId;
+use weft_format::records::{NodeRecord, NodeState};
+use weft_meta::Store;
+use weft_nodes::{NodeError, NodeErrorKind, Space};
+use weft_vfs::open::{Members, Opener};
+
+/// A node as metadata has it, and its room.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeLine {
+    /// Unique in the volume.
+    pub name: String,
+    /// For ever the same.
+    pub id: String,
+    /// Its place.
+    pub url: String,
+    /// `active`, `read-only`, `draining` or `lost`.
+    pub state: &'static str,
+    /// What it fails with.
+    pub domain: String,
+    /// Share of the data that it takes beside others.
+    pub weight: u64,
+    /// Missing where the node does not answer.
+    pub total_bytes: Option<u64>,
+    /// Likewise.
+    pub free_bytes: Option<u64>,
+    /// 0: no limit.
+    pub bytes_per_second_max: u64,
+    /// 0: no limit.
+    pub requests_max: u32,
+    /// It is there, and does not let this user in.
+    pub refuses: bool,
+    /// Why the node does not answer.
+    pub error: Option<String>,
+}
+
+/// All nodes by name, after they were asked for their room.
+///
+/// # Errors
+/// Metadata cannot be read, or a node of it cannot be opened by this program.
+pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
+    let nodes = store.nodes()?;
+    let members = Opener::default().members(store)?;
+    let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
+    let line = |(id, record, space): (NodeId, NodeRecord, Result<Space, NodeError>)| NodeLine {
+        name: record.name,
+        id: id.to_string(),
+        url: record.url,
+        state: state_name(record.state),
+        domain: record.domain,
+        weight: record.weight,
+        total_bytes: space.as_ref().ok().map(|space| space.total_bytes),
+        free_bytes: space.as_ref().ok().map(|space| space.free_bytes),
+        bytes_per_second_max: record.limits.bytes_per_second,
+        requests_max: record.limits.requests,
+        refuses: space.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Denied),
+        // Nothing is expected of one that was given up.
+        error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| with_names(&nodes, error.detail)),
+    };
+    let mut lines: Vec<NodeLine> = spaces.into_iter().map(line).collect();
+    lines.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(lines)
+}
+
+/// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
+async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
+    let mut asked = JoinSet::new();
+    for (id, record, node) in members {
+        asked.spawn(async move {
+            let space = match tokio::time::timeout(deadline, node.space()).await {
+                Ok(space) => space,
+                Err(_) => {
+                    let why = format!("no answer within {} s: nothing is known of it yet", deadline.as_secs());
+                    Err(NodeError::new(NodeErrorKind::TimedOut, &record.name, why))
+                }
+            };
+            (id, record, space)
+        });
+    }
+    asked.join_all().await
+}
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+//! How safe everything is.
+
+use crate::error::EngineError;
+use crate::keeper::Keeper;
+use crate::nodes::{self, Moved};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use weft_care::collect::{GRACE_MS, Kept, kept};
+use weft_care::record::{REPAIR, SCRUB};
+use weft_care::{
+    Away, Catalogue, ConvertRecord, Dead, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally, Trashed,
+};
+use weft_cluster::usable_room;
+use weft_codes::analysis;
+use weft_format::{Ino, NodeId};
+use weft_meta::owner::current_owner;
+
+/// Marks of damage counted.
+const COUNT_LIMIT: usize = 100_000;
+/// Trash entries read at once.
+const TRASH_PAGE: usize = 1024;
+
+/// How many more nodes may go, what is degraded, which nodes answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatusReport {
+    /// Further losses of nodes that every file survives; missing where some file cannot be read, or there is none.
+    pub survives_losses: Option<usize>,
+    /// The volume's id.
+    pub volume: String,
+    /// Who has it open for writing; missing: nobody.
+    pub in_use_by: Option<String>,
+    /// Files, directories and others, deleted ones that are still open among them.
+    pub inode_count: u64,
+    /// Bytes that files refer to.
+    pub live_bytes: u64,
+    /// What files by the root directory's policy can use.
+    pub room: Room,
+    /// By name.
+    pub nodes: Vec<NodeStatus>,
+    /// Segments counted by what is the matter with them.
+    pub tally: Tally,
+    /// Segments marked as damaged.
+    pub marked_count: usize,
+    /// What was deleted and is not free room yet.
+    pub trash: Waiting,
+    /// The repair under way, or the last one.
+    pub last_repair: Option<JobRecord>,
+    /// The same of scrubs, ...
+    pub last_scrub: Option<JobRecord>,
+    /// ... and of conversions.
+    pub last_conversion: Option<ConvertRecord>,
+    /// Former shards of what was converted or moved.
+    pub kept: Kept,
+    /// Nodes that are elsewhere than metadata has them.
+    pub moved: Vec<Moved>,
+    /// Nodes that cannot be asked, and why; other nodes by name in it.
+    pub away: Vec<Away>,
+}
+
+/// Dead segments, which are not free room yet.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Waiting {
+    /// How many, and their bytes.
+    #[serde(flatten)]
+    pub dead: Dead,
+    /// From then on (milliseconds since 1970) a collection removes all of them; missing if there are none.
+    pub due_ms: Option<u64>,
+}
+
+/// What files by the root directory's policy can use of what the nodes have: data bytes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Room {
+    /// The policy's code.
+    pub policy: String,
+    /// That fit in all.
+    pub total_bytes: u64,
+    /// That fit beside what there is.
+    pub free_bytes: u64,
+}
+
+/// A node as it answers now.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeStatus {
+    /// Unique in the volume.
+    pub name: String,
+    /// Its place.
+    pub url: String,
+    /// `active`, `read-only`, `draining` or `lost`.
+    pub state: &'static str,
+    /// What it fails with.
+    pub domain: String,
+    /// It says how much room it has.
+    pub answers: bool,
+    /// It is there, and does not let this user in.
+    pub refuses: bool,
+    /// Silent for so long that what it held is rebuilt on others.
+    pub is_given_up: bool,
+    /// Missing where it does not answer.
+    pub total_bytes: Option<u64>,
+    /// Likewise.
+    pub free_bytes: Option<u64>,
+    /// Why it does not answer.
+    pub trouble: Option<String>,
+    /// What it computed for repairs lately that is none of its shards.
+    pub lies: Option<Lies>,
+}
+
+impl Keeper {
+    /// How safe everything is, after all nodes were asked whether they are there.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn status(&self) -> Result<StatusReport, EngineError> {
+        let roster = self.look()?;
+        let (tally, dead) = weft_care::glance_with_dead(&*self.catalogue, &roster)?;
+        let statistics = self.store.statistics()?;
+        let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;
+        let away = roster.out_of_reach().into_iter();
+        Ok(StatusReport {
+            survives_losses: tally.margin.filter(|_| all_can_be_read),
+            volume: self.store.volume().volume.to_string(),
+            in_use_by: self.owner(),
+            inode_count: statistics.inodes,
+            live_bytes: statistics.live_bytes,
+            room: self.room()?,
+            nodes: node_states(&roster, &self.given_up()?, &Liars::load(&*self.catalogue, crate::now_ms()?)?),
+            marked_count: self.catalogue.damaged(None, COUNT_LIMIT)?.len(),
+            trash: waiting(&*self.catalogue, dead)?,
+            last_repair: JobRecord::load(&*self.catalogue, REPAIR)?,
+            last_scrub: JobRecord::load(&*self.catalogue, SCRUB)?,
+            last_conversion: ConvertRecord::load(&*self.catalogue)?,
+            kept: kept(&*self.catalogue)?,
+            moved: nodes::moved(&self.store)?,
+            away: away.map(|away| Away { why: with_names(&roster, away.why), ..away }).collect(),
+            tally,
+        })
+    }
+
+    /// All nodes, after they were asked whether they are there.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn look(&self) -> Result<Roster, EngineError> {
+        Ok(self.runtime.block_on(Roster::look(&*self.catalogue, &self.transfer))?)
+    }
+
+    fn owner(&self) -> Option<String> {
+        match current_owner(&self.meta) {
+            Ok(holder) => holder.map(|holder| holder.to_string()),
+            Err(_) => Some("somebody who does not say who it is".into()),
+        }
+    }
+
+    /// Of nodes of unlike room only what the code's width can use counts.
+    fn room(&self) -> Result<Room, EngineError> {
+        let root = self.store.attributes(Ino::ROOT)?;
+        let policy = self.store.policy(root.policy)?.code;
+        let code = weft_codes::parse(&policy)?;
+        let factor = analysis::storage_factor(code.shape());
+        let usable = usable_room(&self.transfer.fleet().view(), code.shape().n);
+        let data = |bytes: u64| (bytes as f64 / factor) as u64;
+        Ok(Room { policy, total_bytes: data(usable.total_bytes), free_bytes: data(usable.free_bytes) })
+    }
+}
+
+fn waiting(catalogue: &dyn Catalogue, dead: Dead) -> Result<Waiting, EngineError> {
+    let mut last: Option<Trashed> = None;
+    while let Some(end) = catalogue.trash(u64::MAX, last.as_ref(), TRASH_PAGE)?.pop() {
+        last = Some(end);
+    }
+    let due_ms = last.filter(|_| dead.segment_count > 0).map(|last| last.since_ms.saturating_add(GRACE_MS));
+    Ok(Waiting { dead, due_ms })
+}
+
+/// A sentence with nodes by name.
+fn with_names(roster: &Roster, text: String) -> String {
+    let known: Vec<_> = roster.nodes.iter().map(|(id, facts)| (*id, facts.record.clone())).collect();
+    nodes::with_names(&known, text)
+}
+
+fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<NodeStatus> {
+    let node = |(id, facts): (&NodeId, &NodeFacts)| {
+        let (space, trouble) = match &facts.reach {
+            Reach::Answers(space) => (Some(space), None),
+            Reach::OutOfReach(why) | Reach::Refuses(why) | Reach::Wiped(why) => {
+                (None, Some(with_names(roster, why.clone())))
+            }
+        };
+        NodeStatus {
+            name: facts.record.name.clone(),
+            url: facts.record.url.clone(),
+            state: nodes::state_name(facts.record.state),
+            domain: facts.record.domain.clone(),
+            answers: facts.answers(),
+            refuses: facts.refuses(),
+            // What a worker said some seconds ago.
+            is_given_up: given_up.contains(id) && !facts.answers(),
+            total_bytes: space.map(|space| space.total_bytes),
+            free_bytes: space.map(|space| space.free_bytes),
+            trouble,
+            lies: liars.of(*id).cloned(),
+        }
+    };
+    let mut states: Vec<NodeStatus> = roster.nodes.iter().map(node).collect();
+    states.sort_by(|a, b| a.name.cmp(&b.name));
+    states
+}
