@@ -110,15 +110,15 @@ fn nodes_are_listed_replaced_and_removed() {
     assert!(list.lines().skip(1).all(|line| line.contains("active")), "{list}");
     fs::write(sandbox.path("file"), "x").expect("written");
     // Until both nodes have a shard: which of the six get one is chance.
-    let has_shards = |node: &str| {
-        let folders = fs::read_dir(sandbox.path(node)).expect("a node").flatten().map(|entry| entry.path());
-        // Shards are in folders of two hexadecimal digits.
-        let of_shards = folders.filter(|path| path.is_dir() && path.file_name().is_some_and(|name| name.len() == 2));
-        of_shards.into_iter().any(|folder| fs::read_dir(folder).expect("a folder").next().is_some())
-    };
+    let mut nodes = BTreeSet::new();
     for number in 0.. {
-        sandbox.weft(["put", "meta.db", "file", &format!("/{number}")]).ok();
-        if has_shards("node1") && has_shards("node3") {
+        let path = format!("/{number}");
+        sandbox.weft(["put", "meta.db", "file", &path]).ok();
+        let info: serde_json::Value =
+            serde_json::from_str(&sandbox.weft(["info", "--json", "meta.db", &path]).ok()).expect("JSON");
+        let shards = info["segments"][0]["shards"].as_array().expect("shards").iter();
+        nodes.extend(shards.map(|shard| shard["node"].as_str().expect("a node").to_owned()));
+        if nodes.contains("1") && nodes.contains("3") {
             break;
         }
     }
