@@ -226,6 +226,7 @@ impl Volume {
         // before the name.
         if !flags.no_replace
             && !flags.exchange
+            && self.write_back.has_dirty_files()
             && let Some(source) = self.store.named(parent, name)?
             && let Some(file) = self.files.peek(source)
             && self.store.named(new_parent, new_name)?.is_some()

@@ -616,6 +616,11 @@ impl WriteBack {
         outcome.and(self.store.flush().map_err(VfsError::from))
     }
 
+    /// Has any file something that is not committed? A file is among the dirty ones until its last byte is.
+    pub fn has_dirty_files(&self) -> bool {
+        !self.dirty.lock().is_empty()
+    }
+
     fn dirty_files(&self) -> Vec<Arc<File>> {
         self.dirty.lock().values().cloned().collect()
     }

@@ -1,0 +1,46 @@
+//! The example that shows how small another face can be really runs, on a volume that the engine alone has made.
+
+use std::path::Path;
+use std::process::Command;
+use weft_engine::{format, nodes, open_store};
+use weft_format::records::{NodeRecord, NodeState, Secret};
+use weft_nodes::NodeUrl;
+
+/// A volume of three folders.
+fn make_volume(folder: &Path) -> std::path::PathBuf {
+    let meta = folder.join("meta.db");
+    format(&meta, &*weft_codes::parse("rs:2+1").expect("a code"), None).expect("a volume");
+    let store = open_store(&meta).expect("the volume");
+    for number in 1..=3 {
+        let name = number.to_string();
+        let place = NodeUrl::Folder(folder.join(format!("node{number}")));
+        let (id, space) = nodes::create(&store, &name, &place, &Secret::default()).expect("a node");
+        let record = NodeRecord {
+            url: place.to_string(),
+            state: NodeState::Active,
+            domain: name.clone(),
+            name,
+            weight: nodes::default_weight(space),
+            secret: Secret::default(),
+            limits: Default::default(),
+        };
+        store.add_node(id, &record).expect("added");
+    }
+    store.flush().expect("durable");
+    meta
+}
+
+#[test]
+fn a_second_face_writes_reads_and_tells_how_safe_everything_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let meta = make_volume(folder.path());
+    // Examples are built beside tests.
+    let test = std::env::current_exe().expect("the test's program");
+    let face = test.parent().and_then(Path::parent).expect("its folder").join("examples/second_face");
+    let output = Command::new(&face).arg(&meta).output().expect("it is built with the tests");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("hello, second face\n"), "{said}");
+    // The mount's own way: what was synced is in the journal or in segments.
+    assert!(said.contains("every file survives") || said.contains("no file is stored yet"), "{said}");
+}
