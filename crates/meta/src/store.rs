@@ -212,15 +212,20 @@ impl Store {
         self.attempt(operation, Company::Alone)?.ok_or_else(|| KvError::Conflict.into())
     }
 
-    /// Runs an operation of the owner that mostly reads by key, beside others like it; where it has to scan, again and alone.
+    /// Runs an operation of the owner that mostly reads by key, beside others like it; where it has to scan, or others of this process
+    /// are always first, again and alone.
     fn transact_by_key<T>(
         &self,
         mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>,
     ) -> Result<T, MetaError> {
         let beside = self.transaction.read();
-        let done = self.attempt(&mut operation, Company::Beside)?;
+        let done = self.attempt(&mut operation, Company::Beside);
         drop(beside);
-        done.map_or_else(|| self.transact(operation), Ok)
+        match done {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) | Err(MetaError::Engine(KvError::Conflict)) => self.transact(operation),
+            Err(error) => Err(error),
+        }
     }
 
     /// Runs an operation that writes shared tables only. It excludes nobody: it may wait for the disk, and what it
@@ -235,7 +240,7 @@ impl Store {
         mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>,
         company: Company,
     ) -> Result<Option<T>, MetaError> {
-        for attempt in 0..ATTEMPTS {
+        for attempt in 0..company.attempts() {
             if attempt > 0 {
                 std::thread::sleep(pause(attempt, rand::random()));
             }

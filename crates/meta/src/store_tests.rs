@@ -371,9 +371,12 @@ fn a_conflict_is_tried_again_but_not_for_ever() {
     let kv = Arc::new(ContestedKv { inner: MemoryKv::new(), conflicts: Mutex::new(0) });
     let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
     let store = Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
-    *kv.conflicts.lock() = ATTEMPTS - 1;
+    // It has numbers to give out from here on.
+    make(&store, Ino::ROOT, "first", Kind::File);
+    let attempts = Company::Beside.attempts() + Company::Alone.attempts();
+    *kv.conflicts.lock() = attempts - 1;
     make(&store, Ino::ROOT, "a", Kind::File);
-    *kv.conflicts.lock() = ATTEMPTS;
+    *kv.conflicts.lock() = attempts;
     let error = store.create(Ino::ROOT, b"b", &new_inode(Kind::File), at(1)).unwrap_err();
     assert!(matches!(error, MetaError::Engine(KvError::Conflict)));
     assert_clean(&store);

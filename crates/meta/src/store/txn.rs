@@ -6,6 +6,7 @@ use std::ops::Range;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Timestamp};
 
+use super::ATTEMPTS;
 use super::values::{self, Dirent, Usage};
 use crate::MetaError;
 use crate::keys::{Key, Table};
@@ -44,6 +45,17 @@ pub(super) enum Company {
     Alone,
     /// Others that read by key, as it does.
     Beside,
+}
+
+impl Company {
+    /// How often a transaction is tried.
+    pub(super) fn attempts(self) -> u32 {
+        match self {
+            Company::Alone => ATTEMPTS,
+            // After it, it is alone in its process.
+            Company::Beside => ATTEMPTS / 4,
+        }
+    }
 }
 
 pub(super) struct Txn<'s> {
