@@ -2,9 +2,9 @@
 //!
 //! A [`Fleet`] is replaced as a whole when the volume's nodes change; transfers under way keep the nodes they began with.
 
-use crate::courtesy::Traffic;
 use crate::in_flight::InFlight;
 use crate::scheduler::Estimate;
+use crate::throttle::Traffic;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const SPACE_STALE_MS: u64 = 10_000;
 const SPACE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// One node of the fleet, as one class sees it: what waits behind others takes longer.
-pub(crate) struct Seat {
+pub(crate) struct NodeHandle {
     pub(crate) id: NodeId,
     pub(crate) name: String,
     pub(crate) node: Arc<dyn Node>,
@@ -63,7 +63,7 @@ impl Pulse {
     }
 }
 
-impl Seat {
+impl NodeHandle {
     fn hear(&self) {
         self.pulse.heard_us.store(self.pulse.us(Instant::now()), Ordering::Relaxed);
     }
@@ -100,11 +100,11 @@ impl Seat {
 }
 
 /// Nodes by id, for the foreground and for the background.
-type Seats = [Arc<HashMap<NodeId, Arc<Seat>>>; 2];
+type Handles = [Arc<HashMap<NodeId, Arc<NodeHandle>>>; 2];
 
 /// The live nodes of a volume.
 pub struct Fleet {
-    seats: RwLock<Seats>,
+    handles: RwLock<Handles>,
     membership: StaticMembership,
     started: Instant,
     space_asked_ms: AtomicU64,
@@ -114,7 +114,7 @@ impl Fleet {
     /// The nodes that metadata names, each opened, and what the volume wants of places.
     pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) -> Self {
         let fleet = Self {
-            seats: RwLock::default(),
+            handles: RwLock::default(),
             membership: StaticMembership::default(),
             started: Instant::now(),
             space_asked_ms: AtomicU64::new(0),
@@ -125,39 +125,39 @@ impl Fleet {
 
     /// Replaces the whole table, and the rule, at run time. What was seen of nodes that stay is kept.
     pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) {
-        let mut seats = self.seats.write();
+        let mut handles = self.handles.write();
         let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
         let mut of_class = [HashMap::new(), HashMap::new()];
         for (id, record, node) in members {
-            let known = (seats[Class::Foreground as usize].get(&id))
-                .filter(|seat| Arc::ptr_eq(&seat.node, &node) && seat.name == record.name)
-                .zip(seats[Class::Background as usize].get(&id));
+            let known = (handles[Class::Foreground as usize].get(&id))
+                .filter(|handle| Arc::ptr_eq(&handle.node, &node) && handle.name == record.name)
+                .zip(handles[Class::Background as usize].get(&id));
             let [foreground, background] = match known {
                 Some((foreground, background)) => [foreground.clone(), background.clone()],
-                None => sit_down(id, record.name, node, self.started),
+                None => new_handles(id, record.name, node, self.started),
             };
             of_class[Class::Foreground as usize].insert(id, foreground);
             of_class[Class::Background as usize].insert(id, background);
         }
-        *seats = of_class.map(Arc::new);
+        *handles = of_class.map(Arc::new);
         self.membership.set_records(records, rule);
         self.space_asked_ms.store(0, Ordering::Relaxed);
     }
 
     /// A node by id; `None`: no member.
     pub fn get(&self, id: NodeId) -> Option<Arc<dyn Node>> {
-        self.seat(Class::Foreground, id).map(|seat| seat.node.clone())
+        self.handle(Class::Foreground, id).map(|handle| handle.node.clone())
     }
 
     /// The node's name as the user knows it, or its id.
     pub fn name(&self, id: NodeId) -> String {
-        self.seat(Class::Foreground, id).map_or_else(|| id.to_string(), |seat| seat.name.clone())
+        self.handle(Class::Foreground, id).map_or_else(|| id.to_string(), |handle| handle.name.clone())
     }
 
     /// Takes in how a call to a node ended.
     pub fn report(&self, id: NodeId, outcome: Result<(), NodeErrorKind>) {
-        if let Some(seat) = self.seat(Class::Foreground, id) {
-            self.report_seat(&seat, outcome);
+        if let Some(handle) = self.handle(Class::Foreground, id) {
+            self.report_of(&handle, outcome);
         }
     }
 
@@ -180,38 +180,38 @@ impl Fleet {
     /// As [`Self::refresh_space`], for somebody who waits: no longer than `deadline`, for all nodes together.
     pub async fn refresh_space_within(&self, deadline: Duration) {
         self.space_asked_ms.store(self.now_ms().max(1), Ordering::Relaxed);
-        let seats = self.seats(Class::Background);
+        let handles = self.handles(Class::Background);
         let mut asked = InFlight::new();
-        for seat in seats.values() {
-            asked.push(seat, Box::pin(timeout(deadline, seat.node.space())));
+        for handle in handles.values() {
+            asked.push(handle, Box::pin(timeout(deadline, handle.node.space())));
         }
-        while let Some((seat, answer)) = asked.next().await {
+        while let Some((handle, answer)) = asked.next().await {
             match answer {
                 Ok(Ok(space)) => {
-                    self.set_space(seat.id, &space);
-                    self.report_seat(seat, Ok(()));
+                    self.set_space(handle.id, &space);
+                    self.report_of(handle, Ok(()));
                 }
-                Ok(Err(error)) => self.report_seat(seat, Err(error.kind)),
-                Err(_) => self.report_seat(seat, Err(NodeErrorKind::TimedOut)),
+                Ok(Err(error)) => self.report_of(handle, Err(error.kind)),
+                Err(_) => self.report_of(handle, Err(NodeErrorKind::TimedOut)),
             }
         }
     }
 
     /// Asks a node in the background whether it is there; what it says is heard of it, and how much room it has.
-    pub(crate) fn ask_if_there(self: &Arc<Self>, seat: &Arc<Seat>, runtime: &Handle) {
-        if seat.pulse.is_asked.swap(true, Ordering::Relaxed) {
+    pub(crate) fn ask_if_there(self: &Arc<Self>, handle: &Arc<NodeHandle>, runtime: &Handle) {
+        if handle.pulse.is_asked.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (fleet, seat) = (self.clone(), seat.clone());
+        let (fleet, handle) = (self.clone(), handle.clone());
         runtime.spawn(async move {
-            let answer = timeout(SPACE_DEADLINE, seat.node.space()).await;
-            seat.pulse.is_asked.store(false, Ordering::Relaxed);
+            let answer = timeout(SPACE_DEADLINE, handle.node.space()).await;
+            handle.pulse.is_asked.store(false, Ordering::Relaxed);
             match answer {
                 Ok(Ok(space)) => {
-                    fleet.set_space(seat.id, &space);
-                    seat.hear();
+                    fleet.set_space(handle.id, &space);
+                    handle.hear();
                 }
-                Ok(Err(error)) if observation(error.kind) == Observation::Answered => seat.hear(),
+                Ok(Err(error)) if observation(error.kind) == Observation::Answered => handle.hear(),
                 // Whoever waits finds out that it is silent.
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -232,38 +232,38 @@ impl Fleet {
     }
 
     /// All nodes at this moment.
-    pub(crate) fn seats(&self, class: Class) -> Arc<HashMap<NodeId, Arc<Seat>>> {
-        self.seats.read()[class as usize].clone()
+    pub(crate) fn handles(&self, class: Class) -> Arc<HashMap<NodeId, Arc<NodeHandle>>> {
+        self.handles.read()[class as usize].clone()
     }
 
-    pub(crate) fn seat(&self, class: Class, id: NodeId) -> Option<Arc<Seat>> {
-        self.seats.read()[class as usize].get(&id).cloned()
+    pub(crate) fn handle(&self, class: Class, id: NodeId) -> Option<Arc<NodeHandle>> {
+        self.handles.read()[class as usize].get(&id).cloned()
     }
 
     /// What goes on at those of `nodes`, each once, that leave the background's share to whoever asks.
     pub(crate) fn traffic(&self, nodes: impl Iterator<Item = NodeId>) -> Vec<Arc<Traffic>> {
-        let (seats, nodes) = (self.seats(Class::Background), nodes.collect::<BTreeSet<NodeId>>());
-        let seats = nodes.iter().filter_map(|node| seats.get(node)).filter(|seat| !seat.node.shares_itself());
-        seats.map(|seat| seat.traffic.clone()).collect()
+        let (handles, nodes) = (self.handles(Class::Background), nodes.collect::<BTreeSet<NodeId>>());
+        let handles = nodes.iter().filter_map(|node| handles.get(node)).filter(|handle| !handle.node.shares_itself());
+        handles.map(|handle| handle.traffic.clone()).collect()
     }
 
-    pub(crate) fn report_seat(&self, seat: &Seat, outcome: Result<(), NodeErrorKind>) {
+    pub(crate) fn report_of(&self, handle: &NodeHandle, outcome: Result<(), NodeErrorKind>) {
         let observation = match outcome {
             Ok(()) => Observation::Answered,
             Err(kind) => observation(kind),
         };
         if outcome == Err(NodeErrorKind::Full) {
-            self.membership.set_full(seat.id);
+            self.membership.set_full(handle.id);
         }
         let answered = observation == Observation::Answered;
         if answered {
-            seat.hear();
+            handle.hear();
         }
-        if answered && !seat.troubled.load(Ordering::Relaxed) {
+        if answered && !handle.troubled.load(Ordering::Relaxed) {
             return;
         }
-        seat.troubled.store(!answered, Ordering::Relaxed);
-        self.membership.observe(seat.id, observation, self.now_ms());
+        handle.troubled.store(!answered, Ordering::Relaxed);
+        self.membership.observe(handle.id, observation, self.now_ms());
     }
 
     /// Microseconds of the fleet's own clock.
@@ -278,7 +278,7 @@ impl Fleet {
 }
 
 /// A node that is new here, for each class.
-fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [Arc<Seat>; 2] {
+fn new_handles(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [Arc<NodeHandle>; 2] {
     let pulse = Arc::new(Pulse {
         epoch,
         heard_us: AtomicU64::new(0),
@@ -288,7 +288,7 @@ fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [A
     });
     let (traffic, troubled) = (Arc::new(Traffic::new()), Arc::new(AtomicBool::new(true)));
     let in_background = node.in_background().unwrap_or_else(|| node.clone());
-    let seat = |node| Seat {
+    let handle = |node| NodeHandle {
         id,
         name: name.clone(),
         node,
@@ -299,7 +299,7 @@ fn sit_down(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [A
         troubled: troubled.clone(),
         pulse: pulse.clone(),
     };
-    [node, in_background].map(|node| Arc::new(seat(node)))
+    [node, in_background].map(|node| Arc::new(handle(node)))
 }
 
 /// What a failure says of the node as a whole; most answers say that it is well.

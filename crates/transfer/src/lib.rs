@@ -10,13 +10,11 @@
 
 mod algebra;
 mod cache;
-mod courtesy;
 mod disk_cache;
 pub mod error;
 pub mod fleet;
-mod hedging;
+mod hedge_budget;
 mod in_flight;
-mod line;
 pub mod objects;
 mod openings;
 pub mod read;
@@ -28,8 +26,10 @@ mod salvage;
 pub mod scheduler;
 mod soundness;
 mod survivors;
+mod throttle;
 pub mod trace;
 pub mod transfer;
+mod uplink;
 pub mod verify;
 pub mod worth;
 pub mod write;

@@ -58,20 +58,20 @@ impl Transfer {
     /// count for nothing. Without a latest one every node is asked for all that it holds.
     pub async fn look_for_openings(&self, latest: Option<Opening>) -> KnownOpenings {
         let volume = self.inner.volume;
-        let nodes = self.inner.fleet.seats(self.inner.class);
+        let nodes = self.inner.fleet.handles(self.inner.class);
         let mut looks = InFlight::new();
-        for seat in nodes.values() {
-            looks.push(seat, Box::pin(look(&*seat.node, volume, latest)));
+        for handle in nodes.values() {
+            looks.push(handle, Box::pin(look(&*handle.node, volume, latest)));
         }
         let mut known = KnownOpenings::default();
-        while let Some((seat, found)) = looks.next().await {
+        while let Some((handle, found)) = looks.next().await {
             match found {
                 Ok(Found { newer, held }) => {
-                    known.held.insert(seat.id, held);
+                    known.held.insert(handle.id, held);
                     let newest = known.newer.map_or(0, |newer| newer.number);
                     known.newer = newer.filter(|newer| newer.number > newest).or(known.newer);
                 }
-                Err(error) => tracing::debug!(node = seat.name, %error, "does not say which openings it knows"),
+                Err(error) => tracing::debug!(node = handle.name, %error, "does not say which openings it knows"),
             }
         }
         known
@@ -81,18 +81,18 @@ impl Transfer {
     /// that do not take it are told in a later round.
     pub async fn publish_opening(&self, opening: Opening, held: &BTreeMap<NodeId, BTreeSet<u32>>) -> Option<Opening> {
         let volume = self.inner.volume;
-        let nodes = self.inner.fleet.seats(self.inner.class);
+        let nodes = self.inner.fleet.handles(self.inner.class);
         let mut tellings = InFlight::new();
         for (id, held) in held.iter().filter(|(_, held)| !held.contains(&opening.number)) {
-            let Some(seat) = nodes.get(id) else { continue };
-            tellings.push(seat, Box::pin(within(PUBLISH_DEADLINE, tell(&*seat.node, volume, opening, held))));
+            let Some(handle) = nodes.get(id) else { continue };
+            tellings.push(handle, Box::pin(within(PUBLISH_DEADLINE, tell(&*handle.node, volume, opening, held))));
         }
         let mut other = None;
-        while let Some((seat, told)) = tellings.next().await {
+        while let Some((handle, told)) = tellings.next().await {
             match told {
                 Ok(None) => {}
                 Ok(Some(found)) => other = Some(found),
-                Err(error) => tracing::debug!(node = seat.name, %error, "is not told of the opening yet"),
+                Err(error) => tracing::debug!(node = handle.name, %error, "is not told of the opening yet"),
             }
         }
         other

@@ -291,7 +291,7 @@ impl Inner {
             sources,
             sets,
             ReadPlans { located: &located, batches: &batches },
-            self.hedging.allowance_bytes(),
+            self.hedge_budget.allowance_bytes(),
         );
         while let Some((set, plan)) = download.next().await? {
             let (index, batch) = &batches[set];

@@ -169,7 +169,7 @@ impl Transfer {
         let inner = &self.inner;
         let split = Arc::new(split_as(&inner.algebra, segment, inner.new_attempt(&record), code, vec![data])?);
         let bytes = split.object_bytes() * split.code.shape().n as u64;
-        let nodes = inner.fleet.seats(inner.class);
+        let nodes = inner.fleet.handles(inner.class);
         let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
         let encoded = encode(inner, &split).await?;
         let stored = put(inner, &split, &encoded, place_now(inner, &split).await?).await?;

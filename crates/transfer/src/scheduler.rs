@@ -9,7 +9,7 @@
 //! dispatch: while fewer than T blocks are under way: the next get of the next set that lacks one
 //! arrived:  the set is ready as soon as some plan of it has all it reads; the rest of it is dropped
 //! failed:   the shard is an erasure from now on; what has come of it stays
-//! late:     (P blocks of progress, or longer than the node ever takes and this client's line excuses) another plan without
+//! late:     (P blocks of progress, or longer than the node ever takes and this client's uplink excuses) another plan without
 //!           it, up to R at one time
 //! ```
 //!
@@ -26,8 +26,8 @@ pub(crate) use arrived::Arrived;
 pub use estimate::Estimate;
 pub use profile::{Hedging, Order, Preference, Profile, ProfileError, Selection};
 
-use crate::line::LineView;
 use crate::read::plan::{Get, ReadPlan, ShardOffers};
+use crate::uplink::UplinkView;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -175,8 +175,8 @@ struct Request {
     expires_us: u64,
     late: bool,
     attempt: u32,
-    /// Bytes that this client's line had carried when it was asked, ...
-    line_moved_bytes: u64,
+    /// Bytes that this client's uplink had carried when it was asked, ...
+    uplink_moved_bytes: u64,
     /// ... and those that it was to carry then.
     line_under_way_bytes: u64,
     /// Blocks that had come when it was asked.
@@ -194,9 +194,9 @@ pub(crate) struct Scheduler<P> {
     plans: P,
     profile: Profile,
     deadline: Deadline,
-    /// This client's own line, as it was seen last, and when.
-    line: LineView,
-    line_seen_us: u64,
+    /// This client's own uplink, as it was seen last, and when.
+    uplink: UplinkView,
+    uplink_seen_us: u64,
     nodes: Vec<Node>,
     /// By segment, by shard; `None`: there is no such shard.
     lanes: Vec<Vec<Option<Lane>>>,
@@ -250,8 +250,8 @@ impl<P: Plans> Scheduler<P> {
             plans,
             profile,
             deadline,
-            line: LineView::default(),
-            line_seen_us: 0,
+            uplink: UplinkView::default(),
+            uplink_seen_us: 0,
             nodes: nodes.into_iter().map(node).collect(),
             sets: sets.into_iter().map(set).collect(),
             lanes: (lanes.into_iter())
@@ -293,7 +293,7 @@ impl<P: Plans> Scheduler<P> {
         self.open.is_empty() && self.next_set == self.sets.len()
     }
 
-    /// Requests under way may take so much longer: this client's line has much else to do. A time-out of the profile stays.
+    /// Requests under way may take so much longer: this client's uplink has much else to do. A time-out of the profile stays.
     pub(crate) fn wait_longer(&mut self, wait_us: u64) {
         if self.profile.timeout_ms.is_some() {
             return;
@@ -304,9 +304,9 @@ impl<P: Plans> Scheduler<P> {
         }
     }
 
-    /// This client's line is as busy as that.
-    pub(crate) fn set_line(&mut self, line: LineView, now_us: u64) {
-        (self.line, self.line_seen_us) = (line, now_us);
+    /// This client's uplink is as busy as that.
+    pub(crate) fn set_uplink(&mut self, uplink: UplinkView, now_us: u64) {
+        (self.uplink, self.uplink_seen_us) = (uplink, now_us);
     }
 
     /// More is known of a node.

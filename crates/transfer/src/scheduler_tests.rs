@@ -335,13 +335,14 @@ fn simulate<P: Plans>(
     panic!("it does not end");
 }
 
-/// A download whose answers come one after the other over a line that all share, slower than the nodes are known to be.
+/// A download whose answers come one after the other over an uplink that all share, slower than the nodes are known to be.
 #[test]
 fn what_waits_for_its_share_of_the_clients_line_is_not_late() {
     let batches = Batches::new("rs:4+2", 32 * MIB);
     let mut scheduler = batches.scheduler(Profile::default(), vec![node(100, 100.0); 6]);
-    let mut line = LineView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 64 * MIB, bytes_per_ms: Some(1000) };
-    scheduler.set_line(line, 0);
+    let mut uplink =
+        UplinkView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 64 * MIB, bytes_per_ms: Some(1000) };
+    scheduler.set_uplink(uplink, 0);
     scheduler.dispatch(0);
     let mut under_way: std::collections::VecDeque<Ask> = asks(&mut scheduler).into();
     // 64 MiB at 1 MB/s: each answer takes a minute, and no node is asked for it twice.
@@ -351,13 +352,13 @@ fn what_waits_for_its_share_of_the_clients_line_is_not_late() {
         while scheduler.wake_at_us().is_some_and(|at_us| at_us < carried_at_us) {
             now_us = scheduler.wake_at_us().unwrap().max(now_us + 1);
             scheduler.wait_longer(600_000_000);
-            scheduler.set_line(LineView { quiet_ms: Some(0), ..line }, now_us);
+            scheduler.set_uplink(UplinkView { quiet_ms: Some(0), ..uplink }, now_us);
             scheduler.wake(now_us);
             assert!(asks(&mut scheduler).is_empty(), "at {now_us}");
         }
         now_us = carried_at_us;
-        line.moved_bytes += ask.payload.end - ask.payload.start;
-        scheduler.set_line(line, now_us);
+        uplink.moved_bytes += ask.payload.end - ask.payload.start;
+        scheduler.set_uplink(uplink, now_us);
         scheduler.arrived(ask.request, now_us);
         while let Some(effect) = scheduler.effect() {
             match effect {
@@ -374,26 +375,27 @@ fn what_waits_for_its_share_of_the_clients_line_is_not_late() {
     assert!(scheduler.is_done());
 }
 
-/// The same line, and a node that is stuck: the line has carried its share and more, or nothing for longer than it takes.
+/// The same uplink, and a node that is stuck: the uplink has carried its share and more, or nothing for longer than it takes.
 #[test]
 fn a_line_that_goes_on_or_rests_excuses_nobody() {
     let batches = Batches::new("rs:4+2", MIB);
     for (moved_bytes, quiet_ms, excuses) in [(0, 0, true), (8 * MIB, 0, false), (0, 5_000, false)] {
         let mut scheduler = batches.scheduler(Profile::default(), vec![node(100, 100.0); 6]);
-        let line = LineView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 2 * MIB, bytes_per_ms: Some(1000) };
-        scheduler.set_line(line, 0);
+        let uplink =
+            UplinkView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 2 * MIB, bytes_per_ms: Some(1000) };
+        scheduler.set_uplink(uplink, 0);
         scheduler.dispatch(0);
         for ask in asks(&mut scheduler).iter().filter(|ask| ask.shard != 0) {
             scheduler.arrived(ask.request, 500);
         }
         let now_us = 5_000_000;
-        scheduler.set_line(LineView { moved_bytes, quiet_ms: Some(quiet_ms), ..line }, now_us);
+        scheduler.set_uplink(UplinkView { moved_bytes, quiet_ms: Some(quiet_ms), ..uplink }, now_us);
         scheduler.wake(now_us);
         assert_eq!(asks(&mut scheduler).is_empty(), excuses, "{moved_bytes} {quiet_ms}");
     }
 }
 
-/// Nothing is left to ask for, an idle node would overtake, and neither budget nor line allow it: the next look is later, not now.
+/// Nothing is left to ask for, an idle node would overtake, and neither budget nor uplink allow it: the next look is later, not now.
 #[test]
 fn one_that_may_not_be_overtaken_is_not_looked_at_without_end() {
     let batches = Batches::new("rs:4+2", MIB);
@@ -401,8 +403,8 @@ fn one_that_may_not_be_overtaken_is_not_looked_at_without_end() {
     nodes[0] = node(15_000, 1000.0);
     let mut scheduler = batches.scheduler(Profile::default(), nodes);
     scheduler.allowance_bytes = 0;
-    let line = LineView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 64 * MIB, bytes_per_ms: Some(1000) };
-    scheduler.set_line(line, 0);
+    let uplink = UplinkView { moved_bytes: 0, quiet_ms: Some(0), under_way_bytes: 64 * MIB, bytes_per_ms: Some(1000) };
+    scheduler.set_uplink(uplink, 0);
     scheduler.dispatch(0);
     let first = asks(&mut scheduler);
     for request in &mut scheduler.requests {
@@ -413,7 +415,7 @@ fn one_that_may_not_be_overtaken_is_not_looked_at_without_end() {
     }
     let mut now_us = 2_000_000;
     for _ in 0..20 {
-        scheduler.set_line(LineView { quiet_ms: Some(0), ..line }, now_us);
+        scheduler.set_uplink(UplinkView { quiet_ms: Some(0), ..uplink }, now_us);
         scheduler.wake(now_us);
         assert!(asks(&mut scheduler).is_empty(), "at {now_us}");
         let at_us = scheduler.wake_at_us().unwrap();

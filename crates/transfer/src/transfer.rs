@@ -2,14 +2,14 @@
 
 use crate::algebra::Algebra;
 use crate::cache::Cache;
-use crate::courtesy::{GivingWay, Seen};
 use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
-use crate::fleet::{Fleet, Seat, no_member, timed_out};
-use crate::hedging::Purse;
-use crate::line::Line;
+use crate::fleet::{Fleet, NodeHandle, no_member, timed_out};
+use crate::hedge_budget::HedgeBudget;
 use crate::rebuild::Chains;
 use crate::scheduler::{Hedging, Profile};
+use crate::throttle::{BackgroundTurn, ForegroundCall};
 use crate::trace::{Event, Tracer};
+use crate::uplink::Uplink;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
@@ -104,9 +104,9 @@ pub(crate) struct Inner {
     pub(crate) algebra: Arc<Algebra>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) disk: Option<Arc<DiskCache>>,
-    pub(crate) hedging: Arc<Purse>,
+    pub(crate) hedge_budget: Arc<HedgeBudget>,
     pub(crate) chains: Arc<Chains>,
-    pub(crate) line: Arc<Line>,
+    pub(crate) uplink: Arc<Uplink>,
     pub(crate) tracer: Arc<Tracer>,
     draw: Draw,
     /// Why nothing on nodes may be changed any more.
@@ -135,9 +135,9 @@ impl Transfer {
             algebra: Arc::default(),
             cache: Arc::new(Cache::new(settings.cache_bytes)),
             disk: None,
-            hedging: Arc::new(Purse::new(extra_percent)),
+            hedge_budget: Arc::new(HedgeBudget::new(extra_percent)),
             chains: Arc::default(),
-            line: Arc::default(),
+            uplink: Arc::default(),
             tracer: Arc::default(),
             draw: Arc::new(rand::random::<u32>),
             halted: Arc::default(),
@@ -222,11 +222,11 @@ impl Inner {
             false => None,
         };
         let memory = acquire(&self.inflight, held_bytes, self.inflight_units).await;
-        let giving_way = match in_background {
-            true => Some(GivingWay::begin(self.fleet.traffic(nodes)).await),
+        let turn = match in_background {
+            true => Some(BackgroundTurn::begin(self.fleet.traffic(nodes)).await),
             false => None,
         };
-        Admission { _giving_way: giving_way, _memory: (memory, own) }
+        Admission { _turn: turn, _memory: (memory, own) }
     }
 
     /// More travelled than was asked for: who comes next waits for it.
@@ -314,7 +314,7 @@ impl Inner {
             let outcome = self.call_within(node, bytes, busy_max(self.class), &call).await;
             let Err(error) = &outcome else { return outcome };
             if error.kind != NodeErrorKind::Busy
-                || self.fleet.seat(self.class, node).is_none_or(|seat| self.has_waited(&seat, began))
+                || self.fleet.handle(self.class, node).is_none_or(|handle| self.has_waited(&handle, began))
             {
                 return outcome;
             }
@@ -324,14 +324,14 @@ impl Inner {
     }
 
     /// Was a busy node waited for long enough? Then nobody waits for it for a while, unless it stores something.
-    pub(crate) fn has_waited(&self, seat: &Seat, began: Instant) -> bool {
+    pub(crate) fn has_waited(&self, handle: &NodeHandle, began: Instant) -> bool {
         let (now, longest) = (Instant::now(), busy_max(self.class));
-        if seat.stalls(now) {
+        if handle.stalls(now) {
             return true;
         }
-        let is_over = seat.stored_since(began).elapsed() >= longest || began.elapsed() >= longest * BUSY_FACTOR_MAX;
+        let is_over = handle.stored_since(began).elapsed() >= longest || began.elapsed() >= longest * BUSY_FACTOR_MAX;
         if is_over {
-            seat.stall(now);
+            handle.stall(now);
         }
         is_over
     }
@@ -347,25 +347,25 @@ impl Inner {
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let seat = self.fleet.seat(self.class, node).ok_or_else(|| no_member(node))?;
-        let _seen = (self.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
-        let _passage = self.line.enter(bytes, self.fleet.now_ms());
-        let deadline = self.deadline(bytes) + seat.node.held_back(bytes);
-        let outcome = match self.within(&seat, deadline, longest, bytes, call(seat.node.clone())).await {
+        let handle = self.fleet.handle(self.class, node).ok_or_else(|| no_member(node))?;
+        let _foreground = (self.class == Class::Foreground).then(|| ForegroundCall::new(&handle.traffic));
+        let _in_flight_bytes = self.uplink.enter(bytes, self.fleet.now_ms());
+        let deadline = self.deadline(bytes) + handle.node.held_back(bytes);
+        let outcome = match self.within(&handle, deadline, longest, bytes, call(handle.node.clone())).await {
             Ok(outcome) => outcome,
-            Err(waited) => Err(timed_out(&seat.name, waited.as_millis() as u64)),
+            Err(waited) => Err(timed_out(&handle.name, waited.as_millis() as u64)),
         };
         if outcome.is_ok() {
-            self.line.moved(bytes, self.fleet.now_ms());
+            self.uplink.moved(bytes, self.fleet.now_ms());
         }
-        self.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
+        self.fleet.report_of(&handle, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
         outcome
     }
 
-    /// The call's outcome; or how long it was waited for, which is longer while much else is under way on this client's line.
+    /// The call's outcome; or how long it was waited for, which is longer while much else is under way on this client's uplink.
     async fn within<T>(
         &self,
-        seat: &Arc<Seat>,
+        handle: &Arc<NodeHandle>,
         deadline: Duration,
         longest: Duration,
         bytes: u64,
@@ -377,27 +377,27 @@ impl Inner {
             if let Ok(outcome) = timeout_at(began + patience, &mut call).await {
                 return Ok(outcome);
             }
-            let longer = deadline + self.line.wait(bytes, self.fleet.now_ms());
+            let longer = deadline + self.uplink.wait(bytes, self.fleet.now_ms());
             if longer > patience {
                 patience = longer;
                 continue;
             }
             let asked = Instant::now();
-            if longest.is_zero() || self.has_waited(seat, began) {
+            if longest.is_zero() || self.has_waited(handle, began) {
                 return Err(patience);
             }
-            self.fleet.ask_if_there(seat, &self.runtime);
+            self.fleet.ask_if_there(handle, &self.runtime);
             if let Ok(outcome) = timeout_at(asked + LIVING_DEADLINE, &mut call).await {
                 return Ok(outcome);
             }
-            if !seat.was_heard_since(asked) {
+            if !handle.was_heard_since(asked) {
                 return Err(began.elapsed());
             }
             patience = began.elapsed() + LIVING_DEADLINE;
         }
     }
 
-    /// How long a call that moves `bytes` may take on a line of its own.
+    /// How long a call that moves `bytes` may take on an uplink of its own.
     pub(crate) fn deadline(&self, bytes: u64) -> Duration {
         Duration::from_millis(self.settings.node_deadline_ms + bytes / SLOWEST_BYTES_PER_MS)
     }
@@ -405,7 +405,7 @@ impl Inner {
 
 /// What lets a transfer go on, until it is dropped.
 pub(crate) struct Admission {
-    _giving_way: Option<GivingWay>,
+    _turn: Option<BackgroundTurn>,
     _memory: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
 }
 

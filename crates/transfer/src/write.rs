@@ -64,7 +64,7 @@ impl Transfer {
         let split = Arc::new(split::split(&inner.algebra, request)?);
         let bytes = split.object_bytes() * split.code.shape().n as u64;
         // It may go anywhere.
-        let nodes = inner.fleet.seats(inner.class);
+        let nodes = inner.fleet.handles(inner.class);
         let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
         let encoded = encode::encode(inner, &split).await?;
         let placement = place::place_now(inner, &split).await?;

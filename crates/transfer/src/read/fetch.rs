@@ -4,15 +4,15 @@
 use super::held::Held;
 use super::plan::ReadPlan;
 use super::{ReadReport, Suspect};
-use crate::courtesy::Seen;
 use crate::error::{Failures, ReadError, ShardFailure, SuspectKind};
-use crate::fleet::{Seat, no_member, timed_out};
+use crate::fleet::{NodeHandle, no_member, timed_out};
 use crate::in_flight::{Call, InFlight, until};
-use crate::line::Passage;
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};
 use crate::soundness::{check_frames, frames_of};
+use crate::throttle::ForegroundCall;
 use crate::trace::{Event, What};
 use crate::transfer::{Inner, SLOWEST_BYTES_PER_MS};
+use crate::uplink::InFlightBytes;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,7 +37,7 @@ struct Source {
     node: NodeId,
     key: ShardKey,
     /// `None`: no such node now.
-    seat: Option<Arc<Seat>>,
+    handle: Option<Arc<NodeHandle>>,
     failure: Option<Failure>,
 }
 
@@ -76,15 +76,15 @@ impl Sources {
         shape: &Shape,
         given_up: &[usize],
     ) -> Self {
-        let seats = inner.fleet.seats(inner.class);
+        let handles = inner.fleet.handles(inner.class);
         let source = |(index, location): (usize, &Option<weft_format::records::ShardLocation>)| {
             let location = location.as_ref().filter(|_| !given_up.contains(&index))?;
-            let seat = seats.get(&location.node).cloned();
-            let failure = seat.is_none().then(|| no_member(location.node));
+            let handle = handles.get(&location.node).cloned();
+            let failure = handle.is_none().then(|| no_member(location.node));
             Some(Source {
                 node: location.node,
                 key: location.key(segment, ShardIndex(index as u16)),
-                seat,
+                handle,
                 failure: failure.as_ref().map(Failure::of),
             })
         };
@@ -121,7 +121,7 @@ impl Sources {
 /// A get under way.
 struct Asked {
     ask: Ask,
-    seat: Arc<Seat>,
+    handle: Arc<NodeHandle>,
     since: Instant,
     bytes: u64,
     /// Bytes that were under way to the node then.
@@ -137,7 +137,7 @@ pub(crate) struct Download<'a, P> {
     segments: Vec<usize>,
     scheduler: Scheduler<P>,
     /// By node as the scheduler counts them.
-    seats: Vec<Arc<Seat>>,
+    handles: Vec<Arc<NodeHandle>>,
     /// By set; what is delivered is let go of.
     held: HashMap<usize, Held>,
     in_flight: InFlight<'a, Asked, Result<Bytes, NodeError>>,
@@ -163,13 +163,13 @@ impl<'a, P: Plans> Download<'a, P> {
         allowance_bytes: u64,
     ) -> Self {
         let (view, now_ms) = (inner.fleet.view(), inner.fleet.now_ms());
-        let mut seats: Vec<Arc<Seat>> = Vec::new();
+        let mut handles: Vec<Arc<NodeHandle>> = Vec::new();
         let mut lane = |source: &Option<Source>| {
-            let seat = source.as_ref()?.seat.as_ref()?;
-            let known = seats.iter().position(|other| Arc::ptr_eq(other, seat));
+            let handle = source.as_ref()?.handle.as_ref()?;
+            let known = handles.iter().position(|other| Arc::ptr_eq(other, handle));
             Some(known.unwrap_or_else(|| {
-                seats.push(seat.clone());
-                seats.len() - 1
+                handles.push(handle.clone());
+                handles.len() - 1
             }))
         };
         let mut lanes = Vec::new();
@@ -177,10 +177,10 @@ impl<'a, P: Plans> Download<'a, P> {
             lanes.push(segment.shards.iter().map(&mut lane).collect());
         }
         let suspected =
-            |seat: &Seat| view.members.get(&seat.id).is_some_and(|member| member.health.is_suspected(now_ms));
-        let nodes = seats.iter().map(|seat| node_view(seat, suspected(seat), (0, 0))).collect();
+            |handle: &NodeHandle| view.members.get(&handle.id).is_some_and(|member| member.health.is_suspected(now_ms));
+        let nodes = handles.iter().map(|handle| node_view(handle, suspected(handle), (0, 0))).collect();
         let bytes = sets.iter().map(|set| set.block_bytes).sum();
-        let held_back: Duration = seats.iter().map(|seat| seat.node.held_back(bytes)).max().unwrap_or_default();
+        let held_back: Duration = handles.iter().map(|handle| handle.node.held_back(bytes)).max().unwrap_or_default();
         let base_us = inner.settings.node_deadline_ms * 1000 + held_back.as_micros() as u64;
         let deadline = Deadline { base_us, bytes_per_ms: SLOWEST_BYTES_PER_MS };
         let in_background = sets.len() > 1;
@@ -190,7 +190,7 @@ impl<'a, P: Plans> Download<'a, P> {
             sources,
             segments: sets.iter().map(|set| set.segment).collect(),
             scheduler: Scheduler::new(plans, profile, deadline, nodes, lanes, sets, allowance_bytes),
-            seats,
+            handles,
             held: HashMap::new(),
             in_flight: InFlight::new(),
             started: Instant::now(),
@@ -207,7 +207,7 @@ impl<'a, P: Plans> Download<'a, P> {
     /// # Errors
     /// `Unrecoverable`: what is left does not suffice.
     pub(crate) async fn next(&mut self) -> Result<Option<(usize, ReadPlan)>, ReadError> {
-        self.see_line();
+        self.see_uplink();
         self.scheduler.dispatch(self.now_us());
         loop {
             while let Some(effect) = self.scheduler.effect() {
@@ -241,9 +241,9 @@ impl<'a, P: Plans> Download<'a, P> {
                     if silence_at.is_some_and(|at| at <= Instant::now()) {
                         self.look_for_silence();
                     }
-                    let wait = self.inner.line.wait(0, self.inner.fleet.now_ms());
+                    let wait = self.inner.uplink.wait(0, self.inner.fleet.now_ms());
                     self.scheduler.wait_longer(wait.as_micros() as u64);
-                    self.see_line();
+                    self.see_uplink();
                     self.scheduler.wake(self.now_us());
                 }
             }
@@ -255,28 +255,28 @@ impl<'a, P: Plans> Download<'a, P> {
         if self.in_flight.is_empty() || self.inner.settings.profile.timeout_ms.is_some() {
             return None;
         }
-        // This client's line may have much else to do.
-        let wait = self.inner.line.wait(0, self.inner.fleet.now_ms()) + self.held_back;
+        // This client's uplink may have much else to do.
+        let wait = self.inner.uplink.wait(0, self.inner.fleet.now_ms()) + self.held_back;
         Some(self.asked_all.map_or(self.quiet_since + QUIET, |asked| asked + QUIET_DEADLINE) + wait)
     }
 
     /// Asks all nodes of which nothing was heard whether they are there; later gives up those that did not say so.
     fn look_for_silence(&mut self) {
-        let unheard = |seat: &Arc<Seat>| !seat.was_heard_since(self.quiet_since);
-        let silent: Vec<usize> = (0..self.seats.len()).filter(|node| unheard(&self.seats[*node])).collect();
+        let unheard = |handle: &Arc<NodeHandle>| !handle.was_heard_since(self.quiet_since);
+        let silent: Vec<usize> = (0..self.handles.len()).filter(|node| unheard(&self.handles[*node])).collect();
         if self.asked_all.is_none() {
             self.asked_all = Some(Instant::now());
-            silent.iter().for_each(|node| self.inner.fleet.ask_if_there(&self.seats[*node], &self.inner.runtime));
+            silent.iter().for_each(|node| self.inner.fleet.ask_if_there(&self.handles[*node], &self.inner.runtime));
             return;
         }
         let waited_ms = self.quiet_since.elapsed().as_millis() as u64;
         (self.quiet_since, self.asked_all) = (Instant::now(), None);
         for node in &silent {
-            let seat = &self.seats[*node];
-            let error = timed_out(&seat.name, waited_ms);
-            self.inner.fleet.report_seat(seat, Err(error.kind));
+            let handle = &self.handles[*node];
+            let error = timed_out(&handle.name, waited_ms);
+            self.inner.fleet.report_of(handle, Err(error.kind));
             let sources = self.sources.iter_mut().flat_map(|segment| segment.shards.iter_mut().flatten());
-            for source in sources.filter(|source| source.node == seat.id && source.failure.is_none()) {
+            for source in sources.filter(|source| source.node == handle.id && source.failure.is_none()) {
                 source.failure = Some(Failure::of(&error));
             }
         }
@@ -309,11 +309,11 @@ impl<'a, P: Plans> Download<'a, P> {
         std::mem::take(&mut self.sources).into_iter().map(report).collect()
     }
 
-    /// The scheduler knows how busy this client's line is.
-    fn see_line(&mut self) {
-        let view = self.inner.line.view(self.inner.fleet.now_ms());
+    /// The scheduler knows how busy this client's uplink is.
+    fn see_uplink(&mut self) {
+        let view = self.inner.uplink.view(self.inner.fleet.now_ms());
         let now_us = self.now_us();
-        self.scheduler.set_line(view, now_us);
+        self.scheduler.set_uplink(view, now_us);
     }
 
     fn now_us(&self) -> u64 {
@@ -329,34 +329,34 @@ impl<'a, P: Plans> Download<'a, P> {
         self.of(ask.set).shards[ask.shard].as_mut().expect("only shards that are offered are asked")
     }
 
-    fn seat(&mut self, ask: &Ask) -> Arc<Seat> {
-        self.source(ask).seat.clone().expect("a shard without a node is not asked")
+    fn handle(&mut self, ask: &Ask) -> Arc<NodeHandle> {
+        self.source(ask).handle.clone().expect("a shard without a node is not asked")
     }
 
     fn ask(&mut self, ask: Ask) {
         let range = frames_range(ask.payload.clone(), self.of(ask.set).payload_bytes);
-        let (seat, key) = (self.seat(&ask), self.source(&ask).key);
+        let (handle, key) = (self.handle(&ask), self.source(&ask).key);
         let bytes = range.end - range.start;
         self.trace(&ask, What::Asked { bytes, instead: ask.instead });
-        let (counted, ahead_bytes) = Counted::new(self.inner, seat.clone(), bytes);
-        let get = async move { counted.seat.node.get(key, range).await };
+        let (counted, ahead_bytes) = Counted::new(self.inner, handle.clone(), bytes);
+        let get = async move { counted.handle.node.get(key, range).await };
         let call: Call<'a, _> = match self.in_background {
             true => Box::pin(Background(self.inner.runtime.spawn(get)).join()),
             false => Box::pin(get),
         };
-        self.in_flight.push(Asked { ask, seat, since: Instant::now(), bytes, ahead_bytes }, call);
+        self.in_flight.push(Asked { ask, handle, since: Instant::now(), bytes, ahead_bytes }, call);
     }
 
     /// Checks what came back for a get, keeps it, or makes its shard an erasure.
     fn take_in(&mut self, asked: Asked, outcome: Result<Bytes, NodeError>) {
         let Ask { request, set, shard, ref payload, .. } = asked.ask;
         let (volume, payload_bytes) = (self.inner.volume, self.of(set).payload_bytes);
-        let seat = asked.seat.clone();
-        self.inner.fleet.report_seat(&seat, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
+        let handle = asked.handle.clone();
+        self.inner.fleet.report_of(&handle, outcome.as_ref().map(|_| ()).map_err(|error| error.kind));
         if let Ok(bytes) = &outcome {
-            self.inner.line.moved(bytes.len() as u64, self.inner.fleet.now_ms());
+            self.inner.uplink.moved(bytes.len() as u64, self.inner.fleet.now_ms());
         }
-        self.see_line();
+        self.see_uplink();
         let identity = ShardIdentity { volume, key: self.source(&asked.ask).key };
         if outcome.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Busy) {
             self.trace(&asked.ask, What::Busy);
@@ -371,7 +371,7 @@ impl<'a, P: Plans> Download<'a, P> {
                 Ok(_) => Ok(raw),
                 Err(error) => Err(Failure {
                     kind: suspect_kind(&error),
-                    detail: format!("node {}: {error}", seat.name),
+                    detail: format!("node {}: {error}", handle.name),
                     frames: Some(unsound_of(&identity, payload_bytes, payload, &raw)),
                 }),
             }
@@ -399,15 +399,19 @@ impl<'a, P: Plans> Download<'a, P> {
 
     /// What a node took is learned, by the fleet and by the scheduler.
     fn observe(&mut self, asked: &Asked) {
-        let seat = &asked.seat;
+        let handle = &asked.handle;
         let now_us = self.inner.fleet.now_us();
-        seat.estimate.lock().observe(asked.bytes + asked.ahead_bytes, asked.since.elapsed().as_micros() as u64, now_us);
-        if let Some(node) = self.seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
-            let is_own = |other: &&Asked| Arc::ptr_eq(&other.seat, seat);
+        handle.estimate.lock().observe(
+            asked.bytes + asked.ahead_bytes,
+            asked.since.elapsed().as_micros() as u64,
+            now_us,
+        );
+        if let Some(node) = self.handles.iter().position(|other| Arc::ptr_eq(other, handle)) {
+            let is_own = |other: &&Asked| Arc::ptr_eq(&other.handle, handle);
             let own = self.in_flight.tags().filter(is_own).map(|own| own.bytes);
             let own = own.fold((0, 0), |(count, bytes), own| (count + 1, bytes + own));
             // Not suspected, be it ever so late: within a download its times say enough.
-            self.scheduler.set_view(node, node_view(seat, false, own));
+            self.scheduler.set_view(node, node_view(handle, false, own));
         }
     }
 
@@ -418,7 +422,7 @@ impl<'a, P: Plans> Download<'a, P> {
             if late {
                 // A read that could do without a laggard tells the fleet: next time it is asked last.
                 self.observe(&asked);
-                self.inner.fleet.report_seat(&asked.seat, Err(NodeErrorKind::TimedOut));
+                self.inner.fleet.report_of(&asked.handle, Err(NodeErrorKind::TimedOut));
             }
         }
     }
@@ -427,9 +431,9 @@ impl<'a, P: Plans> Download<'a, P> {
         for (asked, call) in self.in_flight.take(|asked| asked.ask.request == request) {
             drop(call);
             self.observe(&asked);
-            let error = timed_out(&asked.seat.name, asked.since.elapsed().as_millis() as u64);
+            let error = timed_out(&asked.handle.name, asked.since.elapsed().as_millis() as u64);
             self.trace(&asked.ask, What::Failed { detail: error.to_string() });
-            self.inner.fleet.report_seat(&asked.seat, Err(error.kind));
+            self.inner.fleet.report_of(&asked.handle, Err(error.kind));
             self.source(&asked.ask).failure = Some(Failure::of(&error));
         }
     }
@@ -443,7 +447,7 @@ impl<'a, P: Plans> Download<'a, P> {
 
     fn trace(&mut self, ask: &Ask, what: What) {
         if self.inner.tracer.is_on() {
-            let (node, segment) = (self.seat(ask).name.clone(), self.of(ask.set).segment);
+            let (node, segment) = (self.handle(ask).name.clone(), self.of(ask.set).segment);
             let payload: Range<u64> = ask.payload.clone();
             let of = Some((ask.request, ask.shard, node, payload));
             self.inner.tracer.tell(Event::new(self.started, segment, ask.set, of, what));
@@ -461,7 +465,7 @@ impl<'a, P: Plans> Download<'a, P> {
 /// However it ends, what hedging did not spend goes back.
 impl<P> Drop for Download<'_, P> {
     fn drop(&mut self) {
-        self.inner.hedging.settle(self.fetched_bytes, self.scheduler.allowance_bytes());
+        self.inner.hedge_budget.settle(self.fetched_bytes, self.scheduler.allowance_bytes());
     }
 }
 
@@ -469,26 +473,34 @@ static NOTHING: Held = Held::nothing();
 
 /// Counts a get as under way to its node for as long as it lives.
 struct Counted {
-    seat: Arc<Seat>,
+    handle: Arc<NodeHandle>,
     bytes: u64,
-    _seen: Option<Seen>,
-    _passage: Passage,
+    _foreground: Option<ForegroundCall>,
+    _in_flight_bytes: InFlightBytes,
 }
 
 impl Counted {
     /// And how many bytes were under way before.
-    fn new(inner: &Inner, seat: Arc<Seat>, bytes: u64) -> (Self, u64) {
-        seat.under_way.fetch_add(1, Ordering::Relaxed);
-        let ahead_bytes = seat.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let seen = (inner.class == Class::Foreground).then(|| Seen::new(&seat.traffic));
-        (Self { seat, bytes, _seen: seen, _passage: inner.line.enter(bytes, inner.fleet.now_ms()) }, ahead_bytes)
+    fn new(inner: &Inner, handle: Arc<NodeHandle>, bytes: u64) -> (Self, u64) {
+        handle.under_way.fetch_add(1, Ordering::Relaxed);
+        let ahead_bytes = handle.under_way_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let foreground = (inner.class == Class::Foreground).then(|| ForegroundCall::new(&handle.traffic));
+        (
+            Self {
+                handle,
+                bytes,
+                _foreground: foreground,
+                _in_flight_bytes: inner.uplink.enter(bytes, inner.fleet.now_ms()),
+            },
+            ahead_bytes,
+        )
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.seat.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.seat.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.handle.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.handle.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -511,12 +523,12 @@ impl Drop for Background {
 }
 
 /// `own` are the gets, and their bytes, that the scheduler knows of.
-fn node_view(seat: &Seat, suspected: bool, own: (u32, u64)) -> NodeView {
-    let capability = seat.node.capability();
+fn node_view(handle: &NodeHandle, suspected: bool, own: (u32, u64)) -> NodeView {
+    let capability = handle.node.capability();
     NodeView {
-        estimate: *seat.estimate.lock(),
-        load: seat.under_way.load(Ordering::Relaxed).saturating_sub(own.0),
-        load_bytes: seat.under_way_bytes.load(Ordering::Relaxed).saturating_sub(own.1),
+        estimate: *handle.estimate.lock(),
+        load: handle.under_way.load(Ordering::Relaxed).saturating_sub(own.0),
+        load_bytes: handle.under_way_bytes.load(Ordering::Relaxed).saturating_sub(own.1),
         request_price: capability.request_price,
         kib_price: capability.kib_out_price,
         suspected,

@@ -151,7 +151,7 @@ fn chain<'a>(
     };
     let mut hops: Vec<Hop<'_>> = recipe.helpers.iter().enumerate().map(hop).collect::<Option<_>>()?;
     let view = inner.fleet.view();
-    hops.sort_by_key(|hop| view.members.get(&hop.helper.seat.id).map(|member| member.domain.clone()));
+    hops.sort_by_key(|hop| view.members.get(&hop.helper.handle.id).map(|member| member.domain.clone()));
     (hops.len() > 1).then_some(hops)
 }
 
@@ -213,12 +213,12 @@ fn ask<'a>(
     let mut link: Option<Link> = None;
     for (position, (hop, combination)) in hops.iter().zip(&combinations).enumerate().rev() {
         let patience = shortened(patience, position + 1);
-        let Helper { seat, key, .. } = hop.helper;
-        let onward = seat.node.link(*key, combination, link.as_ref(), patience);
+        let Helper { handle, key, .. } = hop.helper;
+        let onward = handle.node.link(*key, combination, link.as_ref(), patience);
         link = Some(onward.ok_or_else(|| refusal(hop, "others cannot ask it"))?);
     }
     let link = link.expect("a chain has helpers");
-    let first = hops[0].helper.seat.id;
+    let first = hops[0].helper.handle.id;
     let call = inner.call(first, all.sent_bytes, async move |node| node.pull(link).await);
     Ok((all, Box::pin(call)))
 }
@@ -229,6 +229,6 @@ fn shortened(patience: Duration, distance: usize) -> Duration {
 }
 
 fn refusal(hop: &Hop<'_>, why: impl std::fmt::Display) -> NodeError {
-    let Helper { seat, key, .. } = hop.helper;
-    NodeError::new(NodeErrorKind::Unsupported, &seat.name, format!("shard {key} is no part of a chain: {why}"))
+    let Helper { handle, key, .. } = hop.helper;
+    NodeError::new(NodeErrorKind::Unsupported, &handle.name, format!("shard {key} is no part of a chain: {why}"))
 }

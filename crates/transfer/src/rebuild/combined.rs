@@ -10,7 +10,7 @@ use super::chained::DoubtfulSum;
 use super::{Job, compare, new_shards};
 use crate::algebra::CombinedRecipe;
 use crate::error::{RebuildError, SuspectKind};
-use crate::fleet::Seat;
+use crate::fleet::NodeHandle;
 use crate::in_flight::InFlight;
 use crate::read::Suspect;
 use crate::read::locate::BATCH_DATA_BYTES;
@@ -54,7 +54,7 @@ pub(super) struct Answer {
 
 /// A survivor that can be asked.
 pub(super) struct Helper {
-    pub(super) seat: Arc<Seat>,
+    pub(super) handle: Arc<NodeHandle>,
     pub(super) key: ShardKey,
     pub(super) combines: bool,
 }
@@ -92,13 +92,13 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) 
 
 /// Survivors on nodes that are well, by shard.
 pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
-    let (view, seats, now_ms) = (inner.fleet.view(), inner.fleet.seats(inner.class), inner.fleet.now_ms());
+    let (view, handles, now_ms) = (inner.fleet.view(), inner.fleet.handles(inner.class), inner.fleet.now_ms());
     let helper = |shard: usize| {
         let location = job.record.shards[shard].as_ref().filter(|_| !job.lost.contains(&shard))?;
         let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));
-        let seat = seats.get(&location.node).filter(|_| !suspected)?.clone();
+        let handle = handles.get(&location.node).filter(|_| !suspected)?.clone();
         let key = location.key(job.segment, ShardIndex(shard as u16));
-        Some(Helper { combines: seat.node.capability().combines, seat, key })
+        Some(Helper { combines: handle.node.capability().combines, handle, key })
     };
     (0..job.record.shards.len()).map(helper).collect()
 }
@@ -108,7 +108,7 @@ pub(super) fn recipe(job: &Job<'_>, helpers: &[Option<Helper>]) -> Option<Arc<Co
     let symbol_kib = u64::from(job.geometry.symbol_bytes).div_ceil(1024);
     let offer = |helper: &Option<Helper>| {
         let helper = helper.as_ref()?;
-        let capability = helper.seat.node.capability();
+        let capability = helper.handle.node.capability();
         let symbol_price = (capability.kib_out_price * symbol_kib).max(1);
         Some(Offer { combines: helper.combines, request_price: capability.request_price, symbol_price })
     };
@@ -183,28 +183,28 @@ type Sent = Result<(Bytes, Cost, bool), NodeError>;
 
 /// The node's own combination where it combines, and else one computed here from its checked frames; and which of them it is.
 async fn ask(inner: &Inner, helper: &Helper, combination: Combination) -> (Combination, Sent) {
-    let Helper { seat, key, combines } = helper;
+    let Helper { handle, key, combines } = helper;
     let cost = combination.cost().map_err(|error| {
-        NodeError::new(NodeErrorKind::Unsupported, &seat.name, format!("shard {key} is not combined: {error}"))
+        NodeError::new(NodeErrorKind::Unsupported, &handle.name, format!("shard {key} is not combined: {error}"))
     });
     let cost = match cost {
         Ok(cost) => cost,
         Err(error) => return (combination, Err(error)),
     };
     let bytes = if *combines { cost.sent_bytes } else { cost.read_bytes };
-    let call = inner.call(seat.id, bytes, |node| {
+    let call = inner.call(handle.id, bytes, |node| {
         let combination = &combination;
         async move {
             match combines {
                 true => node.combine(*key, combination).await,
-                false => combine_gets(&*node, &seat.name, inner.volume, *key, combination).await,
+                false => combine_gets(&*node, &handle.name, inner.volume, *key, combination).await,
             }
         }
     });
     let sent = match call.await {
         Ok(sent) if sent.len() as u64 == cost.sent_bytes => Ok((sent, cost, *combines)),
         Ok(_) => {
-            Err(NodeError::new(NodeErrorKind::Io, &seat.name, format!("what it made of shard {key} is too short")))
+            Err(NodeError::new(NodeErrorKind::Io, &handle.name, format!("what it made of shard {key} is too short")))
         }
         Err(error) => Err(error),
     };
@@ -253,14 +253,14 @@ pub(super) async fn liars(inner: &Inner, job: &Job<'_>, doubtful: &[Answer]) -> 
 
 /// What follows from the frames that the node has; `None`: it does not send them.
 pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Combination) -> Option<Bytes> {
-    let plainly = Helper { seat: helper.seat.clone(), key: helper.key, combines: false };
+    let plainly = Helper { handle: helper.handle.clone(), key: helper.key, combines: false };
     let (_, sent) = ask(inner, &plainly, combination).await;
     sent.ok().map(|(right, ..)| right)
 }
 
 /// A helper found out.
 pub(super) fn named(helper: &Helper) -> Suspect {
-    let (node, shard) = (&helper.seat.name, helper.key);
+    let (node, shard) = (&helper.handle.name, helper.key);
     tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
     Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

@@ -15,7 +15,7 @@ const NODE_REQUESTS_MAX: u32 = 2;
 const PART_US: u64 = 300_000;
 /// ... parts of no fewer bytes, ...
 const PART_BYTES_MIN: u64 = 64 << 10;
-/// ... so many of them at one time that the line is never idle.
+/// ... so many of them at one time that the uplink is never idle.
 pub(super) const PARTS_UNDER_WAY: usize = 2;
 
 impl<P: Plans> Scheduler<P> {
@@ -107,7 +107,7 @@ impl<P: Plans> Scheduler<P> {
             expires_us: now_us + expires_after_us,
             late: false,
             attempt,
-            line_moved_bytes: self.line.moved_bytes,
+            uplink_moved_bytes: self.uplink.moved_bytes,
             line_under_way_bytes: self.line_under_way_bytes() + bytes,
             arrivals: self.arrivals,
         });
@@ -149,7 +149,7 @@ impl<P: Plans> Scheduler<P> {
         let is_stalled = now_us.saturating_sub(self.requests[position].asked_us) >= STALLED_US
             && !self.is_held_up(&self.requests[position], now_us);
         let is_budgeted = matches!(self.profile.hedging, Hedging::Late { .. }) && !is_stalled;
-        // One that the line holds up is older than that, and is looked at again soon.
+        // One that the uplink holds up is older than that, and is looked at again soon.
         let again_us = (self.requests[position].asked_us + STALLED_US).max(now_us + LATE_FLOOR_US);
         if is_budgeted && self.allowance_bytes == 0 {
             self.requests[position].late_us = again_us;

@@ -1,14 +1,14 @@
-//! Who is late because this client's own line has much to carry: no node is at fault for that, and asking others makes it worse.
+//! Who is late because this client's own uplink has much to carry: no node is at fault for that, and asking others makes it worse.
 
 use super::estimate::{LATE_FLOOR_US, UNKNOWN_BYTES_PER_US};
 use super::{Plans, Request, Scheduler};
 
-/// Calls that share a line end at about the same time. So a request may wait until the line has carried all that was under way
+/// Calls that share an uplink end at about the same time. So a request may wait until the uplink has carried all that was under way
 /// with it, and as much again that was asked for meanwhile.
 const SHARE_FACTOR: u64 = 2;
 
 impl<P: Plans> Scheduler<P> {
-    /// Requests that this client's line holds up are not late yet; they are looked at again soon.
+    /// Requests that this client's uplink holds up are not late yet; they are looked at again soon.
     pub(super) fn excuse(&mut self, now_us: u64) {
         let is_excused = |request: &Request| request.late_us <= now_us && self.is_held_up(request, now_us);
         let excused: Vec<usize> =
@@ -18,15 +18,15 @@ impl<P: Plans> Scheduler<P> {
         }
     }
 
-    /// Is its share of the line still to come? Not when the line has carried more than that since it was asked, and not when
-    /// the line has been idle for longer than its node and all that is under way could take.
+    /// Is its share of the uplink still to come? Not when the uplink has carried more than that since it was asked, and not when
+    /// the uplink has been idle for longer than its node and all that is under way could take.
     pub(super) fn is_held_up(&self, request: &Request, now_us: u64) -> bool {
         let under_way_bytes = request.line_under_way_bytes.max(self.line_under_way_bytes());
-        let carried_bytes = self.line.moved_bytes.saturating_sub(request.line_moved_bytes);
+        let carried_bytes = self.uplink.moved_bytes.saturating_sub(request.uplink_moved_bytes);
         if carried_bytes >= SHARE_FACTOR * under_way_bytes {
             return false;
         }
-        let carrying_us = match self.line.bytes_per_ms {
+        let carrying_us = match self.uplink.bytes_per_ms {
             Some(bytes_per_ms) => under_way_bytes * 1000 / bytes_per_ms.max(1),
             None => under_way_bytes / UNKNOWN_BYTES_PER_US,
         };
@@ -34,13 +34,13 @@ impl<P: Plans> Scheduler<P> {
         quiet_us < request.late_after_us.max(carrying_us)
     }
 
-    /// What this client's line is to carry: what it was told of, or what this download alone has under way.
+    /// What this client's uplink is to carry: what it was told of, or what this download alone has under way.
     pub(super) fn line_under_way_bytes(&self) -> u64 {
-        self.line.under_way_bytes.max(self.requests.iter().map(Request::bytes).sum())
+        self.uplink.under_way_bytes.max(self.requests.iter().map(Request::bytes).sum())
     }
 
-    /// When the line has carried something last.
+    /// When the uplink has carried something last.
     fn moved_at_us(&self) -> u64 {
-        self.line.quiet_ms.map_or(0, |quiet_ms| self.line_seen_us.saturating_sub(quiet_ms * 1000))
+        self.uplink.quiet_ms.map_or(0, |quiet_ms| self.uplink_seen_us.saturating_sub(quiet_ms * 1000))
     }
 }

@@ -12,7 +12,7 @@ use super::encode::Object;
 use super::place::Placed;
 use super::split::Split;
 use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
-use crate::fleet::{Seat, timed_out};
+use crate::fleet::{NodeHandle, timed_out};
 use crate::in_flight::{Call, InFlight, until};
 use crate::transfer::Inner;
 use bytes::Bytes;
@@ -52,7 +52,7 @@ struct Attempt {
     node: NodeId,
     key: ShardKey,
     /// `None`: it is no member any more.
-    seat: Option<Arc<Seat>>,
+    handle: Option<Arc<NodeHandle>>,
     /// Was it suspected when the write began?
     is_suspected: bool,
     /// What limits on this side hold back is no silence of the node.
@@ -140,8 +140,8 @@ impl Writing<'_> {
     fn start(&mut self, index: usize, node: NodeId) {
         let (inner, key, object) = (self.inner, self.split.key(index), self.encoded[index].0.clone());
         let health = self.view.members.get(&node).map(|member| member.health);
-        let seat = inner.fleet.seat(inner.class, node);
-        let held_back = seat.as_ref().map(|seat| seat.node.held_back(object.len() as u64)).unwrap_or_default();
+        let handle = inner.fleet.handle(inner.class, node);
+        let held_back = handle.as_ref().map(|handle| handle.node.held_back(object.len() as u64)).unwrap_or_default();
         let attempt = Attempt {
             index,
             node,
@@ -152,7 +152,7 @@ impl Writing<'_> {
             since: Instant::now(),
             asked: None,
             is_living: false,
-            seat,
+            handle,
         };
         self.assigned[index] = Some(node);
         self.attempts.push(attempt, store(inner.clone(), node, key, object));
@@ -205,7 +205,7 @@ impl Writing<'_> {
         let since = attempt.since + attempt.held_back;
         let (from, patience) = match self.quorum_took.or(self.least_took) {
             _ if attempt.is_living => (attempt.since, LIVING_EVERY),
-            None => (since, SILENCE_MAX + self.inner.line.wait(0, self.inner.fleet.now_ms())),
+            None => (since, SILENCE_MAX + self.inner.uplink.wait(0, self.inner.fleet.now_ms())),
             Some(took) => {
                 let floor = if self.quorum_took.is_some() { LAGGARD_FLOOR } else { SILENCE_FLOOR };
                 let patience =
@@ -233,19 +233,21 @@ impl Writing<'_> {
         }
         for (index, is_judged) in due {
             let Some(attempt) = self.attempts.tags_mut().find(|attempt| attempt.index == index) else { continue };
-            let Some(seat) = attempt.seat.clone() else { continue };
+            let Some(handle) = attempt.handle.clone() else { continue };
             if !is_judged {
                 attempt.asked = Some(now);
-                self.inner.fleet.ask_if_there(&seat, &self.inner.runtime);
+                self.inner.fleet.ask_if_there(&handle, &self.inner.runtime);
                 continue;
             }
-            if !seat.was_heard_since(attempt.since) || self.inner.has_waited(&seat, attempt.began + attempt.held_back) {
+            if !handle.was_heard_since(attempt.since)
+                || self.inner.has_waited(&handle, attempt.began + attempt.held_back)
+            {
                 given_up.push(index);
                 continue;
             }
             (attempt.since, attempt.asked, attempt.is_living) = (now, None, true);
             if !std::mem::replace(&mut self.was_told, true) {
-                tracing::warn!(segment = %self.split.segment, node = seat.name, "is busy or slow: the write waits for it");
+                tracing::warn!(segment = %self.split.segment, node = handle.name, "is busy or slow: the write waits for it");
             }
         }
         for index in given_up {
@@ -309,8 +311,8 @@ pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Byte
             async move { node.put(key, &[object]).await }
         };
         let outcome = inner.change_patiently(node, bytes, put).await;
-        if let (Ok(()), Some(seat)) = (&outcome, inner.fleet.seat(inner.class, node)) {
-            seat.has_stored();
+        if let (Ok(()), Some(handle)) = (&outcome, inner.fleet.handle(inner.class, node)) {
+            handle.has_stored();
         }
         outcome
     })

@@ -1,5 +1,5 @@
-//! This client's own line: what is under way on it, and how fast that goes. A call takes longer while others share the line, and
-//! its node is not at fault for that.
+//! This client's uplink: the bytes in flight on it, and its pace. A call takes longer while others share the uplink, and its node
+//! is not at fault for that.
 
 use crate::transfer::SLOWEST_BYTES_PER_MS;
 use parking_lot::Mutex;
@@ -10,19 +10,19 @@ use std::time::Duration;
 /// How far back the pace looks.
 const WINDOW_MS: f64 = 5_000.0;
 
-/// What shares the line may take this many times as long as at the pace of late: shares are unequal, and paces change.
+/// What shares the uplink may take this many times as long as at the pace of late: shares are unequal, and paces change.
 const CAUTION: u64 = 4;
 
-/// The line, shared by all calls of an engine.
+/// The uplink, shared by all calls of an engine.
 #[derive(Default)]
-pub(crate) struct Line {
+pub(crate) struct Uplink {
     under_way_bytes: AtomicU64,
     traffic: Mutex<Traffic>,
 }
 
-/// How busy the line is, for those who wait for their share of it.
+/// How busy the uplink is, for those who wait for their share of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LineView {
+pub(crate) struct UplinkView {
     /// Bytes that have arrived, here or there, since the engine began.
     pub(crate) moved_bytes: u64,
     /// For how long none has; `None`: none ever has.
@@ -34,17 +34,17 @@ pub(crate) struct LineView {
 }
 
 /// Bytes under way, until it is dropped.
-pub(crate) struct Passage {
-    line: Arc<Line>,
+pub(crate) struct InFlightBytes {
+    uplink: Arc<Uplink>,
     bytes: u64,
 }
 
-impl Line {
-    pub(crate) fn enter(self: &Arc<Self>, bytes: u64, now_ms: u64) -> Passage {
+impl Uplink {
+    pub(crate) fn enter(self: &Arc<Self>, bytes: u64, now_ms: u64) -> InFlightBytes {
         if self.under_way_bytes.fetch_add(bytes, Ordering::Relaxed) == 0 {
             self.traffic.lock().busy_since_ms = now_ms;
         }
-        Passage { line: self.clone(), bytes }
+        InFlightBytes { uplink: self.clone(), bytes }
     }
 
     /// So many bytes have arrived, here or there.
@@ -53,7 +53,7 @@ impl Line {
     }
 
     /// How busy it is.
-    pub(crate) fn view(&self, now_ms: u64) -> LineView {
+    pub(crate) fn view(&self, now_ms: u64) -> UplinkView {
         let under_way_bytes = self.under_way_bytes.load(Ordering::Relaxed);
         self.traffic.lock().view(under_way_bytes, now_ms)
     }
@@ -66,9 +66,9 @@ impl Line {
     }
 }
 
-impl Drop for Passage {
+impl Drop for InFlightBytes {
     fn drop(&mut self) {
-        self.line.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.uplink.under_way_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -80,7 +80,7 @@ struct Traffic {
     busy_since_ms: u64,
     /// Bytes of late: each counts less the longer ago it moved.
     recent_bytes: f64,
-    /// Bytes, and the time with anything under way that they took: each counts less the longer the line has been busy since.
+    /// Bytes, and the time with anything under way that they took: each counts less the longer the uplink has been busy since.
     busy_bytes: f64,
     busy_ms: f64,
 }
@@ -107,10 +107,10 @@ impl Traffic {
         self.recent_bytes * (-(since_ms as f64) / WINDOW_MS).exp()
     }
 
-    fn view(&self, under_way_bytes: u64, now_ms: u64) -> LineView {
+    fn view(&self, under_way_bytes: u64, now_ms: u64) -> UplinkView {
         // Below a millisecond the clock says nothing of the pace but that it is high.
         let bytes_per_ms = self.busy_bytes / self.busy_ms.max(1.0);
-        LineView {
+        UplinkView {
             moved_bytes: self.moved_bytes,
             quiet_ms: self.moved_at_ms.map(|moved_at_ms| now_ms.saturating_sub(moved_at_ms)),
             under_way_bytes,
@@ -120,5 +120,5 @@ impl Traffic {
 }
 
 #[cfg(test)]
-#[path = "line_tests.rs"]
+#[path = "uplink_tests.rs"]
 mod tests;

@@ -1,7 +1,7 @@
-//! The background gives way on each node: while users are at it, it does one thing at a time there and rests after it, so that
-//! it takes its share of the node's time and no more. How much a node can do is nowhere needed. Pure, but for counters.
+//! The background throttle: while users call a node, background work does one thing at a time there and rests after it. So it
+//! takes its share of the node's time and no more, and nothing needs to know how fast the node is. Pure, but for counters.
 //!
-//! Nodes that keep the background's share themselves (within a limit of bytes) are left to it.
+//! A node with a limit of bytes divides it between the classes itself, and is not throttled here.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -78,30 +78,30 @@ impl Traffic {
     }
 }
 
-/// A call of the foreground, until it is dropped.
-pub(crate) struct Seen(Arc<Traffic>);
+/// A foreground call under way, until it is dropped.
+pub(crate) struct ForegroundCall(Arc<Traffic>);
 
-impl Seen {
+impl ForegroundCall {
     pub(crate) fn new(traffic: &Arc<Traffic>) -> Self {
         traffic.foreground_under_way.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(traffic))
     }
 }
 
-impl Drop for Seen {
+impl Drop for ForegroundCall {
     fn drop(&mut self) {
         self.0.foreground_seen_us.store(self.0.us(Instant::now()).max(1), Ordering::Relaxed);
         self.0.foreground_under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// Something that the background does at some nodes, until it is dropped.
-pub(crate) struct GivingWay {
+/// Background work under way at some nodes, until it is dropped.
+pub(crate) struct BackgroundTurn {
     nodes: Vec<Arc<Traffic>>,
     began: Instant,
 }
 
-impl GivingWay {
+impl BackgroundTurn {
     /// Waits until it may begin at all of them.
     pub(crate) async fn begin(nodes: Vec<Arc<Traffic>>) -> Self {
         loop {
@@ -131,7 +131,7 @@ impl GivingWay {
     }
 }
 
-impl Drop for GivingWay {
+impl Drop for BackgroundTurn {
     fn drop(&mut self) {
         let now = Instant::now();
         for node in &self.nodes {
@@ -141,5 +141,5 @@ impl Drop for GivingWay {
 }
 
 #[cfg(test)]
-#[path = "courtesy_tests.rs"]
+#[path = "throttle_tests.rs"]
 mod tests;

@@ -23,10 +23,10 @@ async fn the_foreground_is_seen_while_it_calls_and_a_little_longer() {
     let traffic = Arc::new(Traffic::new());
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(traffic.foreground_until_us(1_000_000), 0);
-    let seen = Seen::new(&traffic);
+    let call = ForegroundCall::new(&traffic);
     assert_eq!(traffic.foreground_until_us(1_000_000), 1_000_000 + STAYS_US);
     tokio::time::advance(Duration::from_secs(1)).await;
-    drop(seen);
+    drop(call);
     assert_eq!(traffic.foreground_until_us(2_000_001), 2_000_000 + STAYS_US);
 }
 
@@ -34,13 +34,13 @@ async fn the_foreground_is_seen_while_it_calls_and_a_little_longer() {
 async fn beside_a_foreground_it_takes_its_share_of_the_time_and_alone_all() {
     let (busy, idle) = (Arc::new(Traffic::new()), Arc::new(Traffic::new()));
     let began = Instant::now();
-    let _foreground = Seen::new(&busy);
+    let _foreground = ForegroundCall::new(&busy);
     let worker = |nodes: Vec<Arc<Traffic>>| async move {
         let mut done = 0;
         while began.elapsed() < Duration::from_secs(100) {
-            let giving_way = GivingWay::begin(nodes.clone()).await;
+            let turn = BackgroundTurn::begin(nodes.clone()).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            drop(giving_way);
+            drop(turn);
             done += 1;
         }
         done
@@ -52,6 +52,6 @@ async fn beside_a_foreground_it_takes_its_share_of_the_time_and_alone_all() {
     }
     assert!((150..=205).contains(&done), "{done} tenths of a second of 100 s");
     let began = Instant::now();
-    drop(GivingWay::begin(vec![idle]).await);
+    drop(BackgroundTurn::begin(vec![idle]).await);
     assert_eq!(began.elapsed(), Duration::ZERO, "what it did elsewhere is no reason to wait where nobody is");
 }

@@ -1,18 +1,18 @@
-//! How many extra bytes hedging may cost, over all downloads of an engine.
+//! The extra bytes that hedging may cost, over all downloads of an engine.
 
 use parking_lot::Mutex;
 
 /// So much may be spent at once: a burst of late blocks after a long quiet time.
 const SAVED_BYTES_MAX: u64 = 64 << 20;
 
-/// A purse: a part of all that is fetched goes in, what is fetched only because others are late comes out.
+/// Every fetch adds a percentage of its bytes; a fetch that happens only because others are late subtracts its bytes.
 #[derive(Debug)]
-pub(crate) struct Purse {
+pub(crate) struct HedgeBudget {
     saved_bytes: Mutex<u64>,
     percent: u64,
 }
 
-impl Purse {
+impl HedgeBudget {
     /// Full, so that the first laggard need not be waited for.
     pub(crate) fn new(percent: u64) -> Self {
         Self { saved_bytes: Mutex::new(SAVED_BYTES_MAX), percent }
