@@ -95,7 +95,7 @@ features=azblob,gcs,ftp
 for kind in azblob gcs s3 ftp; do
     echo "== the conformance suite on $kind"
     WEFT_TEST_PLACE=$(place "$kind" suite) WEFT_TEST_PLACE_KEY="$folder/$kind.key" \
-        cargo test --package weft-nodes --features "$features" --locked --test foreign -- --ignored --exact a_place_conforms
+        cargo test --package weft-nodes --features "$features" --locked --test it -- --ignored --exact foreign::a_place_conforms
 done
 
 echo "== every kind compiles: all together, and each alone"

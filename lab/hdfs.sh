@@ -20,4 +20,4 @@ $(dependency org.glassfish.jaxb jaxb-runtime 2.3.9)
 XML
 mvn --quiet --batch-mode --file "$folder/pom.xml" dependency:build-classpath "-Dmdep.outputFile=$folder/class-path"
 WEFT_TEST_HDFS_CLASS_PATH=$(cat "$folder/class-path") \
-    cargo test --package weft-nodes --locked --test foreign -- --ignored --exact an_hdfs_folder_conforms --nocapture
+    cargo test --package weft-nodes --locked --test it -- --ignored --exact foreign::an_hdfs_folder_conforms --nocapture

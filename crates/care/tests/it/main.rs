@@ -1,0 +1,13 @@
+//! Care over a catalogue in memory and nodes that fail on purpose.
+
+mod attempts;
+mod balance;
+mod clocks;
+mod collect;
+mod convert;
+mod harness;
+mod incidents;
+mod join;
+mod repair;
+mod scrub;
+mod worker;

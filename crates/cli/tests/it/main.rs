@@ -1,0 +1,32 @@
+//! The program as its users have it: real commands, mounts, daemons and kills.
+
+mod bad_inputs;
+mod campaign;
+mod care;
+mod choose;
+mod clock;
+mod commands;
+mod convert;
+mod day;
+mod e2e;
+mod families;
+mod fsyncs;
+mod gc;
+mod gossip;
+mod grow;
+mod house;
+mod kinds;
+mod lab;
+mod metadata;
+mod mount;
+mod networks;
+mod openings;
+mod requests;
+mod sandbox;
+#[allow(dead_code, reason = "HDFS is tested by the crate of nodes alone")]
+#[path = "../../../nodes/tests/it/servers/mod.rs"]
+mod servers;
+mod shard_files;
+mod trash;
+mod users;
+mod verdicts;

@@ -1,0 +1,3 @@
+//! What the engine offers to faces.
+
+mod second_face;

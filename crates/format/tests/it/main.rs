@@ -1,0 +1,3 @@
+//! The bytes that outlive the process.
+
+mod golden;

@@ -1,0 +1,13 @@
+//! The volume through its public face, over metadata and nodes in memory.
+
+mod budgets;
+mod compact;
+mod crash;
+mod deleted;
+mod durability;
+mod join;
+mod openings;
+mod policies;
+mod posix;
+mod support;
+mod threads;

@@ -1,0 +1,69 @@
+//! Segments know the opening in which they were written, and metadata which of them nobody will commit any more.
+
+use crate::support::{CALLER, RecordingKv, VOLUME, World, memory_nodes};
+use std::sync::Arc;
+use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::{Ino, PolicyId};
+use weft_meta::{MetaError, Store};
+use weft_vfs::VfsError;
+
+/// A volume of memory nodes that was opened once.
+fn opened() -> World {
+    let kv = Arc::new(RecordingKv::default());
+    let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
+    let store =
+        Store::format(kv.clone(), &record, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("made");
+    let nodes = memory_nodes(6);
+    for (id, record, _) in &nodes {
+        store.add_node(*id, record).expect("added");
+    }
+    store.take_opening(11, 1).expect("opened");
+    World::open(kv, nodes)
+}
+
+fn write(world: &World, name: &str, bytes: usize) -> Result<(), VfsError> {
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR)?;
+    world.volume.write(handle, 0, &vec![7; bytes], false)?;
+    let synced = world.volume.fsync(handle);
+    world.volume.release(handle);
+    world.volume.forget(attributes.ino, 1);
+    synced
+}
+
+#[test]
+fn finding_04_segments_bear_their_opening_and_what_is_settled_is_noted() {
+    let world = opened();
+    for name in ["a", "b", "c"] {
+        write(&world, name, 100_000).expect("written");
+    }
+    let segments = world.volume.store().segments(None, 10).expect("read");
+    assert!(segments.len() >= 3 && segments.iter().all(|(id, _)| id.opening() == 1), "{segments:?}");
+    let last = segments.iter().map(|(id, _)| id.count()).max().expect("there are segments");
+    world.volume.shut_down().expect("written");
+    let openings = world.volume.store().openings().expect("read");
+    let settled_below = openings.latest.expect("it was opened").settled_below;
+    assert!(settled_below > last, "nothing is under way any more: {settled_below}");
+}
+
+#[test]
+fn finding_05_a_mount_whose_metadata_is_older_than_what_nodes_know_changes_nothing_and_reads_on() {
+    let world = opened();
+    write(&world, "before", 100_000).expect("written");
+    world.volume.check_opening().expect("it is the newest");
+    // A copy of the metadata is opened elsewhere.
+    let copy = Store::open(world.kv.after(world.kv.committed_count())).expect("a copy");
+    let latest = copy.openings().expect("read").latest.map(|latest| latest.opening);
+    let newer = copy.take_opening(22, 2).expect("opened");
+    let transfer = world.volume.transfer();
+    world.runtime.block_on(async {
+        let known = transfer.look_for_openings(latest).await;
+        assert_eq!(transfer.publish_opening(newer, &known.held).await, None);
+    });
+    let refused = world.volume.check_opening();
+    assert!(matches!(refused, Err(VfsError::Meta(MetaError::Superseded(_)))), "{refused:?}");
+    let error = write(&world, "after", 100_000).expect_err("nothing is changed");
+    assert_eq!(error.errno(), libc::EROFS);
+    let before = world.volume.lookup(Ino::ROOT, b"before").expect("there");
+    let handle = world.volume.open(before.ino, libc::O_RDONLY).expect("opened");
+    assert_eq!(world.volume.read(handle, 0, 10).expect("read").to_vec(), [7; 10]);
+}

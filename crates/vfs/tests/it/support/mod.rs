@@ -1,0 +1,166 @@
+//! A volume over memory nodes, and a metadata engine that remembers every state it was in.
+use parking_lot::Mutex;
+use std::sync::Arc;
+use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::{NodeId, PolicyId, VolumeId};
+use weft_meta::Store;
+use weft_meta::engines::MemoryKv;
+use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
+use weft_nodes::{MemoryNode, Node, NodeIdentity};
+use weft_transfer::{Fleet, Transfer};
+use weft_vfs::open::Members;
+use weft_vfs::{Caller, Settings, Volume};
+
+pub const VOLUME: VolumeId = VolumeId(7);
+/// Room on a memory node.
+const NODE_BYTES: u64 = 1 << 30;
+pub const CALLER: Caller = Caller { uid: 1000, gid: 1000, pid: 1 };
+
+/// Every batch committed, and how many of them were flushed: any prefix that holds the flushed ones is what a crash may
+/// leave.
+#[derive(Default)]
+pub struct RecordingKv {
+    inner: MemoryKv,
+    log: Mutex<Log>,
+    /// The thread whose next commit panics.
+    panics: Mutex<Option<&'static str>>,
+    /// The thread whose commits find no room.
+    refused: Mutex<Option<&'static str>>,
+}
+
+#[derive(Default)]
+struct Log {
+    batches: Vec<Batch>,
+    flushed: usize,
+}
+
+impl RecordingKv {
+    pub fn committed_count(&self) -> usize {
+        self.log.lock().batches.len()
+    }
+
+    pub fn flushed_count(&self) -> usize {
+        self.log.lock().flushed
+    }
+
+    /// The next commit of the thread of this name panics.
+    pub fn panic_at_next_commit_of(&self, thread: &'static str) {
+        *self.panics.lock() = Some(thread);
+    }
+
+    /// From now on commits of the thread of this name find no room, or of none.
+    pub fn refuse_commits_of(&self, thread: Option<&'static str>) {
+        *self.refused.lock() = thread;
+    }
+
+    /// The engine as a crash after `count` commits leaves it.
+    pub fn after(&self, count: usize) -> Arc<RecordingKv> {
+        let copy = RecordingKv::default();
+        for batch in &self.log.lock().batches[..count] {
+            let unconditional =
+                Batch { writes: batch.writes.clone(), merges: batch.merges.clone(), ..Batch::default() };
+            copy.commit(unconditional).expect("memory takes it");
+        }
+        copy.flush().expect("memory flushes");
+        Arc::new(copy)
+    }
+}
+
+impl Kv for RecordingKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.inner.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let panics = { self.panics.lock().take_if(|thread| std::thread::current().name() == Some(thread)) };
+        assert!(panics.is_none(), "as the test wants");
+        if self.refused.lock().is_some_and(|thread| std::thread::current().name() == Some(thread)) {
+            return Err(KvError::Full { store: "memory".into() });
+        }
+        let mut log = self.log.lock();
+        self.inner.commit(batch.clone())?;
+        log.batches.push(batch);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        let mut log = self.log.lock();
+        log.flushed = log.batches.len();
+        Ok(())
+    }
+}
+
+pub struct World<K: Kv = RecordingKv> {
+    /// Runs transfers as long as the volume lives.
+    pub runtime: tokio::runtime::Runtime,
+    pub nodes: Members,
+    pub kv: Arc<K>,
+    pub volume: Arc<Volume>,
+}
+
+/// `count` memory nodes.
+pub fn memory_nodes(count: u128) -> Members {
+    (1..=count)
+        .map(|i| {
+            let name = format!("n{i}");
+            let id = NodeId(i);
+            let node: Arc<dyn Node> =
+                Arc::new(MemoryNode::new(&name, NodeIdentity { volume: VOLUME, node: id }, NODE_BYTES));
+            let record = NodeRecord {
+                url: format!("memory:{name}"),
+                domain: name.clone(),
+                name,
+                state: NodeState::Active,
+                weight: 1,
+                secret: Default::default(),
+                limits: Default::default(),
+            };
+            (id, record, node)
+        })
+        .collect()
+}
+
+impl World {
+    pub fn new(code: &str, node_count: u128) -> World {
+        let (kv, nodes) = (Arc::new(RecordingKv::default()), memory_nodes(node_count));
+        World::format(&kv, code, &nodes);
+        Self::open(kv, nodes)
+    }
+}
+
+impl<K: Kv + 'static> World<K> {
+    /// Makes a volume in an empty engine.
+    pub fn format(kv: &Arc<K>, code: &str, nodes: &Members) {
+        let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
+        let policy = PolicyRecord::of(code, Some(1));
+        Store::format(kv.clone(), &record, &policy, Timestamp::default()).expect("an empty engine can be formatted");
+        let store = Store::open(kv.clone()).expect("it was formatted");
+        for (id, record, _) in nodes {
+            store.add_node(*id, record).expect("names are distinct");
+        }
+    }
+
+    /// Opens a volume over what is there, as a mount does.
+    pub fn open(kv: Arc<K>, nodes: Members) -> World<K> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default()));
+        let transfer = Transfer::new(VOLUME, fleet, weft_transfer::Settings::default(), runtime.handle().clone());
+        let members = nodes.clone();
+        let volume = Volume::start(
+            Store::open(kv.clone()).expect("it was formatted"),
+            transfer,
+            Box::new(move |_| Ok(members.clone())),
+            runtime.handle().clone(),
+            Settings::default(),
+        )
+        .expect("a volume over sound metadata starts");
+        World { runtime, nodes, kv, volume }
+    }
+
+    /// The metadata is consistent.
+    pub fn fsck(&self) {
+        let findings = weft_meta::fsck::check(self.volume.store()).expect("metadata can be read");
+        assert!(findings.is_clean(), "fsck: {findings:#?}");
+    }
+}
