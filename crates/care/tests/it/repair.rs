@@ -26,9 +26,9 @@ async fn collect_all(world: &World) -> collect::Report {
 async fn marks_of_dead_segments_are_taken_away() {
     let mut world = World::new(6);
     let (dead, living) = (world.write(0, "rs:4+2").await, world.write(1, "rs:4+2").await);
-    world.catalogue.kill(dead, harness::NOW_MS);
+    world.catalogue.kill(dead, crate::harness::NOW_MS);
     world.files.remove(&dead);
-    world.spoil(harness::key(&world.record(living), living, 3), |_| None).await;
+    world.spoil(crate::harness::key(&world.record(living), living, 3), |_| None).await;
     [dead, living].iter().for_each(|segment| world.catalogue.mark_damaged(*segment).expect("marked"));
     let report = world.repair(&world.transfer()).await.expect("repaired");
     assert_eq!((report.segment_count, report.rebuilt_count), (1, 1));

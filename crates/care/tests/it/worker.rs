@@ -111,7 +111,7 @@ async fn a_wiped_node_is_renewed_and_a_marked_segment_mended() {
     until("forgotten", || !world.catalogue.nodes().expect("nodes").iter().any(|(id, _)| *id == node)).await;
 
     let segment = *world.files.keys().next().expect("a segment");
-    let (place, key) = harness::key(&world.record(segment), segment, 1);
+    let (place, key) = crate::harness::key(&world.record(segment), segment, 1);
     world.nodes[&place].remove(key).await.expect("removed");
     world.catalogue.mark_damaged(segment).expect("marked");
     until("mended", || world.catalogue.damaged(None, 1).expect("read").is_empty()).await;

@@ -192,7 +192,7 @@ impl Day {
     }
 
     fn weft(&self, arguments: &[&str]) -> String {
-        sandbox::Said::from(self.network.weft(&self.sandbox, 0, arguments).output().expect("weft runs")).ok()
+        crate::sandbox::Said::from(self.network.weft(&self.sandbox, 0, arguments).output().expect("weft runs")).ok()
     }
 
     fn json(&self, arguments: &[&str]) -> Value {

@@ -273,7 +273,8 @@ fn a_helper_of_a_repair_that_lies_is_named() {
     };
     let mut daemons: Vec<Served> = ["one", "two", "three", "four"].map(serve).into();
     for (name, daemon) in ["one", "two", "three", "four"].into_iter().zip(&daemons) {
-        let address = if name == "two" { sandbox::liar::before(&daemon.address) } else { daemon.address.clone() };
+        let address =
+            if name == "two" { crate::sandbox::liar::before(&daemon.address) } else { daemon.address.clone() };
         sandbox.weft(["node", "add", "meta.db", name, &format!("weft://{address}")]).ok();
     }
     fs::write(sandbox.path("data"), content(1)).expect("written");

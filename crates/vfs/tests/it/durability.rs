@@ -170,7 +170,7 @@ fn finding_08_a_volume_that_ends_says_what_it_could_not_write() {
 
 #[test]
 fn finding_08_who_closes_is_told_that_there_are_too_few_domains() {
-    let mut nodes = support::memory_nodes(6);
+    let mut nodes = crate::support::memory_nodes(6);
     nodes.iter_mut().for_each(|(_, record, _)| record.domain = "one".into());
     let world = World::open(World::new("rs:4+2", 6).kv, nodes);
     let (small, handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, 0).expect("creates");
