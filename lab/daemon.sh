@@ -14,7 +14,7 @@ weft="${WEFT:-}"
 [ -n "$weft" ] || { cargo build --release --locked; weft="$(realpath "${CARGO_TARGET_DIR:-target}/release/weft")"; }
 client="${CLIENT:-}"
 [ -n "$client" ] || {
-    cargo build --release --locked -p weft-nodes --example daemon_client
+    cargo build --release --locked -p weft-daemon --example daemon_client
     client="$(realpath "${CARGO_TARGET_DIR:-target}/release/examples/daemon_client")"
 }
 seconds="${SECONDS_EACH:-3}" rounds="${ROUNDS:-3}" core="${CORE:-1}"

@@ -3,6 +3,7 @@
 use crate::caring::{Caring, Metrics};
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
+use crate::kinds::kinds_of;
 use crate::runtime::runtime;
 use crate::trash_emptier::TrashEmptier;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 use weft_care::{Roster, Tally};
 use weft_transfer::DiskRoom;
 use weft_vfs::Volume;
+use weft_vfs::open::Opener;
 
 /// How a volume is opened. By default nothing works in its background.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct Options {
     pub transfer: weft_transfer::Settings,
     /// A folder that keeps what was read.
     pub disk_cache: Option<DiskRoom>,
+    /// Read files that daemons on this machine lend, past them.
+    pub short_circuit: bool,
     /// Empty the trash. Only the owner may.
     pub empties_trash: bool,
     /// Watch nodes, repair, scrub, balance and convert. Only the owner may.
@@ -45,9 +49,12 @@ impl Engine {
     /// Another process owns it; metadata is missing, not ours, of a newer format, or an old copy; the disk cache cannot be used.
     pub fn open(meta: &Path, options: Options) -> Result<Engine, EngineError> {
         let runtime = runtime()?;
-        let Options { mountpoint, volume: settings, transfer, disk_cache, empties_trash, is_cared_for } = options;
+        let Options { mountpoint, volume: settings, transfer, disk_cache, short_circuit, empties_trash, is_cared_for } =
+            options;
         let (mountpoint, disk_cache) = (mountpoint.as_deref(), disk_cache.as_ref());
-        let volume = weft_vfs::open::open_volume(meta, mountpoint, settings, transfer, disk_cache, runtime.handle())?;
+        let opener = Opener::new(kinds_of(Some(meta), short_circuit));
+        let volume =
+            weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, disk_cache, runtime.handle())?;
         let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };
         let handle = engine.runtime.handle();
         if empties_trash {

@@ -50,7 +50,7 @@ impl Keeper {
         let runtime = runtime()?;
         let store = Arc::new(open_store(meta)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
-        let opener = Arc::new(Opener::default());
+        let opener = Arc::new(crate::opener(&store));
         let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();
         let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
         Ok(Keeper { store, catalogue, transfer, runtime, opener, meta: meta.to_path_buf() })

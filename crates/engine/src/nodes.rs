@@ -94,9 +94,10 @@ pub fn renew(store: &Store, old_id: NodeId) -> Result<Renewed, EngineError> {
     let found = store.nodes()?.into_iter().find(|(id, old)| *id == old_id && !old.state.is_leaving());
     // Another process has done it.
     let Some((_, old)) = found else { return Ok(Renewed::Anew) };
-    let url: NodeUrl = old.url.parse()?;
+    let (kinds, runtime) = (crate::kinds(), runtime()?);
+    let url = kinds.parse(&old.url)?;
     let identity = NodeIdentity { volume: store.volume().volume, node: old_id };
-    if runtime()?.block_on(weft_nodes::put_back(&url, &old.name, identity, &old.secret))? {
+    if runtime.block_on(kinds.put_back(&url, &old.name, identity, &old.secret))? {
         return Ok(Renewed::Itself);
     }
     let (id, _) = create(store, &old.name, &url, &old.secret)?;

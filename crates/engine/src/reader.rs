@@ -1,10 +1,12 @@
 //! A volume open for reading, beside the owner.
 
 use crate::error::EngineError;
+use crate::kinds::kinds_of;
 use crate::runtime::runtime;
 use std::path::Path;
 use tokio::runtime::Runtime;
 use weft_vfs::Reader;
+use weft_vfs::open::Opener;
 
 /// The files of a volume that others may own.
 pub struct VolumeReader {
@@ -20,7 +22,8 @@ impl VolumeReader {
     /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
     pub fn open(meta: &Path, transfer: weft_transfer::Settings) -> Result<VolumeReader, EngineError> {
         let runtime = runtime()?;
-        let reader = weft_vfs::open::open_reader(meta, transfer, runtime.handle())?;
+        let reader =
+            weft_vfs::open::open_reader(meta, &Opener::new(kinds_of(Some(meta), false)), transfer, runtime.handle())?;
         Ok(VolumeReader { reader, _runtime: runtime })
     }
 

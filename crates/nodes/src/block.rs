@@ -16,8 +16,9 @@ mod layout;
 mod store;
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds;
+use crate::kinds::{self, About, Kind, LOCAL};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::url::{NodeUrl, Place as Where, UrlError, path_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
@@ -25,6 +26,7 @@ use std::path::Path;
 use std::sync::Arc;
 use store::Place;
 use weft_format::ShardKey;
+use weft_format::records::Secret;
 
 /// Longest read tried on the caller's thread, as for folders.
 const INLINE_GET_BYTES: u64 = 320 << 10;
@@ -50,7 +52,7 @@ impl BlockNode {
     /// The node `identity` on the device at `path`. Does no I/O: while the device is away every call is `Unavailable`, and
     /// once it is back they work.
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {
-        Self { place: Arc::new(Place::new(path, name, identity)), capability: kinds::BLOCK }
+        Self { place: Arc::new(Place::new(path, name, identity)), capability: CAPABILITY }
     }
 
     /// Which node is on the device; `None` if it is there and is none.
@@ -114,6 +116,58 @@ impl Node for BlockNode {
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
         self.run(store::identity).await
+    }
+}
+
+const CAPABILITY: Capability = Capability { lists_in_order: true, ..LOCAL };
+
+/// What is known of devices.
+pub static ABOUT: About = About {
+    name: "block",
+    what: "a block device or an image file of this machine",
+    url: "block:///PATH",
+    schemes: &["block"],
+    is_path: true,
+    feature: None,
+    is_built_in: true,
+    is_lasting: true,
+    capability: &CAPABILITY,
+    prices_because: "one KiB from a local disk is the unit, and a request costs no more",
+    durable: "slot and table are on the device (fdatasync)",
+    tested_against: Some("image files"),
+};
+
+/// Devices as nodes.
+pub struct Blocks;
+
+#[async_trait]
+impl Kind for Blocks {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError> {
+        Ok(NodeUrl::local(ABOUT.name, scheme, Where::Device(path_of(scheme, rest)?)))
+    }
+
+    fn open(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+        Ok(Arc::new(BlockNode::open(url.local_path()?, name, identity)))
+    }
+
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        _: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
+        let create = move || BlockNode::create(&path, &owned_name, identity);
+        Ok(Arc::new(kinds::blocking(name, create).await?))
+    }
+
+    fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {
+        BlockNode::probe(url.local_path()?)
     }
 }
 

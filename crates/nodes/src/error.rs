@@ -54,4 +54,9 @@ impl NodeError {
     pub fn new(kind: NodeErrorKind, node: &str, detail: impl Into<String>) -> Self {
         Self { kind, node: node.to_owned(), detail: detail.into() }
     }
+
+    /// What a node's record has in place of its secret is none.
+    pub fn damaged_secret(node: &str) -> Self {
+        Self::new(NodeErrorKind::Denied, node, "its key is damaged: give it again (weft node replace)")
+    }
 }

@@ -25,10 +25,11 @@ pub(crate) use scan::is_subfolder;
 pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds;
+use crate::kinds::{self, About, Kind, LOCAL};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::system::INLINE_READ_BYTES;
 use crate::system::medium::Medium;
+use crate::url::{NodeUrl, UrlError, path_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -40,6 +41,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weft_format::ShardKey;
+use weft_format::records::Secret;
 
 /// The file at a node folder's root that says who it is.
 pub const IDENTITY_FILE: &str = "weft-node.json";
@@ -88,7 +90,7 @@ impl FolderNode {
     /// The same; while the folder is not at `path`, it is used where one of the `neighbours` should be and it is instead.
     pub fn open_among(path: &Path, name: &str, identity: NodeIdentity, neighbours: Arc<Neighbours>) -> Self {
         let place = Place::new(path, name, identity, neighbours);
-        Self { inner: Arc::new(Inner { place, scan: Mutex::new(None) }), capability: kinds::FOLDER }
+        Self { inner: Arc::new(Inner { place, scan: Mutex::new(None) }), capability: LOCAL }
     }
 
     /// Gives the folder of the node `identity`, from which all was deleted but some of its shards, its identity file back. False: what
@@ -165,6 +167,67 @@ impl Node for FolderNode {
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
         self.run(true, |inner| inner.place.identity()).await
+    }
+}
+
+/// What is known of folders.
+pub static ABOUT: About = About {
+    name: "folder",
+    what: "a folder of this machine, best on a disk of its own; a NAS that is mounted",
+    url: "/PATH or file:///PATH",
+    schemes: &["file"],
+    is_path: true,
+    feature: None,
+    is_built_in: true,
+    is_lasting: true,
+    capability: &LOCAL,
+    prices_because: "one KiB from a local disk is the unit, and a request costs no more",
+    durable: "the file and its name are on the disk (fsync)",
+    tested_against: Some("ext4, tmpfs"),
+};
+
+/// Folders as nodes. Those that one registry opened know each other: while a folder is not at its path, it is used where another of
+/// them should be and it is instead.
+#[derive(Default)]
+pub struct Folders {
+    neighbours: Arc<Neighbours>,
+}
+
+#[async_trait]
+impl Kind for Folders {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError> {
+        Ok(NodeUrl::folder(&path_of(scheme, rest)?))
+    }
+
+    fn open(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+        let path = url.local_path()?;
+        self.neighbours.add(path);
+        Ok(Arc::new(FolderNode::open_among(path, name, identity, self.neighbours.clone())))
+    }
+
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        _: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
+        let create = move || FolderNode::create(&path, &owned_name, identity);
+        Ok(Arc::new(kinds::blocking(name, create).await?))
+    }
+
+    async fn put_back(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<bool, NodeError> {
+        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
+        kinds::blocking(name, move || FolderNode::put_back(&path, &owned_name, identity)).await
+    }
+
+    fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {
+        FolderNode::probe(url.local_path()?)
     }
 }
 

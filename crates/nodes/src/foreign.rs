@@ -11,13 +11,14 @@
 //! What it never does: take an error page, a redirect, a cut list or a missing bucket for *absent*; follow a redirect where
 //! the protocol has none; put what a service says into an error without cutting it short; show a credential.
 //!
-//! - `url.rs`, `service.rs`: addresses, and the table of services.
+//! - `about.rs`: the kinds, as data. `url.rs`, `service.rs`: addresses, and the table of services.
 //! - `credentials.rs`: what a key file holds.
 //! - `node.rs`: the seven methods. `list.rs`: what is a complete list. `answer.rs`: what of an HTTP answer is believed.
 //!   `failure.rs`: what an error means.
 //!
 //! Start reading at `service.rs`, then `node.rs`.
 
+mod about;
 #[cfg(feature = "foreign")]
 mod answer;
 mod credentials;
@@ -30,10 +31,104 @@ mod node;
 mod service;
 mod url;
 
+use crate::error::NodeError;
+use crate::kinds::{About, Kind, SecretError};
+use crate::node::{Node, NodeIdentity};
+use crate::url::{NodeUrl, UrlError};
+use async_trait::async_trait;
 pub use credentials::{Credentials, CredentialsError};
 #[cfg(feature = "foreign")]
 pub use node::ForeignNode;
+use std::sync::Arc;
 pub use url::{ForeignUrl, ForeignUrlError};
+use weft_format::records::Secret;
+
+/// All services that this program knows, whether they are built in or not.
+pub fn kinds() -> impl Iterator<Item = Arc<dyn Kind>> {
+    about::KINDS.iter().map(|about| Arc::new(Foreign(about)) as Arc<dyn Kind>)
+}
+
+/// A service as nodes.
+struct Foreign(&'static About);
+
+impl Foreign {
+    fn read(&self, url: &NodeUrl, name: &str) -> Result<ForeignUrl, NodeError> {
+        let unfit = |why: String| NodeError::new(crate::NodeErrorKind::Unavailable, name, why);
+        let parsed = ForeignUrl::parse(url.scheme(), url.rest());
+        let parsed = parsed.ok_or_else(|| unfit(format!("`{}` is no service", url.scheme())))?;
+        parsed.map_err(|error| unfit(error.to_string()))
+    }
+}
+
+#[async_trait]
+impl Kind for Foreign {
+    fn about(&self) -> &'static About {
+        self.0
+    }
+
+    fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError> {
+        let parsed = ForeignUrl::parse(scheme, rest);
+        let parsed = parsed.ok_or_else(|| UrlError::UnknownScheme { scheme: scheme.to_owned() })?;
+        let url = parsed.map_err(|error| UrlError::Unfit(format!("`{scheme}://`: {error}")))?;
+        Ok(NodeUrl::elsewhere(self.0.name, url.to_string()))
+    }
+
+    #[cfg(feature = "foreign")]
+    fn open(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        let url = self.read(url, name)?;
+        Ok(Arc::new(ForeignNode::open(&url, name, identity, &usable(&url, name, secret)?)?))
+    }
+
+    #[cfg(feature = "foreign")]
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        let url = self.read(url, name)?;
+        Ok(Arc::new(ForeignNode::create(&url, name, identity, &usable(&url, name, secret)?).await?))
+    }
+
+    #[cfg(not(feature = "foreign"))]
+    fn open(&self, url: &NodeUrl, name: &str, _: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+        let url = self.read(url, name)?;
+        Err(NodeError::new(crate::NodeErrorKind::Unavailable, name, format!("{url} cannot be opened by this program")))
+    }
+
+    #[cfg(not(feature = "foreign"))]
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        self.open(url, name, identity, secret)
+    }
+
+    fn secret_of(&self, url: &NodeUrl, key_file: &str) -> Result<Secret, SecretError> {
+        let unfit = |error: &dyn std::fmt::Display| SecretError::Unfit(error.to_string());
+        let url = self.read(url, self.0.name).map_err(|error| unfit(&error))?;
+        if url.secret_names().next().is_none() {
+            return Err(SecretError::NoneTaken);
+        }
+        let credentials = Credentials::parse(key_file, url.secret_names()).map_err(|error| unfit(&error))?;
+        Ok(Secret(credentials.to_bytes()))
+    }
+}
+
+#[cfg(feature = "foreign")]
+fn usable(url: &ForeignUrl, name: &str, secret: &Secret) -> Result<Credentials, NodeError> {
+    Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| NodeError::damaged_secret(name))
+}
 
 #[cfg(all(test, feature = "foreign"))]
 #[path = "foreign_tests.rs"]

@@ -3,15 +3,18 @@
 
 use crate::combine::{Combination, combine_gets};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds;
+use crate::kinds::{About, Kind, LOCAL};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::url::{NodeUrl, UrlError};
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_format::ShardKey;
+use weft_format::records::Secret;
+use weft_format::{NodeId, ShardKey, VolumeId};
 
 /// Shards in a map.
 pub struct MemoryNode {
@@ -40,7 +43,7 @@ impl MemoryNode {
         Self {
             name: name.into(),
             identity,
-            capability: kinds::MEMORY,
+            capability: CAPABILITY,
             total_bytes,
             now_ms: Box::new(system_now_ms),
             store: RwLock::default(),
@@ -144,5 +147,65 @@ impl Node for MemoryNode {
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
         Ok(self.identity)
+    }
+}
+
+const CAPABILITY: Capability = Capability { lists_in_order: true, latency_us: 1, ..LOCAL };
+
+/// What is known of memory.
+pub static ABOUT: About = About {
+    name: "memory",
+    what: "this process's memory, for tests: forgotten when it ends, and no other process sees it",
+    url: "memory://NAME",
+    schemes: &["memory"],
+    is_path: false,
+    feature: None,
+    is_built_in: true,
+    is_lasting: false,
+    capability: &CAPABILITY,
+    prices_because: "as a folder, so that tests plan as they would with folders",
+    durable: "nothing",
+    tested_against: Some("itself"),
+};
+
+/// Room of a node in memory: enough for tests.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// Memory as nodes.
+pub struct Memories;
+
+#[async_trait]
+impl Kind for Memories {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    /// A name of letters, digits, `-` and `_`; what follows `#` is a mark that only tells addresses apart.
+    fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError> {
+        let name = rest.split_once('#').map_or(rest, |(name, _)| name);
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if name.is_empty() || !name.bytes().all(allowed) {
+            let text = "names no memory: write `memory://name`, with letters, digits, `-` and `_`";
+            return Err(UrlError::Unfit(format!("`{scheme}://{rest}` {text}")));
+        }
+        Ok(NodeUrl::elsewhere(ABOUT.name, format!("{scheme}://{name}")))
+    }
+
+    /// The memory of this process by identity: opening a node again finds what was put.
+    fn open(&self, _: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+        static NODES: Mutex<BTreeMap<(VolumeId, NodeId), Arc<MemoryNode>>> = Mutex::new(BTreeMap::new());
+        let mut nodes = NODES.lock();
+        let node = nodes.entry((identity.volume, identity.node));
+        Ok(node.or_insert_with(|| Arc::new(MemoryNode::new(name, identity, MEMORY_BYTES))).clone())
+    }
+
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        self.open(url, name, identity, secret)
     }
 }

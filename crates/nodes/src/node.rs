@@ -1,11 +1,12 @@
 //! The contract of a node.
 
 use crate::combine::Combination;
-use crate::daemon::Link;
 use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rustix::fd::OwnedFd;
+use std::any::Any;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,7 @@ pub struct Capability {
 }
 
 /// Longest shard object: many times the longest that is made, and little enough to be held in memory.
-pub(crate) const SHARD_BYTES_MAX: u64 = 256 << 20;
+pub const SHARD_BYTES_MAX: u64 = 256 << 20;
 
 /// What a node says of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +69,37 @@ pub struct Space {
     pub free_bytes: u64,
     /// The disk they lie on, where known: nodes of one client that name the same disk share this room.
     pub disk: Option<u64>,
+}
+
+/// A request for a combination, made and signed beforehand, that another node can make in place of who asks. What it says is between
+/// nodes of one kind.
+#[derive(Clone)]
+pub struct Link {
+    shard: ShardKey,
+    request: Arc<dyn Any + Send + Sync>,
+}
+
+impl Link {
+    /// A request for a combination of `shard`.
+    pub fn new(shard: ShardKey, request: impl Any + Send + Sync) -> Self {
+        Self { shard, request: Arc::new(request) }
+    }
+
+    /// Of which shard.
+    pub fn shard(&self) -> ShardKey {
+        self.shard
+    }
+
+    /// What it was made of; `None`: it was made of another type.
+    pub fn request<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.request.downcast_ref()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("shard", &self.shard).finish_non_exhaustive()
+    }
 }
 
 /// One place that stores shards.

@@ -1,7 +1,7 @@
 //! What nodes on this machine's disks share: open files, reading by system calls, and what their failures mean.
 
-pub(crate) mod medium;
-pub(crate) mod shard_files;
+pub mod medium;
+pub mod shard_files;
 
 use crate::error::{NodeError, NodeErrorKind};
 use rustix::fd::OwnedFd;
@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::path::Path;
 
 /// Longest read done on the caller's thread, about as long as handing it over: a quarter of a 1 MiB block and its frames.
-pub(crate) const INLINE_READ_BYTES: u64 = 320 << 10;
+pub const INLINE_READ_BYTES: u64 = 320 << 10;
 
 /// Up to `length` bytes from `offset` on; fewer only where the file ends.
-pub(crate) fn read_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
+pub fn read_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
         let at = offset + bytes.len() as u64;
@@ -30,7 +30,7 @@ pub(crate) fn read_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io:
 }
 
 /// The same, if it can be had without waiting for the device.
-pub(crate) fn read_cached_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
+pub fn read_cached_at(file: &OwnedFd, offset: u64, length: usize) -> rustix::io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
     let mut filled = 0;
     while filled < length {
@@ -46,14 +46,14 @@ pub(crate) fn read_cached_at(file: &OwnedFd, offset: u64, length: usize) -> rust
 }
 
 /// Offset and length of `range` within `size` bytes.
-pub(crate) fn cut(range: &Range<u64>, size: u64) -> (u64, usize) {
+pub fn cut(range: &Range<u64>, size: u64) -> (u64, usize) {
     let end = range.end.min(size);
     let start = range.start.min(end);
     (start, (end - start) as usize)
 }
 
 /// What a system call's failure means for node `name` at `path`, for all but missing files.
-pub(crate) fn failure(name: &str, path: &Path, errno: Errno, doing: &str) -> NodeError {
+pub fn failure(name: &str, path: &Path, errno: Errno, doing: &str) -> NodeError {
     let (kind, mend) = match errno {
         Errno::NOSPC | Errno::DQUOT => (NodeErrorKind::Full, "free some space there"),
         Errno::ACCESS | Errno::PERM | Errno::ROFS => {

@@ -3,7 +3,7 @@
 //! `Handle::block_on` leaves sockets to a thread of the runtime: an answer wakes that thread, which wakes the one that waits. Over
 //! loopback those two changes of threads cost a small read more than the daemon does. [`block_on`] differs in one thing: sockets that
 //! its thread asked on ([`OwnStream`]) it waits for itself, with poll(2). Timers, tasks and all other sockets are the runtime's, and
-//! wake it as ever. It never runs tasks of others and keeps no connections (`daemon/connections.rs` does). Start reading at [`block_on`].
+//! wake it as ever. It never runs tasks of others and keeps no connections. Start reading at [`block_on`].
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
@@ -40,7 +40,7 @@ pub fn block_on<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
 }
 
 /// Does this thread wait for sockets itself?
-pub(crate) fn is_here() -> bool {
+pub fn is_here() -> bool {
     WAITER.with(|waiter| waiter.as_ref().is_some_and(|waiter| waiter.is_at_work.get()))
 }
 
@@ -182,7 +182,7 @@ impl Wake for Bell {
 }
 
 /// A socket that no runtime knows.
-pub(crate) struct OwnSocket {
+pub struct OwnSocket {
     stream: TcpStream,
     /// May something have come that was not received? So it is asked for only then.
     has_bytes: AtomicBool,
@@ -190,21 +190,22 @@ pub(crate) struct OwnSocket {
 
 impl OwnSocket {
     /// The other side may have closed it while nobody looked: the next who receives is to look.
-    pub(crate) fn look_again(&self) {
+    pub fn look_again(&self) {
         self.has_bytes.store(true, Ordering::Relaxed);
     }
 }
 
 /// A connection that is used on threads within [`block_on`] only.
-pub(crate) struct OwnStream(Arc<OwnSocket>);
+pub struct OwnStream(Arc<OwnSocket>);
 
 impl OwnStream {
     /// `stream` does not block.
-    pub(crate) fn new(stream: TcpStream) -> Self {
+    pub fn new(stream: TcpStream) -> Self {
         Self(Arc::new(OwnSocket { stream, has_bytes: AtomicBool::new(false) }))
     }
 
-    pub(crate) fn socket(&self) -> Arc<OwnSocket> {
+    /// The socket itself, for who keeps the connection.
+    pub fn socket(&self) -> Arc<OwnSocket> {
         Arc::clone(&self.0)
     }
 

@@ -8,17 +8,16 @@ use crate::volume::{Settings, Volume};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::{OpenError, SqliteKv};
 use weft_meta::owner::OwnerError;
 use weft_meta::{Access, MetaError, Store, keys};
-use weft_nodes::daemon::AddressBook;
 use weft_nodes::wrappers::{LimitNode, Limits};
-use weft_nodes::{Node, NodeIdentity, NodeUrl};
+use weft_nodes::{Kinds, Node, NodeIdentity};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
 
 /// Nodes that metadata names, opened.
@@ -40,19 +39,16 @@ pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Res
 type Opened = (NodeRecord, Arc<dyn Node>);
 
 /// Opens the nodes that metadata names, anew whenever these change. One that is reached as before stays open: it knows what it has
-/// seen, such as that its folder was deleted under it, and has its connections. Daemons are followed where they go; what is known
-/// of that is kept beside the metadata.
-#[derive(Default)]
+/// seen, such as that its folder was deleted under it, and has its connections.
 pub struct Opener {
-    book: OnceLock<Arc<AddressBook>>,
-    short_circuit: bool,
+    kinds: Kinds,
     opened: Mutex<HashMap<NodeId, Opened>>,
 }
 
 impl Opener {
-    /// Of nodes that read files that daemons on this machine lend, if `short_circuit` says so.
-    pub fn new(short_circuit: bool) -> Self {
-        Self { short_circuit, ..Self::default() }
+    /// Of nodes of these kinds.
+    pub fn new(kinds: Kinds) -> Self {
+        Self { kinds, opened: Mutex::default() }
     }
 
     /// The nodes of `store` at this moment. A node that is away now is opened all the same: it answers when it is back.
@@ -75,22 +71,12 @@ impl Opener {
 
     fn open(&self, store: &Store, id: NodeId, record: &NodeRecord) -> Result<Arc<dyn Node>, MetaError> {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
-        let url: NodeUrl = record.url.parse().map_err(|error| refused(&error))?;
+        let url = self.kinds.parse(&record.url).map_err(|error| refused(&error))?;
         let identity = NodeIdentity { volume: store.volume().volume, node: id };
-        let make = if self.short_circuit { AddressBook::with_short_circuit } else { AddressBook::new };
-        let book = self.book.get_or_init(|| make(beside(store)));
-        let node = book
-            .open(&url, &record.name, identity, &record.secret)
-            .map_err(|error| MetaError::Refused(error.to_string()))?;
+        let node = self.kinds.open(&url, &record.name, identity, &record.secret);
+        let node = node.map_err(|error| MetaError::Refused(error.to_string()))?;
         Ok(limited(node, record.limits))
     }
-}
-
-/// Where a volume's daemons are now is kept here.
-fn beside(store: &Store) -> Option<PathBuf> {
-    let mut file = store.file()?.as_os_str().to_owned();
-    file.push("-addresses");
-    Some(file.into())
 }
 
 /// Is a node opened by either record the same?
@@ -149,11 +135,12 @@ pub fn own_store(path: &Path, transfer: &Transfer, runtime: &tokio::runtime::Han
 /// As [`open_store`] and [`Opener::members`].
 pub fn open_reader(
     path: &Path,
+    opener: &Opener,
     transfer_settings: weft_transfer::Settings,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Reader, VfsError> {
     let store = open_store(path, Access::Shared, None)?;
-    let transfer = open_transfer(&store, &Opener::default(), transfer_settings, runtime)?;
+    let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
     Ok(Reader::new(store, transfer, runtime.clone()))
 }
 
@@ -164,6 +151,7 @@ pub fn open_reader(
 pub fn open_volume(
     path: &Path,
     mountpoint: Option<&Path>,
+    opener: Opener,
     settings: Settings,
     transfer_settings: weft_transfer::Settings,
     disk_cache: Option<&DiskRoom>,
@@ -171,7 +159,6 @@ pub fn open_volume(
 ) -> Result<Arc<Volume>, VfsError> {
     let access = if settings.read_only { Access::Shared } else { Access::Owner };
     let store = open_store(path, access, mountpoint)?;
-    let opener = Opener::new(settings.short_circuit);
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     if settings.read_only {
         // A copy of the metadata may be read, so nobody is asked about openings.

@@ -29,8 +29,6 @@ use weft_transfer::{Fleet, Transfer};
 pub struct Settings {
     /// Bytes that may be dirty or on their way to nodes before writers wait.
     pub dirty_bytes: u64,
-    /// Read files that daemons on this machine lend, past them.
-    pub short_circuit: bool,
     /// Only read, beside whoever owns the volume: each open and each read sees what is committed at that moment, and nothing
     /// is changed.
     pub read_only: bool,
@@ -39,7 +37,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         // Sixteen segments of rs:4+2: enough to keep two cores and six nodes busy, little beside any machine's memory.
-        Self { dirty_bytes: 128 << 20, short_circuit: false, read_only: false }
+        Self { dirty_bytes: 128 << 20, read_only: false }
     }
 }
 

@@ -210,13 +210,10 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
     // A volume that is only read has its owner to empty its trash and to care for it.
     let options = Options {
         mountpoint: allowed.write.then(|| mountpoint.clone()),
-        volume: weft_vfs::Settings {
-            short_circuit: how.short_circuit,
-            read_only: !allowed.write,
-            ..weft_vfs::Settings::default()
-        },
+        volume: weft_vfs::Settings { read_only: !allowed.write, ..weft_vfs::Settings::default() },
         transfer: Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() },
         disk_cache: how.disk_cache(),
+        short_circuit: how.short_circuit,
         empties_trash: allowed.write,
         is_cared_for: allowed.write && !how.no_care,
     };

@@ -24,7 +24,6 @@ use weft_format::{NodeId, SegmentId};
 use weft_gateways::fuse::mounts;
 use weft_meta::Store;
 use weft_nodes::NodeUrl;
-use weft_vfs::open::Opener;
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
@@ -197,7 +196,7 @@ pub fn add(
     weight: Option<u64>,
 ) -> Result<()> {
     check_name(name)?;
-    let url: NodeUrl = place.parse()?;
+    let url = weft_engine::kinds().parse(place)?;
     let secret = key_file::secret(&url, key_file)?;
     let store = weft_engine::open_store(meta)?;
     if store.nodes()?.iter().any(|(_, node)| node.name == name) {
@@ -230,7 +229,7 @@ fn check_name(name: &str) -> Result<()> {
 /// A node inside the volume itself would hold what it is needed to read, and one in memory would hold it until the end of one
 /// command.
 fn refuse_unfit(meta: &Path, name: &str, url: &NodeUrl) -> Result<()> {
-    if let NodeUrl::Memory(_) = url {
+    if weft_engine::kinds().about_of(url).is_some_and(|about| !about.is_lasting) {
         bail!(
             "node {name}: {url} is the memory of one process and empty in the next: give a folder, a device or an address, see \
              `weft node kinds`"
@@ -327,7 +326,7 @@ fn parse_requests(text: &str) -> Result<u32, String> {
 /// The old id stays, under another name, until repair has moved what it holds, or rebuilt it where the old place does not
 /// answer any more; the new one has the name.
 fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force: bool) -> Result<()> {
-    let url: NodeUrl = place.parse()?;
+    let url = weft_engine::kinds().parse(place)?;
     let secret = key_file::secret(&url, key_file)?;
     let store = weft_engine::open_store(meta)?;
     let (old_id, old) = find(&store, meta, name)?;
@@ -369,7 +368,8 @@ fn replace(meta: &Path, name: &str, place: &str, key_file: Option<&Path>, force:
 
 /// Is its place there, and its own?
 fn answers(store: &Store, id: NodeId) -> Result<bool> {
-    let Some((_, _, node)) = Opener::default().members(store)?.into_iter().find(|(member, ..)| *member == id) else {
+    let Some((_, _, node)) = weft_engine::opener(store).members(store)?.into_iter().find(|(member, ..)| *member == id)
+    else {
         return Ok(false);
     };
     weft_engine::runtime()?.block_on(async {
@@ -379,10 +379,8 @@ fn answers(store: &Store, id: NodeId) -> Result<bool> {
 }
 
 fn place_of(record: &NodeRecord) -> String {
-    match record.url.parse() {
-        Ok(NodeUrl::Folder(folder)) => folder.display().to_string(),
-        Ok(_) | Err(_) => record.url.clone(),
-    }
+    let url = weft_engine::kinds().parse(&record.url).ok();
+    url.as_ref().and_then(NodeUrl::files).map_or_else(|| record.url.clone(), |folder| folder.display().to_string())
 }
 
 fn remove(meta: &Path, name: &str) -> Result<()> {

@@ -110,8 +110,8 @@ fn every_kind_of_node_has_its_page_and_every_page_its_kind() {
     let folder = root().join("docs/nodes");
     let pages: BTreeSet<String> =
         files_of(&folder).iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect();
-    assert_eq!(pages, weft_nodes::KINDS.iter().map(|kind| kind.name.to_owned()).collect());
-    for kind in &weft_nodes::KINDS {
+    assert_eq!(pages, weft_engine::kinds().about().map(|kind| kind.name.to_owned()).collect());
+    for kind in weft_engine::kinds().about() {
         let page = std::fs::read_to_string(folder.join(kind.name).with_extension("md")).expect("a page");
         let can = kind.capability;
         let prices = format!(

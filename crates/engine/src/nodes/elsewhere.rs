@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_format::records::NodeRecord;
 use weft_format::{NodeId, VolumeId};
 use weft_meta::{MetaError, Store};
-use weft_nodes::{FolderNode, NodeUrl};
+use weft_nodes::FolderNode;
 
 /// Folders looked at beside each place of a node.
 const BESIDE_MAX: usize = 1000;
@@ -46,10 +46,8 @@ fn elsewhere(volume: VolumeId, nodes: &[(NodeId, NodeRecord)]) -> Vec<Moved> {
         let found = FolderNode::probe(folder).ok().flatten();
         found.filter(|identity| identity.volume == volume).map(|identity| identity.node)
     };
-    let folder_of = |record: &NodeRecord| match record.url.parse() {
-        Ok(NodeUrl::Folder(folder)) => Some(folder),
-        Ok(_) | Err(_) => None,
-    };
+    let kinds = crate::kinds();
+    let folder_of = |record: &NodeRecord| kinds.parse(&record.url).ok()?.files().map(Path::to_owned);
     let places: Vec<(NodeId, &str, PathBuf)> =
         nodes.iter().filter_map(|(id, record)| Some((*id, &record.name[..], folder_of(record)?))).collect();
     let mut found: BTreeMap<NodeId, PathBuf> = BTreeMap::new();

@@ -29,12 +29,12 @@ const VERSION: u32 = 1;
 /// [`EngineError::Place`]: it is a node already, or cannot be made one.
 pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space), EngineError> {
     let nodes = store.nodes()?;
-    let runtime = runtime()?;
+    let (kinds, runtime) = (crate::kinds(), runtime()?);
     let identity = |id| NodeIdentity { volume: store.volume().volume, node: id };
     let owner = |id: NodeId| nodes.iter().find(|(known, _)| *known == id).map(|(_, record)| &record.name);
     let noted = begun(store, url)?;
     if let Some(id) = noted
-        && let Ok(space) = runtime.block_on(async { weft_nodes::open(url, name, identity(id), secret)?.space().await })
+        && let Ok(space) = runtime.block_on(async { kinds.open(url, name, identity(id), secret)?.space().await })
     {
         // The note stays true, also when the node has left.
         return match owner(id) {
@@ -55,7 +55,7 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
             id
         }
     };
-    let made = async { weft_nodes::create(url, name, identity(id), secret).await?.space().await };
+    let made = async { kinds.create(url, name, identity(id), secret).await?.space().await };
     match runtime.block_on(made) {
         Ok(space) => Ok((id, space)),
         Err(error) => Err(EngineError::Place(with_names(&nodes, error.to_string()))),

@@ -17,7 +17,7 @@ fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let meta = folder.path().join("meta.db");
     format(&meta, &*weft_codes::parse("rs:4+2").expect("a code"), None).expect("a volume");
     let store = open_store(&meta).expect("opened");
-    let url: NodeUrl = folder.path().join("node").to_str().expect("UTF-8").parse().expect("a place");
+    let url = NodeUrl::folder(&folder.path().join("node"));
     let make = |name| create(&store, name, &url, &Secret::default());
     let (id, _) = make("a").expect("made");
     let (again, space) = make("b").expect("gone on with");
@@ -39,7 +39,7 @@ fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     assert!(store.remove_node(id).expect("removed"));
     assert_eq!(make("c").expect("taken again").0, id);
     // A note whose place was never made, or was cleared away.
-    let elsewhere = NodeUrl::Folder(folder.path().join("third"));
+    let elsewhere = NodeUrl::folder(&folder.path().join("third"));
     let (id, _) = create(&store, "e", &elsewhere, &Secret::default()).expect("made");
     std::fs::remove_dir_all(folder.path().join("third")).expect("removed");
     assert_eq!(create(&store, "e", &elsewhere, &Secret::default()).expect("made").0, id);

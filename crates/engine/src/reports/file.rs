@@ -12,7 +12,6 @@ use weft_care::{Margins, Roster, Standing, noted_standings};
 use weft_format::records::{Attributes, Kind, SegmentRecord};
 use weft_format::{Ino, SegmentId, ShardIndex};
 use weft_meta::{Extent, MetaError, Store};
-use weft_nodes::NodeUrl;
 use weft_vfs::policy_text;
 
 /// A file, directory or other inode, and the segments that it lies in.
@@ -206,7 +205,7 @@ fn segment(
 fn file(roster: &Roster, segment: SegmentId, record: &SegmentRecord, index: ShardIndex) -> Option<PathBuf> {
     let key = record.shard_key(segment, index)?;
     let node = record.shards.get(index.as_usize())?.as_ref()?.node;
-    let NodeUrl::Folder(folder) = roster.nodes.get(&node)?.record.url.parse().ok()? else { return None };
-    let path = folder.join(format!("{:02x}", segment.0 as u8)).join(key.to_string());
+    let url = crate::kinds().parse(&roster.nodes.get(&node)?.record.url).ok()?;
+    let path = url.files()?.join(format!("{:02x}", segment.0 as u8)).join(key.to_string());
     path.is_file().then_some(path)
 }

@@ -11,7 +11,7 @@ use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::Store;
 use weft_nodes::{NodeError, NodeErrorKind, Space};
-use weft_vfs::open::{Members, Opener};
+use weft_vfs::open::Members;
 
 /// A node as metadata has it, and its room.
 #[derive(Clone, Debug, Serialize)]
@@ -48,7 +48,7 @@ pub struct NodeLine {
 /// Metadata cannot be read, or a node of it cannot be opened by this program.
 pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
     let nodes = store.nodes()?;
-    let members = Opener::default().members(store)?;
+    let members = crate::opener(store).members(store)?;
     let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
     let line = |(id, record, space): (NodeId, NodeRecord, Result<Space, NodeError>)| NodeLine {
         name: record.name,

@@ -13,7 +13,7 @@ fn make_volume(folder: &Path) -> std::path::PathBuf {
     let store = open_store(&meta).expect("the volume");
     for number in 1..=3 {
         let name = number.to_string();
-        let place = NodeUrl::Folder(folder.join(format!("node{number}")));
+        let place = NodeUrl::folder(&folder.join(format!("node{number}")));
         let (id, space) = nodes::create(&store, &name, &place, &Secret::default()).expect("a node");
         let record = NodeRecord {
             url: place.to_string(),

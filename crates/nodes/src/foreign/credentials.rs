@@ -34,9 +34,6 @@ pub enum CredentialsError {
     /// Bytes that are no text.
     #[error("it is no text")]
     NotText,
-    /// The service takes none.
-    #[error("this kind of node takes no key file: leave out --key")]
-    NoneTaken,
 }
 
 impl Credentials {
@@ -46,9 +43,6 @@ impl Credentials {
     /// A line that is none, or that sets what cannot be set.
     pub fn parse(text: &str, names: impl Iterator<Item = &'static str>) -> Result<Self, CredentialsError> {
         let names: Vec<_> = names.collect();
-        if names.is_empty() {
-            return Err(CredentialsError::NoneTaken);
-        }
         let mut settings = BTreeMap::new();
         for (line, text) in text.lines().enumerate().map(|(index, text)| (index + 1, text.trim())) {
             if text.is_empty() || text.starts_with('#') {

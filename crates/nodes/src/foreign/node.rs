@@ -8,7 +8,6 @@ use super::service::{Authority, Layout};
 use super::url::ForeignUrl;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::{TEMPORARY_PREFIX, subfolder};
-use crate::kinds;
 use crate::node::{Capability, Node, NodeIdentity, Page, SHARD_BYTES_MAX, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -93,7 +92,7 @@ impl ForeignNode {
 
     /// The same by an operator that is there.
     pub(super) fn with_operator(url: &ForeignUrl, operator: Operator, name: &str, identity: NodeIdentity) -> Self {
-        let kind = kinds::KINDS.iter().find(|kind| kind.name == url.kind()).expect("each service has a kind");
+        let about = super::about::KINDS.iter().find(|about| about.name == url.kind());
         Self {
             name: name.to_owned(),
             place: url.to_string(),
@@ -101,7 +100,7 @@ impl ForeignNode {
             operator,
             layout: url.service.layout,
             reads_to_end: url.service.reads_to_end,
-            capability: kind.capability,
+            capability: about.expect("each service has a kind").capability,
             quota_bytes: url.quota_bytes(),
             verified_at: Mutex::default(),
             turns: (0..TURNS).map(|_| tokio::sync::Mutex::default()).collect(),

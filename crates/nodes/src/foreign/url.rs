@@ -152,7 +152,7 @@ fn is_bucket(text: &str) -> bool {
 }
 
 fn is_host(text: &str) -> bool {
-    let Ok(authority) = text.parse::<hyper::http::uri::Authority>() else { return false };
+    let Ok(authority) = text.parse::<http::uri::Authority>() else { return false };
     let has_right_port = match authority.port() {
         Some(port) => port.as_u16() > 0,
         None => authority.as_str().len() == authority.host().len(),

@@ -4,7 +4,7 @@ use rustix::fd::AsFd;
 
 /// Where a file's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Medium {
+pub enum Medium {
     /// In memory (tmpfs, ramfs): nothing waits.
     Memory,
     /// On a local device under the page cache: a read of cached pages does not wait, and the kernel says when it would.
@@ -14,7 +14,8 @@ pub(crate) enum Medium {
 }
 
 impl Medium {
-    pub(crate) fn of(file: impl AsFd) -> rustix::io::Result<Self> {
+    /// By the file system of an open file.
+    pub fn of(file: impl AsFd) -> rustix::io::Result<Self> {
         // From linux/magic.h.
         Ok(match rustix::fs::fstatfs(file)?.f_type as u64 {
             // tmpfs, ramfs

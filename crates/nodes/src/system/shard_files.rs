@@ -22,7 +22,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Least recently used last.
 #[derive(Debug)]
-pub(crate) struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
+pub struct ShardFiles(Mutex<Vec<(ShardKey, Arc<ShardFile>)>>);
 
 impl Default for ShardFiles {
     fn default() -> Self {
@@ -45,37 +45,42 @@ fn files_max() -> usize {
 
 /// An open shard file. While it is open no other file gets its device and inode numbers.
 #[derive(Debug)]
-pub(crate) struct ShardFile {
-    pub(crate) file: OwnedFd,
-    pub(crate) medium: Medium,
+pub struct ShardFile {
+    /// Open for reading.
+    pub file: OwnedFd,
+    /// Where its bytes are.
+    pub medium: Medium,
     device: u64,
     inode: u64,
 }
 
 impl ShardFile {
     /// With its length in bytes.
-    pub(crate) fn new(file: OwnedFd, medium: Medium) -> rustix::io::Result<(Self, u64)> {
+    pub fn new(file: OwnedFd, medium: Medium) -> rustix::io::Result<(Self, u64)> {
         let stat = rustix::fs::fstat(&file)?;
         require_file(&stat)?;
         Ok((Self { file, medium, device: stat.st_dev, inode: stat.st_ino }, stat.st_size as u64))
     }
 
     /// Its length in bytes; `None`: it has no name any more, or cannot be asked.
-    pub(crate) fn size_if_named(&self) -> Option<u64> {
+    pub fn size_if_named(&self) -> Option<u64> {
         rustix::fs::fstat(&self.file).ok().filter(|stat| stat.st_nlink > 0).map(|stat| stat.st_size as u64)
     }
 
-    pub(crate) fn is(&self, stat: &Stat) -> bool {
+    /// Is it the file that `stat` is of?
+    pub fn is(&self, stat: &Stat) -> bool {
         (stat.st_dev, stat.st_ino) == (self.device, self.inode)
     }
 }
 
+/// Shards are files of their own, and nothing else is opened.
 pub(crate) fn require_file(stat: &Stat) -> rustix::io::Result<()> {
     if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile { Ok(()) } else { Err(Errno::IO) }
 }
 
 impl ShardFiles {
-    pub(crate) fn find(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
+    /// The file of a shard, if it is kept.
+    pub fn find(&self, key: ShardKey) -> Option<Arc<ShardFile>> {
         let mut entries = self.0.lock();
         let at = entries.iter().position(|(known, _)| *known == key)?;
         entries[..=at].rotate_right(1);
@@ -83,7 +88,7 @@ impl ShardFiles {
     }
 
     /// Keeps it, and of the others those used last.
-    pub(crate) fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
+    pub fn keep(&self, key: ShardKey, file: Arc<ShardFile>) {
         let capacity = files_max();
         let mut entries = self.0.lock();
         entries.retain(|(known, _)| *known != key);
@@ -91,18 +96,20 @@ impl ShardFiles {
         entries.insert(0, (key, file));
     }
 
-    pub(crate) fn forget(&self, key: ShardKey) {
+    /// Closes the file of a shard.
+    pub fn forget(&self, key: ShardKey) {
         self.0.lock().retain(|(known, _)| *known != key);
     }
 
     /// Closes those that have no name any more.
-    pub(crate) fn forget_removed(&self) {
+    pub fn forget_removed(&self) {
         let entries = self.0.lock().clone();
         let removed = entries.into_iter().filter(|(_, file)| file.size_if_named().is_none());
         removed.for_each(|(key, _)| self.forget(key));
     }
 
-    pub(crate) fn clear(&self) {
+    /// Closes all.
+    pub fn clear(&self) {
         self.0.lock().clear();
     }
 }

@@ -1,6 +1,5 @@
-//! All kinds of nodes, and what they answer to requests and servers that are wrong.
+//! All kinds of nodes, and what they make of servers that are wrong.
 
 mod conformance;
-mod daemon_requests;
 mod foreign;
 mod servers;

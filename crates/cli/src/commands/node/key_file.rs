@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use weft_format::records::Secret;
-use weft_nodes::{NodeUrl, secret_of};
+use weft_nodes::NodeUrl;
 
 /// Longer than any key or token; whatever goes on is no key file.
 const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
@@ -15,7 +15,7 @@ const KEY_FILE_BYTES_MAX: u64 = 64 << 10;
 pub fn secret(url: &NodeUrl, file: Option<&Path>) -> Result<Secret> {
     let Some(file) = file else { return Ok(Secret::default()) };
     let text = read(file)?;
-    secret_of(url, &text).with_context(|| format!("{} does not fit {url}", file.display()))
+    weft_engine::kinds().secret_of(url, &text).with_context(|| format!("{} does not fit {url}", file.display()))
 }
 
 /// The text of a file that only its owner may read.

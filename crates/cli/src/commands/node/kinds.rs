@@ -3,7 +3,7 @@
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
-use weft_nodes::{KINDS, Kind};
+use weft_nodes::About;
 
 /// A kind as programs read it.
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(kind: &Kind) -> Self {
+    fn of(kind: &About) -> Self {
         let can = kind.capability;
         Self {
             name: kind.name,
@@ -52,7 +52,7 @@ impl Line {
 
 /// Prints them all.
 pub fn list(json: bool) -> Result<()> {
-    let lines: Vec<Line> = KINDS.iter().map(Line::of).collect();
+    let lines: Vec<Line> = weft_engine::kinds().about().map(Line::of).collect();
     if json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
         return Ok(());

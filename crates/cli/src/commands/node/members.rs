@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use weft_care::roster::LOOK_DEADLINE;
 use weft_cluster::gossip::{Facts, Heard, Liveness};
-use weft_nodes::Key;
+use weft_daemon::Key;
 
 /// One line of the list.
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
         for url in urls {
             let key = key.clone();
             asked.spawn(async move {
-                match timeout(LOOK_DEADLINE, weft_nodes::daemon::members(&url, None, key)).await {
+                match timeout(LOOK_DEADLINE, weft_daemon::members(&url, None, key)).await {
                     Ok(heard) => heard.map_err(|error| error.to_string()),
                     Err(_) => Err(format!("{url} did not answer within {} s", LOOK_DEADLINE.as_secs())),
                 }

@@ -12,7 +12,7 @@ use weft_nodes::{NodeIdentity, NodeUrl};
 /// Notes where the node is now, after it has said there who it is. Where another node of the volume should be at that place the
 /// two were swapped, and both are noted.
 pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Result<()> {
-    let url: NodeUrl = place.parse()?;
+    let url = weft_engine::kinds().parse(place)?;
     let store = weft_engine::open_store(meta)?;
     let (id, old) = find(&store, meta, name)?;
     let secret = match key {
@@ -33,7 +33,7 @@ pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Re
             println!("Node {name} is at {url} now");
         }
         Some((other_id, other)) => {
-            let former: NodeUrl = old.url.parse()?;
+            let former = weft_engine::kinds().parse(&old.url)?;
             let is_swapped = check(&store, other_id, &other.name, &former, &other.secret).is_ok();
             let other_url = if is_swapped { old.url.clone() } else { url.former(&other_id.to_string()[..8]) };
             let moved = NodeRecord { url: other_url, ..other.clone() };
@@ -58,7 +58,7 @@ pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Re
 /// Is this very node at `url`?
 fn check(store: &Store, id: NodeId, name: &str, url: &NodeUrl, secret: &Secret) -> Result<()> {
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
-    let node = weft_nodes::open(url, name, identity, secret)?;
+    let node = weft_engine::kinds().open(url, name, identity, secret)?;
     weft_engine::runtime()?.block_on(async {
         let answer = tokio::time::timeout(super::PROBE_DEADLINE, node.space()).await;
         answer.with_context(|| format!("it did not answer within {} s", super::PROBE_DEADLINE.as_secs()))??;
@@ -74,7 +74,7 @@ pub fn restore(meta: &Path, name: &str) -> Result<()> {
         bail!("node {name} was not given up, so it need not be taken back");
     }
     let meta = meta.display();
-    let url: NodeUrl = record.url.parse()?;
+    let url = weft_engine::kinds().parse(&record.url)?;
     check(&store, id, name, &url, &record.secret).with_context(|| {
         format!("node {name} does not answer as itself; if it is elsewhere now: weft node move {meta} {name} FOLDER")
     })?;

@@ -12,9 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use weft_nodes::daemon::{GossipSettings, Trust};
-use weft_nodes::url::DAEMON_PORT;
-use weft_nodes::{Certificate, Daemon, DaemonUrl, Key, NodeUrl};
+use weft_daemon::{Certificate, DAEMON_PORT, Daemon, DaemonUrl, GossipSettings, Key, Trust};
 
 /// How to serve.
 #[derive(Debug, clap::Args)]
@@ -70,7 +68,8 @@ pub struct Arguments {
 
 /// Serves a folder, a device or an image file, until a signal asks for the end.
 pub fn serve(arguments: &Arguments) -> Result<()> {
-    let place: NodeUrl = arguments.place.parse()?;
+    let kinds = weft_engine::kinds();
+    let place = kinds.parse(&arguments.place)?;
     let listen = arguments.listen;
     if !listen.ip().is_loopback() {
         if arguments.key.is_none() {
@@ -95,7 +94,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         );
     }
     let certificate = certificate(arguments)?;
-    let mut daemon = Daemon::open(place.clone(), key)?;
+    let mut daemon = Daemon::open(kinds, place.clone(), key)?;
     if let Some(certificate) = &certificate {
         daemon = daemon.with_tls(certificate)?;
     }
@@ -144,10 +143,8 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
 /// A daemon's address, as it says it or as host and port alone.
 pub fn daemon_url(text: &str) -> Result<DaemonUrl> {
     let url = if text.contains("://") { text.to_owned() } else { format!("weft://{text}") };
-    match url.parse()? {
-        NodeUrl::Daemon(url) => Ok(url),
-        _ => bail!("`{text}` is no daemon: give HOST:PORT, or the address that the daemon says when it starts"),
-    }
+    let none = || format!("`{text}` is no daemon: give HOST:PORT, or the address that the daemon says when it starts");
+    url.parse().with_context(none)
 }
 
 /// What to prove it with, if it is to speak TLS.

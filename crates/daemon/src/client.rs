@@ -3,7 +3,7 @@
 use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
-use super::link::Link;
+use super::link::SignedRequest;
 use super::loan::Borrower;
 use super::server::{already_a_node, now_ms};
 use super::tls;
@@ -11,11 +11,6 @@ use super::wire::{
     BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, LoanBody,
     MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
-use crate::combine::Combination;
-use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds;
-use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
-use crate::rate::Class;
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, HOST, RANGE};
@@ -26,6 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_cluster::gossip::Heard;
 use weft_format::ShardKey;
+use weft_nodes::combine::Combination;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
+use weft_nodes::rate::Class;
 
 /// A request may take so long, ...
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -127,7 +126,7 @@ impl DaemonNode {
             key,
             connections: Arc::new(Connections::new(&url.authority, tls)),
             borrower: None,
-            capability: kinds::DAEMON,
+            capability: super::kind::CAPABILITY,
             class: Class::Foreground,
         })
     }
@@ -375,6 +374,19 @@ impl DaemonNode {
         Ok(answer.body)
     }
 
+    /// Makes a request that was signed beforehand.
+    pub(super) async fn send(&self, request: &SignedRequest) -> Result<Bytes, NodeError> {
+        let asker = Self { class: request.class, identity: Some(request.node), ..self.clone() };
+        let question = Question {
+            body: std::slice::from_ref(&request.body),
+            answer_bytes_max: request.answer_bytes,
+            proof: request.proof,
+            patience: Some(request.patience),
+            ..Self::combine_question(request.shard)
+        };
+        asker.combined(question).await
+    }
+
     /// Gives the daemon a packet of gossip.
     pub(super) async fn tell(&self, packet: Bytes) -> Result<(), NodeError> {
         let body = [packet];
@@ -452,25 +464,26 @@ impl Node for DaemonNode {
         patience: Duration,
     ) -> Option<Link> {
         let (node, answer_bytes) = (self.identity?, combination.cost().ok()?.sent_bytes);
+        // What nodes of another kind made, a daemon cannot ask for.
+        let onward = match onward {
+            Some(onward) => Some(onward.request::<SignedRequest>()?),
+            None => None,
+        };
         let body = [CombinationBody::encode(combination, onward)];
         let question = Question { body: &body, of: self.identity, ..Self::combine_question(key) };
         let proof = self.key.as_ref().map(|key| self.proof(key, &question, body[0].len() as u64, digest(&body)));
         let [body] = body;
-        let link =
-            Link { url: self.url.clone(), node, shard: key, class: self.class, proof, body, answer_bytes, patience };
-        (Link::leads(&self.url) && link.body.len() as u64 <= COMBINATION_BYTES_MAX).then_some(link)
+        let is_sent = SignedRequest::leads(&self.url) && body.len() as u64 <= COMBINATION_BYTES_MAX;
+        let (url, class) = (self.url.clone(), self.class);
+        let request = SignedRequest { url, node, shard: key, class, proof, body, answer_bytes, patience };
+        is_sent.then(|| Link::new(key, request))
     }
 
     async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
-        let asker = Self { class: link.class, identity: Some(link.node), ..self.clone() };
-        let question = Question {
-            body: &[link.body],
-            answer_bytes_max: link.answer_bytes,
-            proof: link.proof,
-            patience: Some(link.patience),
-            ..Self::combine_question(link.shard)
-        };
-        asker.combined(question).await
+        match link.request::<SignedRequest>() {
+            Some(request) => self.send(request).await,
+            None => Err(self.error(NodeErrorKind::Unsupported, "it can only make requests of daemons")),
+        }
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

@@ -1,10 +1,6 @@
 //! A real daemon on a real socket, and things that are no daemons.
 
 use super::*;
-use crate::conformance::{self, key, shard};
-use crate::error::{NodeError, NodeErrorKind};
-use crate::node::{Node, NodeIdentity};
-use crate::url::NodeUrl;
 use bytes::Bytes;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,12 +12,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weft_cluster::gossip::{Heard, Liveness};
 use weft_format::{NodeId, ShardKey, VolumeId};
+use weft_nodes::conformance::{self, key, shard};
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{Node, NodeIdentity};
+use weft_nodes::{Kinds, NodeUrl};
 
-#[path = "daemon/link_tests.rs"]
+#[path = "link_tests.rs"]
 mod link_tests;
 
 pub(super) const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
+
+/// What a daemon may serve.
+pub(super) fn kinds() -> Kinds {
+    Kinds::new(weft_nodes::kinds::local())
+}
 
 pub(super) fn secret() -> Option<Key> {
     Some(Key::new([7; 32]))
@@ -41,7 +46,7 @@ pub(super) async fn serve(key: Option<Key>) -> Served {
 
 pub(super) async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let daemon = adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap()).with_open_metrics();
+    let daemon = adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap()).with_open_metrics();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, ended) = start(daemon, listener);
@@ -79,7 +84,7 @@ impl Served {
 
     /// Serves the folder again at the same address, lending its files.
     pub(super) async fn resume(&mut self, key: Option<Key>) {
-        let daemon = Daemon::open(NodeUrl::Folder(self.folder.path().to_owned()), key).unwrap();
+        let daemon = Daemon::open(kinds(), NodeUrl::folder(self.folder.path()), key).unwrap();
         let daemon = daemon.with_open_metrics().with_short_circuit();
         let listener = TcpListener::bind(self.address).await.unwrap();
         let (stop, ended) = start(daemon, listener);
@@ -165,9 +170,9 @@ async fn a_daemon_belongs_to_one_volume_and_says_so_after_a_restart() {
 
     let folder = served.end().await;
     assert_eq!(refusal(node.stat(key(1, 0)).await).0, NodeErrorKind::Unavailable);
-    let again = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), None).unwrap();
+    let again = Daemon::open(kinds(), NodeUrl::folder(folder.path()), None).unwrap();
     assert_eq!(again.identity(), Some(IDENTITY));
-    let (kind, detail) = refusal(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), None).map(drop));
+    let (kind, detail) = refusal(Daemon::open(kinds(), NodeUrl::folder(folder.path()), None).map(drop));
     assert!(kind == NodeErrorKind::Exists && detail.contains("another daemon"), "{detail}");
 }
 
@@ -518,7 +523,7 @@ async fn serve_member(key: Option<Key>, cluster: Option<Key>, join: &[&Served]) 
     let own = DaemonUrl { authority: address.to_string(), tls: None };
     let join = join.iter().map(|member| member.url()).collect();
     let settings = GossipSettings { key: cluster, own, join, domain: "rack1".to_owned() };
-    let daemon = Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap().with_gossip(settings);
+    let daemon = Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap().with_gossip(settings);
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
         let _ = stopped.await;
@@ -603,13 +608,13 @@ async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry
     std::fs::write(&file, wrong).unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let book = AddressBook::new(Some(file.clone()));
-    let at = |address: SocketAddr| NodeUrl::Daemon(DaemonUrl { authority: address.to_string(), tls: None });
-    let open = |address, identity| book.open(&at(address), "node", identity, &Default::default()).unwrap();
+    let at = |address: SocketAddr| DaemonUrl { authority: address.to_string(), tls: None };
+    let open = |address, identity| book.open(&at(address), "node", identity, None).unwrap();
     let node = open(nobody, IDENTITY);
     assert_eq!(node.stat(key(1, 0)).await.unwrap_err().kind, NodeErrorKind::Unavailable, "nobody to ask");
     // It asks again after a while; another book at once, and the list that it leaves is right.
     let book = AddressBook::new(Some(file.clone()));
-    let open = |address, identity| book.open(&at(address), "node", identity, &Default::default()).unwrap();
+    let open = |address, identity| book.open(&at(address), "node", identity, None).unwrap();
     let (node, _neighbour) = (open(nobody, IDENTITY), open(neighbour.address, other));
     assert_eq!(node.get(key(1, 0), 0..1 << 20).await.unwrap(), content);
     assert!(std::fs::read_to_string(&file).unwrap().contains(&moved.address.to_string()));
@@ -640,7 +645,7 @@ async fn finding_15_a_list_that_does_not_go_on_is_no_list() {
 async fn finding_17_a_daemon_with_a_key_tells_its_counters_to_who_signs() {
     let daemon = |key, adapt: fn(Daemon) -> Daemon| {
         let folder = TempDir::new_in("/dev/shm").unwrap();
-        (adapt(Daemon::open(NodeUrl::Folder(folder.path().to_owned()), key).unwrap()), folder)
+        (adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap()), folder)
     };
     for (key, adapt, is_told) in [
         (secret(), (|daemon| daemon) as fn(Daemon) -> Daemon, false),

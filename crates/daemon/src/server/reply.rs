@@ -1,11 +1,11 @@
 //! What is answered.
 
-use crate::daemon::outgoing::Unread;
-use crate::daemon::server::room::Holding;
-use crate::daemon::wire::{ErrorBody, kind_name};
-use crate::error::NodeError;
+use crate::outgoing::Unread;
+use crate::server::room::Holding;
+use crate::wire::{ErrorBody, kind_name};
 use bytes::Bytes;
 use hyper::StatusCode;
+use weft_nodes::error::NodeError;
 
 pub(super) struct Reply {
     pub(super) status: StatusCode,

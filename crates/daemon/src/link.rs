@@ -17,14 +17,14 @@ use super::address::DaemonUrl;
 use super::auth::Proof;
 use super::tls::Trust;
 use super::wire::OnwardBody;
-use crate::rate::Class;
 use bytes::Bytes;
 use std::time::Duration;
 use weft_format::{NodeIdentity, ShardKey};
+use weft_nodes::rate::Class;
 
 /// A combination that a node is asked for by another, on behalf of the user of both.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub(super) struct SignedRequest {
     pub(super) url: DaemonUrl,
     pub(super) node: NodeIdentity,
     pub(super) shard: ShardKey,
@@ -37,12 +37,7 @@ pub struct Link {
     pub(super) patience: Duration,
 }
 
-impl Link {
-    /// Of which shard.
-    pub fn shard(&self) -> ShardKey {
-        self.shard
-    }
-
+impl SignedRequest {
     /// Can it be made from another machine? An authority in a file of this one is not known there.
     pub(super) fn leads(url: &DaemonUrl) -> bool {
         !matches!(url.tls, Some(Trust::Authority(_)))
@@ -64,7 +59,7 @@ impl Link {
 
     /// The inverse of [`Self::head`]; `None`: it is none.
     pub(super) fn of(head: OnwardBody, body: Bytes, answer_bytes: u64) -> Option<Self> {
-        let crate::NodeUrl::Daemon(url) = head.url.parse().ok()? else { return None };
+        let url: DaemonUrl = head.url.parse().ok()?;
         let node = NodeIdentity { volume: head.volume.parse().ok()?, node: head.node.parse().ok()? };
         let proof = match &head.proof {
             Some(proof) => Some(Proof::decode(proof)?),

@@ -8,11 +8,16 @@
 //! ```
 
 use super::tls::Trust;
-use crate::url::{DAEMON_PORT, percent_decode, percent_encode};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::str::FromStr;
+use weft_nodes::UrlError;
+use weft_nodes::url::{percent_decode, percent_encode};
+
+/// Where a daemon listens if nothing else is said.
+pub const DAEMON_PORT: u16 = 7600;
 
 /// A daemon's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,9 +29,27 @@ pub struct DaemonUrl {
 }
 
 impl DaemonUrl {
+    /// Reads what follows `weft://` or `weft+tls://`.
+    ///
+    /// # Errors
+    /// It names no daemon.
+    pub fn parse(scheme: &str, rest: &str) -> Result<Self, UrlError> {
+        let tls = match scheme {
+            "weft" => Some(false),
+            "weft+tls" => Some(true),
+            _ => None,
+        };
+        tls.and_then(|tls| Self::read(tls, rest)).ok_or_else(|| {
+            UrlError::Unfit(format!(
+                "`{scheme}://{rest}` names no daemon: write `weft://host:port`, or `weft+tls://host:port/sha256:HEX` as the daemon \
+                 says it, or `weft+tls://host:port/ca:/path/of/its/authority`"
+            ))
+        })
+    }
+
     /// What `weft://` or, with `tls`, `weft+tls://` is followed by. A slash at the end does no harm, and what follows `#` is a
     /// mark that only tells addresses apart.
-    pub(crate) fn parse(tls: bool, rest: &str) -> Option<Self> {
+    fn read(tls: bool, rest: &str) -> Option<Self> {
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let (authority, trust) = rest.split_once('/').unwrap_or((rest, ""));
         let tls = match (tls, trust.split_once(':')) {
@@ -47,6 +70,15 @@ impl DaemonUrl {
             None => return None,
         };
         is_plain.then(|| Self { authority: format!("{}:{port}", authority.host()), tls })
+    }
+}
+
+impl FromStr for DaemonUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let (scheme, rest) = text.split_once("://").unwrap_or(("", text));
+        Self::parse(scheme, rest)
     }
 }
 

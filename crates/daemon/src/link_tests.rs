@@ -1,9 +1,11 @@
 //! Chains of daemons, on real sockets.
 
 use super::*;
-use crate::combine::{Combination, Part, combine_gets};
+use crate::link::SignedRequest;
 use std::time::Instant;
 use weft_codes::{Matrix, Program};
+use weft_nodes::Link;
+use weft_nodes::combine::{Combination, Part, combine_gets};
 
 const DATA_BYTES: u64 = 40_000;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -37,6 +39,13 @@ fn combination(number: usize) -> Combination {
     let part = |start: u64| Part { starts: vec![start, start + 9_000], bytes: 3_000 };
     let program = Program::from_matrix(&coefficients);
     Combination { payload_bytes: DATA_BYTES, program, parts: vec![part(0), part(12_345)] }
+}
+
+/// The same request, but for what `change` makes of it.
+fn changed(link: &Link, change: impl FnOnce(&mut SignedRequest)) -> Link {
+    let mut request = link.request::<SignedRequest>().expect("a daemon's").clone();
+    change(&mut request);
+    Link::new(link.shard(), request)
 }
 
 /// The links from the last to the first.
@@ -77,13 +86,13 @@ async fn a_link_is_made_once_and_not_changed() {
     assert_eq!(refusal(nodes(&chain)[0].pull(link).await).0, NodeErrorKind::Denied, "repeated");
 
     // A helper has no key but its own: what it asks of others otherwise than it was told is refused.
-    let mut other = linked(&nodes(&chain), |_| PATIENCE);
-    other.shard = key(1, 0);
+    let other = changed(&linked(&nodes(&chain), |_| PATIENCE), |request| request.shard = key(1, 0));
     assert_eq!(refusal(nodes(&chain)[0].pull(other).await).0, NodeErrorKind::Denied);
-    let mut body = linked(&nodes(&chain), |_| PATIENCE);
-    let mut bytes = body.body.to_vec();
-    *bytes.last_mut().unwrap() ^= 1;
-    body.body = bytes.into();
+    let body = changed(&linked(&nodes(&chain), |_| PATIENCE), |request| {
+        let mut bytes = request.body.to_vec();
+        *bytes.last_mut().unwrap() ^= 1;
+        request.body = bytes.into();
+    });
     assert_eq!(refusal(nodes(&chain)[0].pull(body).await).0, NodeErrorKind::Denied);
 }
 
@@ -95,8 +104,8 @@ async fn a_chain_that_breaks_further_on_is_not_blamed_on_the_first() {
     let stranger = node_of(&strange, 77, secret()).await;
     let third = nodes(&chain)[2];
     let gone = nodes(&chain)[3].link(key(3, 0), &combination(3), None, PATIENCE).unwrap();
-    let mut elsewhere = third.link(key(2, 0), &combination(2), Some(&gone), PATIENCE).unwrap();
-    elsewhere.url = strange.url();
+    let elsewhere = third.link(key(2, 0), &combination(2), Some(&gone), PATIENCE).unwrap();
+    let elsewhere = changed(&elsewhere, |request| request.url = strange.url());
     let first = nodes(&chain)[0].link(key(0, 0), &combination(0), Some(&elsewhere), PATIENCE).unwrap();
     let (kind, detail) = refusal(nodes(&chain)[0].pull(first).await);
     assert_eq!(kind, NodeErrorKind::Unsupported, "{detail}");

@@ -1,15 +1,15 @@
 //! Files lent by real daemons, and by sockets that are none.
 
 use super::*;
-use crate::conformance::key;
-use crate::daemon::Key;
-use crate::daemon::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
-use crate::daemon::{Daemon, DaemonNode};
-use crate::error::NodeErrorKind;
-use crate::node::Node;
+use crate::Key;
+use crate::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
+use crate::{Daemon, DaemonNode};
 use std::num::NonZeroU64;
 use std::path::Path;
 use tokio::net::UnixListener;
+use weft_nodes::conformance::key;
+use weft_nodes::error::NodeErrorKind;
+use weft_nodes::node::Node;
 
 /// A daemon that lends.
 async fn serve(key: Option<Key>) -> Served {

@@ -1,9 +1,8 @@
 //! Lending files of shards to users on the same machine (`daemon/loan.rs`).
 
 use super::Daemon;
-use crate::daemon::loan::{address, closed, give, receive, refuse, socket_name};
-use crate::daemon::wire::LoanBody;
-use crate::url::NodeUrl;
+use crate::loan::{address, closed, give, receive, refuse, socket_name};
+use crate::wire::LoanBody;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +43,7 @@ impl Lender {
 impl Daemon {
     /// Is it to lend, has it files, and may they be read past it? With a limit of bytes a second they may not.
     pub(super) fn lender(&self) -> Option<&Lender> {
-        let lends = matches!(self.place, NodeUrl::Folder(_)) && !self.room.is_limited();
+        let lends = self.place.files().is_some() && !self.room.is_limited();
         self.lender.as_ref().filter(|_| lends)
     }
 

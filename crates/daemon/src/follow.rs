@@ -8,13 +8,6 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
-use super::link::Link;
-use crate::combine::Combination;
-use crate::error::{NodeError, NodeErrorKind};
-use crate::folder::{FolderNode, Neighbours};
-use crate::kinds;
-use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
-use crate::url::{self, NodeUrl};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -30,7 +23,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use weft_cluster::gossip::{Facts, Heard};
 use weft_format::ShardKey;
-use weft_format::records::Secret;
+use weft_nodes::combine::Combination;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
 
 /// Members asked at once: the latest that several say is better than what one says.
 const ASKED_MAX: usize = 3;
@@ -57,7 +52,7 @@ impl Addresses {
         let mut is_new = false;
         let is_wanted = |facts: &Facts| facts.volume == volume && wanted.contains(&facts.node);
         for facts in told.into_iter().map(|heard| heard.facts).filter(is_wanted) {
-            let Ok(NodeUrl::Daemon(DaemonUrl { authority, .. })) = facts.address.parse() else { continue };
+            let Ok(DaemonUrl { authority, .. }) = facts.address.parse() else { continue };
             let address = Address { authority, started_ms: facts.started_ms };
             let known = self.0.get(&facts.node);
             if known.is_none_or(|known| known.started_ms < address.started_ms) {
@@ -74,8 +69,6 @@ pub struct AddressBook {
     file: Option<PathBuf>,
     /// As metadata has them.
     members: Mutex<Vec<Member>>,
-    /// Folders of the volume's nodes on this machine.
-    folders: Arc<Neighbours>,
     known: Mutex<Addresses>,
     asked: tokio::sync::Mutex<Option<Instant>>,
     short_circuit: bool,
@@ -104,40 +97,24 @@ impl AddressBook {
     fn read(file: Option<PathBuf>) -> Self {
         let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
         let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
-        Self {
-            file,
-            members: Mutex::default(),
-            folders: Arc::default(),
-            known,
-            asked: Default::default(),
-            short_circuit: false,
-        }
+        Self { file, members: Mutex::default(), known, asked: Default::default(), short_circuit: false }
     }
 
-    /// As [`crate::open`]; a daemon is followed where it goes.
+    /// The node `identity` at `url`, followed where it goes.
     ///
     /// # Errors
-    /// As [`crate::open`].
+    /// As [`DaemonNode::open`].
     pub fn open(
         self: &Arc<Self>,
-        url: &NodeUrl,
+        url: &DaemonUrl,
         name: &str,
         identity: NodeIdentity,
-        secret: &Secret,
+        key: Option<Key>,
     ) -> Result<Arc<dyn Node>, NodeError> {
-        let daemon = match url {
-            NodeUrl::Daemon(daemon) => daemon,
-            NodeUrl::Folder(path) => {
-                self.folders.add(path);
-                return Ok(Arc::new(FolderNode::open_among(path, name, identity, self.folders.clone())));
-            }
-            _ => return crate::open(url, name, identity, secret),
-        };
-        let key = url::key(name, secret)?;
-        let member = Member { url: daemon.clone(), identity, key, short_circuit: self.short_circuit };
-        let node = member.node_at(daemon, name)?;
+        let member = Member { url: url.clone(), identity, key, short_circuit: self.short_circuit };
+        let node = member.node_at(url, name)?;
         self.members.lock().push(member.clone());
-        let (name, node) = (name.to_owned(), Arc::new(RwLock::new((daemon.clone(), node))));
+        let (name, node) = (name.to_owned(), Arc::new(RwLock::new((url.clone(), node))));
         Ok(Arc::new(Follow { name, member, node, is_background: false, book: self.clone() }))
     }
 
@@ -264,7 +241,7 @@ fn is_not_there(error: &NodeError) -> bool {
 #[async_trait]
 impl Node for Follow {
     fn capability(&self) -> &Capability {
-        &kinds::DAEMON
+        &super::kind::CAPABILITY
     }
 
     fn in_background(&self) -> Option<Arc<dyn Node>> {

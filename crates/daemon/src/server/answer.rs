@@ -3,19 +3,14 @@
 use super::reply::Reply;
 use super::room::Holding;
 use super::{Daemon, Peer, already_a_node, now_ms};
-use crate::combine::combine_gets;
-use crate::daemon::auth::{Answered, Asked, Doubt, Key, Proof, sign_answer};
-use crate::daemon::gossip::Gossiper;
-use crate::daemon::link::Link;
-use crate::daemon::outgoing::{Outgoing, READ_BYTES, Unread};
-use crate::daemon::wire::{
+use crate::auth::{Answered, Asked, Doubt, Key, Proof, sign_answer};
+use crate::gossip::Gossiper;
+use crate::link::SignedRequest;
+use crate::outgoing::{Outgoing, READ_BYTES, Unread};
+use crate::wire::{
     BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
     MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
 };
-use crate::error::{NodeError, NodeErrorKind};
-use crate::node::{Node, NodeIdentity};
-use crate::rate::Class;
-use crate::url;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -27,6 +22,10 @@ use std::time::{Duration, Instant};
 use weft_cluster::gossip::PACKET_BYTES_MAX;
 use weft_format::ShardKey;
 use weft_format::records::Secret;
+use weft_nodes::combine::combine_gets;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{Node, NodeIdentity};
+use weft_nodes::rate::Class;
 
 /// When to ask a busy node again.
 const RETRY_AFTER_SECONDS: &str = "1";
@@ -268,7 +267,7 @@ impl Daemon {
         let (combination, onward, onward_body) = CombinationBody::decode(body).map_err(Reply::invalid)?;
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
         let link = onward.map(|onward| {
-            let link = Link::of(onward, onward_body, cost.sent_bytes);
+            let link = SignedRequest::of(onward, onward_body, cost.sent_bytes);
             link.ok_or_else(|| Reply::invalid("what is to be added cannot be asked for"))
         });
         let link = link.transpose()?;
@@ -294,7 +293,7 @@ impl Daemon {
     }
 
     /// Asks another node for what is to be added to a combination.
-    async fn pull(&self, class: Class, link: Link) -> Result<Bytes, Reply> {
+    async fn pull(&self, class: Class, link: SignedRequest) -> Result<Bytes, Reply> {
         let unsupported = |detail: String| Reply::from(NodeError::new(NodeErrorKind::Unsupported, &self.name, detail));
         if self.key.is_none() {
             // Anybody could have it ask whomever they like.
@@ -306,7 +305,7 @@ impl Daemon {
         let address = link.url.to_string();
         let bytes = link.answer_bytes;
         let door = self.doors.to(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
-        let added = door.pull(link).await.map_err(|error| unsupported(error.to_string()))?;
+        let added = door.send(&link).await.map_err(|error| unsupported(error.to_string()))?;
         self.room.pay(class, bytes).await;
         Ok(added)
     }
@@ -364,7 +363,8 @@ impl Daemon {
         let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
         match self.identity() {
             Some(own) if own == identity => {
-                if self.is_wiped().await && url::put_back(&self.place, &self.name, identity, &Secret::default()).await?
+                if self.is_wiped().await
+                    && self.kinds.put_back(&self.place, &self.name, identity, &Secret::default()).await?
                 {
                     tracing::warn!(node = self.name, "was deleted but for some shards, and is what it was again");
                 }
@@ -376,7 +376,7 @@ impl Daemon {
             // What it was is lost, and it may become another.
             Some(_) | None => {}
         }
-        let node = url::create(&self.place, &self.name, identity, &Secret::default()).await?;
+        let node = self.kinds.create(&self.place, &self.name, identity, &Secret::default()).await?;
         *self.node.write() = Some((identity, node));
         tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
         Ok(Reply::ok(""))

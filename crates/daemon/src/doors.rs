@@ -3,7 +3,6 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
-use crate::url::NodeUrl;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +26,7 @@ impl Doors {
         if let Some(door) = open.get(address) {
             return Some(Arc::clone(door));
         }
-        let Ok(NodeUrl::Daemon(url)) = address.parse() else { return None };
+        let url: DaemonUrl = address.parse().ok()?;
         let door = Arc::new(self.made(&url, address)?);
         open.insert(address.to_owned(), Arc::clone(&door));
         Some(door)

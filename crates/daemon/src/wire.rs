@@ -15,9 +15,7 @@
 //! GET    /members                        which daemons it knows; signed with the cluster's key, or the node's for its volume
 //! ```
 
-use super::link::Link;
-use crate::combine::{Combination, Part};
-use crate::error::NodeErrorKind;
+use super::link::SignedRequest;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -25,6 +23,8 @@ use std::ops::Range;
 use weft_cluster::gossip::Heard;
 use weft_codes::{Matrix, Op, Program};
 use weft_format::ShardKey;
+use weft_nodes::combine::{Combination, Part};
+use weft_nodes::error::NodeErrorKind;
 
 /// Which node answers: `<volume>/<node>`.
 pub(super) const NODE_HEADER: &str = "weft-node";
@@ -38,7 +38,7 @@ pub(super) const DIGEST_HEADER: &str = "weft-digest";
 /// MAC of the answer.
 pub(super) const PROOF_HEADER: &str = "weft-proof";
 
-pub(super) use crate::node::SHARD_BYTES_MAX;
+pub(super) use weft_nodes::node::SHARD_BYTES_MAX;
 
 /// A combination as text: the largest that there can be, with some room.
 pub(super) const COMBINATION_BYTES_MAX: u64 = 4 << 20;
@@ -264,10 +264,10 @@ impl CombinationBody {
     }
 
     /// The body of a request for `combination`, and for `onward` added to it.
-    pub(super) fn encode(combination: &Combination, onward: Option<&Link>) -> Bytes {
-        let head = Self::of(combination, onward.map(Link::head));
+    pub(super) fn encode(combination: &Combination, onward: Option<&SignedRequest>) -> Bytes {
+        let head = Self::of(combination, onward.map(SignedRequest::head));
         let mut body = serde_json::to_vec(&head).expect("numbers and strings are JSON");
-        body.extend_from_slice(onward.map_or(&[], |link| &link.body));
+        body.extend_from_slice(onward.map_or(&[], |request| &request.body));
         body.into()
     }
 

@@ -1,7 +1,7 @@
 //! Our own daemon: a place of one machine as a node for others, over HTTP/1.1.
 //!
 //! `weft node serve` runs a [`Daemon`] on a folder, a device or an image file; [`DaemonNode`] is the same node seen from
-//! elsewhere, `weft://host:port`. HTTP with ranges, so that any tool for HTTP can look at it; each call of [`crate::Node`] is one
+//! elsewhere, `weft://host:port`. HTTP with ranges, so that any tool for HTTP can look at it; each call of [`weft_nodes::Node`] is one
 //! request (`wire.rs`), and an error's kind travels with it. What is not signed with the node's key (`auth.rs`), comes
 //! from another node, or is longer than what was asked is not believed: a proxy's error page is not *absent*, a stranger's
 //! answer is no shard.
@@ -17,7 +17,12 @@
 //!
 //! Daemons tell each other who is there (`gossip.rs`), and a volume's users find those that have moved (`follow.rs`).
 //!
-//! Start reading at `wire.rs`, then `server.rs`.
+//! What it never does: store a shard by itself (the kinds of `nodes` do), decide where shards go, or run commands.
+//!
+//! The loop: `connection -> request -> whom it is from -> a call of the node -> answer`. The client is its mirror: `call of the node ->
+//! request -> answer that proves itself`.
+//!
+//! Start reading at `wire.rs`, then `server.rs` for the daemon and `client.rs` for its users. `kind.rs` registers both as a kind of node.
 
 mod address;
 mod auth;
@@ -26,6 +31,7 @@ mod connections;
 mod doors;
 mod follow;
 mod gossip;
+mod kind;
 mod linger;
 mod link;
 mod loan;
@@ -36,12 +42,12 @@ mod server;
 mod tls;
 mod wire;
 
-pub use address::DaemonUrl;
+pub use address::{DAEMON_PORT, DaemonUrl};
 pub use auth::{Key, ParseKeyError};
 pub use client::DaemonNode;
 pub use follow::AddressBook;
 pub use gossip::{GossipSettings, members};
-pub use link::Link;
+pub use kind::Daemons;
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};
 

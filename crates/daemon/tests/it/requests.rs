@@ -12,9 +12,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use weft_daemon::{Daemon, DaemonNode, DaemonUrl, Key};
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
 use weft_nodes::conformance::{key, shard};
-use weft_nodes::{Daemon, DaemonNode, DaemonUrl, Key, Node, NodeErrorKind, NodeUrl};
+use weft_nodes::{Kinds, Node, NodeErrorKind, NodeUrl};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const CANARY: &str = "these bytes are no shard";
@@ -67,7 +68,7 @@ async fn serve(key: Option<Key>) -> Served {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let served = folder.path().join("served");
     std::fs::create_dir(&served).unwrap();
-    let daemon = Daemon::open(NodeUrl::Folder(served.clone()), key).unwrap();
+    let daemon = Daemon::open(Kinds::new(weft_nodes::kinds::local()), NodeUrl::folder(&served), key).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

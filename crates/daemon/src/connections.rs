@@ -5,7 +5,6 @@
 //! would cost two more, so a thread that waits for its sockets itself (`waiter.rs`) has connections that the runtime does not know.
 
 use super::tls::carrier;
-use crate::waiter::{self, OwnSocket, OwnStream};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -29,6 +28,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use weft_nodes::waiter::{self, OwnSocket, OwnStream};
 
 /// No connection in so long: nobody is there.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);

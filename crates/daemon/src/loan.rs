@@ -18,9 +18,6 @@
 //! Start reading at [`Borrower::get`]; the daemon's side is `server/lender.rs`.
 
 use super::wire::LoanBody;
-use crate::system::medium::Medium;
-use crate::system::shard_files::{ShardFile, ShardFiles};
-use crate::system::{INLINE_READ_BYTES, cut, read_at, read_cached_at};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::cmsg_space;
@@ -40,6 +37,9 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use weft_format::ShardKey;
+use weft_nodes::system::medium::Medium;
+use weft_nodes::system::shard_files::{ShardFile, ShardFiles};
+use weft_nodes::system::{INLINE_READ_BYTES, cut, read_at, read_cached_at};
 
 /// Whoever is on the same machine answers in so long, or is stopped.
 const DEADLINE: Duration = Duration::from_secs(1);

@@ -1,11 +1,11 @@
 //! Room for what is under way: bytes held in memory, and bytes that a rate lets through.
 
-use crate::rate::{Class, Rate};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weft_nodes::rate::{Class, Rate};
 
 /// Bytes of bodies held at once, in both directions; requests wait for room before they are read, ...
 const HELD_BYTES_MAX: u64 = 512 << 20;

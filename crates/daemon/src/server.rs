@@ -14,10 +14,6 @@ use super::linger::Lingering;
 use super::metrics::Metrics;
 use super::patience::Patient;
 use super::tls::{Certificate, TlsError, carrier};
-use crate::error::{NodeError, NodeErrorKind};
-use crate::node::{Node, NodeIdentity};
-use crate::rate::Rate;
-use crate::url::{self, NodeUrl};
 use guests::{Guest, Guests, Limits};
 use hyper::Request;
 use hyper::body::{Body, Incoming};
@@ -44,6 +40,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use weft_format::records::Secret;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{Node, NodeIdentity};
+use weft_nodes::rate::Rate;
+use weft_nodes::{Kinds, NodeUrl};
 
 /// TLS must be agreed on in so long.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -70,6 +70,7 @@ impl fmt::Display for Peer {
 
 /// One place, served.
 pub struct Daemon {
+    kinds: Kinds,
     place: NodeUrl,
     name: String,
     key: Option<Key>,
@@ -99,17 +100,15 @@ impl Daemon {
     ///
     /// # Errors
     /// The place is not there, cannot be read, or is served by another daemon.
-    pub fn open(place: NodeUrl, key: Option<Key>) -> Result<Self, NodeError> {
+    pub fn open(kinds: Kinds, place: NodeUrl, key: Option<Key>) -> Result<Self, NodeError> {
         let name = place.to_string();
-        let lock = match &place {
-            NodeUrl::Folder(folder) => Some(lock(folder, &name)?),
-            _ => None,
-        };
-        let node = match url::probe(&place)? {
-            Some(identity) => Some((identity, url::open(&place, &name, identity, &Secret::default())?)),
+        let lock = place.files().map(|folder| lock(folder, &name)).transpose()?;
+        let node = match kinds.probe(&place)? {
+            Some(identity) => Some((identity, kinds.open(&place, &name, identity, &Secret::default())?)),
             None => None,
         };
         Ok(Self {
+            kinds,
             place,
             name,
             key,
@@ -294,7 +293,7 @@ pub(super) fn already_a_node(name: &str, own: NodeIdentity, wanted: NodeIdentity
 }
 
 fn lock(folder: &std::path::Path, name: &str) -> Result<OwnedFd, NodeError> {
-    let failed = |errno| crate::system::failure(name, folder, errno, "opening it");
+    let failed = |errno| weft_nodes::system::failure(name, folder, errno, "opening it");
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = rustix::fs::open(folder, flags, Mode::empty()).map_err(|errno| match errno {
         rustix::io::Errno::NOENT => {

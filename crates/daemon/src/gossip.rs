@@ -8,8 +8,6 @@ use super::auth::Key;
 use super::client::DaemonNode;
 use super::doors::Doors;
 use super::server::{Daemon, now_ms};
-use crate::error::{NodeError, NodeErrorKind};
-use crate::node::NodeIdentity;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,6 +15,8 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard, Liveness};
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::NodeIdentity;
 
 /// A packet that takes longer is lost: whoever waits for its answer has given up by then.
 const PACKET_DEADLINE: Duration = Duration::from_secs(1);

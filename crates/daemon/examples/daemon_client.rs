@@ -13,10 +13,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use weft_format::records::Secret;
+use weft_daemon::{DaemonNode, DaemonUrl, Key};
 use weft_format::{Generation, NodeId, NodeIdentity, SegmentId, ShardIndex, ShardKey, VolumeId};
-use weft_nodes::daemon::AddressBook;
-use weft_nodes::{NodeUrl, secret_of};
+use weft_nodes::Node;
 
 /// As lab/daemon.sh claims the daemon.
 const IDENTITY: NodeIdentity = NodeIdentity {
@@ -36,20 +35,19 @@ fn main() -> Result<(), Failure> {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
             runtime.block_on(ask(what, url, key_file, workers.parse()?, seconds.parse()?))?
         }
-        _ => return Err("see the head of crates/nodes/examples/daemon_client.rs".into()),
+        _ => return Err("see the head of crates/daemon/examples/daemon_client.rs".into()),
     };
     println!("{per_second:.1}");
     Ok(())
 }
 
 async fn ask(what: &str, url: &str, key_file: &str, workers: u64, seconds: f64) -> Result<f64, Failure> {
-    let url: NodeUrl = url.parse()?;
-    let secret = if key_file == "-" { Secret::default() } else { secret_of(&url, &fs::read_to_string(key_file)?)? };
+    let url: DaemonUrl = url.parse()?;
+    let key_text = if key_file == "-" { None } else { Some(fs::read_to_string(key_file)?) };
+    let secret = key_text.map(|text| text.parse::<Key>()).transpose()?;
     let puts = what == "put";
-    let node = match what {
-        "borrow" => AddressBook::with_short_circuit(None).open(&url, "measured", IDENTITY, &secret)?,
-        _ => weft_nodes::open(&url, "measured", IDENTITY, &secret)?,
-    };
+    let node = DaemonNode::open(&url, "measured", IDENTITY, secret)?;
+    let node = Arc::new(if what == "borrow" { node.with_short_circuit() } else { node });
     let (next, bytes) = (Arc::new(AtomicU64::new(0)), Bytes::from(vec![0x5a; SHARD_BYTES as usize]));
     let began = Instant::now();
     let end = began + Duration::from_secs_f64(seconds);

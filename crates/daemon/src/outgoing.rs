@@ -1,9 +1,5 @@
 //! The body of an answer: what is in memory at once, what is on the node piece by piece, and both within a rate.
 
-use crate::error::{NodeError, NodeErrorKind};
-use crate::node::Node;
-use crate::rate::{Class, Rate};
-use crate::system::INLINE_READ_BYTES;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::ops::Range;
@@ -11,6 +7,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use weft_format::ShardKey;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::Node;
+use weft_nodes::rate::{Class, Rate};
+use weft_nodes::system::INLINE_READ_BYTES;
 
 /// Pieces that take turns: little enough that nobody waits long for one, enough that turns cost nothing.
 const TURN_BYTES: usize = 64 << 10;

@@ -1,0 +1,109 @@
+//! Daemons as a kind of node.
+
+use super::address::DaemonUrl;
+use super::auth::Key;
+use super::client::DaemonNode;
+use super::follow::AddressBook;
+use async_trait::async_trait;
+use std::sync::Arc;
+use weft_format::records::Secret;
+use weft_nodes::kinds::LOCAL;
+use weft_nodes::{About, Capability, Kind, Node, NodeError, NodeIdentity, NodeUrl, SecretError, UrlError};
+
+pub(super) const CAPABILITY: Capability = Capability { combines: true, latency_us: 500, request_price: 4, ..LOCAL };
+
+/// What is known of daemons.
+static ABOUT: About = About {
+    name: "daemon",
+    what: "what `weft node serve` serves on another machine",
+    url: "weft+tls://HOST:PORT or weft://HOST:PORT",
+    schemes: &["weft", "weft+tls"],
+    is_path: false,
+    feature: None,
+    is_built_in: true,
+    is_lasting: true,
+    capability: &CAPABILITY,
+    prices_because: "a round trip in a local network costs as much as 4 KiB",
+    durable: "as the folder or device that it serves",
+    tested_against: Some("itself"),
+};
+
+/// Daemons as nodes.
+#[derive(Default)]
+pub struct Daemons {
+    book: Option<Arc<AddressBook>>,
+}
+
+impl Daemons {
+    /// The same; a daemon that has moved is followed where it goes.
+    pub fn followed(book: Arc<AddressBook>) -> Self {
+        Self { book: Some(book) }
+    }
+}
+
+#[async_trait]
+impl Kind for Daemons {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError> {
+        Ok(NodeUrl::elsewhere(ABOUT.name, DaemonUrl::parse(scheme, rest)?.to_string()))
+    }
+
+    fn open(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        let (url, key) = (read(url, name)?, key(name, secret)?);
+        match &self.book {
+            Some(book) => book.open(&url, name, identity, key),
+            None => Ok(Arc::new(DaemonNode::open(&url, name, identity, key)?)),
+        }
+    }
+
+    async fn create(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<Arc<dyn Node>, NodeError> {
+        Ok(Arc::new(DaemonNode::create(&read(url, name)?, name, identity, key(name, secret)?).await?))
+    }
+
+    /// A daemon that is told again who it is does it, where it can.
+    async fn put_back(
+        &self,
+        url: &NodeUrl,
+        name: &str,
+        identity: NodeIdentity,
+        secret: &Secret,
+    ) -> Result<bool, NodeError> {
+        Ok(self.create(url, name, identity, secret).await?.space().await.is_ok())
+    }
+
+    fn secret_of(&self, _: &NodeUrl, key_file: &str) -> Result<Secret, SecretError> {
+        let key: Key = key_file.parse().map_err(|error: super::ParseKeyError| SecretError::Unfit(error.to_string()))?;
+        Ok(Secret(key.to_bytes().to_vec()))
+    }
+}
+
+fn read(url: &NodeUrl, name: &str) -> Result<DaemonUrl, NodeError> {
+    let unfit = |error: UrlError| NodeError::new(weft_nodes::NodeErrorKind::Unavailable, name, error.to_string());
+    url.to_string().parse().map_err(unfit)
+}
+
+fn key(name: &str, secret: &Secret) -> Result<Option<Key>, NodeError> {
+    match secret.0.as_slice() {
+        [] => Ok(None),
+        bytes => bytes.try_into().map(|bytes| Some(Key::new(bytes))).map_err(|_| NodeError::damaged_secret(name)),
+    }
+}
+
+#[cfg(test)]
+#[path = "kind_tests.rs"]
+mod tests;

@@ -1,0 +1,3 @@
+//! What a daemon answers to requests that are wrong.
+
+mod requests;

@@ -1,0 +1,37 @@
+//! The kinds of nodes that this program has: the one place where they are put together.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use weft_daemon::{AddressBook, Daemons};
+use weft_meta::Store;
+use weft_nodes::{Kind, Kinds};
+use weft_vfs::open::Opener;
+
+/// All of them, the nearest first.
+#[must_use]
+pub fn kinds() -> Kinds {
+    with_daemons(Daemons::default())
+}
+
+/// The same for the volume with the metadata at `meta`: its daemons are followed where they go, and what is known of that is kept beside
+/// the metadata. With `short_circuit` files are read that daemons on this machine lend.
+pub(crate) fn kinds_of(meta: Option<&Path>, short_circuit: bool) -> Kinds {
+    let file = meta.map(|meta| {
+        let mut file = meta.as_os_str().to_owned();
+        file.push("-addresses");
+        PathBuf::from(file)
+    });
+    let book = if short_circuit { AddressBook::with_short_circuit(file) } else { AddressBook::new(file) };
+    with_daemons(Daemons::followed(book))
+}
+
+/// Opens the nodes of the volume in `store`.
+#[must_use]
+pub fn opener(store: &Store) -> Opener {
+    Opener::new(kinds_of(store.file(), false))
+}
+
+fn with_daemons(daemons: Daemons) -> Kinds {
+    let daemons: Arc<dyn Kind> = Arc::new(daemons);
+    Kinds::new(weft_nodes::kinds::local().into_iter().chain([daemons]).chain(weft_nodes::foreign::kinds()).collect())
+}
