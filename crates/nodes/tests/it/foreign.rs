@@ -8,21 +8,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_format::records::Secret;
 use weft_format::{NodeId, NodeIdentity, VolumeId};
-use weft_nodes::{Node, NodeError, NodeErrorKind, NodeUrl, conformance};
+use weft_nodes::{Kinds, Node, NodeError, NodeErrorKind, conformance};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 
+fn kinds() -> Kinds {
+    Kinds::new(weft_nodes::foreign::kinds().collect())
+}
+
 fn secret(url: &str, keys: &str) -> Secret {
-    let url: NodeUrl = url.parse().expect("an address");
-    if keys.is_empty() { Secret::default() } else { weft_nodes::secret_of(&url, keys).expect("keys") }
+    let url = kinds().parse(url).expect("an address");
+    if keys.is_empty() { Secret::default() } else { kinds().secret_of(&url, keys).expect("keys") }
 }
 
 async fn create(url: &str, keys: &str) -> Result<Arc<dyn Node>, NodeError> {
-    weft_nodes::create(&url.parse().expect("an address"), "foreign", IDENTITY, &secret(url, keys)).await
+    kinds().create(&kinds().parse(url).expect("an address"), "foreign", IDENTITY, &secret(url, keys)).await
 }
 
 fn open(url: &str, keys: &str, identity: NodeIdentity) -> Arc<dyn Node> {
-    weft_nodes::open(&url.parse().expect("an address"), "foreign", identity, &secret(url, keys)).expect("opened")
+    kinds().open(&kinds().parse(url).expect("an address"), "foreign", identity, &secret(url, keys)).expect("opened")
 }
 
 /// Every check, each at a place of its own below `base`.
