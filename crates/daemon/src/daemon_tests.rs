@@ -349,7 +349,7 @@ async fn what_is_under_way_is_finished_before_the_end() {
     stream.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 201");
     let folder = ending.await.unwrap();
-    let local = crate::FolderNode::open(folder.path(), "local", IDENTITY);
+    let local = weft_nodes::FolderNode::open(folder.path(), "local", IDENTITY);
     assert_eq!(local.get(key(1, 0), 0..u64::MAX).await.unwrap(), bytes);
 }
 

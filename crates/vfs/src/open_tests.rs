@@ -28,7 +28,7 @@ fn store(folder: &Path) -> Store {
     store
 }
 
-fn opener() -> Opener {
+fn anew() -> Opener {
     Opener::new(Kinds::new(weft_nodes::kinds::local()))
 }
 
@@ -41,7 +41,7 @@ fn same(before: &Members, now: &Members) -> Vec<bool> {
 #[test]
 fn nodes_that_are_reached_as_before_stay_open() {
     let folder = Path::new("/nowhere");
-    let (store, opener) = (store(folder), opener());
+    let (store, opener) = (store(folder), anew());
     let first = opener.members(&store).expect("opened");
     store.add_node(NodeId(3), &record(folder, "c")).expect("added");
     let heavy = NodeRecord { weight: 5, state: NodeState::ReadOnly, ..record(folder, "a") };
@@ -79,7 +79,7 @@ fn a_volume_that_is_in_use_is_told_from_one_that_cannot_be_opened() {
 #[tokio::test]
 async fn a_change_of_other_nodes_does_not_make_a_wiped_folder_an_absent_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (store, opener) = (store(folder.path()), opener());
+    let (store, opener) = (store(folder.path()), anew());
     let identity = NodeIdentity { volume: VolumeId(7), node: NodeId(1) };
     weft_nodes::FolderNode::create(&folder.path().join("a"), "a", identity).expect("made");
     let kind = |members: Members| async move { members[0].2.space().await.map_err(|error| error.kind) };
@@ -91,5 +91,5 @@ async fn a_change_of_other_nodes_does_not_make_a_wiped_folder_an_absent_one() {
     assert_eq!(kind(opener.members(&store).expect("opened")).await, wiped);
     // Whoever never saw it cannot tell.
     let unknown = Err(weft_nodes::NodeErrorKind::Unavailable);
-    assert_eq!(kind(opener().members(&store).expect("opened")).await, unknown);
+    assert_eq!(kind(anew().members(&store).expect("opened")).await, unknown);
 }
