@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use weft_care::watch::Patience;
 use weft_care::worker::{Options, Worker};
 use weft_vfs::Volume;
-use weft_vfs::roll::Roll;
+use weft_vfs::node_watcher::NodeWatcher;
 
 /// A text for Prometheus. The call may take long: it reads metadata.
 pub type Metrics = Arc<dyn Fn() -> Result<String, EngineError> + Send + Sync>;
@@ -52,8 +52,8 @@ impl Caring {
     /// [`EngineError::Clock`].
     pub fn of_keeper(keeper: &Keeper, meta: &Path, patience: Patience) -> Result<Caring, EngineError> {
         let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
-        let roll = Mutex::new(Roll::new(Box::new(move |store| opener.members(store))));
-        let follow_nodes = move || roll.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
+        let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store| opener.members(store))));
+        let follow_nodes = move || node_watcher.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
         let worker = Worker {
             catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
             transfer: keeper.transfer.clone(),

@@ -1,4 +1,4 @@
-//! What a volume does by itself: dirty bytes that have waited long enough travel, what lost its last name is reclaimed,
+//! What a volume does by itself: dirty bytes that have waited long enough are uploaded, what lost its last name is reclaimed,
 //! damage that reads found is noted, changes of the node list by other programs are taken in, and segments that are mostly
 //! dead are compacted.
 
@@ -47,8 +47,8 @@ fn tick(volume: &Weak<Volume>) {
         if !write_back.wait_for_work(TICK) {
             return;
         }
-        if let Err(error) = write_back.send_aged(false) {
-            tracing::error!("dirty bytes could not set off: {error}");
+        if let Err(error) = write_back.upload_aged(false) {
+            tracing::error!("dirty bytes could not be uploaded: {error}");
         }
         let Some(volume) = volume.upgrade() else { return };
         if !volume.read_only {

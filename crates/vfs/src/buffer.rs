@@ -1,14 +1,14 @@
 //! The bytes and the size of one file that the store does not have yet. Pure: no I/O, no locks, no clock.
 //!
 //! A buffer is a map of non-touching-or-adjacent, never overlapping pieces, newest bytes only. A piece lives through
-//! three states: dirty (no home), travelling (it has a home in a segment that is being written), and gone (committed, so
+//! three states: dirty (no home), in flight (it has a home in a segment that is being written), and gone (committed, so
 //! the extents answer for it).
 //!
-//! Beside its newest bytes a buffer knows what each segment on its way carries. That is committed when the segment has
-//! landed, overwritten bytes included: newer ones are in memory only, and come over it when they are durable themselves. So
+//! Beside its newest bytes a buffer knows what each segment in flight carries. That is committed when the upload is
+//! complete, overwritten bytes included: newer ones are in memory only, and come over it when they are durable themselves. So
 //! nothing durable is given up for what is merely newer. Bytes that were cut off or punched are taken off the segments.
 //!
-//! The size that a commit says ([`Buffer::landing`]) never passes a byte that was appended and is not durable yet, so a file
+//! The size that a commit says ([`Buffer::completion`]) never passes a byte that was appended and is not durable yet, so a file
 //! ends early after a crash, and has no hole that nobody made.
 
 use crate::extents::trim;
@@ -25,7 +25,7 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Granularity of the journal in metadata.
 pub const JOURNAL_PAGE_BYTES: u64 = 4096;
 
-/// Where a travelling piece will be found.
+/// Where a piece in flight will be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Home {
     segment: SegmentId,
@@ -88,8 +88,8 @@ impl Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Buffer {
     pieces: BTreeMap<u64, Piece>,
-    /// What each segment on its way carries of this file, ascending.
-    cargo: BTreeMap<SegmentId, Vec<Extent>>,
+    /// What each segment in flight carries of this file, ascending.
+    staged_extents: BTreeMap<SegmentId, Vec<Extent>>,
     size: u64,
     /// The size that the store has.
     committed_size: u64,
@@ -105,16 +105,16 @@ pub struct Buffer {
     unjournaled: BTreeSet<u64>,
 }
 
-/// What a segment that has landed makes durable of one file.
+/// What a completed upload makes durable of one file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Landing {
+pub struct Completion {
     /// Where its bytes are from now on, ascending.
     pub extents: Vec<Extent>,
     /// The size that the store may have with them.
     pub size: u64,
     /// Journal pages that hold bytes under the extents.
     pub journal_pages: Vec<u64>,
-    /// What the segment carries from here on has to wait for appended bytes before it, which came back unwritten.
+    /// What the segment carries from here on has to wait for appended bytes before it that could not be written.
     limit: u64,
 }
 
@@ -134,7 +134,7 @@ impl Buffer {
         self.committed_size
     }
 
-    /// Nothing dirty and nothing travelling.
+    /// Nothing dirty and nothing in flight.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -154,12 +154,12 @@ impl Buffer {
         self.pieces.values().filter(|piece| !piece.journaled).map(|piece| piece.len() as u64).sum()
     }
 
-    /// Dirty bytes plus travelling bytes.
+    /// Dirty bytes plus bytes in flight.
     pub fn held_bytes(&self) -> u64 {
         self.held_bytes
     }
 
-    /// Dirty (not travelling) pieces.
+    /// Dirty (not in flight) pieces.
     pub fn dirty_piece_count(&self) -> usize {
         self.pieces.values().filter(|piece| piece.home.is_none()).count()
     }
@@ -249,10 +249,10 @@ impl Buffer {
         }
     }
 
-    /// Forgets the bytes of `range`, those on their way too: they were punched or cut off, in the store as well.
+    /// Forgets the bytes of `range`, also those in flight: they were punched or cut off, in the store as well.
     pub fn discard(&mut self, range: Range<u64>) {
         self.drop_pieces(range.clone());
-        for extents in self.cargo.values_mut() {
+        for extents in self.staged_extents.values_mut() {
             let rest = |extent: &Extent| [trim(extent, &(0..range.start)), trim(extent, &(range.end..u64::MAX))];
             *extents = extents.iter().flat_map(rest).flatten().collect();
         }
@@ -308,16 +308,16 @@ impl Buffer {
         })
     }
 
-    /// Sends up to `bytes_max` dirty bytes in at most `pieces_max` pieces on their way to `segment`, in offset order, to
-    /// lie there from `segment_offset` on. Returns them in order.
-    pub fn depart(
+    /// Puts up to `bytes_max` dirty bytes in at most `pieces_max` pieces in flight, in offset order: they will lie in
+    /// `segment` from `segment_offset` on. Returns them in order.
+    pub fn stage(
         &mut self,
         segment: SegmentId,
         mut segment_offset: u64,
         bytes_max: u64,
         pieces_max: usize,
     ) -> Vec<Bytes> {
-        let mut departed = Vec::new();
+        let mut staged = Vec::new();
         let mut extents: Vec<Extent> = Vec::new();
         let mut room = bytes_max;
         let dirty: Vec<u64> =
@@ -330,7 +330,7 @@ impl Buffer {
                 self.split_at(start + room);
             }
             if let Some(mut piece) = self.take(start) {
-                departed.push(piece.freeze());
+                staged.push(piece.freeze());
                 piece.home = Some(Home { segment, offset: segment_offset });
                 let length = piece.len() as u64;
                 match extents.last_mut() {
@@ -343,18 +343,18 @@ impl Buffer {
             }
         }
         if !extents.is_empty() {
-            self.cargo.insert(segment, extents);
+            self.staged_extents.insert(segment, extents);
         }
-        departed
+        staged
     }
 
-    /// What the commit of `segment`, which has landed, says of this file.
-    pub fn landing(&self, segment: SegmentId) -> Landing {
-        let cargo = self.cargo.get(&segment).map_or(&[][..], Vec::as_slice);
+    /// What the commit of `segment`, whose upload is complete, says of this file.
+    pub fn completion(&self, segment: SegmentId) -> Completion {
+        let staged_extents = self.staged_extents.get(&segment).map_or(&[][..], Vec::as_slice);
         let mut missing = self.appended.clone();
-        cargo.iter().for_each(|extent| missing.remove(extent.file_offset..extent.end()));
+        staged_extents.iter().for_each(|extent| missing.remove(extent.file_offset..extent.end()));
         let limit = missing.first().unwrap_or(u64::MAX);
-        let extents: Vec<Extent> = cargo.iter().filter_map(|extent| trim(extent, &(0..limit))).collect();
+        let extents: Vec<Extent> = staged_extents.iter().filter_map(|extent| trim(extent, &(0..limit))).collect();
         let end = extents.last().map_or(0, Extent::end);
         let size = if missing.is_empty() { self.size } else { self.committed_size.max(end) };
         let mut journal_pages: Vec<u64> = Vec::new();
@@ -362,32 +362,32 @@ impl Buffer {
             journal_pages.extend(self.journaled.blocks_in(extent.file_offset..extent.end(), JOURNAL_PAGE_BYTES));
         }
         journal_pages.dedup();
-        Landing { extents, size, journal_pages, limit }
+        Completion { extents, size, journal_pages, limit }
     }
 
-    /// The store has what [`Self::landing`] said of `segment`: the extents answer for its pieces from now on. What had to wait
+    /// The store has what [`Self::completion`] said of `segment`: the extents answer for its pieces from now on. What had to wait
     /// is dirty again; returns whether there was any.
-    pub fn arrive(&mut self, segment: SegmentId, landing: &Landing) -> bool {
+    pub fn complete(&mut self, segment: SegmentId, completion: &Completion) -> bool {
         let here = |piece: &Piece| piece.home.is_some_and(|home| home.segment == segment);
-        let limit = landing.limit;
-        let mut arrived_bytes = 0;
+        let limit = completion.limit;
+        let mut completed_bytes = 0;
         self.pieces.retain(|start, piece| {
-            let arrives = here(piece) && *start < limit;
-            arrived_bytes += if arrives { piece.len() as u64 } else { 0 };
-            !arrives
+            let completes = here(piece) && *start < limit;
+            completed_bytes += if completes { piece.len() as u64 } else { 0 };
+            !completes
         });
-        self.held_bytes -= arrived_bytes;
-        for extent in &landing.extents {
+        self.held_bytes -= completed_bytes;
+        for extent in &completion.extents {
             self.appended.remove(extent.file_offset..extent.end());
             self.journaled.remove(extent.file_offset..extent.end());
         }
-        self.committed_size = landing.size;
-        self.turn_back(segment)
+        self.committed_size = completion.size;
+        self.unstage(segment)
     }
 
     /// `segment` could not be written: its pieces are dirty again; returns whether there were any.
-    pub fn turn_back(&mut self, segment: SegmentId) -> bool {
-        self.cargo.remove(&segment);
+    pub fn unstage(&mut self, segment: SegmentId) -> bool {
+        self.staged_extents.remove(&segment);
         let dirty_before = self.dirty_bytes;
         for (start, piece) in &mut self.pieces {
             if piece.home.is_some_and(|home| home.segment == segment) {
@@ -432,10 +432,10 @@ impl Buffer {
         (!ranges.is_empty()).then_some(JournalPage { page, ranges })
     }
 
-    /// The pages with which the journal holds every dirty byte. Nothing may be on its way: the journal lies over all extents,
-    /// so bytes in it are never older than those of a segment that lands later.
+    /// The pages with which the journal holds every dirty byte. Nothing may be in flight: the journal lies over all extents,
+    /// so bytes in it are never older than those of a segment that is committed later.
     pub fn to_journal(&self) -> Vec<JournalPage> {
-        debug_assert!(self.cargo.is_empty(), "a file is journaled when nothing of it is on its way");
+        debug_assert!(self.staged_extents.is_empty(), "a file is journaled when nothing of it is in flight");
         self.unjournaled_pages().into_iter().filter_map(|page| self.journal_page(page)).collect()
     }
 

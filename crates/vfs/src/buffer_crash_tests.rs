@@ -14,14 +14,14 @@ const BASE: u64 = JOURNAL_PAGE_BYTES - 2;
 enum Step {
     /// So many cells from this one on get a new value.
     Write(usize, usize),
-    /// By the journal: only while nothing is on its way, as the write-back does it.
+    /// By the journal: only while nothing is in flight, as the write-back does it.
     Fsync,
-    /// By segments, which all land.
+    /// By segments, which are all committed.
     FsyncBySegments,
-    /// So many dirty bytes set off at most.
-    Depart(u64),
-    /// The segment that departed first is committed, or was not written.
-    Land,
+    /// So many dirty bytes are staged at most.
+    Stage(u64),
+    /// The segment that was staged first is committed, or was not written.
+    Complete,
     Fail,
     Truncate(usize),
     Punch(usize, usize),
@@ -35,9 +35,9 @@ const STEPS: [Step; 16] = [
     Step::Write(2, 2),
     Step::Fsync,
     Step::FsyncBySegments,
-    Step::Depart(1),
-    Step::Depart(u64::MAX),
-    Step::Land,
+    Step::Stage(1),
+    Step::Stage(u64::MAX),
+    Step::Complete,
     Step::Fail,
     Step::Truncate(0),
     Step::Truncate(1),
@@ -69,17 +69,17 @@ impl Disk {
         (0..self.size).map(|i| self.journal[i].or(self.extents[i]).unwrap_or(0)).collect()
     }
 
-    fn commit(&mut self, landing: &Landing, data: &[u8]) {
-        for extent in &landing.extents {
+    fn commit(&mut self, completion: &Completion, data: &[u8]) {
+        for extent in &completion.extents {
             for i in 0..extent.length {
                 let at = extent.file_offset + i;
                 self.extents[cell(at)] = Some(data[(extent.segment_offset + i) as usize]);
-                if landing.journal_pages.contains(&(at / JOURNAL_PAGE_BYTES)) {
+                if completion.journal_pages.contains(&(at / JOURNAL_PAGE_BYTES)) {
                     self.journal[cell(at)] = None;
                 }
             }
         }
-        self.size = cell(landing.size);
+        self.size = cell(completion.size);
     }
 
     fn journal(&mut self, pages: &[JournalPage], size: u64) {
@@ -117,9 +117,9 @@ impl Disk {
 struct World {
     buffer: Buffer,
     disk: Disk,
-    /// Segments on their way, by departure, with their data.
-    travelling: Vec<(SegmentId, Vec<u8>)>,
-    departed_count: u128,
+    /// Segments in flight, in the order of staging, with their data.
+    in_flight: Vec<(SegmentId, Vec<u8>)>,
+    staged_count: u128,
     next: u8,
     /// The file as programs see it now, ...
     content: Vec<u8>,
@@ -132,8 +132,8 @@ impl World {
         World {
             buffer: Buffer::new(BASE),
             disk: Disk::default(),
-            travelling: Vec::new(),
-            departed_count: 0,
+            in_flight: Vec::new(),
+            staged_count: 0,
             next: 0,
             content: Vec::new(),
             seen: vec![Vec::new()],
@@ -149,7 +149,7 @@ impl World {
                 self.content.resize(self.content.len().max(from + count), 0);
                 self.content[from..from + count].fill(self.next);
             }
-            Step::Fsync if self.travelling.is_empty() => {
+            Step::Fsync if self.in_flight.is_empty() => {
                 self.disk.journal(&self.buffer.to_journal(), self.buffer.size());
                 self.buffer.note_journaled();
                 self.seen.clear();
@@ -157,9 +157,9 @@ impl World {
             Step::FsyncBySegments => {
                 // What comes back sets off again.
                 while !self.buffer.is_empty() {
-                    self.depart(u64::MAX);
-                    while !self.travelling.is_empty() {
-                        self.land();
+                    self.stage(u64::MAX);
+                    while !self.in_flight.is_empty() {
+                        self.complete();
                     }
                 }
                 if self.buffer.committed_size() != self.buffer.size() {
@@ -168,16 +168,16 @@ impl World {
                 }
                 self.seen.clear();
             }
-            Step::Depart(bytes_max) => {
-                if self.buffer.dirty_bytes() == 0 || self.travelling.len() == 3 {
+            Step::Stage(bytes_max) => {
+                if self.buffer.dirty_bytes() == 0 || self.in_flight.len() == 3 {
                     return false;
                 }
-                self.depart(bytes_max);
+                self.stage(bytes_max);
             }
-            Step::Land if !self.travelling.is_empty() => self.land(),
-            Step::Fail if !self.travelling.is_empty() => {
-                let (segment, _) = self.travelling.remove(0);
-                self.buffer.turn_back(segment);
+            Step::Complete if !self.in_flight.is_empty() => self.complete(),
+            Step::Fail if !self.in_flight.is_empty() => {
+                let (segment, _) = self.in_flight.remove(0);
+                self.buffer.unstage(segment);
             }
             Step::Truncate(cells) if cells != self.content.len() => {
                 let stored = self.buffer.size_to_store(offset(cells));
@@ -198,41 +198,41 @@ impl World {
             Step::Crash => {
                 self.buffer = Buffer::new(offset(self.disk.size));
                 self.disk.pages().iter().for_each(|page| self.buffer.replay(page));
-                self.travelling.clear();
+                self.in_flight.clear();
                 self.content = self.disk.recovered();
                 self.seen.clear();
             }
-            Step::Fsync | Step::Land | Step::Fail | Step::Truncate(_) => return false,
+            Step::Fsync | Step::Complete | Step::Fail | Step::Truncate(_) => return false,
         }
         self.seen.push(self.content.clone());
         true
     }
 
-    fn depart(&mut self, bytes_max: u64) {
-        self.departed_count += 1;
-        let segment = SegmentId(self.departed_count);
+    fn stage(&mut self, bytes_max: u64) {
+        self.staged_count += 1;
+        let segment = SegmentId(self.staged_count);
         // Others' bytes lie before.
-        let data = [vec![99; 2], self.buffer.depart(segment, 2, bytes_max, usize::MAX).concat()].concat();
+        let data = [vec![99; 2], self.buffer.stage(segment, 2, bytes_max, usize::MAX).concat()].concat();
         if data.len() > 2 {
-            self.travelling.push((segment, data));
+            self.in_flight.push((segment, data));
         }
     }
 
-    fn land(&mut self) {
-        let (segment, data) = self.travelling.remove(0);
-        let landing = self.buffer.landing(segment);
-        if landing.extents.is_empty() {
-            self.buffer.turn_back(segment);
+    fn complete(&mut self) {
+        let (segment, data) = self.in_flight.remove(0);
+        let completion = self.buffer.completion(segment);
+        if completion.extents.is_empty() {
+            self.buffer.unstage(segment);
         } else {
             // A large commit is several transactions: extent by extent, and the journal last.
             let mut part = self.disk.clone();
-            for extent in &landing.extents {
-                let size = landing.size.min(extent.end()).max(offset(part.size));
-                part.commit(&Landing { extents: vec![*extent], size, ..Landing::default() }, &data);
-                self.check_crash(&part, &[Step::Land]);
+            for extent in &completion.extents {
+                let size = completion.size.min(extent.end()).max(offset(part.size));
+                part.commit(&Completion { extents: vec![*extent], size, ..Completion::default() }, &data);
+                self.check_crash(&part, &[Step::Complete]);
             }
-            self.disk.commit(&landing, &data);
-            self.buffer.arrive(segment, &landing);
+            self.disk.commit(&completion, &data);
+            self.buffer.complete(segment, &completion);
         }
     }
 
@@ -262,8 +262,8 @@ impl World {
 
     /// In the end everything gets there.
     fn check_end(mut self, steps: &[Step]) {
-        while !self.travelling.is_empty() {
-            self.land();
+        while !self.in_flight.is_empty() {
+            self.complete();
         }
         assert!(self.apply(Step::FsyncBySegments) && self.apply(Step::Fsync));
         assert_eq!(self.disk.recovered(), self.content, "in the end, after {steps:?}");
@@ -302,10 +302,10 @@ fn finding_01_no_crash_takes_synced_bytes_nor_shows_holes_that_nobody_made() {
     for begin in [
         &[Step::Fsync][..],
         &[Step::FsyncBySegments],
-        &[Step::Fsync, Step::Depart(u64::MAX)],
-        &[Step::Depart(1), Step::Depart(1)],
-        &[Step::Fsync, Step::Write(1, 1), Step::Depart(u64::MAX), Step::Write(2, 2)],
-        &[Step::Depart(1), Step::Write(2, 2), Step::Depart(u64::MAX)],
+        &[Step::Fsync, Step::Stage(u64::MAX)],
+        &[Step::Stage(1), Step::Stage(1)],
+        &[Step::Fsync, Step::Write(1, 1), Step::Stage(u64::MAX), Step::Write(2, 2)],
+        &[Step::Stage(1), Step::Write(2, 2), Step::Stage(u64::MAX)],
     ] {
         explore_after(&[&written, begin].concat(), 4);
     }

@@ -12,9 +12,9 @@ struct Cell {
 enum Step {
     Write(u64, Vec<u8>),
     Discard(u64, u64),
-    Depart(u64),
-    Arrive(usize),
-    TurnBack(usize),
+    Stage(u64),
+    Complete(usize),
+    Unstage(usize),
     Journal,
 }
 
@@ -27,9 +27,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..SPAN, any::<u8>(), length.clone())
             .prop_map(|(at, byte, length)| Step::Write(at, vec![byte; length as usize])),
         1 => (0..SPAN, length.clone()).prop_map(|(at, length)| Step::Discard(at, at + length)),
-        1 => length.prop_map(Step::Depart),
-        1 => (0usize..4).prop_map(Step::Arrive),
-        1 => (0usize..4).prop_map(Step::TurnBack),
+        1 => length.prop_map(Step::Stage),
+        1 => (0usize..4).prop_map(Step::Complete),
+        1 => (0usize..4).prop_map(Step::Unstage),
         1 => Just(Step::Journal),
     ]
 }
@@ -39,7 +39,7 @@ proptest! {
     fn behaves_like_an_array_of_bytes(steps in prop::collection::vec(step(), 1..60)) {
         let mut buffer = Buffer::new(2 * SPAN);
         let mut model: Vec<Option<Cell>> = vec![None; 2 * SPAN as usize];
-        let mut travelling: Vec<SegmentId> = Vec::new();
+        let mut in_flight: Vec<SegmentId> = Vec::new();
         let mut next = 0u128;
         for step in steps {
             match step {
@@ -53,24 +53,24 @@ proptest! {
                     buffer.discard(from..to);
                     model[from as usize..to as usize].fill(None);
                 }
-                Step::Depart(max) => {
+                Step::Stage(max) => {
                     next += 1;
                     let segment = SegmentId(next);
-                    let sent: Vec<u8> = buffer.depart(segment, 7, max, usize::MAX).concat();
+                    let sent: Vec<u8> = buffer.stage(segment, 7, max, usize::MAX).concat();
                     let mut expected = Vec::new();
                     for cell in model.iter_mut().flatten().filter(|cell| cell.home.is_none()).take(max as usize) {
                         cell.home = Some((segment, 7 + expected.len() as u64));
                         expected.push(cell.byte);
                     }
                     prop_assert_eq!(sent, expected);
-                    travelling.push(segment);
+                    in_flight.push(segment);
                 }
-                Step::Arrive(which) if which < travelling.len() => {
-                    let segment = travelling.remove(which);
-                    let landing = buffer.landing(segment);
-                    prop_assert_eq!(landing.size, 2 * SPAN);
+                Step::Complete(which) if which < in_flight.len() => {
+                    let segment = in_flight.remove(which);
+                    let completion = buffer.completion(segment);
+                    prop_assert_eq!(completion.size, 2 * SPAN);
                     let mut held_bytes = 0;
-                    for extent in &landing.extents {
+                    for extent in &completion.extents {
                         for i in 0..extent.length {
                             let cell = &mut model[(extent.file_offset + i) as usize];
                             if cell.and_then(|cell| cell.home) == Some((segment, extent.segment_offset + i)) {
@@ -80,20 +80,20 @@ proptest! {
                         }
                     }
                     let here = |cell: &Cell| cell.home.is_some_and(|home| home.0 == segment);
-                    prop_assert!(!model.iter().flatten().any(here), "what is newest lands");
+                    prop_assert!(!model.iter().flatten().any(here), "what is newest is committed");
                     let held_before = buffer.held_bytes();
-                    prop_assert!(!buffer.arrive(segment, &landing), "nothing has to wait");
+                    prop_assert!(!buffer.complete(segment, &completion), "nothing has to wait");
                     prop_assert_eq!(held_before - buffer.held_bytes(), held_bytes);
                 }
-                Step::TurnBack(which) if which < travelling.len() => {
-                    let segment = travelling.remove(which);
-                    buffer.turn_back(segment);
+                Step::Unstage(which) if which < in_flight.len() => {
+                    let segment = in_flight.remove(which);
+                    buffer.unstage(segment);
                     for cell in model.iter_mut().flatten().filter(|c| c.home.is_some_and(|home| home.0 == segment)) {
                         cell.home = None;
                     }
                 }
-                Step::Journal if travelling.is_empty() => buffer.note_journaled(),
-                Step::Arrive(_) | Step::TurnBack(_) | Step::Journal => {}
+                Step::Journal if in_flight.is_empty() => buffer.note_journaled(),
+                Step::Complete(_) | Step::Unstage(_) | Step::Journal => {}
             }
             let is_unjournaled = |piece: &Piece| piece.home.is_none() && !piece.journaled;
             let looked_for = buffer.pieces.iter().filter(|(_, piece)| is_unjournaled(piece)).map(|(start, _)| *start);
@@ -145,25 +145,25 @@ fn many_small_appends_grow_one_piece_and_a_full_piece_starts_another() {
 
 /// Where a segment comes back, what is appended behind it waits for it; what lies before does not.
 #[test]
-fn finding_08_no_end_lands_before_what_lies_before_it() {
+fn finding_08_no_end_is_committed_before_what_lies_before_it() {
     let mut buffer = Buffer::new(0);
     buffer.write(0, b"first");
     buffer.write(10, b"second");
     for (segment, bytes) in [(1, 5), (2, 3), (3, 3)] {
-        buffer.depart(SegmentId(segment), 0, bytes, usize::MAX);
+        buffer.stage(SegmentId(segment), 0, bytes, usize::MAX);
     }
-    let landing = buffer.landing(SegmentId(1));
-    assert_eq!((landing.extents.len(), landing.size), (1, 5));
-    assert!(!buffer.arrive(SegmentId(1), &landing));
-    assert!(buffer.turn_back(SegmentId(2)));
-    let landing = buffer.landing(SegmentId(3));
-    assert_eq!((landing.extents.len(), landing.size), (0, 5));
-    assert!(buffer.turn_back(SegmentId(3)));
+    let completion = buffer.completion(SegmentId(1));
+    assert_eq!((completion.extents.len(), completion.size), (1, 5));
+    assert!(!buffer.complete(SegmentId(1), &completion));
+    assert!(buffer.unstage(SegmentId(2)));
+    let completion = buffer.completion(SegmentId(3));
+    assert_eq!((completion.extents.len(), completion.size), (0, 5));
+    assert!(buffer.unstage(SegmentId(3)));
     // Until then the file must not grow in the store either.
     assert_eq!((buffer.size_to_store(100), buffer.size_to_store(10), buffer.size_to_store(3)), (5, 10, 3));
-    buffer.depart(SegmentId(4), 0, u64::MAX, usize::MAX);
-    let landing = buffer.landing(SegmentId(4));
-    assert_eq!((landing.extents[0].file_offset, landing.extents[0].length, landing.size), (10, 6, 16));
-    assert!(!buffer.arrive(SegmentId(4), &landing));
+    buffer.stage(SegmentId(4), 0, u64::MAX, usize::MAX);
+    let completion = buffer.completion(SegmentId(4));
+    assert_eq!((completion.extents[0].file_offset, completion.extents[0].length, completion.size), (10, 6, 16));
+    assert!(!buffer.complete(SegmentId(4), &completion));
     assert!(buffer.is_empty());
 }

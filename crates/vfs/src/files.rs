@@ -26,7 +26,7 @@ pub(crate) struct File {
     state: Mutex<FileState>,
     /// The state is the store's, or newer; else nothing is known of the file yet.
     is_loaded: AtomicBool,
-    /// Told whenever a segment of this file has settled: committed, or turned back.
+    /// Told whenever a segment of this file has settled: committed, or dirty again.
     pub settled: Condvar,
 }
 
@@ -79,10 +79,10 @@ pub(crate) struct FileState {
     pub unsaved: bool,
     /// The newest bytes, and the size.
     pub buffer: Buffer,
-    /// Segments on their way that carry bytes of this file.
-    pub travelling: BTreeSet<SegmentId>,
-    /// How many segments came back unwritten, or in part.
-    pub turned_back_count: u64,
+    /// Segments in flight that carry bytes of this file.
+    pub in_flight: BTreeSet<SegmentId>,
+    /// How many uploads failed, or were committed in part.
+    pub unstaged_count: u64,
     pub dirty_since: Option<Instant>,
     /// Why bytes of this file could not be written.
     pub failures: Failures,
@@ -102,8 +102,8 @@ impl FileState {
             policy: PolicyId(0),
             unsaved: false,
             buffer: Buffer::new(0),
-            travelling: BTreeSet::new(),
-            turned_back_count: 0,
+            in_flight: BTreeSet::new(),
+            unstaged_count: 0,
             dirty_since: None,
             failures: Failures::default(),
             replaced: false,
@@ -167,7 +167,7 @@ impl FileState {
 
     fn is_idle(&self) -> bool {
         // Not while it is among the dirty files: another state of the same file would be taken for it there.
-        self.buffer.is_empty() && self.travelling.is_empty() && !self.unsaved && self.dirty_since.is_none()
+        self.buffer.is_empty() && self.in_flight.is_empty() && !self.unsaved && self.dirty_since.is_none()
     }
 }
 

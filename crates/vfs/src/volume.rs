@@ -8,10 +8,10 @@ use crate::compact::Compaction;
 use crate::data::OpenFile;
 use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
+use crate::node_watcher::NodeWatcher;
 use crate::open::Members;
 use crate::policies::Policies;
 use crate::request::{Handle, now};
-use crate::roll::Roll;
 use crate::segments::Segments;
 use crate::write_back::WriteBack;
 use parking_lot::Mutex;
@@ -56,7 +56,7 @@ pub struct Volume {
     pub(crate) compaction: Compaction,
     /// How often an open file was asked for: tells whether anybody is at work.
     pub(crate) calls: AtomicU64,
-    roll: Mutex<Roll>,
+    node_watcher: Mutex<NodeWatcher>,
     next_handle: AtomicU64,
     reclaim: Sender<Reclaimable>,
     /// Ends before the runtime may, which it blocks on.
@@ -104,7 +104,7 @@ impl Volume {
             open_files: Mutex::default(),
             compaction: Compaction::default(),
             calls: AtomicU64::new(0),
-            roll: Mutex::new(Roll::new(open_nodes)),
+            node_watcher: Mutex::new(NodeWatcher::new(open_nodes)),
             next_handle: AtomicU64::new(1),
             reclaim,
             ticker: Mutex::default(),
@@ -177,7 +177,7 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be read, or names a node that cannot be opened.
     pub fn follow_nodes(&self) -> Result<bool, weft_meta::MetaError> {
-        self.roll.lock().follow(&self.store, self.fleet())
+        self.node_watcher.lock().follow(&self.store, self.fleet())
     }
 
     /// The typed metadata below, for those who look, and for care in the owner's own process.

@@ -1,15 +1,16 @@
 //! From dirty bytes to committed extents.
 //!
-//! A file that has a segment's worth of dirty bytes sends them off at once, in a segment of their own. Smaller ones wait
-//! a moment ([`DIRTY_AGE_MS`]) and travel together, many files a segment. A small fsync does not wait for a segment: its
-//! bytes go into the metadata's journal, in one group-committed transaction, and travel later.
+//! A file with a segment's worth of dirty bytes is uploaded at once, in a segment of its own. Smaller files wait a moment
+//! ([`DIRTY_AGE_MS`]) and share a segment. A small fsync does not wait for a segment: its bytes go into the metadata's
+//! journal, in one group-committed transaction, and are uploaded later.
 //!
-//! The walk of one segment: `depart` (pieces get their place) -> `transfer.write` (shards durable) -> `commit` (one
-//! metadata transaction makes them extents) -> `settle` (waiters are told). Segments that share a file are committed in the
-//! order in which they departed, so that after a crash a file has a prefix of what was written, not a hole in it. Where one
-//! comes back unwritten, what is appended behind it comes back too ([`Buffer::landing`] decides), and is written again.
+//! The walk of one upload: `stage` (pieces get their place in the segment) -> `submit` -> `transfer.write` (shards durable)
+//! -> `commit` (one metadata transaction makes them extents) -> `settle` (waiters are told). Uploads that share a file are
+//! committed in the order in which they were staged, so that after a crash a file has a prefix of what was written, not a
+//! hole in it. If an upload fails, bytes that were appended after its own are dirty again too ([`Buffer::completion`]
+//! decides), and are uploaded again.
 
-use crate::buffer::{Buffer, JOURNAL_PAGE_BYTES, Landing};
+use crate::buffer::{Buffer, Completion, JOURNAL_PAGE_BYTES};
 use crate::error::VfsError;
 use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
@@ -27,10 +28,10 @@ use weft_meta::kv::KvError;
 use weft_meta::{FileCommit, JournalPage, MetaError, Store};
 use weft_transfer::{Receipt, Transfer, WriteError, WriteRequest};
 
-/// Dirty bytes wait this long for company before they travel: many small files share a segment, and files that are
+/// Dirty bytes wait this long for company before they are uploaded: many small files share a segment, and files that are
 /// deleted again within a moment never leave memory.
 const DIRTY_AGE_MS: u128 = 1_000;
-/// Bytes that the journal holds are safe already; waiting longer lets a page that is written over and over travel once.
+/// Bytes that the journal holds are safe already; waiting longer lets a page that is written over and over be uploaded once.
 const JOURNALED_AGE_MS: u128 = 5_000;
 /// The journal is emptied into segments beyond this; it bounds replay at mount and the size of the metadata.
 const JOURNAL_BYTES_MAX: u64 = 16 << 20;
@@ -40,13 +41,13 @@ const JOURNALED_FSYNC_BYTES_MAX: u64 = 64 << 10;
 /// journal page, a file is an inode and an index entry.
 const PIECES_PER_SEGMENT_MAX: usize = 300;
 const FILES_PER_SEGMENT_MAX: usize = 128;
-/// So many small dirty files start travelling without waiting for their age.
+/// So many small dirty files are uploaded without waiting for their age.
 const DIRTY_FILES_MAX: usize = 512;
 /// A writer that finds no room for this long, because nodes take nothing, gets an error instead of hanging.
 const STALL_MAX: Duration = Duration::from_secs(60);
 
-/// One segment on its way.
-struct Voyage {
+/// One segment in flight.
+struct Upload {
     sequence: u64,
     segment: SegmentId,
     /// Until it is committed, or given up.
@@ -55,8 +56,8 @@ struct Voyage {
     bytes: u64,
 }
 
-struct Landed {
-    voyage: Voyage,
+struct Completed {
+    upload: Upload,
     outcome: Result<Receipt, WriteError>,
 }
 
@@ -68,16 +69,16 @@ pub(crate) struct WriteBack {
     files: Arc<Files>,
     policies: Arc<Policies>,
     held_bytes_max: u64,
-    /// Bytes in buffers and on their way, of all files.
+    /// Bytes in buffers and in flight, of all files.
     held_bytes: AtomicU64,
     journal_bytes: AtomicU64,
     room: (Mutex<()>, Condvar),
     dirty: Mutex<HashMap<Ino, Arc<File>>>,
     segment_ids: Arc<SegmentIds>,
     next_sequence: AtomicU64,
-    /// Files of each segment on its way, by departure.
-    travelling: Mutex<BTreeMap<u64, BTreeSet<Ino>>>,
-    landed: Sender<Landed>,
+    /// Files of each upload in flight, in the order of staging.
+    in_flight: Mutex<BTreeMap<u64, BTreeSet<Ino>>>,
+    completed: Sender<Completed>,
     /// The last failure to write, while it lasts.
     trouble: Mutex<Option<Arc<VfsError>>>,
     /// The commit thread has ended before its time: nothing more will settle.
@@ -97,7 +98,7 @@ impl WriteBack {
         held_bytes_max: u64,
         opening: u32,
     ) -> Arc<Self> {
-        let (landed, landings) = mpsc::channel();
+        let (completed, completions) = mpsc::channel();
         let this = Arc::new(Self {
             store,
             transfer,
@@ -111,8 +112,8 @@ impl WriteBack {
             dirty: Default::default(),
             segment_ids: SegmentIds::new(opening),
             next_sequence: AtomicU64::new(0),
-            travelling: Default::default(),
-            landed,
+            in_flight: Default::default(),
+            completed,
             trouble: Mutex::new(None),
             broken: OnceLock::new(),
             wake: Default::default(),
@@ -123,7 +124,7 @@ impl WriteBack {
             .name("weft-commit".into())
             .spawn(move || {
                 let _ending = CommitEnding(&weak);
-                commit_in_order(&weak, &landings);
+                commit_in_order(&weak, &completions);
             })
             .expect("the commit thread starts when the volume opens");
         this
@@ -134,7 +135,7 @@ impl WriteBack {
         &self.segment_ids
     }
 
-    /// Puts bytes into a file's buffer; starts their journey if there are enough of them.
+    /// Puts bytes into a file's buffer; uploads them if there are enough of them.
     pub fn write(&self, file: &Arc<File>, offset: u64, data: &[u8]) -> Result<(), VfsError> {
         if data.is_empty() {
             return Ok(());
@@ -147,7 +148,7 @@ impl WriteBack {
         self.touch(file, &mut state);
         let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
         if state.buffer.dirty_bytes() >= segment_bytes {
-            self.send_file(file, &mut state, segment_bytes)?;
+            self.upload_file(file, &mut state, segment_bytes)?;
         }
         Ok(())
     }
@@ -211,37 +212,37 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Sends off dirty bytes of one file, in segments of its own, while at least `least_bytes` are dirty.
-    fn send_file(&self, file: &Arc<File>, state: &mut FileState, least_bytes: u64) -> Result<(), VfsError> {
+    /// Uploads dirty bytes of one file, in segments of its own, while at least `least_bytes` are dirty.
+    fn upload_file(&self, file: &Arc<File>, state: &mut FileState, least_bytes: u64) -> Result<(), VfsError> {
         let policy = self.policies.get(&self.store, state.policy)?;
         while state.buffer.dirty_bytes() >= least_bytes.max(1) {
-            let voyage = self.new_voyage(vec![file.clone()]);
-            let data = depart(state, &voyage, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
-            self.launch(voyage, data, &policy.record);
+            let upload = self.new_upload(vec![file.clone()]);
+            let data = stage(state, &upload, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
+            self.submit(upload, data, &policy.record);
         }
         Ok(())
     }
 
-    /// Sends off the dirty bytes of many small files together. They come by inode, as [`Self::commit`] locks them.
-    fn send_together(&self, files: Vec<Arc<File>>, policy: PolicyId) -> Result<(), VfsError> {
+    /// Uploads the dirty bytes of many small files together. They come by inode, as [`Self::commit`] locks them.
+    fn upload_together(&self, files: Vec<Arc<File>>, policy: PolicyId) -> Result<(), VfsError> {
         let policy = self.policies.get(&self.store, policy)?;
         let mut queue = VecDeque::from(files);
         while !queue.is_empty() {
             let group: Vec<Arc<File>> = queue.iter().take(FILES_PER_SEGMENT_MAX).cloned().collect();
-            // All of them are locked until the segment is on its way: another that carries bytes of one of them departs, and
-            // is counted, before or after this one.
+            // All of them are locked until the upload is in flight: another that carries bytes of one of them is staged,
+            // and counted, before or after this one.
             let mut states: Vec<MutexGuard<'_, FileState>> = group.iter().map(|file| file.lock()).collect();
-            let mut voyage = self.new_voyage(group.clone());
-            voyage.files.clear();
+            let mut upload = self.new_upload(group.clone());
+            upload.files.clear();
             let mut data: Vec<bytes::Bytes> = Vec::new();
             for (file, state) in group.iter().zip(&mut states) {
-                let bytes_left = policy.segment_bytes - voyage.bytes;
+                let bytes_left = policy.segment_bytes - upload.bytes;
                 let pieces_left = PIECES_PER_SEGMENT_MAX - data.len();
-                let pieces = depart(state, &voyage, voyage.bytes, bytes_left, pieces_left);
+                let pieces = stage(state, &upload, upload.bytes, bytes_left, pieces_left);
                 if !pieces.is_empty() {
-                    voyage.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                    upload.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                     data.extend(pieces);
-                    voyage.files.push(file.clone());
+                    upload.files.push(file.clone());
                 }
                 if state.buffer.dirty_bytes() > 0 {
                     // The rest of it opens the next segment.
@@ -249,64 +250,64 @@ impl WriteBack {
                 }
                 queue.pop_front();
             }
-            self.launch(voyage, data, &policy.record);
+            self.submit(upload, data, &policy.record);
         }
         Ok(())
     }
 
-    fn new_voyage(&self, files: Vec<Arc<File>>) -> Voyage {
+    fn new_upload(&self, files: Vec<Arc<File>>) -> Upload {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
         let inos = files.iter().map(|file| file.ino).collect();
-        self.travelling.lock().insert(sequence, inos);
+        self.in_flight.lock().insert(sequence, inos);
         let new = self.segment_ids.begin(milliseconds(now()), rand::random());
-        Voyage { sequence, segment: new.id, may_be_committed: new, files, bytes: 0 }
+        Upload { sequence, segment: new.id, may_be_committed: new, files, bytes: 0 }
     }
 
-    fn launch(&self, voyage: Voyage, data: Vec<bytes::Bytes>, policy: &weft_format::records::PolicyRecord) {
+    fn submit(&self, upload: Upload, data: Vec<bytes::Bytes>, policy: &weft_format::records::PolicyRecord) {
         if data.is_empty() {
-            self.travelling.lock().remove(&voyage.sequence);
+            self.in_flight.lock().remove(&upload.sequence);
             return;
         }
         let request = WriteRequest {
-            segment: voyage.segment,
+            segment: upload.segment,
             code: policy.code.clone(),
             write_margin: policy.write_margin,
             cell_bytes: policy.sizes.cell_bytes,
             data,
         };
-        let (transfer, landed) = (self.transfer.clone(), self.landed.clone());
+        let (transfer, completed) = (self.transfer.clone(), self.completed.clone());
         let write = self.runtime.spawn(async move { transfer.write(request).await });
         self.runtime.spawn(async move {
             // A panic must not leave those waiting who wait for the segment to settle.
-            let stopped = WriteError::Stopped { segment: voyage.segment };
+            let stopped = WriteError::Stopped { segment: upload.segment };
             let outcome = write.await.unwrap_or(Err(stopped));
             // The receiver ends only with the volume.
-            let _ = landed.send(Landed { voyage, outcome });
+            let _ = completed.send(Completed { upload, outcome });
         });
     }
 
-    /// One metadata transaction makes a landed segment's bytes the files' extents.
-    fn commit(&self, landed: Landed) {
-        let Landed { voyage, outcome } = landed;
-        let mut files = voyage.files;
+    /// One metadata transaction makes a completed upload's bytes the files' extents.
+    fn commit(&self, completed: Completed) {
+        let Completed { upload, outcome } = completed;
+        let mut files = upload.files;
         files.sort_by_key(|file| file.ino);
         let mut states: Vec<MutexGuard<'_, FileState>> = files.iter().map(|file| file.lock()).collect();
         let committed = match outcome {
             Ok(receipt) => {
-                let commit = || self.commit_receipt(voyage.segment, &receipt, &files, &mut states);
+                let commit = || self.commit_receipt(upload.segment, &receipt, &files, &mut states);
                 // A panic must not leave those waiting who wait for the segment to settle.
                 catch_unwind(AssertUnwindSafe(commit)).unwrap_or(Err(VfsError::Panicked { what: "a commit" }))
             }
             Err(error) => Err(VfsError::Write(error)),
         };
         // Before those are told who wait for it: whoever notes then what is settled counts it.
-        drop(voyage.may_be_committed);
+        drop(upload.may_be_committed);
         if let Err(error) = committed {
-            let error = self.note_trouble(voyage.segment, error);
+            let error = self.note_trouble(upload.segment, error);
             for (file, state) in files.iter().zip(&mut states) {
                 self.note_failed_change(file.ino, state);
                 let unjournaled_bytes = state.buffer.unjournaled_bytes();
-                self.turn_back(file, state, voyage.segment);
+                self.unstage(file, state, upload.segment);
                 // Bytes that the journal holds are durable all the same.
                 if state.buffer.unjournaled_bytes() > unjournaled_bytes {
                     state.failures.note(error.clone());
@@ -316,26 +317,26 @@ impl WriteBack {
             *self.trouble.lock() = None;
         }
         for (file, mut state) in files.iter().zip(states) {
-            state.travelling.remove(&voyage.segment);
+            state.in_flight.remove(&upload.segment);
             self.note_clean(file, &mut state);
             file.settled.notify_all();
         }
         for file in &files {
             self.files.settle(file);
         }
-        self.travelling.lock().remove(&voyage.sequence);
+        self.in_flight.lock().remove(&upload.sequence);
     }
 
     /// Of `segment` nothing was committed: its bytes are dirty again.
-    fn turn_back(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId) {
-        if state.buffer.turn_back(segment) {
-            self.note_turned_back(file, state);
+    fn unstage(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId) {
+        if state.buffer.unstage(segment) {
+            self.note_unstaged(file, state);
         }
     }
 
-    /// Bytes that came back wait their turn again, so that a full volume is not hammered.
-    fn note_turned_back(&self, file: &Arc<File>, state: &mut FileState) {
-        state.turned_back_count += 1;
+    /// Bytes that are dirty again wait their turn again, so that a full volume is not hammered.
+    fn note_unstaged(&self, file: &Arc<File>, state: &mut FileState) {
+        state.unstaged_count += 1;
         state.dirty_since = Some(Instant::now());
         self.dirty.lock().insert(file.ino, file.clone());
     }
@@ -347,14 +348,14 @@ impl WriteBack {
         files: &[Arc<File>],
         states: &mut [MutexGuard<'_, FileState>],
     ) -> Result<(), VfsError> {
-        let landings: Vec<Landing> = states.iter().map(|state| state.buffer.landing(segment)).collect();
-        let changes = files.iter().zip(states.iter()).zip(&landings);
+        let completions: Vec<Completion> = states.iter().map(|state| state.buffer.completion(segment)).collect();
+        let changes = files.iter().zip(states.iter()).zip(&completions);
         let commits: Vec<FileCommit> = changes
-            .filter(|(_, landing)| !landing.extents.is_empty())
-            .map(|((file, state), landing)| file_commit(file.ino, state, landing))
+            .filter(|(_, completion)| !completion.extents.is_empty())
+            .map(|((file, state), completion)| file_commit(file.ino, state, completion))
             .collect();
         if commits.is_empty() {
-            // Everything was cut off or deleted on the way, or has to wait.
+            // Everything was cut off or deleted meanwhile, or has to wait.
             self.withdraw(segment, receipt);
         } else {
             if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now()) {
@@ -372,8 +373,8 @@ impl WriteBack {
                 tracing::warn!(%segment, "it is not queued for repair yet: {error}");
             }
         }
-        for ((file, state), landing) in files.iter().zip(states).zip(&landings) {
-            self.note_landed(file, state, segment, landing);
+        for ((file, state), completion) in files.iter().zip(states).zip(&completions) {
+            self.note_completed(file, state, segment, completion);
         }
         Ok(())
     }
@@ -384,12 +385,12 @@ impl WriteBack {
         self.runtime.spawn(async move { transfer.remove(segment, &record).await });
     }
 
-    fn note_landed(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId, landing: &Landing) {
-        if landing.extents.is_empty() {
-            return self.turn_back(file, state, segment);
+    fn note_completed(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId, completion: &Completion) {
+        if completion.extents.is_empty() {
+            return self.unstage(file, state, segment);
         }
-        if self.change(state, |buffer| buffer.arrive(segment, landing)) {
-            self.note_turned_back(file, state);
+        if self.change(state, |buffer| buffer.complete(segment, completion)) {
+            self.note_unstaged(file, state);
         }
         state.forget_extents();
         state.unsaved = state.buffer.committed_size() != state.buffer.size();
@@ -434,25 +435,25 @@ impl WriteBack {
         let known_count = state.failures.count();
         let mut is_late = false;
         loop {
-            // The journal commits the size too, which must not run ahead of bytes on their way.
+            // The journal commits the size too, which must not run ahead of bytes in flight.
             let fits = self.fits_journal(&state);
-            if fits && state.travelling.is_empty() {
+            if fits && state.in_flight.is_empty() {
                 if state.unsaved || state.buffer.unjournaled_bytes() > 0 {
                     self.journal(file, &mut state)?;
                 }
                 break;
             }
-            // Few bytes stay behind for the journal, but only once: while others write, something is always on its way.
+            // Few bytes stay behind for the journal, but only once: while others write, something is always in flight.
             let all_sent = !fits || is_late;
             if all_sent {
-                self.send_file(file, &mut state, 1)?;
+                self.upload_file(file, &mut state, 1)?;
             }
             is_late = true;
-            let turned_back_count = state.turned_back_count;
+            let unstaged_count = state.unstaged_count;
             self.wait_settled(file, &mut state)?;
             state.failures.after(known_count)?;
             let committed = state.buffer.committed_size();
-            let is_there = state.turned_back_count == turned_back_count && committed >= size.min(state.buffer.size());
+            let is_there = state.unstaged_count == unstaged_count && committed >= size.min(state.buffer.size());
             if all_sent && is_there {
                 break;
             }
@@ -462,10 +463,10 @@ impl WriteBack {
         Ok(())
     }
 
-    /// Waits until what is on its way of the file now is not any more.
+    /// Waits until the file's uploads that are in flight now have settled.
     fn wait_settled(&self, file: &File, state: &mut MutexGuard<'_, FileState>) -> Result<(), VfsError> {
-        let awaited = state.travelling.clone();
-        while !state.travelling.is_disjoint(&awaited) {
+        let awaited = state.in_flight.clone();
+        while !state.in_flight.is_disjoint(&awaited) {
             if let Some(error) = self.broken.get() {
                 return Err(VfsError::Earlier(error.clone()));
             }
@@ -514,7 +515,7 @@ impl WriteBack {
             return Ok(());
         }
         let (size, journal) = (state.buffer.size(), state.buffer.to_journal());
-        let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Landing::default()) };
+        let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default()) };
         if let Err(error) = self.store.commit_files(&[], &[commit], now()) {
             self.note_failed_change(file.ino, state);
             return Err(error.into());
@@ -535,9 +536,9 @@ impl WriteBack {
         self.dirty.lock().insert(file.ino, file.clone());
     }
 
-    /// Sends off what has waited long enough; `everything`: what has not, too. A failure, of which the first is returned,
-    /// keeps no other file from being sent.
-    pub fn send_aged(&self, everything: bool) -> Result<(), VfsError> {
+    /// Uploads what has waited long enough; `everything`: also what has not. A failure keeps no other file from being
+    /// uploaded; the first is returned.
+    pub fn upload_aged(&self, everything: bool) -> Result<(), VfsError> {
         let files = self.dirty_files();
         let crowded = everything
             || files.len() >= DIRTY_FILES_MAX
@@ -558,12 +559,12 @@ impl WriteBack {
                 self.files.settle(&file);
                 continue;
             }
-            // Should they come back they wait their turn again.
+            // If the upload fails they wait their turn again.
             state.dirty_since = Some(Instant::now());
             let pieces = state.buffer.dirty_piece_count();
             let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
             if large {
-                outcome = outcome.and(self.send_file(&file, &mut state, 1));
+                outcome = outcome.and(self.upload_file(&file, &mut state, 1));
             } else {
                 small.entry(state.policy).or_default().push(file.clone());
             }
@@ -571,14 +572,14 @@ impl WriteBack {
         for (policy, mut files) in small {
             // Directory neighbours are made one after another, so inode order keeps them together in segments.
             files.sort_by_key(|file| file.ino);
-            outcome = outcome.and(self.send_together(files, policy));
+            outcome = outcome.and(self.upload_together(files, policy));
         }
         outcome
     }
 
     /// A file without dirty bytes whose size or times are newer here.
     fn save_attributes(&self, file: &File, state: &mut FileState) -> Result<(), VfsError> {
-        if state.travelling.is_empty() {
+        if state.in_flight.is_empty() {
             if state.unsaved {
                 self.journal(file, state)?;
             }
@@ -599,7 +600,7 @@ impl WriteBack {
     pub fn sync_all(&self) -> Result<(), VfsError> {
         let known: HashMap<Ino, u64> =
             self.dirty_files().iter().map(|file| (file.ino, file.lock().failures.count())).collect();
-        let mut outcome = self.send_aged(true);
+        let mut outcome = self.upload_aged(true);
         // A file is among the dirty ones until its last byte is committed.
         for file in self.dirty_files() {
             let mut state = file.lock();
@@ -656,34 +657,34 @@ impl WriteBack {
     }
 }
 
-/// Files with more than this travel alone: sharing a segment would save them nothing.
+/// Files with more than this are uploaded alone: sharing a segment would save them nothing.
 const LARGE_BYTES: u64 = 1 << 20;
 
-fn depart(
+fn stage(
     state: &mut FileState,
-    voyage: &Voyage,
+    upload: &Upload,
     segment_offset: u64,
     bytes_max: u64,
     pieces_max: usize,
 ) -> Vec<bytes::Bytes> {
-    let pieces = state.buffer.depart(voyage.segment, segment_offset, bytes_max, pieces_max);
+    let pieces = state.buffer.stage(upload.segment, segment_offset, bytes_max, pieces_max);
     if !pieces.is_empty() {
-        state.travelling.insert(voyage.segment);
+        state.in_flight.insert(upload.segment);
     }
     pieces
 }
 
 /// What a commit says of one file.
-fn file_commit(ino: Ino, state: &FileState, landing: &Landing) -> FileCommit {
+fn file_commit(ino: Ino, state: &FileState, completion: &Completion) -> FileCommit {
     FileCommit {
         ino,
-        extents: landing.extents.clone(),
-        size: landing.size,
+        extents: completion.extents.clone(),
+        size: completion.size,
         mtime: state.mtime,
         ctime: state.ctime,
         mode: None,
         journal: Vec::new(),
-        journal_under: landing.journal_pages.clone(),
+        journal_under: completion.journal_pages.clone(),
     }
 }
 
@@ -704,24 +705,24 @@ impl Drop for CommitEnding<'_> {
     }
 }
 
-/// The commit thread: segments in the order in which they departed, as far as they share files.
-fn commit_in_order(write_back: &std::sync::Weak<WriteBack>, landings: &Receiver<Landed>) {
-    let mut waiting: BTreeMap<u64, Landed> = BTreeMap::new();
-    while let Ok(landed) = landings.recv() {
+/// The commit thread: uploads in the order in which they were staged, as far as they share files.
+fn commit_in_order(write_back: &std::sync::Weak<WriteBack>, completions: &Receiver<Completed>) {
+    let mut waiting: BTreeMap<u64, Completed> = BTreeMap::new();
+    while let Ok(completed) = completions.recv() {
         let Some(write_back) = write_back.upgrade() else { return };
-        waiting.insert(landed.voyage.sequence, landed);
+        waiting.insert(completed.upload.sequence, completed);
         loop {
-            let next = next_committable(&waiting, &write_back.travelling.lock());
-            let Some(landed) = next.and_then(|sequence| waiting.remove(&sequence)) else { break };
-            write_back.commit(landed);
+            let next = next_committable(&waiting, &write_back.in_flight.lock());
+            let Some(completed) = next.and_then(|sequence| waiting.remove(&sequence)) else { break };
+            write_back.commit(completed);
         }
     }
 }
 
-/// The first landed segment that shares no file with an earlier one still on its way.
-fn next_committable(waiting: &BTreeMap<u64, Landed>, travelling: &BTreeMap<u64, BTreeSet<Ino>>) -> Option<u64> {
+/// The first completed upload that shares no file with an earlier one still in flight.
+fn next_committable(waiting: &BTreeMap<u64, Completed>, in_flight: &BTreeMap<u64, BTreeSet<Ino>>) -> Option<u64> {
     waiting.keys().copied().find(|sequence| {
-        let Some(files) = travelling.get(sequence) else { return true };
-        travelling.range(..sequence).all(|(_, earlier)| earlier.is_disjoint(files))
+        let Some(files) = in_flight.get(sequence) else { return true };
+        in_flight.range(..sequence).all(|(_, earlier)| earlier.is_disjoint(files))
     })
 }

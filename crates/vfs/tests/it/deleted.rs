@@ -70,7 +70,7 @@ fn deleted_and_brought_back_it_is_whole_after_a_crash_at_any_commit() {
     }
 }
 
-/// What was written and has not departed when the name goes is kept too.
+/// What was written and is not uploaded when the name goes is kept too.
 #[test]
 fn what_was_written_just_before_comes_back_too() {
     let world = World::new("rs:4+2", 6);

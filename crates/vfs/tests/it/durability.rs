@@ -52,7 +52,7 @@ fn bytes_below_a_truncation_are_synced() {
 
 /// An fsync waits for a segment; the bytes written after it grow old meanwhile and set off.
 #[test]
-fn bytes_that_depart_during_an_fsync_are_synced() {
+fn bytes_that_are_staged_during_an_fsync_are_synced() {
     let first = Arc::new(OnceLock::new());
     let world = world_with(move |call| {
         let segment = call.key.expect("a put has a key").segment;

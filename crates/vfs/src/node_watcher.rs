@@ -7,12 +7,12 @@ use weft_meta::{MetaError, Store};
 use weft_transfer::Fleet;
 
 /// The records of nodes and the rule that a fleet has.
-pub struct Roll {
+pub struct NodeWatcher {
     known: Option<(Vec<(NodeId, NodeRecord)>, PlacementRule)>,
     open_nodes: OpenNodes,
 }
 
-impl Roll {
+impl NodeWatcher {
     /// Of a fleet whose nodes were opened by `open_nodes`.
     pub fn new(open_nodes: OpenNodes) -> Self {
         Self { known: None, open_nodes }
