@@ -1,5 +1,6 @@
 //! What a metadata operation can answer besides success. The gateway maps each to its errno; nobody else knows errno.
 
+use crate::guard::Denied;
 use crate::kv::KvError;
 use weft_format::{Ino, SegmentId};
 
@@ -83,6 +84,9 @@ pub enum MetaError {
         /// What is wrong with it.
         detail: String,
     },
+    /// The caller may not.
+    #[error(transparent)]
+    Denied(#[from] Denied),
     /// The engine's own answer.
     #[error(transparent)]
     Engine(#[from] KvError),

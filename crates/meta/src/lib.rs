@@ -12,6 +12,7 @@ mod descriptor;
 pub mod engines;
 pub mod error;
 pub mod fsck;
+pub mod guard;
 pub mod keys;
 pub mod kv;
 pub mod merge;
@@ -20,9 +21,10 @@ pub mod store;
 pub mod types;
 
 pub use error::MetaError;
+pub use guard::{Denied, Guard, Renaming};
 pub use store::leases::Fence;
-pub use store::{JOIN_MOVES_MAX, Store};
+pub use store::{Guarded, JOIN_MOVES_MAX, Store};
 pub use types::{
-    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, PolicyMaker, RenameFlags,
-    RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
+    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, Owner, PolicyMaker,
+    RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };

@@ -45,6 +45,7 @@ use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
 
 use crate::MetaError;
+use crate::guard::Guard;
 use crate::keys::{Counter, Key};
 use crate::kv::{Batch, Kv, KvError};
 use txn::{Company, Txn};
@@ -84,7 +85,18 @@ pub struct Store {
     halted: OnceLock<String>,
 }
 
+/// A store whose operations on names ask a guard first, within their transactions.
+pub struct Guarded<'s> {
+    store: &'s Store,
+    guard: &'s dyn Guard,
+}
+
 impl Store {
+    /// The same store, which asks `guard` before it changes names.
+    pub fn guarded<'s>(&'s self, guard: &'s dyn Guard) -> Guarded<'s> {
+        Guarded { store: self, guard }
+    }
+
     /// Makes a new volume in an empty engine: its record, the default policy and an empty root directory (mode 0755, of
     /// user and group 0), and makes them durable.
     ///

@@ -91,6 +91,15 @@ pub struct Entry {
     pub attributes: Attributes,
 }
 
+/// Whose an inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
 /// The flags of renameat2(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenameFlags {
@@ -98,8 +107,8 @@ pub struct RenameFlags {
     pub no_replace: bool,
     /// Swap the two names.
     pub exchange: bool,
-    /// Leave a whiteout (character device 0:0) in the old place.
-    pub whiteout: bool,
+    /// Leave a whiteout (character device 0:0) of this owner in the old place.
+    pub whiteout: Option<Owner>,
 }
 
 /// What an unlink left behind.

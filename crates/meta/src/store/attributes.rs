@@ -13,8 +13,24 @@ impl Store {
     /// # Errors
     /// `NotFound`, `Invalid` (a mode with bits beyond `0o7777`, a time with 10^9 nanoseconds).
     pub fn set_attributes(&self, ino: Ino, change: &SetAttributes) -> Result<Attributes, MetaError> {
+        self.change_attributes(ino, |_| Ok(*change))
+    }
+
+    /// The same, of what `decide` says by the attributes before. A transaction that is tried again asks again.
+    ///
+    /// # Errors
+    /// As [`Store::set_attributes`], and those of `decide`.
+    pub fn change_attributes(
+        &self,
+        ino: Ino,
+        decide: impl Fn(&Attributes) -> Result<SetAttributes, MetaError>,
+    ) -> Result<Attributes, MetaError> {
         self.transact_by_key(|txn| {
             let mut attributes = txn.inode(ino)?;
+            let change = decide(&attributes)?;
+            if change == SetAttributes::default() {
+                return Ok(attributes);
+            }
             attributes.mode = change.mode.unwrap_or(attributes.mode);
             attributes.uid = change.uid.unwrap_or(attributes.uid);
             attributes.gid = change.gid.unwrap_or(attributes.gid);

@@ -7,10 +7,11 @@ use std::collections::HashSet;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
-use super::Store;
 use super::txn::Txn;
 use super::values::{self, Dirent, damaged};
+use super::{Guarded, Store};
 use crate::MetaError;
+use crate::guard::Guard;
 use crate::keys::{Counter, Key, Table, after, of_ino};
 use crate::types::{Entry, NewInode, UnlinkOutcome};
 
@@ -127,92 +128,36 @@ impl Store {
         self.view(|txn| txn.inode(ino))
     }
 
-    /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent.
-    /// Two reads in one go, three writes and two merges, and a symbolic link's target.
+    /// [`Guarded::create`], of whom nobody need ask.
     ///
     /// # Errors
-    /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`
-    /// (a symbolic link's target).
+    /// As there.
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode, now: Timestamp) -> Result<Attributes, MetaError> {
-        check_name(name)?;
-        if new.kind == Kind::Symlink && !(1..=MAX_SYMLINK_BYTES).contains(&new.symlink_target.len()) {
-            return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
-        }
-        let ino = Ino(self.allocate(Counter::Ino)?);
-        let cookie = self.allocate(Counter::Cookie)?;
-        self.transact_by_key(|txn| {
-            txn.fetch(&[Key::Inode(parent), Key::Dirent(parent, name)], &[])?;
-            let directory = txn.live_directory(parent)?;
-            if txn.dirent(parent, name)?.is_some() {
-                return Err(MetaError::Exists);
-            }
-            let attributes = txn.make_inode(ino, &directory, new, now)?;
-            let is_directory = new.kind == Kind::Directory;
-            if is_directory {
-                admit_subdirectory(&directory)?;
-            }
-            txn.touch(&directory, now, is_directory.into())?;
-            txn.put_name(parent, name, &Dirent { ino, kind: new.kind, cookie });
-            Ok(attributes)
-        })
+        self.guarded(&()).create(parent, name, new, now)
     }
 
-    /// Gives an inode one more name.
+    /// [`Guarded::link`], of whom nobody need ask.
     ///
     /// # Errors
-    /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`,
-    /// `NameTooLong`, `InvalidName`, `TooManyLinks`.
+    /// As there.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], now: Timestamp) -> Result<Attributes, MetaError> {
-        check_name(name)?;
-        let cookie = self.allocate(Counter::Cookie)?;
-        self.transact_by_key(|txn| {
-            txn.fetch(&[Key::Inode(parent), Key::Inode(ino), Key::Dirent(parent, name)], &[])?;
-            let directory = txn.live_directory(parent)?;
-            let mut attributes = txn.inode(ino)?;
-            if attributes.kind == Kind::Directory {
-                return Err(MetaError::IsDirectory);
-            }
-            if attributes.nlink == 0 {
-                return Err(MetaError::NotFound);
-            }
-            if txn.dirent(parent, name)?.is_some() {
-                return Err(MetaError::Exists);
-            }
-            attributes.nlink = attributes.nlink.checked_add(1).ok_or(MetaError::TooManyLinks(ino))?;
-            attributes.ctime = now;
-            txn.put_inode(&attributes);
-            txn.touch(&directory, now, 0)?;
-            txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
-            Ok(attributes)
-        })
+        self.guarded(&()).link(ino, parent, name, now)
     }
 
-    /// Takes a name from something that is no directory. Its data stays until [`Store::reclaim`]; where deleted files are kept it
-    /// can be brought back for a while ([`Store::restore`]).
+    /// [`Guarded::unlink`], of whom nobody need ask.
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory` (of `parent`), `IsDirectory`.
+    /// As there.
     pub fn unlink(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
-        self.transact_by_key(|txn| {
-            txn.remove_named(parent, name, now, |_, attributes| match attributes.kind {
-                Kind::Directory => Err(MetaError::IsDirectory),
-                _ => Ok(()),
-            })
-        })
+        self.guarded(&()).unlink(parent, name, now)
     }
 
-    /// Removes an empty directory; it is an orphan until [`Store::reclaim`], or kept.
+    /// [`Guarded::rmdir`], of whom nobody need ask.
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory`, `NotEmpty`.
+    /// As there.
     pub fn rmdir(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
-        self.transact(|txn| {
-            txn.remove_named(parent, name, now, |txn, attributes| match attributes.kind {
-                Kind::Directory if txn.is_empty_directory(attributes.ino)? => Ok(()),
-                Kind::Directory => Err(MetaError::NotEmpty),
-                _ => Err(MetaError::NotDirectory),
-            })
-        })
+        self.guarded(&()).rmdir(parent, name, now)
     }
 
     /// Where a symbolic link points.
@@ -290,20 +235,120 @@ impl Store {
     }
 }
 
+impl Guarded<'_> {
+    /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent.
+    /// Two reads in one go, three writes and two merges, and a symbolic link's target.
+    ///
+    /// # Errors
+    /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`
+    /// (a symbolic link's target).
+    pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode, now: Timestamp) -> Result<Attributes, MetaError> {
+        if new.kind == Kind::Symlink && !(1..=MAX_SYMLINK_BYTES).contains(&new.symlink_target.len()) {
+            return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
+        }
+        let ino = Ino(self.store.allocate(Counter::Ino)?);
+        let cookie = self.store.allocate(Counter::Cookie)?;
+        self.store.transact_by_key(|txn| {
+            txn.fetch(&[Key::Inode(parent), Key::Dirent(parent, name)], &[])?;
+            let directory = txn.live_directory(parent)?;
+            self.guard.search(&directory)?;
+            check_name(name)?;
+            if txn.dirent(parent, name)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            let mut new = new.clone();
+            self.guard.create(&directory, &mut new)?;
+            let attributes = txn.make_inode(ino, &directory, &new, now)?;
+            let is_directory = new.kind == Kind::Directory;
+            if is_directory {
+                admit_subdirectory(&directory)?;
+            }
+            txn.touch(&directory, now, is_directory.into())?;
+            txn.put_name(parent, name, &Dirent { ino, kind: new.kind, cookie });
+            Ok(attributes)
+        })
+    }
+
+    /// Gives an inode one more name.
+    ///
+    /// # Errors
+    /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`,
+    /// `NameTooLong`, `InvalidName`, `TooManyLinks`.
+    pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], now: Timestamp) -> Result<Attributes, MetaError> {
+        let cookie = self.store.allocate(Counter::Cookie)?;
+        self.store.transact_by_key(|txn| {
+            txn.fetch(&[Key::Inode(parent), Key::Inode(ino), Key::Dirent(parent, name)], &[])?;
+            let directory = txn.live_directory(parent)?;
+            self.guard.search(&directory)?;
+            check_name(name)?;
+            let mut attributes = txn.inode(ino)?;
+            if txn.dirent(parent, name)?.is_some() {
+                return Err(MetaError::Exists);
+            }
+            self.guard.link(&directory, &attributes)?;
+            if attributes.kind == Kind::Directory {
+                return Err(MetaError::IsDirectory);
+            }
+            if attributes.nlink == 0 {
+                return Err(MetaError::NotFound);
+            }
+            attributes.nlink = attributes.nlink.checked_add(1).ok_or(MetaError::TooManyLinks(ino))?;
+            attributes.ctime = now;
+            txn.put_inode(&attributes);
+            txn.touch(&directory, now, 0)?;
+            txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
+            Ok(attributes)
+        })
+    }
+
+    /// Takes a name from something that is no directory. Its data stays until [`Store::reclaim`]; where deleted files are kept it
+    /// can be brought back for a while ([`Store::restore`]).
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory` (of `parent`), `IsDirectory`.
+    pub fn unlink(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
+        self.store.transact_by_key(|txn| {
+            txn.remove_named(self.guard, (parent, name), now, |_, attributes| match attributes.kind {
+                Kind::Directory => Err(MetaError::IsDirectory),
+                _ => Ok(()),
+            })
+        })
+    }
+
+    /// Removes an empty directory; it is an orphan until [`Store::reclaim`], or kept.
+    ///
+    /// # Errors
+    /// `NotFound`, `NotDirectory`, `NotEmpty`.
+    pub fn rmdir(&self, parent: Ino, name: &[u8], now: Timestamp) -> Result<UnlinkOutcome, MetaError> {
+        self.store.transact(|txn| {
+            txn.remove_named(self.guard, (parent, name), now, |txn, attributes| match attributes.kind {
+                Kind::Directory if txn.is_empty_directory(attributes.ino)? => Ok(()),
+                Kind::Directory => Err(MetaError::NotEmpty),
+                _ => Err(MetaError::NotDirectory),
+            })
+        })
+    }
+}
+
 impl Txn<'_> {
-    /// Takes a name away, if its inode may lose it.
+    /// Takes a name away, if the guard allows it and its inode suits.
     fn remove_named(
         &mut self,
-        parent: Ino,
-        name: &[u8],
+        guard: &dyn Guard,
+        (parent, name): (Ino, &[u8]),
         now: Timestamp,
-        allowed: impl Fn(&mut Txn<'_>, &Attributes) -> Result<(), MetaError>,
+        suits: impl Fn(&mut Txn<'_>, &Attributes) -> Result<(), MetaError>,
     ) -> Result<UnlinkOutcome, MetaError> {
         self.free_room();
         self.fetch(&[Key::Inode(parent), Key::Keep], &[(parent, name)])?;
         let directory = self.directory(parent)?;
+        guard.search(&directory)?;
+        if name.len() > MAX_NAME_BYTES {
+            return Err(MetaError::NameTooLong { bytes: name.len() });
+        }
         let (dirent, mut attributes) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
-        allowed(self, &attributes)?;
+        guard.remove(&directory, &attributes)?;
+        suits(self, &attributes)?;
         self.touch(&directory, now, if attributes.kind == Kind::Directory { -1 } else { 0 })?;
         self.remove_name(parent, name, &dirent);
         self.drop_link(&mut attributes, now)?;

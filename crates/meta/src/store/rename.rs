@@ -6,13 +6,14 @@
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
-use super::Store;
 use super::names::{admit_subdirectory, check_name};
 use super::txn::Txn;
 use super::values::{Dirent, damaged};
+use super::{Guarded, Store};
 use crate::MetaError;
+use crate::guard::{Guard, Renaming};
 use crate::keys::{Counter, Key};
-use crate::types::{NewInode, RenameFlags, RenameOutcome, UnlinkOutcome};
+use crate::types::{NewInode, Owner, RenameFlags, RenameOutcome, UnlinkOutcome};
 
 /// A chain of parents longer than this is a loop: no path that long could have been made through system calls, which
 /// take 4,096 bytes at a time but allow deeper trees step by step; this bounds the walk on damaged metadata.
@@ -63,13 +64,31 @@ impl Directories {
 }
 
 impl Store {
+    /// [`Guarded::rename`], of whom nobody need ask.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rename(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        new_parent: Ino,
+        new_name: &[u8],
+        flags: RenameFlags,
+        now: Timestamp,
+    ) -> Result<RenameOutcome, MetaError> {
+        self.guarded(&()).rename(parent, name, new_parent, new_name, flags, now)
+    }
+}
+
+impl Guarded<'_> {
     /// Moves `name` in `parent` to `new_name` in `new_parent`, as renameat2(2) does: two names of one inode stay as
     /// they are; a directory replaces an empty directory only, anything else replaces what is no directory; a replaced
     /// inode loses a link as in [`Store::unlink`]; `exchange` swaps any two names; `whiteout` leaves a character device
     /// 0:0.
     ///
     /// # Errors
-    /// `NotFound`, `NotDirectory`, `IsDirectory`, `NotEmpty`, `Exists` (`no_replace`), `Invalid` (a directory into its
+    /// `NotFound`, `NotDirectory`, `IsDirectory`, `NotEmpty` (also of a directory on the way to what moves), `Exists` (`no_replace`), `Invalid` (a directory into its
     /// own subtree; contradicting flags), `NameTooLong`, `InvalidName`, `TooManyLinks`.
     pub fn rename(
         &self,
@@ -80,18 +99,17 @@ impl Store {
         flags: RenameFlags,
         now: Timestamp,
     ) -> Result<RenameOutcome, MetaError> {
-        check_name(name)?;
-        check_name(new_name)?;
-        if flags.exchange && (flags.no_replace || flags.whiteout) {
+        if flags.exchange && (flags.no_replace || flags.whiteout.is_some()) {
             return Err(MetaError::Invalid { what: "exchange excludes no-replace and whiteout" });
         }
-        let whiteout = if flags.whiteout {
-            Some((Ino(self.allocate(Counter::Ino)?), self.allocate(Counter::Cookie)?))
-        } else {
-            None
+        let whiteout = match flags.whiteout {
+            Some(owner) => {
+                Some((Ino(self.store.allocate(Counter::Ino)?), self.store.allocate(Counter::Cookie)?, owner))
+            }
+            None => None,
         };
         let (from, to) = ((parent, name), (new_parent, new_name));
-        self.transact_by_key(|txn| txn.rename(from, to, flags, whiteout, now))
+        self.store.transact_by_key(|txn| txn.rename(self.guard, from, to, flags, whiteout, now))
     }
 }
 
@@ -99,10 +117,11 @@ impl Txn<'_> {
     /// Scans only where it replaces a directory, which must be empty.
     fn rename(
         &mut self,
+        guard: &dyn Guard,
         (parent, name): (Ino, &[u8]),
         (new_parent, new_name): (Ino, &[u8]),
         flags: RenameFlags,
-        whiteout: Option<(Ino, u64)>,
+        whiteout: Option<(Ino, u64, Owner)>,
         now: Timestamp,
     ) -> Result<RenameOutcome, MetaError> {
         let names = [(parent, name), (new_parent, new_name)];
@@ -113,6 +132,10 @@ impl Txn<'_> {
             to_old: 0,
             to_new: 0,
         };
+        guard.search(&directories.old)?;
+        check_name(name)?;
+        guard.search(directories.new.as_ref().unwrap_or(&directories.old))?;
+        check_name(new_name)?;
         let (from, mut moved) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
         let target = self.named(new_parent, new_name)?;
         if flags.no_replace && target.is_some() {
@@ -127,15 +150,28 @@ impl Txn<'_> {
         if moved.kind == Kind::Directory && new_parent != parent {
             self.refuse_subtree(moved.ino, new_parent)?;
         }
+        if let Some((_, other)) = &target
+            && other.kind == Kind::Directory
+            && new_parent != parent
+        {
+            self.refuse_subtree(other.ino, parent).map_err(|error| match error {
+                MetaError::Invalid { .. } if !flags.exchange => MetaError::NotEmpty,
+                error => error,
+            })?;
+        }
+        guard.rename(&Renaming {
+            old_directory: &directories.old,
+            moved: &moved,
+            new_directory: directories.new.as_ref().unwrap_or(&directories.old),
+            target: target.as_ref().map(|(_, attributes)| attributes),
+            is_exchange: flags.exchange,
+        })?;
 
         let mut replaced = None;
         let is_directory = moved.kind == Kind::Directory;
         match target {
             Some((to, mut other)) if flags.exchange => {
                 let other_is_directory = other.kind == Kind::Directory;
-                if other_is_directory && new_parent != parent {
-                    self.refuse_subtree(other.ino, parent)?;
-                }
                 match (is_directory, other_is_directory) {
                     (true, false) => directories.move_subdirectory()?,
                     (false, true) => directories.move_subdirectory_back()?,
@@ -172,12 +208,12 @@ impl Txn<'_> {
                 self.put_name(new_parent, new_name, &from);
             }
         }
-        if let Some((ino, cookie)) = whiteout {
+        if let Some((ino, cookie, owner)) = whiteout {
             let device = NewInode {
                 kind: Kind::CharDevice,
                 mode: 0,
-                uid: moved.uid,
-                gid: moved.gid,
+                uid: owner.uid,
+                gid: owner.gid,
                 rdev: 0,
                 symlink_target: Vec::new(),
             };

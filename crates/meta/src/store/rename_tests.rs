@@ -23,12 +23,14 @@ impl Thing {
     }
 }
 
+const ROOT: Owner = Owner { uid: 0, gid: 0 };
+
 const FLAGS: [RenameFlags; 5] = [
-    RenameFlags { no_replace: false, exchange: false, whiteout: false },
-    RenameFlags { no_replace: true, exchange: false, whiteout: false },
-    RenameFlags { no_replace: false, exchange: true, whiteout: false },
-    RenameFlags { no_replace: false, exchange: false, whiteout: true },
-    RenameFlags { no_replace: true, exchange: false, whiteout: true },
+    RenameFlags { no_replace: false, exchange: false, whiteout: None },
+    RenameFlags { no_replace: true, exchange: false, whiteout: None },
+    RenameFlags { no_replace: false, exchange: true, whiteout: None },
+    RenameFlags { no_replace: false, exchange: false, whiteout: Some(ROOT) },
+    RenameFlags { no_replace: true, exchange: false, whiteout: Some(ROOT) },
 ];
 
 fn place(store: &Store, parent: Ino, name: &str, thing: Thing) -> Option<Ino> {
@@ -111,7 +113,7 @@ fn try_case(source: Thing, target: Thing, flags: RenameFlags, across: bool) {
                 assert_eq!(replaced, to.map(|to| (to, 0, at(9))), "{context}");
                 assert_eq!(store.orphans(10).unwrap(), to.into_iter().collect::<Vec<_>>(), "{context}");
             }
-            if flags.whiteout {
+            if flags.whiteout.is_some() {
                 let whiteout = store.lookup(left, b"from").unwrap();
                 assert_eq!((whiteout.kind, whiteout.rdev, whiteout.mode), (Kind::CharDevice, 0, 0), "{context}");
                 assert_eq!(store.statistics().unwrap().inodes, inodes_before + 1, "{context}");
@@ -141,7 +143,7 @@ fn flags_that_contradict_each_other() {
     let (store, _) = volume();
     make(&store, Ino::ROOT, "a", Kind::File);
     make(&store, Ino::ROOT, "b", Kind::File);
-    for (no_replace, whiteout) in [(true, false), (false, true), (true, true)] {
+    for (no_replace, whiteout) in [(true, None), (false, Some(ROOT)), (true, Some(ROOT))] {
         let flags = RenameFlags { exchange: true, no_replace, whiteout };
         let refused = store.rename(Ino::ROOT, b"a", Ino::ROOT, b"b", flags, at(1)).unwrap_err();
         assert_eq!(kind_of(&refused), "Invalid");

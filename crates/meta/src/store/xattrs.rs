@@ -3,7 +3,7 @@
 use weft_format::Ino;
 use weft_format::records::Timestamp;
 
-use super::Store;
+use super::{Guarded, Store};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, of_ino};
 use crate::types::XattrMode;
@@ -35,10 +35,10 @@ impl Store {
         })
     }
 
-    /// Sets an extended attribute.
+    /// [`Guarded::set_xattr`], of whom nobody need ask.
     ///
     /// # Errors
-    /// `Exists`, `NoAttribute` (by `mode`), `NotFound`, `NameTooLong`, `InvalidName`, `AttributeTooLarge`.
+    /// As there.
     pub fn set_xattr(
         &self,
         ino: Ino,
@@ -47,23 +47,15 @@ impl Store {
         mode: XattrMode,
         now: Timestamp,
     ) -> Result<(), MetaError> {
-        check_name(name)?;
-        if value.len() > MAX_VALUE_BYTES {
-            return Err(MetaError::AttributeTooLarge { bytes: value.len() });
-        }
-        self.transact(|txn| {
-            let mut attributes = txn.inode(ino)?;
-            let exists = txn.get(Key::Xattr(ino, name))?.is_some();
-            match mode {
-                XattrMode::Create if exists => return Err(MetaError::Exists),
-                XattrMode::Replace if !exists => return Err(MetaError::NoAttribute),
-                _ => {}
-            }
-            txn.put(Key::Xattr(ino, name), value.to_vec());
-            attributes.ctime = now;
-            txn.put_inode(&attributes);
-            Ok(())
-        })
+        self.guarded(&()).set_xattr(ino, name, value, mode, now)
+    }
+
+    /// [`Guarded::remove_xattr`], of whom nobody need ask.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn remove_xattr(&self, ino: Ino, name: &[u8], now: Timestamp) -> Result<(), MetaError> {
+        self.guarded(&()).remove_xattr(ino, name, now)
     }
 
     /// The names of all extended attributes of an inode.
@@ -89,6 +81,40 @@ impl Store {
             }
         })
     }
+}
+
+impl Guarded<'_> {
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// `Exists`, `NoAttribute` (by `mode`), `NotFound`, `NameTooLong`, `InvalidName`, `AttributeTooLarge`.
+    pub fn set_xattr(
+        &self,
+        ino: Ino,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        now: Timestamp,
+    ) -> Result<(), MetaError> {
+        check_name(name)?;
+        if value.len() > MAX_VALUE_BYTES {
+            return Err(MetaError::AttributeTooLarge { bytes: value.len() });
+        }
+        self.store.transact(|txn| {
+            let mut attributes = txn.inode(ino)?;
+            self.guard.change_xattr(&attributes, name)?;
+            let exists = txn.get(Key::Xattr(ino, name))?.is_some();
+            match mode {
+                XattrMode::Create if exists => return Err(MetaError::Exists),
+                XattrMode::Replace if !exists => return Err(MetaError::NoAttribute),
+                _ => {}
+            }
+            txn.put(Key::Xattr(ino, name), value.to_vec());
+            attributes.ctime = now;
+            txn.put_inode(&attributes);
+            Ok(())
+        })
+    }
 
     /// Removes an extended attribute.
     ///
@@ -96,9 +122,10 @@ impl Store {
     /// `NoAttribute`, `NotFound`, `NameTooLong`, `InvalidName`.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8], now: Timestamp) -> Result<(), MetaError> {
         check_name(name)?;
-        self.transact(|txn| {
+        self.store.transact(|txn| {
             txn.free_room();
             let mut attributes = txn.inode(ino)?;
+            self.guard.change_xattr(&attributes, name)?;
             txn.get(Key::Xattr(ino, name))?.ok_or(MetaError::NoAttribute)?;
             txn.remove(Key::Xattr(ino, name));
             attributes.ctime = now;
