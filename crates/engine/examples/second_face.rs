@@ -10,15 +10,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let meta: PathBuf = std::env::args_os().nth(1).ok_or("give the metadata file of a volume")?.into();
     let engine = Engine::open(&meta, Options::default())?;
     let volume = engine.volume();
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let caller = Caller { uid, gid, pid: std::process::id() };
+    let caller = Caller::new(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    // Every call through it is checked as this caller's.
+    let files = volume.as_caller(&caller);
 
-    let (file, handle) = volume.create(&caller, Ino::ROOT, b"hello", 0o644, 0)?;
-    volume.write(handle, 0, b"hello, second face\n", false)?;
-    volume.fsync(handle)?;
-    print!("{}", String::from_utf8_lossy(&volume.read(handle, 0, 100)?));
-    volume.release(handle);
-    volume.forget(file.ino, 1);
+    let (file, handle) = files.create(Ino::ROOT, b"hello", 0o644, libc::O_RDWR)?;
+    files.write(handle, 0, b"hello, second face\n")?;
+    files.fsync(handle)?;
+    print!("{}", String::from_utf8_lossy(&files.read(handle, 0, 100)?));
+    files.release(handle);
+    files.forget(file.ino, 1);
 
     match engine.tally()?.margin {
         Some(margin) => println!("every file survives the loss of any {margin} nodes"),

@@ -1,8 +1,10 @@
 //! The bytes of files: open, read, write, cut, punch, seek, sync.
 
+use crate::access::Caller;
 use crate::error::VfsError;
 use crate::files::{File, FileState};
-use crate::request::{Caller, Handle, milliseconds, now};
+use crate::names::new_inode;
+use crate::request::{Handle, milliseconds, now};
 use crate::volume::Volume;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
-use weft_meta::{Extent, MetaError, SetAttributes};
+use weft_meta::{Extent, Guard, MetaError, NewInode, SetAttributes};
 use weft_transfer::Readahead;
 
 /// The largest offset that a file can have, as in off_t.
@@ -24,11 +26,27 @@ const SEEK_STEP_BYTES: u64 = 16 << 20;
 /// One open of one file.
 pub(crate) struct OpenFile {
     file: Arc<File>,
+    /// As open(2) had them. A kernel minds the access mode itself.
+    open_flags: i32,
     /// Every write is followed by an fsync (`O_SYNC`, `O_DSYNC`).
     sync: bool,
     readahead: Mutex<Readahead>,
     /// Of how many failures to write the file it was told.
     failures_told: AtomicU64,
+}
+
+impl OpenFile {
+    pub fn ino(&self) -> Ino {
+        self.file.ino
+    }
+
+    pub fn reads(&self) -> bool {
+        matches!(self.open_flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
+    }
+
+    pub fn writes(&self) -> bool {
+        matches!(self.open_flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+    }
 }
 
 impl Volume {
@@ -44,7 +62,18 @@ impl Volume {
         mode: u16,
         open_flags: i32,
     ) -> Result<(Attributes, Handle), VfsError> {
-        let attributes = self.make_node(caller, parent, name, Kind::File, mode, 0)?;
+        self.create_guarded(&(), parent, name, &new_inode(caller, Kind::File, mode, 0), open_flags)
+    }
+
+    pub(crate) fn create_guarded(
+        &self,
+        guard: &dyn Guard,
+        parent: Ino,
+        name: &[u8],
+        new: &NewInode,
+        open_flags: i32,
+    ) -> Result<(Attributes, Handle), VfsError> {
+        let attributes = self.make_guarded(guard, parent, name, new)?;
         match self.open(attributes.ino, open_flags) {
             Ok(handle) => Ok((attributes, handle)),
             Err(error) => {
@@ -62,7 +91,13 @@ impl Volume {
         if self.read_only {
             let file = File::of(&self.store.attributes(ino)?);
             let failures_told = AtomicU64::new(0);
-            return Ok(self.add_open_file(OpenFile { file, failures_told, sync: false, readahead: Mutex::default() }));
+            return Ok(self.add_open_file(OpenFile {
+                file,
+                open_flags,
+                failures_told,
+                sync: false,
+                readahead: Mutex::default(),
+            }));
         }
         let file = self.files.open(&self.store, ino)?;
         if open_flags & libc::O_TRUNC != 0
@@ -74,6 +109,7 @@ impl Volume {
         let failures_told = AtomicU64::new(file.lock().failures.told_count());
         Ok(self.add_open_file(OpenFile {
             file,
+            open_flags,
             failures_told,
             sync: open_flags & (libc::O_SYNC | libc::O_DSYNC) != 0,
             readahead: Mutex::default(),

@@ -1,7 +1,8 @@
 //! What was deleted and is kept for a while: brought back, or let go when its time is over or its room is needed.
 
+use crate::access::Caller;
 use crate::error::VfsError;
-use crate::request::{Caller, now};
+use crate::request::now;
 use crate::volume::Volume;
 use weft_format::Ino;
 use weft_meta::{Deleted, MetaError};

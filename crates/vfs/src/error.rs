@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 use weft_format::Ino;
-use weft_meta::MetaError;
 use weft_meta::kv::KvError;
+use weft_meta::{Denied, MetaError};
 use weft_transfer::{ReadError, WriteError};
 
 /// A failed call on a [`crate::Volume`].
@@ -70,6 +70,21 @@ pub enum VfsError {
     /// Not for this caller.
     #[error("operation not permitted: {0}")]
     NotPermitted(&'static str),
+    /// A symbolic link, which is not followed.
+    #[error("a symbolic link is not followed here: read it, and look up its target")]
+    Symlink,
+    /// A pipe, socket or device: it is used by the machine that shows it.
+    #[error("a pipe, socket or device has no bytes in a volume")]
+    NoBytes,
+    /// `.` or `..` where a name is changed.
+    #[error("`.` and `..` cannot be renamed")]
+    Dots,
+    /// Not a name of an extended attribute.
+    #[error("an extended attribute's name has 1 to 255 bytes")]
+    XattrName,
+    /// A change of a volume that is open for reading only.
+    #[error("the volume is open for reading only")]
+    ReadOnly,
     /// Not for this kind of file, or not by this file system.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
@@ -92,6 +107,12 @@ pub enum VfsError {
     },
 }
 
+impl From<Denied> for VfsError {
+    fn from(denied: Denied) -> Self {
+        Self::Meta(denied.into())
+    }
+}
+
 impl VfsError {
     /// The errno that a POSIX caller expects.
     pub fn errno(&self) -> i32 {
@@ -106,6 +127,11 @@ impl VfsError {
             Self::BadHandle(_) => libc::EBADF,
             Self::Invalid(_) | Self::BadPolicy { .. } => libc::EINVAL,
             Self::NotPermitted(_) => libc::EPERM,
+            Self::Symlink => libc::ELOOP,
+            Self::NoBytes => libc::ENXIO,
+            Self::Dots => libc::EBUSY,
+            Self::XattrName => libc::ERANGE,
+            Self::ReadOnly => libc::EROFS,
             Self::NotSupported(_) => libc::EOPNOTSUPP,
             Self::NoRoom { .. } => libc::ENOSPC,
             Self::NoSuchOffset => libc::ENXIO,
@@ -130,6 +156,8 @@ fn meta_errno(error: &MetaError) -> i32 {
         MetaError::AttributeTooLarge { .. } => libc::E2BIG,
         MetaError::TooManyPolicies { .. } => libc::EDQUOT,
         MetaError::Engine(KvError::Full { .. }) => libc::ENOSPC,
+        MetaError::Denied(Denied::Mode) => libc::EACCES,
+        MetaError::Denied(Denied::Privilege) => libc::EPERM,
         MetaError::Superseded(_) => libc::EROFS,
         MetaError::SegmentChanged(_) | MetaError::Engine(KvError::Conflict) => libc::EAGAIN,
         _ => libc::EIO,

@@ -6,10 +6,15 @@
 //! The write loop: dirty bytes of a file -> a segment of its own, or a segment shared by many small files -> transfer.write
 //! -> one metadata commit. The read loop: extents and dirty bytes -> transfer.read -> bytes.
 //!
-//! Start reading at `volume.rs`, then `write_back.rs`.
+//! Who calls is trusted: the kernel has checked the caller before FUSE calls the volume. Every other gateway uses
+//! [`Volume::as_caller`], whose operations check first.
+//!
+//! Start reading at `volume.rs`, then `write_back.rs`; for access `access.rs`, then `checked.rs`.
 
+pub mod access;
 mod background;
 mod buffer;
+mod checked;
 mod compact;
 mod data;
 mod deleted;
@@ -30,11 +35,13 @@ mod segments;
 pub mod volume;
 mod write_back;
 
+pub use access::{Caller, Capabilities, Wanted};
+pub use checked::{Checked, DirectoryName};
 pub use compact::{Compacted, Demand};
 pub use deleted::{Expired, PURGE_XATTR, RESTORE_XATTR, deleted_value};
 pub use error::VfsError;
 pub use names::POLICY_XATTR;
 pub use policies::{policy_for, policy_text};
 pub use reader::{ReadFile, Reader};
-pub use request::{AttributeChange, Caller, DirectoryEntry, Handle, SetTime, Statfs};
+pub use request::{AttributeChange, DirectoryEntry, Handle, SetTime, Statfs};
 pub use volume::{Settings, Volume};

@@ -1,21 +1,20 @@
-//! Names and inodes: everything but the bytes of files. The store does the work; here are the rules of POSIX that need
-//! more than metadata: what the caller may not do though its permission bits allow it, and files that are newer here.
+//! Names and inodes: everything but the bytes of files. The store does the work; here is what needs more than metadata:
+//! files that are newer here, policies and what was deleted as extended attributes. Each operation has a form for whoever is
+//! checked already, and one that asks a guard within its transaction.
 
+use crate::access::{Caller, without_set_id};
 use crate::deleted::{PURGE_XATTR, RESTORE_XATTR};
 use crate::error::VfsError;
 use crate::policies::{Policy, policy_for, policy_text};
-use crate::request::{AttributeChange, Caller, DirectoryEntry, SetTime, Statfs, now};
+use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs, now};
 use crate::volume::Volume;
 use weft_cluster::{Room, usable_room};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
-use weft_meta::{MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, XattrMode};
+use weft_meta::{Guard, MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, Store, XattrMode};
 
 /// As on every Unix; the kernel lets FUSE file systems have longer ones.
 const NAME_BYTES_MAX: usize = 255;
-const SET_USER_ID: u16 = 0o4000;
-const SET_GROUP_ID: u16 = 0o2000;
-const GROUP_EXECUTE: u16 = 0o010;
 
 /// The policy of a directory or file, as an extended attribute: `getfattr -n user.weft.policy DIR`, `setfattr -n user.weft.policy -v rs:4+2 DIR`.
 pub const POLICY_XATTR: &[u8] = b"user.weft.policy";
@@ -33,8 +32,17 @@ impl Volume {
         if name.len() > NAME_BYTES_MAX {
             return Err(MetaError::NameTooLong { bytes: name.len() }.into());
         }
+        self.found(|store| store.lookup(parent, name))
+    }
+
+    /// The same, asking a guard about the directory.
+    pub(crate) fn lookup_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<Attributes, VfsError> {
+        self.found(|store| store.guarded(guard).lookup(parent, name))
+    }
+
+    fn found(&self, find: impl FnOnce(&Store) -> Result<Attributes, MetaError>) -> Result<Attributes, VfsError> {
         let left_count = self.files.left_count();
-        let attributes = self.store.lookup(parent, name)?;
+        let attributes = find(&self.store)?;
         self.reference(attributes.ino);
         Ok(self.newest(attributes, left_count))
     }
@@ -66,8 +74,25 @@ impl Volume {
     /// # Errors
     /// No such inode; a size for something that has none.
     pub fn set_attributes(&self, ino: Ino, change: &AttributeChange) -> Result<Attributes, VfsError> {
-        let time = now();
         let truncated = change.size.map(|size| self.truncate(ino, size, change.clear_suid)).transpose()?;
+        let changed = self.change_attributes(ino, change, |old, mut set| {
+            if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() && old.kind != Kind::Directory {
+                let mode = without_set_id(old.mode);
+                set.mode = (mode != old.mode).then_some(mode);
+            }
+            Ok(set)
+        })?;
+        changed.or(truncated).map_or_else(|| self.attributes(ino), Ok)
+    }
+
+    /// Changes all but the size, if anything is to be changed. `decide` says what becomes of it by the attributes before.
+    pub(crate) fn change_attributes(
+        &self,
+        ino: Ino,
+        change: &AttributeChange,
+        decide: impl Fn(&Attributes, SetAttributes) -> Result<SetAttributes, MetaError>,
+    ) -> Result<Option<Attributes>, VfsError> {
+        let time = now();
         let resolve = |set: Option<SetTime>| {
             set.map(|set| match set {
                 SetTime::Now => time,
@@ -83,34 +108,38 @@ impl Volume {
             ctime: None,
         };
         if set == SetAttributes::default() {
-            return truncated.map_or_else(|| self.attributes(ino), Ok);
+            return Ok(None);
         }
         let ctime = change.ctime.unwrap_or(time);
         set.ctime = Some(ctime);
-        if (change.uid.is_some() || change.gid.is_some()) && change.mode.is_none() {
-            let old = self.store.attributes(ino)?;
-            if old.kind != Kind::Directory {
-                set.mode = without_set_id(old.mode);
-            }
-        }
-        let Some(file) = self.files.peek(ino) else { return Ok(self.store.set_attributes(ino, &set)?) };
+        let apply = || self.store.change_attributes(ino, |old| decide(old, set));
+        let Some(file) = self.files.peek(ino) else { return Ok(Some(apply()?)) };
         // Under the file's lock: a commit of older times must not come after this.
         let mut state = file.lock();
-        let mut attributes = self.store.set_attributes(ino, &set)?;
+        let mut attributes = apply()?;
         if let Some(mtime) = set.mtime {
             state.mtime = mtime;
         }
         state.ctime = ctime;
         state.overlay(&self.store, &mut attributes)?;
-        Ok(attributes)
+        Ok(Some(attributes))
     }
 
     /// Clears set-user-id and, for group-executable files, set-group-id, as a write by an unprivileged process must.
     pub(crate) fn clear_set_id(&self, ino: Ino) -> Result<(), VfsError> {
-        let attributes = self.store.attributes(ino)?;
-        if let Some(mode) = without_set_id(attributes.mode) {
-            let set = SetAttributes { mode: Some(mode), ctime: Some(now()), ..SetAttributes::default() };
-            self.store.set_attributes(ino, &set)?;
+        self.change_mode(ino, |old| Some(without_set_id(old.mode)))
+    }
+
+    /// Gives an inode the mode that `decide` says by the attributes before, if it is another.
+    pub(crate) fn change_mode(&self, ino: Ino, decide: impl Fn(&Attributes) -> Option<u16>) -> Result<(), VfsError> {
+        // Nearly always nothing is to be changed, which a plain read finds.
+        let changes = |old: &Attributes| decide(old).filter(|mode| *mode != old.mode);
+        if changes(&self.store.attributes(ino)?).is_some() {
+            let time = now();
+            self.store.change_attributes(ino, |old| {
+                let set = |mode| SetAttributes { mode: Some(mode), ctime: Some(time), ..SetAttributes::default() };
+                Ok(changes(old).map(set).unwrap_or_default())
+            })?;
         }
         Ok(())
     }
@@ -136,8 +165,18 @@ impl Volume {
         mode: u16,
         rdev: u32,
     ) -> Result<Attributes, VfsError> {
-        let new = NewInode { kind, mode, uid: caller.uid, gid: caller.gid, rdev, symlink_target: Vec::new() };
-        let attributes = self.store.create(parent, name, &new, now())?;
+        self.make_guarded(&(), parent, name, &new_inode(caller, kind, mode, rdev))
+    }
+
+    /// Makes anything. Takes one reference.
+    pub(crate) fn make_guarded(
+        &self,
+        guard: &dyn Guard,
+        parent: Ino,
+        name: &[u8],
+        new: &NewInode,
+    ) -> Result<Attributes, VfsError> {
+        let attributes = self.store.guarded(guard).create(parent, name, new, now())?;
         self.reference(attributes.ino);
         Ok(attributes)
     }
@@ -147,17 +186,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::make_node`].
     pub fn symlink(&self, caller: &Caller, parent: Ino, name: &[u8], target: &[u8]) -> Result<Attributes, VfsError> {
-        let new = NewInode {
-            kind: Kind::Symlink,
-            mode: 0o777,
-            uid: caller.uid,
-            gid: caller.gid,
-            rdev: 0,
-            symlink_target: target.to_vec(),
-        };
-        let attributes = self.store.create(parent, name, &new, now())?;
-        self.reference(attributes.ino);
-        Ok(attributes)
+        self.make_guarded(&(), parent, name, &new_symlink(caller, target))
     }
 
     /// A hard link. Takes one reference.
@@ -165,9 +194,19 @@ impl Volume {
     /// # Errors
     /// The name exists; `ino` is a directory.
     pub fn link(&self, ino: Ino, new_parent: Ino, new_name: &[u8]) -> Result<Attributes, VfsError> {
+        self.link_guarded(&(), ino, new_parent, new_name)
+    }
+
+    pub(crate) fn link_guarded(
+        &self,
+        guard: &dyn Guard,
+        ino: Ino,
+        new_parent: Ino,
+        new_name: &[u8],
+    ) -> Result<Attributes, VfsError> {
         let time = now();
         let left_count = self.files.left_count();
-        let attributes = self.store.link(ino, new_parent, new_name, time)?;
+        let attributes = self.store.guarded(guard).link(ino, new_parent, new_name, time)?;
         self.reference(ino);
         self.note_ctime(ino, time);
         Ok(self.newest(attributes, left_count))
@@ -185,8 +224,12 @@ impl Volume {
     /// # Errors
     /// No such name; it is a directory.
     pub fn unlink(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
+        self.unlink_guarded(&(), parent, name)
+    }
+
+    pub(crate) fn unlink_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
         let time = now();
-        let outcome = self.store.unlink(parent, name, time)?;
+        let outcome = self.store.guarded(guard).unlink(parent, name, time)?;
         self.note_unlinked(&outcome.attributes, outcome.is_kept, time);
         Ok(())
     }
@@ -203,7 +246,11 @@ impl Volume {
     /// # Errors
     /// No such name; not a directory; not empty.
     pub fn remove_directory(&self, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
-        let outcome = self.store.rmdir(parent, name, now())?;
+        self.remove_directory_guarded(&(), parent, name)
+    }
+
+    pub(crate) fn remove_directory_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
+        let outcome = self.store.guarded(guard).rmdir(parent, name, now())?;
         if !outcome.is_kept {
             self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
         }
@@ -222,6 +269,16 @@ impl Volume {
         new_name: &[u8],
         flags: RenameFlags,
     ) -> Result<(), VfsError> {
+        self.rename_guarded(&(), (parent, name), (new_parent, new_name), flags)
+    }
+
+    pub(crate) fn rename_guarded(
+        &self,
+        guard: &dyn Guard,
+        (parent, name): (Ino, &[u8]),
+        (new_parent, new_name): (Ino, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<(), VfsError> {
         // Write, rename over the old version, crash: the name must not end up with neither version. So the bytes go
         // before the name.
         if !flags.no_replace
@@ -234,7 +291,7 @@ impl Volume {
             self.write_back.make_recoverable(&file)?;
         }
         let time = now();
-        let outcome = self.store.rename(parent, name, new_parent, new_name, flags, time)?;
+        let outcome = self.store.guarded(guard).rename(parent, name, new_parent, new_name, flags, time)?;
         self.note_ctime(outcome.moved, time);
         if let Some(replaced) = &outcome.replaced
             && !flags.exchange
@@ -296,9 +353,9 @@ impl Volume {
         Ok(self.store.get_xattr(ino, name)?)
     }
 
-    /// Is it the caller's, or anybody's who is root?
+    /// Is it the caller's, or does it count as its owner?
     pub(crate) fn owns(&self, caller: &Caller, ino: Ino) -> Result<bool, VfsError> {
-        Ok(caller.uid == 0 || caller.uid == self.store.attributes(ino)?.uid)
+        Ok(caller.owns(&self.store.attributes(ino)?))
     }
 
     /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on, or of a
@@ -312,6 +369,17 @@ impl Volume {
         ino: Ino,
         name: &[u8],
         value: &[u8],
+        mode: XattrMode,
+    ) -> Result<(), VfsError> {
+        self.set_xattr_guarded(&(), caller, ino, (name, value), mode)
+    }
+
+    pub(crate) fn set_xattr_guarded(
+        &self,
+        guard: &dyn Guard,
+        caller: &Caller,
+        ino: Ino,
+        (name, value): (&[u8], &[u8]),
         mode: XattrMode,
     ) -> Result<(), VfsError> {
         // The kernel asks for the right to write only, which others may have.
@@ -331,7 +399,7 @@ impl Volume {
             return self.purge_named(caller, value);
         }
         refuse_unenforced(name)?;
-        Ok(self.store.set_xattr(ino, name, value, mode, now())?)
+        Ok(self.store.guarded(guard).set_xattr(ino, name, value, mode, now())?)
     }
 
     /// Names of the extended attributes.
@@ -347,11 +415,15 @@ impl Volume {
     /// # Errors
     /// No such attribute.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
+        self.remove_xattr_guarded(&(), ino, name)
+    }
+
+    pub(crate) fn remove_xattr_guarded(&self, guard: &dyn Guard, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
         if name == POLICY_XATTR {
             return Err(VfsError::NotPermitted("there always is a policy; set another"));
         }
         refuse_unenforced(name)?;
-        Ok(self.store.remove_xattr(ino, name, now())?)
+        Ok(self.store.guarded(guard).remove_xattr(ino, name, now())?)
     }
 
     /// What is made in this directory from now on, or written to this file, is kept by this policy. What the file has already is
@@ -423,11 +495,11 @@ fn refuse_unenforced(name: &[u8]) -> Result<(), VfsError> {
     Ok(())
 }
 
-/// The mode without set-user-id and (where the group may execute) set-group-id; `None` if nothing changes.
-fn without_set_id(mode: u16) -> Option<u16> {
-    let mut cleared = mode & !SET_USER_ID;
-    if mode & GROUP_EXECUTE != 0 {
-        cleared &= !SET_GROUP_ID;
-    }
-    (cleared != mode).then_some(cleared)
+/// What the caller makes, but for the group and the bits that its directory decides.
+pub(crate) fn new_inode(caller: &Caller, kind: Kind, mode: u16, rdev: u32) -> NewInode {
+    NewInode { kind, mode, uid: caller.uid, gid: caller.gid, rdev, symlink_target: Vec::new() }
+}
+
+pub(crate) fn new_symlink(caller: &Caller, target: &[u8]) -> NewInode {
+    NewInode { symlink_target: target.to_vec(), ..new_inode(caller, Kind::Symlink, 0o777, 0) }
 }

@@ -3,17 +3,6 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use weft_format::records::{Attributes, Timestamp};
 
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caller {
-    /// Effective user.
-    pub uid: u32,
-    /// Effective group.
-    pub gid: u32,
-    /// Process, for messages only.
-    pub pid: u32,
-}
-
 /// An open file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub u64);
@@ -42,9 +31,9 @@ pub struct AttributeChange {
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
-    /// Last change of attributes, where the kernel decides it.
+    /// Last change of attributes, where a kernel decides it.
     pub ctime: Option<Timestamp>,
-    /// The kernel asks that a truncation clear set-user-id and set-group-id.
+    /// A kernel asks that a truncation clear set-user-id and set-group-id.
     pub clear_suid: bool,
 }
 

@@ -31,11 +31,7 @@ pub struct VolumeTree {
 
 impl VolumeTree {
     pub fn new(engine: Engine) -> Self {
-        let caller = Caller {
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
-            pid: std::process::id(),
-        };
+        let caller = Caller::new(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Self { engine, caller }
     }
 

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
+use weft_meta::Owner;
 use weft_vfs::{AttributeChange, Caller, DirectoryEntry, RESTORE_XATTR, VfsError, Volume};
 
 /// How long the kernel may answer for us from its caches. Nothing else changes the volume while it is mounted, so the
@@ -85,8 +86,9 @@ struct Shown {
 /// A request's answer, or the errno to give instead.
 type Answer<T> = Result<T, Errno>;
 
+/// The kernel has checked the caller, and does not tell its supplementary groups and capabilities.
 fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+    Caller::new(request.uid(), request.gid())
 }
 
 /// The kernel says with each truncation whether the caller may keep set-user-id and set-group-id bits (has CAP_FSETID),
@@ -374,7 +376,7 @@ impl fuser::Filesystem for Adapter {
 
     fn rename(
         &self,
-        _request: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -383,7 +385,8 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyEmpty,
     ) {
         self.serve(RequestKind::Rename, || {
-            let Some(flags) = translate::rename_flags(flags) else { return reply.error(Errno::EINVAL) };
+            let owner = Owner { uid: request.uid(), gid: request.gid() };
+            let Some(flags) = translate::rename_flags(flags, owner) else { return reply.error(Errno::EINVAL) };
             let (from, to) = (name.as_bytes(), new_name.as_bytes());
             let answer = self.volume.rename(ino(parent), from, ino(new_parent), to, flags);
             reply.give(answer.map_err(refused(RequestKind::Rename)));

@@ -3,7 +3,7 @@
 use fuser::{FileAttr, FileHandle, FileType, FopenFlags, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_format::records::{Attributes, Kind, Timestamp};
-use weft_meta::{RenameFlags, XattrMode};
+use weft_meta::{Owner, RenameFlags, XattrMode};
 use weft_vfs::{Handle, SetTime};
 
 /// What `stat` shows as the preferred size of a request. Programs that buffer by it (stdio, Python) then write 64 KiB at
@@ -116,15 +116,15 @@ pub(super) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// `None`: a flag that renameat2(2) does not have.
-pub(super) fn rename_flags(flags: fuser::RenameFlags) -> Option<RenameFlags> {
+/// `None`: a flag that renameat2(2) does not have. A whiteout is to have this owner.
+pub(super) fn rename_flags(flags: fuser::RenameFlags, owner: Owner) -> Option<RenameFlags> {
     let known = fuser::RenameFlags::RENAME_NOREPLACE
         | fuser::RenameFlags::RENAME_EXCHANGE
         | fuser::RenameFlags::RENAME_WHITEOUT;
     known.contains(flags).then(|| RenameFlags {
         no_replace: flags.contains(fuser::RenameFlags::RENAME_NOREPLACE),
         exchange: flags.contains(fuser::RenameFlags::RENAME_EXCHANGE),
-        whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT),
+        whiteout: flags.contains(fuser::RenameFlags::RENAME_WHITEOUT).then_some(owner),
     })
 }
 

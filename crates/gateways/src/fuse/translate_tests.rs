@@ -43,9 +43,10 @@ fn mknod_makes_what_its_type_bits_say() {
 
 #[test]
 fn unknown_flags_are_refused() {
-    assert_eq!(rename_flags(fuser::RenameFlags::from_bits_retain(8)), None);
-    let swap = rename_flags(fuser::RenameFlags::RENAME_EXCHANGE);
-    assert_eq!(swap, Some(RenameFlags { no_replace: false, exchange: true, whiteout: false }));
+    let owner = Owner { uid: 1, gid: 2 };
+    assert_eq!(rename_flags(fuser::RenameFlags::from_bits_retain(8), owner), None);
+    let swap = rename_flags(fuser::RenameFlags::RENAME_EXCHANGE, owner);
+    assert_eq!(swap, Some(RenameFlags { no_replace: false, exchange: true, whiteout: None }));
     assert_eq!(xattr_mode(libc::XATTR_CREATE | libc::XATTR_REPLACE), None);
     assert_eq!(xattr_mode(libc::XATTR_REPLACE), Some(XattrMode::Replace));
 }

@@ -26,10 +26,12 @@ const SETGID: u16 = 0o2000;
 /// Entries read at once where a whole directory is searched.
 const SEARCH_PAIRS: usize = 1024;
 
+fn check_length(name: &[u8]) -> Result<(), MetaError> {
+    if name.len() > MAX_NAME_BYTES { Err(MetaError::NameTooLong { bytes: name.len() }) } else { Ok(()) }
+}
+
 pub(super) fn check_name(name: &[u8]) -> Result<(), MetaError> {
-    if name.len() > MAX_NAME_BYTES {
-        return Err(MetaError::NameTooLong { bytes: name.len() });
-    }
+    check_length(name)?;
     if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
         return Err(MetaError::InvalidName);
     }
@@ -236,6 +238,19 @@ impl Store {
 }
 
 impl Guarded<'_> {
+    /// [`Store::lookup`], in a directory that the guard lets search.
+    ///
+    /// # Errors
+    /// As there, and the guard's; `NameTooLong`.
+    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes, MetaError> {
+        self.store.view(|txn| {
+            txn.fetch(&[Key::Inode(parent)], &[(parent, name)])?;
+            self.guard.search(&txn.directory(parent)?)?;
+            check_length(name)?;
+            txn.named(parent, name)?.map(|(_, attributes)| attributes).ok_or(MetaError::NotFound)
+        })
+    }
+
     /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent.
     /// Two reads in one go, three writes and two merges, and a symbolic link's target.
     ///
@@ -343,9 +358,7 @@ impl Txn<'_> {
         self.fetch(&[Key::Inode(parent), Key::Keep], &[(parent, name)])?;
         let directory = self.directory(parent)?;
         guard.search(&directory)?;
-        if name.len() > MAX_NAME_BYTES {
-            return Err(MetaError::NameTooLong { bytes: name.len() });
-        }
+        check_length(name)?;
         let (dirent, mut attributes) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
         guard.remove(&directory, &attributes)?;
         suits(self, &attributes)?;

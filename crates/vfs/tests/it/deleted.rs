@@ -48,11 +48,11 @@ fn deleted_and_brought_back_it_is_whole_after_a_crash_at_any_commit() {
     for (deleted_ms, ino) in all {
         let value = deleted_value(deleted_ms, ino);
         volume
-            .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any)
+            .set_xattr(&Caller::new(0, CALLER.gid), Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any)
             .expect("brought back");
     }
     let wrong = volume
-        .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, RESTORE_XATTR, b"yesterday", XattrMode::Any)
+        .set_xattr(&Caller::new(0, CALLER.gid), Ino::ROOT, RESTORE_XATTR, b"yesterday", XattrMode::Any)
         .expect_err("refused");
     assert!(wrong.to_string().contains("a time in milliseconds"), "{wrong}");
     for crash_at in begin..=world.kv.committed_count() {
@@ -152,7 +152,7 @@ fn finding_33_restoring_is_for_the_owner_of_the_root_directory_and_root() {
     let [(deleted_ms, ino)] = kept(volume)[..] else { panic!("one is kept") };
     assert_eq!(ino, file);
     let restore = |uid| {
-        let (caller, value) = (Caller { uid, ..CALLER }, deleted_value(deleted_ms, ino));
+        let (caller, value) = (Caller::new(uid, CALLER.gid), deleted_value(deleted_ms, ino));
         let set = volume.set_xattr(&caller, Ino::ROOT, RESTORE_XATTR, value.as_bytes(), XattrMode::Any);
         set.map_err(|error| error.errno())
     };

@@ -110,7 +110,7 @@ fn a_segment_of_files_that_want_unlike_codes_is_divided() {
     // Directories hand the rule on as it is.
     let text = b"replica:3 then rs:8+3 after 30d";
     volume
-        .set_xattr(&Caller { uid: 0, ..CALLER }, Ino::ROOT, POLICY_XATTR, text, weft_meta::XattrMode::Any)
+        .set_xattr(&Caller::new(0, CALLER.gid), Ino::ROOT, POLICY_XATTR, text, weft_meta::XattrMode::Any)
         .expect("sets");
     let child = create(volume, Ino::ROOT, "child", b"x");
     assert_eq!(volume.get_xattr(child, POLICY_XATTR).expect("there"), text);
@@ -124,7 +124,7 @@ fn finding_15_a_policy_is_for_the_owner_and_root_to_choose() {
     let volume = &world.volume;
     let file = create(volume, Ino::ROOT, "file", b"x");
     let set = |uid, ino| {
-        let caller = Caller { uid, ..CALLER };
+        let caller = Caller::new(uid, CALLER.gid);
         volume
             .set_xattr(&caller, ino, POLICY_XATTR, b"replica:3", weft_meta::XattrMode::Any)
             .map_err(|error| error.errno())

@@ -14,7 +14,8 @@ use weft_vfs::{Caller, Settings, Volume};
 pub const VOLUME: VolumeId = VolumeId(7);
 /// Room on a memory node.
 const NODE_BYTES: u64 = 1 << 30;
-pub const CALLER: Caller = Caller { uid: 1000, gid: 1000, pid: 1 };
+pub const CALLER: Caller =
+    Caller { uid: 1000, gid: 1000, groups: Vec::new(), capabilities: weft_vfs::Capabilities::empty() };
 
 /// Every batch committed, and how many of them were flushed: any prefix that holds the flushed ones is what a crash may
 /// leave.
