@@ -274,10 +274,10 @@ fn attributes_have_the_rules_of_their_namespaces() {
     let (owner, stranger, administrator) = (Caller::new(1, 1), Caller::new(2, 2), Caller::new(0, 0));
     let file = inode(Kind::File, 0o640, 1, 1);
     let shared = inode(Kind::Directory, 0o1777, 1, 1);
-    let read = |caller, inode, name: &str| {
+    let read = |caller: &Caller, inode: &Attributes, name: &str| {
         may_read_xattr(caller, inode, name.as_bytes()).map_err(|error| crate::VfsError::from(error).errno())
     };
-    let change = |caller, inode, name: &str| may_change_xattr(caller, inode, name.as_bytes());
+    let change = |caller: &Caller, inode: &Attributes, name: &str| may_change_xattr(caller, inode, name.as_bytes());
     assert_eq!([read(&owner, &file, "user.a"), read(&stranger, &file, "user.a")], [Ok(()), Err(libc::EACCES)]);
     assert_eq!(read(&stranger, &file, "security.a"), Ok(()));
     assert_eq!(read(&owner, &file, "trusted.a"), Err(libc::ENODATA));
