@@ -1,5 +1,5 @@
 //! Each rule against a slow, obvious reference, over every combination of small sets of users, modes and capabilities. What the kernel
-//! itself says of the same is in `tests/access.rs`.
+//! itself says of the same is in `tests/it/access.rs`.
 
 use super::*;
 use weft_format::records::Timestamp;

@@ -5,14 +5,13 @@
 //! Needs root, to be other users and to mount a tmpfs in a mount namespace of its own.
 
 mod kernel;
-mod support;
 
+use crate::support::World;
 use kernel::Local;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use support::World;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 use weft_meta::{Owner, RenameFlags, XattrMode};

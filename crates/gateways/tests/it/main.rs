@@ -1,0 +1,3 @@
+//! The gateways as the project wants them.
+
+mod house;
