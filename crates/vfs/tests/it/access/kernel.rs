@@ -5,7 +5,7 @@ use rustix::fs::{
     self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{self, CapabilitySet, CapabilitySets, UnshareFlags};
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +36,14 @@ pub fn in_own_namespace(work: impl FnOnce() + Send) {
 
 /// An empty tmpfs, which is the working directory and goes with its namespace.
 pub struct Local {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        rustix::process::chdir("/").expect("root may");
+        unmount(self.folder.path(), UnmountFlags::DETACH).expect("root may");
+    }
 }
 
 impl Local {
@@ -44,7 +51,7 @@ impl Local {
         let folder = tempfile::tempdir().expect("a folder");
         mount("access", folder.path(), "tmpfs", MountFlags::empty(), c"mode=755").expect("root may mount a tmpfs");
         rustix::process::chdir(folder.path()).expect("root may");
-        Local { _folder: folder }
+        Local { folder }
     }
 
     /// A system call by the caller.
@@ -60,7 +67,7 @@ impl Local {
         let mut tree = Tree::from([(".".to_owned(), facts("."))]);
         let mut left = vec![".".to_owned()];
         while let Some(directory) = left.pop() {
-            for name in names(&open_directory(&directory).expect("root may")).expect("root may") {
+            for name in names(open_directory(&directory).expect("root may")).expect("root may") {
                 let path = join(&directory, &String::from_utf8(name).expect("the test's own"));
                 if path.ends_with('.') {
                     continue;
@@ -93,9 +100,9 @@ fn open_directory(path: &str) -> Result<OwnedFd, Errno> {
     fs::openat(CWD, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+fn names(directory: OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
+    for entry in Dir::new(directory)? {
         names.push(entry?.file_name().to_bytes().to_vec());
     }
     names.sort();
@@ -199,7 +206,7 @@ fn run(call: &Call) -> Result<Answer, Errno> {
         Call::Readlink { path } => {
             fs::readlinkat(CWD, path, Vec::new()).map(|target| Answer::Bytes(target.into_bytes()))
         }
-        Call::List { path } => names(&open_directory(path)?).map(Answer::Names),
+        Call::List { path } => names(open_directory(path)?).map(Answer::Names),
         Call::Create { path, mode: bits } => {
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let file = fs::openat(CWD, path, flags, mode(bits))?;
