@@ -1,6 +1,5 @@
 //! The volume through its public face, over metadata and nodes in memory.
 
-mod access;
 mod budgets;
 mod compact;
 mod crash;

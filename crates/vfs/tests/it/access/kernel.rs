@@ -20,18 +20,16 @@ pub fn must_be_root() {
 }
 
 /// Runs on a thread whose mounts, working directory and umask are its own, and those of the threads that it starts.
-pub fn in_own_namespace(work: impl FnOnce() + Send) {
+pub fn in_own_namespace<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let alone = || {
         #[expect(deprecated, reason = "only with UnshareFlags::FILES is it unsafe")]
         thread::unshare(UnshareFlags::NEWNS | UnshareFlags::FS).expect("root may");
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).expect("root may");
         rustix::process::umask(Mode::empty());
-        work();
+        work()
     };
     let outcome = std::thread::scope(|scope| scope.spawn(alone).join());
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// An empty tmpfs, which is the working directory and goes with its namespace.
