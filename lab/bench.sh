@@ -49,7 +49,7 @@ if [ -z "$short" ]; then
 else
     large_mib=32 seconds=1 files=100 tree_copies=1 growth=(100 200 400) rounds=1
 fi
-known=(plain folders lent sent tls gluster juice)
+known=(plain folders local sent tls gluster juice)
 places=()
 for place in ${PLACES:-${known[*]}}; do
     if "can_$place"; then places+=("$place"); else echo "left out: $place ($("why_$place"))" >&2; fi

@@ -137,8 +137,8 @@ kill "$pid" && wait "$pid" 2>/dev/null || true
 serve both "$folder/served" --key "$folder/key" --tls
 echo "GET with both      $(by_client get "$url" "$folder/key" "$pid")"
 kill "$pid" && wait "$pid" 2>/dev/null || true
-serve lent "$folder/served" --key "$folder/key" --tls --short-circuit
-echo "of lent files      $(by_client borrow "$url" "$folder/key" "$pid")"
+serve local "$folder/served" --key "$folder/key" --tls --short-circuit
+echo "by short circuit   $(by_client local "$url" "$folder/key" "$pid")"
 
 mkdir "$disk/served" "$disk/raw"
 cp "$folder/served/weft-node.json" "$disk/served/"

@@ -15,7 +15,7 @@ FNR == NR && !committed { next }
         key = place[c] ", " cell[2]
         if (FNR == NR) { was[key] = ratio; continue }
         if (key in was && ratio < 0.9 * was[key]) fell[++falls] = sprintf("%s: %.2f, was %.2f", key, ratio, was[key])
-        if (place[c] ~ /^(folders|lent|sent|tls)$/ && ratio < 0.5) low[++lows] = sprintf("%s: %.2f", key, ratio)
+        if (place[c] ~ /^(folders|local|sent|tls)$/ && ratio < 0.5) low[++lows] = sprintf("%s: %.2f", key, ratio)
     }
 }
 END {

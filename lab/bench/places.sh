@@ -16,7 +16,7 @@ await() { # SECONDS COMMAND...: until the command succeeds
 
 # What was read ahead is forgotten by everybody: the next reads ask for their bytes.
 forget() {
-    case "$1" in folders | lent | sent | tls)
+    case "$1" in folders | local | sent | tls)
         "$weft" umount "$ground/$1/mnt" >/dev/null
         mount_weft "$1"
         ;;
@@ -32,16 +32,16 @@ begin_plain() {
 }
 end_plain() { umount -l "$ground/plain/mnt"; }
 
-## Ours, rs:4+2 over six nodes: folders, daemons that lend their files, that send everything as to another machine, and with TLS.
+## Ours, rs:4+2 over six nodes: folders, daemons with short-circuit reads, that send everything as to another machine, and with TLS.
 mount_weft() {
     local options=()
-    [ "$1" != lent ] || options=(--short-circuit)
+    [ "$1" != local ] || options=(--short-circuit)
     "$weft" mount "$ground/$1/meta.db" "$ground/$1/mnt" -d "${options[@]}" >/dev/null
 }
 # A daemon over FOLDER; its address is the answer.
 serve() { # PLACE FOLDER
     local options=(--listen 127.0.0.1:0) said="$ground/$1/said.$2"
-    [ "$1" != lent ] || options+=(--short-circuit)
+    [ "$1" != local ] || options+=(--short-circuit)
     [ "$1" != tls ] || options+=(--tls --key "$ground/$1/key.$2")
     mkdir "$ground/$1/$2"
     "$weft" node serve "$ground/$1/$2" "${options[@]}" >"$said" 2>"$said.errors" &
@@ -85,7 +85,7 @@ mend_weft() {
     mapfile -t node < <(new_node "$1" "new$2")
     "$weft" node replace "$ground/$1/meta.db" "n$2" "${node[@]}" >/dev/null
 }
-for place in folders lent sent tls; do
+for place in folders local sent tls; do
     eval "can_$place() { true; }
         begin_$place() { begin_weft $place; }
         end_$place() { end_weft $place; }

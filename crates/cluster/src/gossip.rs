@@ -16,7 +16,7 @@ mod facts;
 
 pub use facts::Facts;
 
-use arrivals::PHI_DOUBTFUL;
+use arrivals::PHI_SUSPECT;
 use bytes::Bytes;
 use facts::{Listener, Rumours};
 use foca::{AccumulatingRuntime, Config, Foca, Identity, Member, PeriodicParams, PostcardCodec, State, Timer};
@@ -75,17 +75,17 @@ pub enum Liveness {
     /// Nothing speaks against it.
     Alive,
     /// It is suspected, or unusually silent.
-    Doubtful,
+    Suspect,
     /// It did not answer, nobody could reach it, and it did not object. It may still have all it had.
-    Down,
+    Dead,
 }
 
 impl fmt::Display for Liveness {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Alive => "alive",
-            Self::Doubtful => "doubtful",
-            Self::Down => "down",
+            Self::Suspect => "suspect",
+            Self::Dead => "dead",
         })
     }
 }
@@ -220,11 +220,11 @@ impl Gossip {
         let others = rumours.known.values().map(|known| {
             let phi = known.arrivals.phi(now_ms, self.heartbeat_ms());
             let liveness = match states.get(known.facts.address.as_str()) {
-                Some(State::Alive) if phi < PHI_DOUBTFUL => Liveness::Alive,
-                Some(State::Alive | State::Suspect) => Liveness::Doubtful,
+                Some(State::Alive) if phi < PHI_SUSPECT => Liveness::Alive,
+                Some(State::Alive | State::Suspect) => Liveness::Suspect,
                 // Heard of, and not met.
-                None if phi < PHI_DOUBTFUL => Liveness::Doubtful,
-                Some(State::Down) | None => Liveness::Down,
+                None if phi < PHI_SUSPECT => Liveness::Suspect,
+                Some(State::Down) | None => Liveness::Dead,
             };
             Heard { facts: known.facts.clone(), liveness, phi }
         });

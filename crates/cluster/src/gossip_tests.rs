@@ -163,7 +163,7 @@ fn a_member_that_is_killed_is_down_for_all_and_the_others_are_not() {
     world.processes.remove(&7);
     world.run(noticed_ms(32));
     world.expect_all((0..32).filter(|number| *number != 7).collect());
-    assert!((0..32).filter(|number| *number != 7).all(|number| world.seen(number, Liveness::Down).contains("node 7")));
+    assert!((0..32).filter(|number| *number != 7).all(|number| world.seen(number, Liveness::Dead).contains("node 7")));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_cut_between_two_and_lost_packets_make_nobody_down() {
     world.lost_per_cent = 5;
     for _ in 0..60 {
         world.run(1_000);
-        assert!((0..16).all(|number| !world.anybody_sees(number, Liveness::Down)), "others reach them");
+        assert!((0..16).all(|number| !world.anybody_sees(number, Liveness::Dead)), "others reach them");
     }
 }
 
@@ -195,13 +195,13 @@ fn a_suspicion_is_refuted_by_whoever_wakes_up_in_time() {
     let mut was_doubted = false;
     while !was_doubted {
         world.run(100);
-        was_doubted = world.anybody_sees(5, Liveness::Doubtful);
-        assert!(!world.anybody_sees(5, Liveness::Down));
+        was_doubted = world.anybody_sees(5, Liveness::Suspect);
+        assert!(!world.anybody_sees(5, Liveness::Dead));
     }
     world.freeze(5, false);
     for _ in 0..100 {
         world.run(100);
-        assert!(!world.anybody_sees(5, Liveness::Down), "it objects before the suspicion is over");
+        assert!(!world.anybody_sees(5, Liveness::Dead), "it objects before the suspicion is over");
     }
     world.expect_all((0..16).collect());
 }
@@ -214,7 +214,7 @@ fn a_member_that_flaps_hurts_nobody_else_and_is_back_in_the_end() {
         world.run(9_000);
         world.freeze(5, false);
         world.run(6_000);
-        assert!((0..16).filter(|number| *number != 5).all(|number| !world.anybody_sees(number, Liveness::Down)));
+        assert!((0..16).filter(|number| *number != 5).all(|number| !world.anybody_sees(number, Liveness::Dead)));
     }
     world.run(30_000);
     world.expect_all((0..16).collect());
@@ -278,7 +278,7 @@ fn halves_that_were_parted_find_each_other_again() {
     world.run(60_000);
     for number in 0..20 {
         assert_eq!(world.seen(number, Liveness::Alive).len(), 10, "each half goes on");
-        assert_eq!(world.seen(number, Liveness::Down).len(), 10, "and the other is down for it, not forgotten");
+        assert_eq!(world.seen(number, Liveness::Dead).len(), 10, "and the other is down for it, not forgotten");
     }
     world.cut.clear();
     // Those who are down are announced to every 15 s.

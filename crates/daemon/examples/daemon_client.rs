@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! daemon_client get|put URL KEYFILE|- WORKERS SECONDS    the daemon's shards as lab/daemon.sh names them; or new ones
-//! daemon_client borrow URL KEYFILE|- WORKERS SECONDS     the same shards, of files that the daemon lends
+//! daemon_client local URL KEYFILE|- WORKERS SECONDS      the same shards, by short-circuit reads
 //! daemon_client raw FOLDER WORKERS SECONDS               the disk's bound: write, fsync, rename, fsync of the folder
 //! ```
 
@@ -31,7 +31,7 @@ fn main() -> Result<(), Failure> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let per_second = match arguments[..] {
         ["raw", folder, workers, seconds] => raw(folder.into(), workers.parse()?, seconds.parse()?)?,
-        [what @ ("get" | "put" | "borrow"), url, key_file, workers, seconds] => {
+        [what @ ("get" | "put" | "local"), url, key_file, workers, seconds] => {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
             runtime.block_on(ask(what, url, key_file, workers.parse()?, seconds.parse()?))?
         }
@@ -47,7 +47,7 @@ async fn ask(what: &str, url: &str, key_file: &str, workers: u64, seconds: f64) 
     let secret = key_text.map(|text| text.parse::<Key>()).transpose()?;
     let puts = what == "put";
     let node = DaemonNode::open(&url, "measured", IDENTITY, secret)?;
-    let node = Arc::new(if what == "borrow" { node.with_short_circuit() } else { node });
+    let node = Arc::new(if what == "local" { node.with_short_circuit() } else { node });
     let (next, bytes) = (Arc::new(AtomicU64::new(0)), Bytes::from(vec![0x5a; SHARD_BYTES as usize]));
     let began = Instant::now();
     let end = began + Duration::from_secs_f64(seconds);

@@ -96,7 +96,7 @@ pub(super) struct Proof {
 
 /// Why a request is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doubt {
+pub(super) enum AuthError {
     /// It says nothing, or not what is to be said.
     NoProof,
     /// Another key, or something was changed.
@@ -111,17 +111,17 @@ pub(super) enum Doubt {
     TooMany,
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for AuthError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Doubt::NoProof => "the request is not signed: add the node with its key (weft node add --key FILE)",
-            Doubt::WrongMac => "the request is signed with another key: use the one that the node was started with",
-            Doubt::WrongTime => "the request is more than a minute off: set the clocks of both machines",
-            Doubt::Repeated => "the request was made before",
-            Doubt::BeforeStart => {
+            AuthError::NoProof => "the request is not signed: add the node with its key (weft node add --key FILE)",
+            AuthError::WrongMac => "the request is signed with another key: use the one that the node was started with",
+            AuthError::WrongTime => "the request is more than a minute off: set the clocks of both machines",
+            AuthError::Repeated => "the request was made before",
+            AuthError::BeforeStart => {
                 "the request was signed before the daemon began, by this machine's clock: ask again, and set both clocks"
             }
-            Doubt::TooMany => "more requests came than can be told apart: ask again in a minute",
+            AuthError::TooMany => "more requests came than can be told apart: ask again in a minute",
         })
     }
 }
@@ -199,16 +199,16 @@ impl Nonces {
         proof: Option<Proof>,
         now_ms: u64,
         uptime_ms: u64,
-    ) -> Result<(), Doubt> {
-        let proof = proof.ok_or(Doubt::NoProof)?;
+    ) -> Result<(), AuthError> {
+        let proof = proof.ok_or(AuthError::NoProof)?;
         if Proof::of(key, asked, proof.time_ms, proof.nonce) != proof {
-            return Err(Doubt::WrongMac);
+            return Err(AuthError::WrongMac);
         }
         if proof.time_ms.abs_diff(now_ms) > SKEW_MAX_MS {
-            return Err(Doubt::WrongTime);
+            return Err(AuthError::WrongTime);
         }
         if proof.time_ms.saturating_add(uptime_ms).saturating_add(ROUNDING_MS) < now_ms {
-            return Err(Doubt::BeforeStart);
+            return Err(AuthError::BeforeStart);
         }
         // What was accepted at some time stays acceptable for twice the skew at most.
         while let Some(&(time_ms, nonce)) = self.by_time.front()
@@ -218,10 +218,10 @@ impl Nonces {
             self.seen.remove(&nonce);
         }
         if self.seen.contains(&proof.nonce) {
-            return Err(Doubt::Repeated);
+            return Err(AuthError::Repeated);
         }
         if self.seen.len() >= NONCES_MAX {
-            return Err(Doubt::TooMany);
+            return Err(AuthError::TooMany);
         }
         self.seen.insert(proof.nonce);
         self.by_time.push_back((now_ms, proof.nonce));

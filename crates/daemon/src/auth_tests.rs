@@ -26,7 +26,7 @@ fn what_is_signed_is_believed_once() {
     let mut nonces = Nonces::default();
     let proof = Proof::of(&key(), &asked(), NOW_MS, 5);
     assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS, UPTIME_MS), Ok(()));
-    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS + 10, UPTIME_MS), Err(Doubt::Repeated));
+    assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS + 10, UPTIME_MS), Err(AuthError::Repeated));
     assert_eq!(nonces.check(&key(), &asked(), Some(Proof::of(&key(), &asked(), NOW_MS, 6)), NOW_MS, UPTIME_MS), Ok(()));
 }
 
@@ -48,16 +48,16 @@ fn whatever_is_changed_is_noticed() {
     for other in &changed {
         assert_eq!(
             Nonces::default().check(&key(), other, Some(proof), NOW_MS, UPTIME_MS),
-            Err(Doubt::WrongMac),
+            Err(AuthError::WrongMac),
             "{}",
             other.target
         );
     }
     let check = |key: &Key, proof| Nonces::default().check(key, &asked(), proof, NOW_MS, UPTIME_MS);
-    assert_eq!(check(&Key::new([8; 32]), Some(proof)), Err(Doubt::WrongMac));
-    assert_eq!(check(&key(), Some(Proof { time_ms: NOW_MS + 1, ..proof })), Err(Doubt::WrongMac));
-    assert_eq!(check(&key(), Some(Proof { nonce: 6, ..proof })), Err(Doubt::WrongMac));
-    assert_eq!(check(&key(), None), Err(Doubt::NoProof));
+    assert_eq!(check(&Key::new([8; 32]), Some(proof)), Err(AuthError::WrongMac));
+    assert_eq!(check(&key(), Some(Proof { time_ms: NOW_MS + 1, ..proof })), Err(AuthError::WrongMac));
+    assert_eq!(check(&key(), Some(Proof { nonce: 6, ..proof })), Err(AuthError::WrongMac));
+    assert_eq!(check(&key(), None), Err(AuthError::NoProof));
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn old_requests_and_those_of_the_future_are_refused_and_forgotten() {
     for (time_ms, right) in [
         (NOW_MS - SKEW_MAX_MS, Ok(())),
         (NOW_MS + SKEW_MAX_MS, Ok(())),
-        (NOW_MS - SKEW_MAX_MS - 1, Err(Doubt::WrongTime)),
-        (NOW_MS + SKEW_MAX_MS + 1, Err(Doubt::WrongTime)),
+        (NOW_MS - SKEW_MAX_MS - 1, Err(AuthError::WrongTime)),
+        (NOW_MS + SKEW_MAX_MS + 1, Err(AuthError::WrongTime)),
     ] {
         let proof = Proof::of(&key(), &asked(), time_ms, u128::from(time_ms));
         assert_eq!(nonces.check(&key(), &asked(), Some(proof), NOW_MS, UPTIME_MS), right);
@@ -78,7 +78,7 @@ fn old_requests_and_those_of_the_future_are_refused_and_forgotten() {
     assert_eq!((nonces.seen.len(), nonces.by_time.len()), (1, 1));
     // The latest that could still pass is refused by its time now.
     let repeated = Proof::of(&key(), &asked(), NOW_MS + SKEW_MAX_MS, u128::from(NOW_MS + SKEW_MAX_MS));
-    assert_eq!(nonces.check(&key(), &asked(), Some(repeated), later_ms, UPTIME_MS), Err(Doubt::WrongTime));
+    assert_eq!(nonces.check(&key(), &asked(), Some(repeated), later_ms, UPTIME_MS), Err(AuthError::WrongTime));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn finding_33_a_restart_forgets_nonces_and_refuses_what_was_signed_before() {
     // Another daemon in its place, which knows nothing of that, begins half a second later.
     for later_ms in [600, 1000, 30_000] {
         let refused = check(&mut Nonces::default(), NOW_MS + later_ms, later_ms - 500);
-        assert_eq!(refused, Err(Doubt::BeforeStart), "{later_ms}");
+        assert_eq!(refused, Err(AuthError::BeforeStart), "{later_ms}");
     }
     // One that began before the request believes it, whatever became of the wall clock in between.
     assert_eq!(check(&mut Nonces::default(), NOW_MS, 0), Ok(()));

@@ -4,11 +4,11 @@ use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
 use super::link::SignedRequest;
-use super::loan::Borrower;
+use super::short_circuit::ShortCircuit;
 use super::server::{already_a_node, now_ms};
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, LoanBody,
+    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, ShortCircuitBody,
     MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
 };
 use async_trait::async_trait;
@@ -30,7 +30,7 @@ use weft_nodes::rate::Class;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// ... and longer by its bytes at this rate: whoever is slower is as good as silent. ...
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
-/// ... Shards are given and taken by daemons with limits, too, whose users find out by other questions whether they are there.
+/// ... Shards are given and taken by daemons with limits, too, whose users find out by other requests whether they are there.
 const SHARD_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
 /// A page, an error, an identity.
@@ -46,7 +46,7 @@ pub struct DaemonNode {
     key: Option<Key>,
     connections: Arc<Connections>,
     /// What is read past the daemon; none unless that was asked for.
-    borrower: Option<Arc<Borrower>>,
+    short_circuit: Option<Arc<ShortCircuit>>,
     capability: Capability,
     class: Class,
     /// One line in the log is enough.
@@ -54,7 +54,7 @@ pub struct DaemonNode {
 }
 
 /// What to ask.
-struct Question<'a> {
+struct NodeRequest<'a> {
     method: Method,
     target: String,
     range: Option<String>,
@@ -66,7 +66,7 @@ struct Question<'a> {
     /// The proof, where another has signed the request.
     proof: Option<Proof>,
     /// How long the answer may take, where that is not to be guessed from its length.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
 /// What came back, and is what it should be.
@@ -75,7 +75,7 @@ struct Answer {
     body: Bytes,
 }
 
-impl<'a> Question<'a> {
+impl<'a> NodeRequest<'a> {
     fn new(method: Method, target: impl Into<String>) -> Self {
         Self {
             method,
@@ -85,7 +85,7 @@ impl<'a> Question<'a> {
             answer_bytes_max: TEXT_BYTES_MAX,
             of: None,
             proof: None,
-            patience: None,
+            timeout: None,
         }
     }
 
@@ -106,11 +106,11 @@ impl DaemonNode {
     /// # Errors
     /// `Denied`: the certificates to trust cannot be read.
     pub fn open(url: &DaemonUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Self, NodeError> {
-        Self::open_door(url, name, Some(identity), key)
+        Self::open_unidentified(url, name, Some(identity), key)
     }
 
     /// Whatever daemon is at `url`, or with an identity that one.
-    pub(super) fn open_door(
+    pub(super) fn open_unidentified(
         url: &DaemonUrl,
         name: &str,
         identity: Option<NodeIdentity>,
@@ -125,16 +125,16 @@ impl DaemonNode {
             identity,
             key,
             connections: Arc::new(Connections::new(&url.authority, tls)),
-            borrower: None,
+            short_circuit: None,
             capability: super::kind::CAPABILITY,
             class: Class::Foreground,
         })
     }
 
-    /// The same node, reading files that its daemon lends where that is on this machine, lends, and is this user's or root's.
+    /// The same node with short-circuit reads, where its daemon is on this machine, allows them, and is this user's or root's.
     #[must_use]
     pub fn with_short_circuit(self) -> Self {
-        Self { borrower: Some(Arc::default()), ..self }
+        Self { short_circuit: Some(Arc::default()), ..self }
     }
 
     /// Makes the place that the daemon serves into the node `identity`, and opens it.
@@ -152,7 +152,7 @@ impl DaemonNode {
         // Whoever creates a node is told.
         node.has_warned.store(true, Ordering::Relaxed);
         let body = [Bytes::from(identity.encode())];
-        node.ask(Question { body: &body, ..Question::new(Method::PUT, "/identity") }).await?;
+        node.ask(NodeRequest { body: &body, ..NodeRequest::new(Method::PUT, "/identity") }).await?;
         Ok(node)
     }
 
@@ -165,11 +165,11 @@ impl DaemonNode {
         NodeError::new(kind, &self.name, detail)
     }
 
-    async fn ask(&self, question: Question<'_>) -> Result<Answer, NodeError> {
-        let asked_bytes = question.body.iter().map(|part| part.len() as u64).sum::<u64>();
-        let patience = question.patience.unwrap_or_else(|| DEADLINE + question.time_for(asked_bytes));
-        let deadline = Instant::now() + patience;
-        match tokio::time::timeout_at(deadline.into(), self.ask_at_leisure(question, asked_bytes)).await {
+    async fn ask(&self, request: NodeRequest<'_>) -> Result<Answer, NodeError> {
+        let asked_bytes = request.body.iter().map(|part| part.len() as u64).sum::<u64>();
+        let timeout = request.timeout.unwrap_or_else(|| DEADLINE + request.time_for(asked_bytes));
+        let deadline = Instant::now() + timeout;
+        match tokio::time::timeout_at(deadline.into(), self.ask_without_deadline(request, asked_bytes)).await {
             Ok(answered) => answered,
             Err(_) => {
                 let detail =
@@ -179,16 +179,16 @@ impl DaemonNode {
         }
     }
 
-    async fn ask_at_leisure(&self, question: Question<'_>, body_bytes: u64) -> Result<Answer, NodeError> {
+    async fn ask_without_deadline(&self, request: NodeRequest<'_>, body_bytes: u64) -> Result<Answer, NodeError> {
         // An error has an answer of its own, which may be longer than a short range.
-        let bytes_max = question.answer_bytes_max.max(TEXT_BYTES_MAX);
+        let bytes_max = request.answer_bytes_max.max(TEXT_BYTES_MAX);
         loop {
-            let (request, nonce) = self.request(&question, body_bytes)?;
+            let (http, nonce) = self.http_request(&request, body_bytes)?;
             // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
-            match self.connections.ask(request, bytes_max).await {
-                Ok((head, body)) => return self.check(&question, &head.headers, head.status, nonce, body),
+            match self.connections.ask(http, bytes_max).await {
+                Ok((head, body)) => return self.check(&request, &head.headers, head.status, nonce, body),
                 // What changes nothing may be asked again. Each time one idle connection less is there.
-                Err(ConnectionError::Idle(_)) if question.method == Method::GET => {}
+                Err(ConnectionError::Idle(_)) if request.method == Method::GET => {}
                 Err(error) => return Err(self.unanswered(&error)),
             }
         }
@@ -228,31 +228,31 @@ impl DaemonNode {
         self.error(NodeErrorKind::Unavailable, detail)
     }
 
-    fn request(&self, question: &Question<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {
-        let mut request = Request::builder().method(question.method.clone()).uri(&question.target);
-        request = request.header(HOST, self.address());
-        if let Some(range) = &question.range {
-            request = request.header(RANGE, range);
+    fn http_request(&self, request: &NodeRequest<'_>, body_bytes: u64) -> Result<(Request<Parts>, u128), NodeError> {
+        let mut http = Request::builder().method(request.method.clone()).uri(&request.target);
+        http = http.header(HOST, self.address());
+        if let Some(range) = &request.range {
+            http = http.header(RANGE, range);
         }
         let class = self.class_header();
         if !class.is_empty() {
-            request = request.header(CLASS_HEADER, class);
+            http = http.header(CLASS_HEADER, class);
         }
         let mut nonce = 0;
-        if self.key.is_some() || question.proof.is_some() {
-            let body = digest(question.body);
-            let made = || self.key.as_ref().map(|key| self.proof(key, question, body_bytes, body));
-            if let Some(proof) = question.proof.or_else(made) {
+        if self.key.is_some() || request.proof.is_some() {
+            let body = digest(request.body);
+            let made = || self.key.as_ref().map(|key| self.proof(key, request, body_bytes, body));
+            if let Some(proof) = request.proof.or_else(made) {
                 nonce = proof.nonce;
-                request = request.header(AUTHORIZATION, proof.encode());
+                http = http.header(AUTHORIZATION, proof.encode());
             }
-            request = request.header(DIGEST_HEADER, body.to_hex().as_str());
+            http = http.header(DIGEST_HEADER, body.to_hex().as_str());
         }
-        let request = request.body(Parts::of(question.body)).map_err(|error| {
+        let http = http.body(Parts::of(request.body)).map_err(|error| {
             let detail = format!("`{}` is no address ({error}): give host and port", self.address());
             self.error(NodeErrorKind::Unavailable, detail)
         })?;
-        Ok((request, nonce))
+        Ok((http, nonce))
     }
 
     fn class_header(&self) -> &'static str {
@@ -262,23 +262,23 @@ impl DaemonNode {
         }
     }
 
-    fn proof(&self, key: &Key, question: &Question<'_>, body_bytes: u64, body: blake3::Hash) -> Proof {
+    fn proof(&self, key: &Key, request: &NodeRequest<'_>, body_bytes: u64, body: blake3::Hash) -> Proof {
         let asked = Asked {
-            method: question.method.as_str(),
-            target: &question.target,
-            range: question.range.as_deref().unwrap_or_default(),
+            method: request.method.as_str(),
+            target: &request.target,
+            range: request.range.as_deref().unwrap_or_default(),
             class: self.class_header(),
             body_bytes,
             body,
-            node: question.of,
+            node: request.of,
         };
         Proof::of(key, &asked, now_ms(), rand::random())
     }
 
-    /// Is it an answer, of the right node, to this question?
+    /// Is it an answer, of the right node, to this request?
     fn check(
         &self,
-        question: &Question<'_>,
+        request: &NodeRequest<'_>,
         headers: &HeaderMap,
         status: StatusCode,
         nonce: u128,
@@ -291,10 +291,10 @@ impl DaemonNode {
             let why = detail().unwrap_or_else(|| "it does not say why".to_owned());
             let kind = if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Busy };
             // Which node it is comes first: another one has another key.
-            self.check_node(question, text(NODE_HEADER))?;
+            self.check_node(request, text(NODE_HEADER))?;
             return Err(self.error(kind, format!("{} refuses: {why}", self.address())));
         }
-        self.check_node(question, text(NODE_HEADER))?;
+        self.check_node(request, text(NODE_HEADER))?;
         if let Some(key) = &self.key {
             let answered = Answered { status: status.as_u16(), error, body: blake3::hash(&body) };
             let proof = text(PROOF_HEADER).and_then(|hex| blake3::Hash::from_hex(hex).ok());
@@ -312,7 +312,7 @@ impl DaemonNode {
         Err(self.error(NodeErrorKind::Io, format!("{} answers {status}{why}", self.address())))
     }
 
-    fn check_node(&self, question: &Question<'_>, node: Option<&str>) -> Result<(), NodeError> {
+    fn check_node(&self, request: &NodeRequest<'_>, node: Option<&str>) -> Result<(), NodeError> {
         let parse = |text: &str| {
             let (volume, node) = text.split_once('/')?;
             Some(NodeIdentity { volume: volume.parse().ok()?, node: node.parse().ok()? })
@@ -320,14 +320,14 @@ impl DaemonNode {
         let Some(identity) = self.identity else { return Ok(()) };
         match node.map(parse) {
             Some(Some(found)) if found == identity => Ok(()),
-            Some(Some(found)) if question.of.is_none() => Err(already_a_node(self.address(), found, identity)),
+            Some(Some(found)) if request.of.is_none() => Err(already_a_node(self.address(), found, identity)),
             Some(Some(found)) => {
                 let detail =
                     format!("{} is node {} of volume {}, not the one wanted", self.address(), found.node, found.volume);
                 Err(self.error(NodeErrorKind::WrongNode, detail))
             }
             // A place without an owner refuses whatever else than to be claimed.
-            None if question.of.is_none() => Ok(()),
+            None if request.of.is_none() => Ok(()),
             _ => Err(self.not_a_node("it says not which node it is")),
         }
     }
@@ -337,37 +337,37 @@ impl DaemonNode {
         self.error(NodeErrorKind::WrongNode, detail)
     }
 
-    fn shard(method: Method, key: ShardKey) -> Question<'static> {
-        Question::new(method, format!("/shards/{key}"))
+    fn shard(method: Method, key: ShardKey) -> NodeRequest<'static> {
+        NodeRequest::new(method, format!("/shards/{key}"))
     }
 
-    async fn ask_node(&self, question: Question<'_>) -> Result<Answer, NodeError> {
-        self.ask(Question { of: self.identity, ..question }).await
+    async fn ask_node(&self, request: NodeRequest<'_>) -> Result<Answer, NodeError> {
+        self.ask(NodeRequest { of: self.identity, ..request }).await
     }
 
-    fn combine_question(key: ShardKey) -> Question<'static> {
-        Question::new(Method::POST, format!("/shards/{key}?combine"))
+    fn combine_request(key: ShardKey) -> NodeRequest<'static> {
+        NodeRequest::new(Method::POST, format!("/shards/{key}?combine"))
     }
 
     /// What is read later may be had as files, where the daemon is on this machine. Nobody waits for that.
-    fn borrow_if_local(&self) {
-        let Some(borrower) = self.borrower.as_ref().filter(|_| self.connections.is_local()) else { return };
-        if borrower.may_ask() {
-            let (node, borrower) = (self.clone(), Arc::clone(borrower));
+    fn ask_for_files_if_local(&self) {
+        let Some(short_circuit) = self.short_circuit.as_ref().filter(|_| self.connections.is_local()) else { return };
+        if short_circuit.may_ask() {
+            let (node, short_circuit) = (self.clone(), Arc::clone(short_circuit));
             tokio::spawn(async move {
-                borrower.answered(node.terms().await.ok()).await;
+                short_circuit.answered(node.terms().await.ok()).await;
             });
         }
     }
 
-    /// How to borrow from it.
-    pub(super) async fn terms(&self) -> Result<LoanBody, NodeError> {
-        self.decoded(&self.ask_node(Question::new(Method::POST, "/loan")).await?)
+    /// Where its open files can be had.
+    pub(super) async fn terms(&self) -> Result<ShortCircuitBody, NodeError> {
+        self.decoded(&self.ask_node(NodeRequest::new(Method::POST, "/short-circuit")).await?)
     }
 
-    async fn combined(&self, question: Question<'_>) -> Result<Bytes, NodeError> {
-        let bytes = question.answer_bytes_max;
-        let answer = self.ask_node(question).await?;
+    async fn combined(&self, request: NodeRequest<'_>) -> Result<Bytes, NodeError> {
+        let bytes = request.answer_bytes_max;
+        let answer = self.ask_node(request).await?;
         if answer.status != StatusCode::OK || answer.body.len() as u64 != bytes {
             return Err(self.not_a_node("its answer is no combination"));
         }
@@ -377,20 +377,20 @@ impl DaemonNode {
     /// Makes a request that was signed beforehand.
     pub(super) async fn send(&self, request: &SignedRequest) -> Result<Bytes, NodeError> {
         let asker = Self { class: request.class, identity: Some(request.node), ..self.clone() };
-        let question = Question {
+        let request = NodeRequest {
             body: std::slice::from_ref(&request.body),
             answer_bytes_max: request.answer_bytes,
             proof: request.proof,
-            patience: Some(request.patience),
-            ..Self::combine_question(request.shard)
+            timeout: Some(request.timeout),
+            ..Self::combine_request(request.shard)
         };
-        asker.combined(question).await
+        asker.combined(request).await
     }
 
     /// Gives the daemon a packet of gossip.
     pub(super) async fn tell(&self, packet: Bytes) -> Result<(), NodeError> {
         let body = [packet];
-        self.ask_node(Question { body: &body, ..Question::new(Method::POST, "/gossip") }).await.map(drop)
+        self.ask_node(NodeRequest { body: &body, ..NodeRequest::new(Method::POST, "/gossip") }).await.map(drop)
     }
 
     /// The members that the daemon knows, itself first: to a user of the node those of its volume, with the cluster's key all.
@@ -398,7 +398,7 @@ impl DaemonNode {
     /// # Errors
     /// It does not answer, does not gossip, or refuses.
     pub async fn members(&self) -> Result<Vec<Heard>, NodeError> {
-        let body: MembersBody = self.decoded(&self.ask_node(Question::new(Method::GET, "/members")).await?)?;
+        let body: MembersBody = self.decoded(&self.ask_node(NodeRequest::new(Method::GET, "/members")).await?)?;
         Ok(body.members)
     }
 
@@ -419,7 +419,7 @@ impl Node for DaemonNode {
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        self.ask_node(Question { body: parts, ..Self::shard(Method::PUT, key) }).await.map(drop)
+        self.ask_node(NodeRequest { body: parts, ..Self::shard(Method::PUT, key) }).await.map(drop)
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
@@ -428,19 +428,19 @@ impl Node for DaemonNode {
             self.stat(key).await?;
             return Ok(Bytes::new());
         }
-        if let Some(borrower) = &self.borrower
-            && let Some(bytes) = borrower.get(key, &range).await
+        if let Some(short_circuit) = &self.short_circuit
+            && let Some(bytes) = short_circuit.get(key, &range).await
         {
             return Ok(bytes);
         }
         let bytes_max = (range.end - range.start).min(SHARD_BYTES_MAX);
-        let question = Question {
+        let request = NodeRequest {
             range: Some(range_header(&range)),
             answer_bytes_max: bytes_max,
             ..Self::shard(Method::GET, key)
         };
-        let answer = self.ask_node(question).await?;
-        self.borrow_if_local();
+        let answer = self.ask_node(request).await?;
+        self.ask_for_files_if_local();
         match answer.status {
             StatusCode::RANGE_NOT_SATISFIABLE => Ok(Bytes::new()),
             StatusCode::PARTIAL_CONTENT if answer.body.len() as u64 <= bytes_max => Ok(answer.body),
@@ -453,7 +453,7 @@ impl Node for DaemonNode {
             .cost()
             .map_err(|error| self.error(NodeErrorKind::Unsupported, format!("shard {key} is not combined: {error}")))?;
         let body = [CombinationBody::encode(combination, None)];
-        self.combined(Question { body: &body, answer_bytes_max: cost.sent_bytes, ..Self::combine_question(key) }).await
+        self.combined(NodeRequest { body: &body, answer_bytes_max: cost.sent_bytes, ..Self::combine_request(key) }).await
     }
 
     fn link(
@@ -461,7 +461,7 @@ impl Node for DaemonNode {
         key: ShardKey,
         combination: &Combination,
         onward: Option<&Link>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Link> {
         let (node, answer_bytes) = (self.identity?, combination.cost().ok()?.sent_bytes);
         // What nodes of another kind made, a daemon cannot ask for.
@@ -470,12 +470,12 @@ impl Node for DaemonNode {
             None => None,
         };
         let body = [CombinationBody::encode(combination, onward)];
-        let question = Question { body: &body, of: self.identity, ..Self::combine_question(key) };
-        let proof = self.key.as_ref().map(|key| self.proof(key, &question, body[0].len() as u64, digest(&body)));
+        let request = NodeRequest { body: &body, of: self.identity, ..Self::combine_request(key) };
+        let proof = self.key.as_ref().map(|key| self.proof(key, &request, body[0].len() as u64, digest(&body)));
         let [body] = body;
         let is_sent = SignedRequest::leads(&self.url) && body.len() as u64 <= COMBINATION_BYTES_MAX;
         let (url, class) = (self.url.clone(), self.class);
-        let request = SignedRequest { url, node, shard: key, class, proof, body, answer_bytes, patience };
+        let request = SignedRequest { url, node, shard: key, class, proof, body, answer_bytes, timeout };
         is_sent.then(|| Link::new(key, request))
     }
 
@@ -487,15 +487,15 @@ impl Node for DaemonNode {
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        let question = Question::new(Method::GET, format!("/shards/{key}?stat"));
-        let stat: StatBody = self.decoded(&self.ask_node(question).await?)?;
+        let request = NodeRequest::new(Method::GET, format!("/shards/{key}?stat"));
+        let stat: StatBody = self.decoded(&self.ask_node(request).await?)?;
         Ok(ShardStat { bytes: stat.bytes, modified_ms: stat.modified_ms })
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
         let from = after.map(|key| format!("after={key}&")).unwrap_or_default();
-        let question = Question::new(Method::GET, format!("/shards?{from}limit={limit}"));
-        let page: PageBody = self.decoded(&self.ask_node(question).await?)?;
+        let request = NodeRequest::new(Method::GET, format!("/shards?{from}limit={limit}"));
+        let page: PageBody = self.decoded(&self.ask_node(request).await?)?;
         let keys: Result<Vec<ShardKey>, _> = page.keys.iter().map(|key| key.parse()).collect();
         let keys = keys.map_err(|_| self.not_a_node("it lists what is no key"))?;
         // Each page goes on, or a list would never end.
@@ -510,19 +510,19 @@ impl Node for DaemonNode {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        if let Some(borrower) = &self.borrower {
-            borrower.forget(key);
+        if let Some(short_circuit) = &self.short_circuit {
+            short_circuit.forget(key);
         }
         self.ask_node(Self::shard(Method::DELETE, key)).await.map(drop)
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        let space: SpaceBody = self.decoded(&self.ask_node(Question::new(Method::GET, "/space")).await?)?;
+        let space: SpaceBody = self.decoded(&self.ask_node(NodeRequest::new(Method::GET, "/space")).await?)?;
         Ok(Space { total_bytes: space.total_bytes, free_bytes: space.free_bytes, disk: None })
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        let answer = self.ask_node(Question::new(Method::GET, "/identity")).await?;
+        let answer = self.ask_node(NodeRequest::new(Method::GET, "/identity")).await?;
         NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it says not which node it is"))
     }
 }

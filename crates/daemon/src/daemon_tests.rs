@@ -34,7 +34,7 @@ pub(super) fn secret() -> Option<Key> {
 
 pub(super) struct Served {
     pub(super) folder: TempDir,
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     tls: Option<Trust>,
     stop: Option<oneshot::Sender<()>>,
     ended: tokio::task::JoinHandle<()>,
@@ -82,7 +82,7 @@ impl Served {
         (&mut self.ended).await.unwrap();
     }
 
-    /// Serves the folder again at the same address, lending its files.
+    /// Serves the folder again at the same address, serving_files its files.
     pub(super) async fn resume(&mut self, key: Option<Key>) {
         let daemon = Daemon::open(kinds(), NodeUrl::folder(self.folder.path()), key).unwrap();
         let daemon = daemon.with_open_metrics().with_short_circuit();
@@ -532,7 +532,7 @@ async fn serve_member(key: Option<Key>, cluster: Option<Key>, join: &[&Served]) 
 }
 
 /// Asks until it is so; the test's time-out is ours: 30 s.
-async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+pub(super) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     while !is_so().await {
         assert!(tokio::time::Instant::now() < deadline, "it is not so after 30 s");
@@ -679,26 +679,6 @@ async fn finding_25_a_daemon_at_its_limit_says_that_it_is_there() {
     assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
     node.space().await.unwrap();
     assert!(puts.try_join_next().is_none(), "it was asked while it took the other");
-}
-
-/// One address has so many connections at once at most; a shard that never comes keeps each of them at work.
-#[tokio::test(flavor = "multi_thread")]
-async fn where_all_connections_are_at_work_another_is_told_to_ask_later() {
-    let served = serve(None).await;
-    let node = served.node(None).await;
-    let mut at_work = Vec::new();
-    for index in 0..600 {
-        let mut stream = TcpStream::connect(served.address).await.unwrap();
-        let head = format!("PUT /shards/{} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n", key(1, index));
-        stream.write_all(head.as_bytes()).await.unwrap();
-        at_work.push(stream);
-    }
-    until(async || node.space().await.is_err_and(|error| error.kind == NodeErrorKind::Busy)).await;
-    let refused = node.put(key(1, 700), &[bytes_of(1, 8 << 20)]).await.unwrap_err();
-    assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
-    at_work.truncate(300);
-    until(async || node.space().await.is_ok()).await;
-    served.end().await;
 }
 
 /// A daemon refuses before it reads the body. The reason must arrive although the body is still being sent, and no later

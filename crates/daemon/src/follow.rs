@@ -34,7 +34,7 @@ const ASKED_MAX: usize = 3;
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// How long they may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where daemons said they are, the latest of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,7 @@ struct Member {
     url: DaemonUrl,
     identity: NodeIdentity,
     key: Option<Key>,
-    /// Are files read that its daemon lends?
+    /// Are its shards read past the daemon, where that is possible?
     short_circuit: bool,
 }
 
@@ -89,7 +89,7 @@ impl AddressBook {
         Arc::new(Self::read(file))
     }
 
-    /// The same for nodes that read files that their daemons lend ([`DaemonNode::with_short_circuit`]).
+    /// The same for nodes with short-circuit reads ([`DaemonNode::with_short_circuit`]).
     pub fn with_short_circuit(file: Option<PathBuf>) -> Arc<Self> {
         Arc::new(Self { short_circuit: true, ..Self::read(file) })
     }
@@ -146,7 +146,7 @@ impl AddressBook {
                 let url = self.last(&member);
                 asking.spawn(async move {
                     let told = super::gossip::members(&url, Some(member.identity), member.key);
-                    timeout(PATIENCE, told).await.ok()?.ok()
+                    timeout(TIMEOUT, told).await.ok()?.ok()
                 });
             }
             let Some(told) = asking.join_next().await else { break };
@@ -266,10 +266,10 @@ impl Node for Follow {
         key: ShardKey,
         combination: &Combination,
         onward: Option<&Link>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Link> {
         let node = self.node.read().1.clone();
-        self.of_class(node).link(key, combination, onward, patience)
+        self.of_class(node).link(key, combination, onward, timeout)
     }
 
     async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {

@@ -6,7 +6,7 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
-use super::doors::Doors;
+use super::peer_pool::PeerPool;
 use super::server::{Daemon, now_ms};
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
@@ -48,7 +48,7 @@ pub(super) struct Gossiper {
     state: Mutex<Gossip>,
     /// Something is to be sent.
     wake: Notify,
-    doors: Doors,
+    peers: PeerPool,
     under_way: Arc<Semaphore>,
     began: Instant,
 }
@@ -63,7 +63,7 @@ impl Gossiper {
             ..Facts::default()
         };
         Self {
-            doors: Doors::new(settings.key.clone()),
+            peers: PeerPool::new(settings.key.clone()),
             settings,
             state: Mutex::new(Gossip::new(facts, rand::random(), 0)),
             wake: Notify::new(),
@@ -181,12 +181,12 @@ impl Gossiper {
     /// Sends what is to be sent, each packet on its own.
     fn send(&self) {
         for (address, packet) in self.state.lock().take_outgoing() {
-            let (Some(door), Ok(permit)) = (self.doors.to(&address), Arc::clone(&self.under_way).try_acquire_owned())
+            let (Some(peer), Ok(permit)) = (self.peers.get(&address), Arc::clone(&self.under_way).try_acquire_owned())
             else {
                 continue;
             };
             tokio::spawn(async move {
-                let told = timeout(PACKET_DEADLINE, door.tell(packet)).await;
+                let told = timeout(PACKET_DEADLINE, peer.tell(packet)).await;
                 if let Ok(Err(error)) = told {
                     tracing::debug!("a packet of gossip was lost: {error}");
                 }
@@ -198,7 +198,7 @@ impl Gossiper {
     /// Forgets connections to who is no member any more.
     fn close_doors(&self) {
         let members = self.members();
-        self.doors.keep(|address| members.iter().any(|heard| heard.facts.address == address));
+        self.peers.keep(|address| members.iter().any(|heard| heard.facts.address == address));
     }
 }
 
@@ -218,7 +218,7 @@ pub async fn members(
     identity: Option<NodeIdentity>,
     key: Option<Key>,
 ) -> Result<Vec<Heard>, NodeError> {
-    let members = DaemonNode::open_door(url, &url.to_string(), identity, key)?.members().await?;
+    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key)?.members().await?;
     if members.is_empty() {
         let detail = format!("{url} knows not even itself: see what runs there");
         return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));

@@ -12,8 +12,8 @@
 //! Helpers of a repair pass sums on to each other, each asked by the one before it with a request that the user of them all
 //! has signed beforehand (`link.rs`).
 //!
-//! Who is on the same machine need not have bytes sent: the daemon of a folder lends it open files of shards (`loan.rs`), which it then
-//! reads by itself.
+//! Who is on the same machine need not have bytes sent: where both sides ask for it, the daemon of a folder hands over open files of shards
+//! (`short_circuit.rs`), which it then reads by itself.
 //!
 //! Daemons tell each other who is there (`gossip.rs`), and a volume's users find those that have moved (`follow.rs`).
 //!
@@ -28,16 +28,16 @@ mod address;
 mod auth;
 mod client;
 mod connections;
-mod doors;
+mod peer_pool;
 mod follow;
 mod gossip;
 mod kind;
 mod linger;
 mod link;
-mod loan;
+mod short_circuit;
 mod metrics;
 mod outgoing;
-mod patience;
+mod write_timeout;
 mod server;
 mod tls;
 mod wire;

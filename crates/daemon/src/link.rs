@@ -34,7 +34,7 @@ pub(super) struct SignedRequest {
     pub(super) body: Bytes,
     pub(super) answer_bytes: u64,
     /// How long the answer may take.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl SignedRequest {
@@ -52,7 +52,7 @@ impl SignedRequest {
             shard: self.shard.to_string(),
             in_background: self.class == Class::Background,
             proof: self.proof.map(|proof| proof.encode()),
-            patience_ms: self.patience.as_millis() as u64,
+            timeout_ms: self.timeout.as_millis() as u64,
             body_bytes: self.body.len() as u64,
         }
     }
@@ -74,7 +74,7 @@ impl SignedRequest {
             proof,
             body,
             answer_bytes,
-            patience: Duration::from_millis(head.patience_ms),
+            timeout: Duration::from_millis(head.timeout_ms),
         })
     }
 }

@@ -8,7 +8,7 @@ use weft_nodes::Link;
 use weft_nodes::combine::{Combination, Part, combine_gets};
 
 const DATA_BYTES: u64 = 40_000;
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn own_key(number: u8) -> Option<Key> {
     Some(Key::new([number; 32]))
@@ -49,10 +49,10 @@ fn changed(link: &Link, change: impl FnOnce(&mut SignedRequest)) -> Link {
 }
 
 /// The links from the last to the first.
-fn linked(nodes: &[&DaemonNode], patience: impl Fn(usize) -> Duration) -> Link {
+fn linked(nodes: &[&DaemonNode], timeout: impl Fn(usize) -> Duration) -> Link {
     let mut link: Option<Link> = None;
     for (number, node) in nodes.iter().enumerate().rev() {
-        link = node.link(key(number as u64, 0), &combination(number), link.as_ref(), patience(number));
+        link = node.link(key(number as u64, 0), &combination(number), link.as_ref(), timeout(number));
     }
     link.expect("a link")
 }
@@ -71,7 +71,7 @@ async fn what_comes_out_of_a_chain_is_the_sum_of_what_each_computes() {
         right.iter_mut().zip(&own).for_each(|(sum, own)| *sum ^= own);
     }
     for _ in 0..3 {
-        let sum = nodes(&chain)[0].pull(linked(&nodes(&chain), |_| PATIENCE)).await.unwrap();
+        let sum = nodes(&chain)[0].pull(linked(&nodes(&chain), |_| TIMEOUT)).await.unwrap();
         assert!(sum == right);
     }
     let asked = chain[4].0.raw("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
@@ -81,14 +81,14 @@ async fn what_comes_out_of_a_chain_is_the_sum_of_what_each_computes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_link_is_made_once_and_not_changed() {
     let chain = chain(2).await;
-    let link = linked(&nodes(&chain), |_| PATIENCE);
+    let link = linked(&nodes(&chain), |_| TIMEOUT);
     nodes(&chain)[0].pull(link.clone()).await.unwrap();
     assert_eq!(refusal(nodes(&chain)[0].pull(link).await).0, NodeErrorKind::Denied, "repeated");
 
     // A helper has no key but its own: what it asks of others otherwise than it was told is refused.
-    let other = changed(&linked(&nodes(&chain), |_| PATIENCE), |request| request.shard = key(1, 0));
+    let other = changed(&linked(&nodes(&chain), |_| TIMEOUT), |request| request.shard = key(1, 0));
     assert_eq!(refusal(nodes(&chain)[0].pull(other).await).0, NodeErrorKind::Denied);
-    let body = changed(&linked(&nodes(&chain), |_| PATIENCE), |request| {
+    let body = changed(&linked(&nodes(&chain), |_| TIMEOUT), |request| {
         let mut bytes = request.body.to_vec();
         *bytes.last_mut().unwrap() ^= 1;
         request.body = bytes.into();
@@ -103,10 +103,10 @@ async fn a_chain_that_breaks_further_on_is_not_blamed_on_the_first() {
     let strange = serve(secret()).await;
     let stranger = node_of(&strange, 77, secret()).await;
     let third = nodes(&chain)[2];
-    let gone = nodes(&chain)[3].link(key(3, 0), &combination(3), None, PATIENCE).unwrap();
-    let elsewhere = third.link(key(2, 0), &combination(2), Some(&gone), PATIENCE).unwrap();
+    let gone = nodes(&chain)[3].link(key(3, 0), &combination(3), None, TIMEOUT).unwrap();
+    let elsewhere = third.link(key(2, 0), &combination(2), Some(&gone), TIMEOUT).unwrap();
     let elsewhere = changed(&elsewhere, |request| request.url = strange.url());
-    let first = nodes(&chain)[0].link(key(0, 0), &combination(0), Some(&elsewhere), PATIENCE).unwrap();
+    let first = nodes(&chain)[0].link(key(0, 0), &combination(0), Some(&elsewhere), TIMEOUT).unwrap();
     let (kind, detail) = refusal(nodes(&chain)[0].pull(first).await);
     assert_eq!(kind, NodeErrorKind::Unsupported, "{detail}");
     drop(stranger);
@@ -114,22 +114,22 @@ async fn a_chain_that_breaks_further_on_is_not_blamed_on_the_first() {
     // The last is not there, and then takes connections and says nothing.
     let (last, _) = chain.pop().unwrap();
     let silent = last.address;
-    let with_last = |chain: &[(Served, DaemonNode)], patience: fn(usize) -> Duration| {
+    let with_last = |chain: &[(Served, DaemonNode)], timeout: fn(usize) -> Duration| {
         let url = DaemonUrl { authority: silent.to_string(), tls: None };
         let node = DaemonNode::open(&url, "n3", NodeIdentity { node: NodeId(103), ..IDENTITY }, own_key(3)).unwrap();
         let mut all = nodes(chain);
         all.push(&node);
-        linked(&all, patience)
+        linked(&all, timeout)
     };
     last.end().await;
-    let (kind, detail) = refusal(nodes(&chain)[0].pull(with_last(&chain, |_| PATIENCE)).await);
+    let (kind, detail) = refusal(nodes(&chain)[0].pull(with_last(&chain, |_| TIMEOUT)).await);
     assert!(kind == NodeErrorKind::Unsupported && detail.contains(&silent.to_string()), "{kind:?} {detail}");
     let _listener = TcpListener::bind(silent).await.unwrap();
     let began = Instant::now();
-    let shorter = |number: usize| PATIENCE - Duration::from_secs(6) * number as u32;
+    let shorter = |number: usize| TIMEOUT - Duration::from_secs(6) * number as u32;
     let (kind, detail) = refusal(nodes(&chain)[0].pull(with_last(&chain, shorter)).await);
     assert!(kind == NodeErrorKind::Unsupported && detail.contains("does not answer"), "{kind:?} {detail}");
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,10 +139,10 @@ async fn a_daemon_without_a_key_asks_nobody() {
     for (node, number) in [(&first, 0), (&last, 1)] {
         node.put(key(number, 0), &[shard(IDENTITY.volume, key(number, 0), DATA_BYTES, number)]).await.unwrap();
     }
-    let (kind, detail) = refusal(first.pull(linked(&[&first, &last], |_| PATIENCE)).await);
+    let (kind, detail) = refusal(first.pull(linked(&[&first, &last], |_| TIMEOUT)).await);
     assert!(kind == NodeErrorKind::Unsupported && detail.contains("has no key"), "{kind:?} {detail}");
     // It may be the last.
-    let (onward, behind) = (first.link(key(0, 0), &combination(0), None, PATIENCE), &last);
-    let link = behind.link(key(1, 0), &combination(1), onward.as_ref(), PATIENCE).unwrap();
+    let (onward, behind) = (first.link(key(0, 0), &combination(0), None, TIMEOUT), &last);
+    let link = behind.link(key(1, 0), &combination(1), onward.as_ref(), TIMEOUT).unwrap();
     assert_eq!(last.pull(link).await.unwrap().len(), 12_000);
 }

@@ -13,7 +13,7 @@ pub(super) struct Metrics {
     /// By request and status.
     answered: Mutex<BTreeMap<(&'static str, u16), Count>>,
     combined_bytes: AtomicU64,
-    lent: AtomicU64,
+    short_circuit_files: AtomicU64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,9 +37,9 @@ impl Metrics {
         self.combined_bytes.fetch_add(read_bytes, Ordering::Relaxed);
     }
 
-    /// A shard's file was lent; how much is read of it is not known here.
-    pub(super) fn lent(&self) {
-        self.lent.fetch_add(1, Ordering::Relaxed);
+    /// A shard's open file was handed over; how much is read of it is not known here.
+    pub(super) fn short_circuited(&self) {
+        self.short_circuit_files.fetch_add(1, Ordering::Relaxed);
     }
 
     /// In the text format of Prometheus.
@@ -60,7 +60,7 @@ impl Metrics {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         };
         total("weft_node_combined_bytes_total", "Bytes read to be combined.", &self.combined_bytes);
-        total("weft_node_lent_files_total", "Files lent to users on the same machine.", &self.lent);
+        total("weft_node_short_circuit_files_total", "Open files handed to users on the same machine.", &self.short_circuit_files);
         text
     }
 }

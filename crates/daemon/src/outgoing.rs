@@ -1,5 +1,6 @@
 //! The body of an answer: what is in memory at once, what is on the node piece by piece, and both within a rate.
 
+use super::server::Sending;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::ops::Range;
@@ -30,6 +31,7 @@ pub(super) struct Outgoing {
     rate: Option<(Arc<Rate>, Class)>,
     /// The turn of the next piece.
     turn: Option<Doing<()>>,
+    _sending: Option<Sending>,
 }
 
 /// A part of a shard that is still to be read.
@@ -59,7 +61,14 @@ impl Outgoing {
     /// `held`, then what is read.
     pub(super) fn new(held: Bytes, unread: Option<Unread>, rate: Option<(Arc<Rate>, Class)>) -> Self {
         let unread_bytes = unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
-        Self { left_bytes: held.len() as u64 + unread_bytes, held, unread, reading: None, rate, turn: None }
+        Self { left_bytes: held.len() as u64 + unread_bytes, held, unread, reading: None, rate, turn: None, _sending: None }
+    }
+}
+
+impl Outgoing {
+    /// The same, for a connection that is at work until it is sent.
+    pub(super) fn until_sent(self, sending: Sending) -> Self {
+        Self { _sending: Some(sending), ..self }
     }
 }
 

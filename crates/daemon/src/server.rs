@@ -2,19 +2,20 @@
 //! `answer.rs`.
 
 mod answer;
-mod guests;
-mod lender;
+mod per_ip_limit;
+mod file_socket;
 mod reply;
 mod room;
 
 use super::auth::{Key, Nonces};
-use super::doors::Doors;
+use super::peer_pool::PeerPool;
 use super::gossip::{GossipSettings, Gossiper};
 use super::linger::Lingering;
 use super::metrics::Metrics;
-use super::patience::Patient;
+use super::write_timeout::WriteTimeout;
 use super::tls::{Certificate, TlsError, carrier};
-use guests::{Guest, Guests, Limits};
+pub(super) use per_ip_limit::Sending;
+use per_ip_limit::{Limits, PerIpLimit, Slot};
 use hyper::Request;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
@@ -22,19 +23,22 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use lender::Lender;
+use file_socket::FileSocket;
 use parking_lot::{Mutex, RwLock};
 use room::Room;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::convert::Infallible;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -55,11 +59,12 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(30);
 
 /// Who asks, by the connection.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Peer {
     address: SocketAddr,
     /// Has the connection one address at both ends?
     is_here: bool,
+    slot: Arc<Slot>,
 }
 
 impl fmt::Display for Peer {
@@ -82,14 +87,14 @@ pub struct Daemon {
     room: Room,
     /// One at a time leaves the other cores to those who only read.
     combining: Semaphore,
-    /// None unless it is to lend.
-    lender: Option<Lender>,
+    /// None unless short-circuit reads are asked for.
+    file_socket: Option<FileSocket>,
     metrics: Metrics,
     /// Are these told to whoever asks on this machine?
     has_open_metrics: bool,
     gossip: Option<Arc<Gossiper>>,
     /// To other nodes of chains; who asks has signed for all.
-    doors: Doors,
+    peers: PeerPool,
     /// No second daemon serves the folder.
     _lock: Option<OwnedFd>,
 }
@@ -119,11 +124,11 @@ impl Daemon {
             tls: None,
             room: Room::default(),
             combining: Semaphore::new(1),
-            lender: None,
+            file_socket: None,
             metrics: Metrics::default(),
             has_open_metrics: false,
             gossip: None,
-            doors: Doors::default(),
+            peers: PeerPool::default(),
             _lock: lock,
         })
     }
@@ -143,9 +148,9 @@ impl Daemon {
         self
     }
 
-    /// The same, lending files of shards to users on its machine who may read past it.
+    /// The same, handing open files of shards to users on its machine, who then read past it.
     pub fn with_short_circuit(mut self) -> Self {
-        self.lender = Some(Lender::new());
+        self.file_socket = Some(FileSocket::new());
         self
     }
 
@@ -168,11 +173,11 @@ impl Daemon {
 
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let (graceful, guests) = (GracefulShutdown::new(), Guests::new(self.limits));
+        let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits));
         let mut stop = std::pin::pin!(stop);
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
-        let mut lending = JoinSet::new();
-        lending.spawn(Arc::clone(&self).lend());
+        let mut serving_files = JoinSet::new();
+        serving_files.spawn(Arc::clone(&self).serve_files());
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
@@ -180,16 +185,16 @@ impl Daemon {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let Some(guest) = guests.admit(peer.ip()) else {
+                    let Some(slot) = limit.admit(peer.ip()) else {
                         tracing::warn!(node = self.name, %peer, "closed: too many ask for a connection while all are at work");
                         continue;
                     };
-                    let (daemon, watcher, guest) = (Arc::clone(&self), graceful.watcher(), Arc::new(guest));
+                    let (daemon, watcher, slot) = (Arc::clone(&self), graceful.watcher(), Arc::new(slot));
                     tokio::spawn(async move {
                         let name = daemon.name.clone();
                         tokio::select! {
-                            () = daemon.connection(stream, peer, watcher, Arc::clone(&guest)) => {}
-                            () = guest.is_sent_away() => {
+                            () = daemon.connection(stream, peer, watcher, Arc::clone(&slot)) => {}
+                            () = slot.expired() => {
                                 tracing::debug!(node = name, %peer, "a connection without a place was closed");
                             }
                         }
@@ -202,7 +207,7 @@ impl Daemon {
                 }
             }
         }
-        lending.shutdown().await;
+        serving_files.shutdown().await;
         if let (Some(gossip), Some(running)) = (&self.gossip, gossip) {
             running.abort();
             gossip.leave().await;
@@ -212,18 +217,18 @@ impl Daemon {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher, guest: Arc<Guest>) {
+    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher, slot: Arc<Slot>) {
         let is_here = stream.local_addr().is_ok_and(|own| own.ip() == peer.ip());
-        let peer = Peer { address: peer, is_here };
+        let peer = Peer { address: peer, is_here, slot };
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
         let has_unread = Arc::new(AtomicBool::new(false));
-        let stream = Patient::new(Lingering::new(stream, Arc::clone(&has_unread)));
+        let stream = WriteTimeout::new(Lingering::new(stream, Arc::clone(&has_unread)));
         let Some(acceptor) = self.tls.clone() else {
-            return self.converse(stream, peer, watcher, guest, has_unread).await;
+            return self.converse(stream, peer, watcher, has_unread).await;
         };
         match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(carrier(stream))).await {
-            Ok(Ok(stream)) => self.converse(stream, peer, watcher, guest, has_unread).await,
+            Ok(Ok(stream)) => self.converse(stream, peer, watcher, has_unread).await,
             Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
             Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),
         }
@@ -234,27 +239,29 @@ impl Daemon {
         stream: S,
         peer: Peer,
         watcher: Watcher,
-        guest: Arc<Guest>,
         has_unread: Arc<AtomicBool>,
     ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let daemon = Arc::clone(&self);
+        let stream = Flushing { stream, slot: Arc::clone(&peer.slot) };
+        let (daemon, asker) = (Arc::clone(&self), peer.clone());
         let service = service_fn(move |request: Request<Incoming>| {
-            let (daemon, guest, has_unread) = (Arc::clone(&daemon), Arc::clone(&guest), Arc::clone(&has_unread));
+            let (daemon, peer, has_unread) = (Arc::clone(&daemon), asker.clone(), Arc::clone(&has_unread));
             async move {
-                let (has_body, has_place) = (!request.body().is_end_stream(), guest.begins());
+                let (has_body, has_place) = (!request.body().is_end_stream(), peer.slot.begin());
                 let mut answer = match has_place {
-                    true => daemon.answer(request, peer).await,
-                    false => daemon.turn_away(),
+                    true => daemon.answer(request, &peer).await,
+                    false => daemon.refuse_for_now(),
                 };
-                guest.ends(answer.status().is_success());
-                if !has_place || has_body && !answer.status().is_success() {
+                let is_given = answer.status().is_success();
+                if !has_place || has_body && !is_given {
                     // The body may not have been read, and what is left of it is no request.
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     has_unread.store(true, Ordering::Relaxed);
                 }
-                Ok::<_, Infallible>(answer)
+                peer.slot.answered(is_given);
+                let sending = Sending(Arc::clone(&peer.slot));
+                Ok::<_, Infallible>(answer.map(|body| body.until_sent(sending)))
             }
         });
         let mut server = http1::Builder::new();
@@ -279,6 +286,50 @@ impl Daemon {
     /// The node that it serves, once it belongs to a volume.
     pub(super) fn served(&self) -> Option<(NodeIdentity, Arc<dyn Node>)> {
         self.node.read().clone()
+    }
+}
+
+/// A stream that says when what was written to it is sent.
+struct Flushing<S> {
+    stream: S,
+    slot: Arc<Slot>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Flushing<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Flushing<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        self.slot.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -315,3 +366,7 @@ fn lock(folder: &std::path::Path, name: &str) -> Result<OwnedFd, NodeError> {
 pub(super) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

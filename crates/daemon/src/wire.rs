@@ -7,7 +7,7 @@
 //! POST   /shards/<key>?combine           linear combinations of parts of it, with what another node is to add to them
 //! DELETE /shards/<key>                   removes it durably
 //! GET    /shards?after=<key>&limit=<n>   keys, ascending
-//! POST   /loan                           how to borrow files of shards, on the same machine
+//! POST   /short-circuit                     where open files of shards can be had, on the same machine
 //! GET    /space, GET /identity           room; who the node is
 //! PUT    /identity                       makes a place without an owner into this node
 //! GET    /metrics                        counters for Prometheus
@@ -58,7 +58,7 @@ pub(super) enum Call {
     Space,
     Identity,
     Claim,
-    Loan,
+    Session,
     Metrics,
     Gossip,
     Members,
@@ -73,7 +73,7 @@ impl Call {
             (&Method::GET, "/space") => Call::Space,
             (&Method::GET, "/identity") => Call::Identity,
             (&Method::PUT, "/identity") => Call::Claim,
-            (&Method::POST, "/loan") => Call::Loan,
+            (&Method::POST, "/short-circuit") => Call::ShortCircuit,
             (&Method::GET, "/metrics") => Call::Metrics,
             (&Method::POST, "/gossip") => Call::Gossip,
             (&Method::GET, "/members") => Call::Members,
@@ -92,7 +92,7 @@ impl Call {
             }
         };
         if query.is_some() {
-            return Err(format!("{path:.80} takes no question mark"));
+            return Err(format!("{path:.80} takes no request mark"));
         }
         Ok(call)
     }
@@ -109,7 +109,7 @@ impl Call {
             Call::Space => "space",
             Call::Identity => "identity",
             Call::Claim => "claim",
-            Call::Loan => "loan",
+            Call::ShortCircuit => "short-circuit",
             Call::Metrics => "metrics",
             Call::Gossip => "gossip",
             Call::Members => "members",
@@ -181,9 +181,9 @@ pub(super) struct SpaceBody {
     pub(super) free_bytes: u64,
 }
 
-/// Where files of shards are lent, and what shows that one may borrow.
+/// Where open files of shards can be had, and what shows that one may have them.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LoanBody {
+pub(super) struct ShortCircuitBody {
     pub(super) socket: String,
     pub(super) ticket: String,
 }
@@ -220,7 +220,7 @@ pub(super) struct OnwardBody {
     pub(super) in_background: bool,
     /// Its authorization, signed by whoever asks for all.
     pub(super) proof: Option<String>,
-    pub(super) patience_ms: u64,
+    pub(super) timeout_ms: u64,
     pub(super) body_bytes: u64,
 }
 

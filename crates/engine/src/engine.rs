@@ -25,7 +25,7 @@ pub struct Options {
     pub transfer: weft_transfer::Settings,
     /// A folder that keeps what was read.
     pub disk_cache: Option<DiskRoom>,
-    /// Read files that daemons on this machine lend, past them.
+    /// Read shards of daemons on this machine past them, where they allow it.
     pub short_circuit: bool,
     /// Empty the trash. Only the owner may.
     pub empties_trash: bool,

@@ -14,7 +14,7 @@ pub fn kinds() -> Kinds {
 }
 
 /// The same for the volume with the metadata at `meta`: its daemons are followed where they go, and what is known of that is kept beside
-/// the metadata. With `short_circuit` files are read that daemons on this machine lend.
+/// the metadata. With `short_circuit` shards of daemons on this machine are read past them.
 pub(crate) fn kinds_of(meta: Option<&Path>, short_circuit: bool) -> Kinds {
     let file = meta.map(|meta| {
         let mut file = meta.as_os_str().to_owned();

@@ -145,8 +145,8 @@ impl Node for FolderNode {
         self.run(short, move |inner| store::get(&inner.place, key, &range)).await
     }
 
-    async fn lend(&self, key: ShardKey) -> Option<OwnedFd> {
-        self.run(true, move |inner| store::lend(&inner.place, key)).await.ok()
+    async fn open_file(&self, key: ShardKey) -> Option<OwnedFd> {
+        self.run(true, move |inner| store::open_for_reading(&inner.place, key)).await.ok()
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {

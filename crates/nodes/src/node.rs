@@ -133,9 +133,9 @@ pub trait Node: Send + Sync {
     /// Bytes `range` of the shard object. A shard that ends earlier gives fewer bytes, not an error: the caller checks.
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError>;
 
-    /// The shard's file, open for reading, that whoever is on this machine can have in place of its bytes. `None`: there is
+    /// The shard's file, open for reading: short-circuit reads of a user on this machine. `None`: there is
     /// none, or [`Self::get`] can say what is wrong with it.
-    async fn lend(&self, _key: ShardKey) -> Option<OwnedFd> {
+    async fn open_file(&self, _key: ShardKey) -> Option<OwnedFd> {
         None
     }
 
@@ -152,7 +152,7 @@ pub trait Node: Send + Sync {
         _key: ShardKey,
         _combination: &Combination,
         _onward: Option<&Link>,
-        _patience: Duration,
+        _timeout: Duration,
     ) -> Option<Link> {
         None
     }

@@ -72,7 +72,7 @@ pub struct How {
     /// How large that may become, as in 10G
     #[arg(long, value_name = "SIZE", value_parser = amount::parse_size, default_value = "10G", requires = "cache")]
     cache_size: Option<NonZeroU64>,
-    /// Read shards past daemons on this machine that lend their files (`weft node serve --short-circuit`)
+    /// Read shards past daemons on this machine that allow it (`weft node serve --short-circuit`)
     #[arg(long)]
     short_circuit: bool,
     /// Leave it to others (`weft care`) to keep the volume whole while it is mounted

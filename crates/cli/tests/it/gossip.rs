@@ -67,7 +67,7 @@ fn five_daemons_join_through_one_and_notice_who_is_killed_and_who_has_moved() {
     let began = Instant::now();
     daemons[3].kill();
     for daemon in daemons.iter().filter(|daemon| daemon.url != killed) {
-        until(NOTICED, || in_state(&list(&sandbox, &daemon.url), "down") == [killed.as_str()]);
+        until(NOTICED, || in_state(&list(&sandbox, &daemon.url), "dead") == [killed.as_str()]);
         assert_eq!(in_state(&list(&sandbox, &daemon.url), "alive").len(), 4);
     }
     println!("noticed by all within {:?}", began.elapsed());

@@ -98,8 +98,8 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
         fs::create_dir(&folder).expect("made");
         // Every other one has a key and TLS.
         let key = (number % 2 == 0).then(|| sandbox.path(&format!("key{number}")));
-        // And every other two lend files: one of the silent, one of the dead.
-        let start = if number % 4 < 2 { Served::start } else { Served::lending };
+        // And every other two allow short-circuit reads: one of the silent, one of the dead.
+        let start = if number % 4 < 2 { Served::start } else { Served::with_short_circuit };
         let served = start(&sandbox, &folder, "127.0.0.1:0", key.as_deref());
         let (name, url) = (number.to_string(), served.url.clone());
         assert_eq!(url.starts_with("weft+tls://"), key.is_some(), "{url}");

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 const INTERVALS_MAX: usize = 32;
 
 /// From here on silence is more than chance: once in 10^8.
-pub(super) const PHI_DOUBTFUL: f64 = 8.0;
+pub(super) const PHI_SUSPECT: f64 = 8.0;
 
 /// Rumours take several hops, so intervals vary by half a heartbeat even if few have been seen yet to vary less.
 const DEVIATION_SHARE_MIN: f64 = 0.5;

@@ -18,8 +18,8 @@ fn silence_accrues_and_news_end_it() {
     assert!(arrivals.phi(41_500, 2_000) < 1.0);
     let phis: Vec<f64> = (0..12).map(|i| arrivals.phi(42_000 + i * 1_000, 2_000)).collect();
     assert!(phis.is_sorted());
-    // Doubtful after about four heartbeats of silence.
-    assert!(arrivals.phi(46_000, 2_000) < PHI_DOUBTFUL && arrivals.phi(50_000, 2_000) > PHI_DOUBTFUL);
+    // Suspect after about four heartbeats of silence.
+    assert!(arrivals.phi(46_000, 2_000) < PHI_SUSPECT && arrivals.phi(50_000, 2_000) > PHI_SUSPECT);
     arrivals.heard(50_000, false);
     assert!(arrivals.phi(50_500, 2_000) < 1.0);
 }

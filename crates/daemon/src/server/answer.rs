@@ -1,9 +1,10 @@
 //! What a request gets: whom it is from, what is done, and the answer.
 
 use super::reply::Reply;
+use super::per_ip_limit::Slot;
 use super::room::Holding;
 use super::{Daemon, Peer, already_a_node, now_ms};
-use crate::auth::{Answered, Asked, Doubt, Key, Proof, sign_answer};
+use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};
 use crate::gossip::Gossiper;
 use crate::link::SignedRequest;
 use crate::outgoing::{Outgoing, READ_BYTES, Unread};
@@ -36,7 +37,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(30);
 const BODY_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
 /// Other nodes that it has connections to, for chains; with more it begins anew.
-const DOORS_MAX: usize = 1024;
+const PEERS_MAX: usize = 1024;
 
 /// An identity has some hundred bytes.
 const CLAIM_BYTES_MAX: u64 = 4096;
@@ -50,6 +51,12 @@ enum Asker {
     Member,
 }
 
+/// A body, and the connection that it comes by.
+struct Body<'a> {
+    body: Incoming,
+    slot: &'a Slot,
+}
+
 /// What headers say of a body.
 struct Announced {
     bytes: u64,
@@ -57,7 +64,7 @@ struct Announced {
 }
 
 impl Daemon {
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<Outgoing> {
+    pub(super) async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Outgoing> {
         let began = Instant::now();
         let proof = proof_of(request.headers());
         let class = class_of(request.headers());
@@ -73,10 +80,9 @@ impl Daemon {
     }
 
     /// The answer on a connection for which there is no place.
-    pub(super) fn turn_away(&self) -> Response<Outgoing> {
-        let status = StatusCode::TOO_MANY_REQUESTS;
-        self.metrics.answered("turned away", status, 0, Duration::ZERO);
-        let reply = Reply::refused(status, "", "all connections that it grants are at work: ask later");
+    pub(super) fn refuse_for_now(&self) -> Response<Outgoing> {
+        let reply = Reply::ask_later("all connections that it grants are at work: ask later");
+        self.metrics.answered("refused", reply.status, 0, Duration::ZERO);
         self.respond(reply, None, Class::default(), Asker::User)
     }
 
@@ -85,7 +91,7 @@ impl Daemon {
         request: Request<Incoming>,
         proof: Option<Proof>,
         class: Option<Class>,
-        peer: Peer,
+        peer: &Peer,
         asker: &mut Asker,
     ) -> (&'static str, Reply) {
         let (head, body) = request.into_parts();
@@ -116,25 +122,25 @@ impl Daemon {
         let believed = if is_open { Ok(Asker::User) } else { self.believe(&call, asked, proof) };
         match believed {
             Ok(believed) => *asker = believed,
-            Err(doubt) => {
-                let status = match doubt {
+            Err(error) => {
+                let status = match error {
                     // It will be otherwise in a while.
-                    Doubt::TooMany | Doubt::BeforeStart => StatusCode::TOO_MANY_REQUESTS,
+                    AuthError::TooMany | AuthError::BeforeStart => StatusCode::TOO_MANY_REQUESTS,
                     _ => StatusCode::UNAUTHORIZED,
                 };
-                return (name, Reply::refused(status, "", doubt.to_string()));
+                return (name, Reply::refused(status, "", error.to_string()));
             }
         }
-        if call == Call::Loan && !peer.is_here {
-            let detail = "it lends files on its own machine only: ask for bytes";
+        if call == Call::ShortCircuit && !peer.is_here {
+            let detail = "short-circuit reads are for users on the same machine: ask for bytes";
             return (name, NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into());
         }
-        let done = self.perform(call, class, announced, body, *asker).await;
+        let done = self.perform(call, class, announced, Body { body, slot: &peer.slot }, *asker).await;
         (name, done.unwrap_or_else(|refused| refused))
     }
 
     /// Whose key is a request signed with? Packets of gossip are for members only; who the members are, for users too.
-    fn believe(&self, call: &Call, asked: Asked<'_>, proof: Option<Proof>) -> Result<Asker, Doubt> {
+    fn believe(&self, call: &Call, asked: Asked<'_>, proof: Option<Proof>) -> Result<Asker, AuthError> {
         let check = |key: Option<&Key>, asked: &Asked<'_>| match key {
             Some(key) => {
                 let uptime_ms = self.began.elapsed().as_millis() as u64;
@@ -158,7 +164,7 @@ impl Daemon {
         call: Call,
         class: Class,
         announced: Announced,
-        body: Incoming,
+        body: Body<'_>,
         asker: Asker,
     ) -> Result<Reply, Reply> {
         let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim | Call::Gossip);
@@ -200,12 +206,12 @@ impl Daemon {
                 let (parts, _held) = self.receive(class, announced, body, CLAIM_BYTES_MAX).await?;
                 self.claim(&parts.concat()).await
             }
-            Call::Loan => {
+            Call::ShortCircuit => {
                 self.node()?;
-                let lender = self.lender().ok_or_else(|| {
-                    NodeError::new(NodeErrorKind::Unsupported, &self.name, "it lends no files: ask for bytes")
+                let file_socket = self.file_socket().ok_or_else(|| {
+                    NodeError::new(NodeErrorKind::Unsupported, &self.name, "short-circuit reads are off: ask for bytes")
                 })?;
-                Ok(Reply::json(&lender.terms()))
+                Ok(Reply::json(&file_socket.terms()))
             }
             Call::Metrics => Ok(Reply::ok(self.metrics.text())),
             Call::Gossip => {
@@ -299,13 +305,13 @@ impl Daemon {
             // Anybody could have it ask whomever they like.
             return Err(unsupported("it has no key, and asks nobody for others: start it with --key".to_owned()));
         }
-        if self.doors.count() >= DOORS_MAX {
-            self.doors.keep(|_| false);
+        if self.peers.count() >= PEERS_MAX {
+            self.peers.keep(|_| false);
         }
         let address = link.url.to_string();
         let bytes = link.answer_bytes;
-        let door = self.doors.to(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
-        let added = door.send(&link).await.map_err(|error| unsupported(error.to_string()))?;
+        let peer = self.peers.get(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
+        let added = peer.send(&link).await.map_err(|error| unsupported(error.to_string()))?;
         self.room.pay(class, bytes).await;
         Ok(added)
     }
@@ -320,9 +326,10 @@ impl Daemon {
         &self,
         class: Class,
         announced: Announced,
-        mut body: Incoming,
+        body: Body<'_>,
         bytes_max: u64,
     ) -> Result<(Vec<Bytes>, Holding), Reply> {
+        let Body { mut body, slot } = body;
         if announced.bytes > bytes_max {
             let detail = format!("a body of {} bytes is more than {bytes_max}", announced.bytes);
             return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
@@ -334,14 +341,20 @@ impl Daemon {
         // Only signed requests announce what their bodies are.
         let mut digests = announced.digest.map(|announced| (announced, blake3::Hasher::new()));
         loop {
-            let patience = BODY_DEADLINE.min(deadline.saturating_duration_since(Instant::now()));
-            let frame = match tokio::time::timeout(patience, body.frame()).await {
+            let timeout = BODY_DEADLINE.min(deadline.saturating_duration_since(Instant::now()));
+            slot.wait_for_body();
+            let came = tokio::select! {
+                came = tokio::time::timeout(timeout, body.frame()) => came,
+                () = slot.evicted() => return Err(Reply::ask_later("the body comes slowly, and others wait: ask later")),
+            };
+            let frame = match came {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => break,
                 Ok(Some(Err(error))) => return Err(Reply::invalid(format!("the body was cut off: {error}"))),
                 Err(_) => return Err(Reply::refused(StatusCode::REQUEST_TIMEOUT, "", "the body came too slowly")),
             };
             if let Ok(part) = frame.into_data() {
+                slot.body_came(part.len() as u64);
                 bytes += part.len() as u64;
                 if let Some((_, found)) = &mut digests {
                     found.update(&part);
@@ -353,6 +366,7 @@ impl Daemon {
                 parts.push(part);
             }
         }
+        slot.body_came(0);
         if bytes != announced.bytes || digests.is_some_and(|(announced, found)| announced != found.finalize()) {
             return Err(Reply::invalid("the body is not what was announced"));
         }

@@ -39,6 +39,11 @@ impl Reply {
         serde_json::from_slice(&self.body).map(|body: ErrorBody| body.detail).ok()
     }
 
+    /// It has too much to do for this connection.
+    pub(super) fn ask_later(detail: &str) -> Self {
+        Self::refused(StatusCode::TOO_MANY_REQUESTS, "", detail)
+    }
+
     pub(super) fn invalid(detail: impl Into<String>) -> Self {
         Self::refused(StatusCode::BAD_REQUEST, "", detail)
     }

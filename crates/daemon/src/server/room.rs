@@ -10,7 +10,7 @@ use weft_nodes::rate::{Class, Rate};
 /// Bytes of bodies held at once, in both directions; requests wait for room before they are read, ...
 const HELD_BYTES_MAX: u64 = 512 << 20;
 /// ... this long at most: then the node is busy.
-const HOLD_PATIENCE: Duration = Duration::from_secs(2);
+const HOLD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// With a rate, so much is under way at once; a node with more before it is busy. Less than what users wait.
 const BACKLOG_MAX: Duration = Duration::from_secs(5);
@@ -77,7 +77,7 @@ impl Room {
         }
         let permits = held_bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
         let acquired = Arc::clone(&self.held).acquire_many_owned(permits as u32);
-        match tokio::time::timeout(HOLD_PATIENCE, acquired).await {
+        match tokio::time::timeout(HOLD_TIMEOUT, acquired).await {
             // It is never closed.
             Ok(permit) => Ok(Holding { _permit: permit.ok(), _backlog: backlog }),
             Err(_) => Err("it has no room for more bodies now: ask later"),

@@ -242,10 +242,10 @@ fn open_file(root: &Root, key: ShardKey, resolve: ResolveFlags) -> rustix::io::R
     open_beneath(&root.dir, &file_path(key), OFlags::RDONLY | OFlags::NONBLOCK, resolve)
 }
 
-/// The shard's file, opened anew: what a borrower sets on it concerns nobody else.
-pub(super) fn lend(place: &Place, key: ShardKey) -> Result<OwnedFd, NodeError> {
+/// The shard's file, opened anew: what its user sets on it concerns nobody else.
+pub(super) fn open_for_reading(place: &Place, key: ShardKey) -> Result<OwnedFd, NodeError> {
     let root = place.attached()?;
-    open_file(&root, key, ResolveFlags::empty()).map_err(|errno| failure_of(place, &root, key, "lending", errno))
+    open_file(&root, key, ResolveFlags::empty()).map_err(|errno| failure_of(place, &root, key, "opening it", errno))
 }
 
 pub(super) fn stat(place: &Place, key: ShardKey) -> Result<ShardStat, NodeError> {

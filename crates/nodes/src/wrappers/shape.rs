@@ -18,7 +18,7 @@ use weft_format::ShardKey;
 /// What the line is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// From the question to the answer's first byte.
+    /// From the request to the answer's first byte.
     pub latency: Duration,
     /// On top of it, at random: this part of it in a hundred on average, exponentially distributed.
     pub jitter_percent: u32,
@@ -53,7 +53,7 @@ impl ShapeNode {
     }
 
     /// The way there: half of it, as far as anybody can tell, and all of its chance.
-    async fn question(&self) {
+    async fn travel(&self) {
         let wait = {
             let State { line, random, .. } = &mut *self.state.lock();
             let is_silent = split_mix(random) % 1000 < u64::from(line.silent_per_mille);
@@ -102,47 +102,47 @@ impl Node for ShapeNode {
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        self.question().await;
+        self.travel().await;
         self.carry(parts.iter().map(Bytes::len).sum()).await;
         self.node.put(key, parts).await
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        self.question().await;
+        self.travel().await;
         let bytes = self.node.get(key, range).await?;
         self.carry(bytes.len()).await;
         Ok(bytes)
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
-        self.question().await;
+        self.travel().await;
         let bytes = self.node.combine(key, combination).await?;
         self.carry(bytes.len()).await;
         Ok(bytes)
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.question().await;
+        self.travel().await;
         self.node.stat(key).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.question().await;
+        self.travel().await;
         self.node.list(after, limit).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.question().await;
+        self.travel().await;
         self.node.remove(key).await
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.question().await;
+        self.travel().await;
         self.node.space().await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.question().await;
+        self.travel().await;
         self.node.identity().await
     }
 }

@@ -90,7 +90,7 @@ fn merged(told: Vec<Vec<Heard>>) -> Vec<Line> {
     let line = |mut heard: Vec<Heard>| {
         heard.sort_by_key(|heard| (heard.facts.started_ms, heard.facts.sequence));
         let votes = |liveness| heard.iter().filter(|heard| heard.liveness == liveness).count();
-        let state = [Liveness::Down, Liveness::Doubtful, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
+        let state = [Liveness::Dead, Liveness::Suspect, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
         let phi = heard.iter().map(|heard| heard.phi).fold(0.0, f64::max);
         let known_by = heard.len();
         Some(Line { facts: heard.pop()?.facts, state, phi, known_by })

@@ -46,7 +46,7 @@ pub struct Arguments {
     /// Send and receive at most this many bytes per second, as in 50M
     #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
     bwlimit: Option<NonZeroU64>,
-    /// Lend open files of shards to users on this machine, who then read past the daemon (`weft mount --short-circuit`)
+    /// Hand open files of shards to users on this machine, who then read past the daemon (`weft mount --short-circuit`)
     #[arg(long, conflicts_with = "bwlimit")]
     short_circuit: bool,
     /// Answer whoever asks for /metrics on this machine, without a signature

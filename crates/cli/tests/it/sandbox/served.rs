@@ -22,8 +22,8 @@ impl Served {
         Self::with(sandbox, folder, listen, key, &[])
     }
 
-    /// The same, lending files to users on this machine who ask for them.
-    pub fn lending(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
+    /// The same, with short-circuit reads for users on this machine who ask for them.
+    pub fn with_short_circuit(sandbox: &Sandbox, folder: &str, listen: &str, key: Option<&str>) -> Self {
         Self::with(sandbox, folder, listen, key, &["--short-circuit"])
     }
 

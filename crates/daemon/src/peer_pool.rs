@@ -9,31 +9,31 @@ use std::sync::Arc;
 
 /// Daemons that were spoken to, by address, with their connections.
 #[derive(Default)]
-pub(super) struct Doors {
+pub(super) struct PeerPool {
     key: Option<Key>,
     open: Mutex<HashMap<String, Arc<DaemonNode>>>,
 }
 
-impl Doors {
+impl PeerPool {
     /// What is asked of them is signed with `key`.
     pub(super) fn new(key: Option<Key>) -> Self {
         Self { key, open: Mutex::default() }
     }
 
     /// Whatever daemon is there; `None`: it is no address of one.
-    pub(super) fn to(&self, address: &str) -> Option<Arc<DaemonNode>> {
+    pub(super) fn get(&self, address: &str) -> Option<Arc<DaemonNode>> {
         let mut open = self.open.lock();
-        if let Some(door) = open.get(address) {
-            return Some(Arc::clone(door));
+        if let Some(peer) = open.get(address) {
+            return Some(Arc::clone(peer));
         }
         let url: DaemonUrl = address.parse().ok()?;
-        let door = Arc::new(self.made(&url, address)?);
-        open.insert(address.to_owned(), Arc::clone(&door));
-        Some(door)
+        let peer = Arc::new(self.made(&url, address)?);
+        open.insert(address.to_owned(), Arc::clone(&peer));
+        Some(peer)
     }
 
     fn made(&self, url: &DaemonUrl, address: &str) -> Option<DaemonNode> {
-        DaemonNode::open_door(url, address, None, self.key.clone()).ok()
+        DaemonNode::open_unidentified(url, address, None, self.key.clone()).ok()
     }
 
     /// How many there are.

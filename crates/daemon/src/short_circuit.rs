@@ -1,8 +1,9 @@
-//! Shards read without their daemon: on the same machine it lends the open file, once, and each read is a system call then.
+//! Shards read without their daemon: on the same machine it hands over the open file,
+//! once, and each read is a system call then (as HDFS's short-circuit reads).
 //!
 //! ```text
-//! POST /loan                     -> the name of a socket and a ticket: signed and answered as any request
-//! connect to the socket: ticket, newline              -> `+`; closed when the daemon ends: nothing is lent any more
+//! POST /short-circuit                     -> the name of a socket and a ticket: signed and answered as any request
+//! connect to the socket: ticket, newline              -> `+`; closed when the daemon ends: no file is used any more
 //! connect to the socket: ticket, shard key, newline   -> `+` with the file's descriptor, open for reading, or `-`
 //! ```
 //!
@@ -15,9 +16,9 @@
 //!
 //! What it never does: answer with an error, or keep a file of a daemon that has ended (its disk may be about to be unmounted).
 //!
-//! Start reading at [`Borrower::get`]; the daemon's side is `server/lender.rs`.
+//! Start reading at [`ShortCircuit::get`]; the daemon's side is `server/file_socket.rs`.
 
-use super::wire::LoanBody;
+use super::wire::ShortCircuitBody;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::cmsg_space;
@@ -47,7 +48,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// A file that is not read in so long is asked the daemon for.
 const READ_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A daemon that lends nothing is asked again after so long.
+/// A daemon that hands over no files is asked again after so long.
 const ASK_AGAIN: Duration = Duration::from_secs(60);
 
 /// What others have removed is closed within so long: its room is not free before.
@@ -155,24 +156,24 @@ async fn receive_answer(stream: &UnixStream) -> io::Result<(bool, Option<OwnedFd
     receiving.await
 }
 
-/// What one daemon lends to this process.
+/// The files of one daemon that this process has open.
 #[derive(Default)]
-pub(super) struct Borrower(Mutex<State>);
+pub(super) struct ShortCircuit(Mutex<State>);
 
 #[derive(Default)]
 enum State {
     #[default]
     Unasked,
     Asking,
-    Lent {
-        loan: Arc<Loan>,
+    Open {
+        session: Arc<Session>,
         _guard: Guard,
     },
-    /// It lends nothing, is elsewhere, or its files cannot be read, as far as was known at this time.
+    /// It hands over no files, is elsewhere, or its files cannot be read, as far as was known at this time.
     Refused(Instant),
 }
 
-/// A task that ends with the loan.
+/// A task that ends with the session.
 struct Guard(AbortHandle);
 
 impl Drop for Guard {
@@ -181,13 +182,13 @@ impl Drop for Guard {
     }
 }
 
-impl Borrower {
-    /// Whoever gets `true` here is to ask for a loan, and to say what came of it.
+impl ShortCircuit {
+    /// Whoever gets `true` here is to ask for a session, and to say what came of it.
     pub(super) fn may_ask(&self) -> bool {
         let mut state = self.0.lock();
         let may_ask = match &*state {
             State::Unasked => true,
-            State::Asking | State::Lent { .. } => false,
+            State::Asking | State::Open { .. } => false,
             State::Refused(at) => at.elapsed() >= ASK_AGAIN,
         };
         if may_ask {
@@ -196,26 +197,26 @@ impl Borrower {
         may_ask
     }
 
-    /// What came of asking: a loan, if its socket can be reached.
-    pub(super) async fn answered(self: &Arc<Self>, answer: Option<LoanBody>) {
+    /// What came of asking: a session, if its socket can be reached.
+    pub(super) async fn answered(self: &Arc<Self>, answer: Option<ShortCircuitBody>) {
         let opened = match answer {
-            Some(body) => Loan::open(body).await,
+            Some(body) => Session::open(body).await,
             None => None,
         };
         let mut state = self.0.lock();
         *state = match opened {
-            Some((loan, stream)) => {
-                // It finds the loan, since it needs the lock to do anything.
+            Some((session, stream)) => {
+                // It finds the session, since it needs the lock to do anything.
                 let guard = tokio::spawn(guard(stream, Arc::downgrade(self)));
-                State::Lent { loan: Arc::new(loan), _guard: Guard(guard.abort_handle()) }
+                State::Open { session: Arc::new(session), _guard: Guard(guard.abort_handle()) }
             }
             None => State::Refused(Instant::now()),
         };
     }
 
-    /// The bytes, if the shard's file is lent.
+    /// The bytes, if the shard's file can be had.
     pub(super) async fn get(&self, key: ShardKey, range: &Range<u64>) -> Option<Bytes> {
-        let got = self.loan()?.get(key, range).await;
+        let got = self.session()?.get(key, range).await;
         got.unwrap_or_else(|Late| {
             // The daemon has a way of its own to wait for its disk, and this process only so many threads.
             *self.0.lock() = State::Refused(Instant::now());
@@ -225,40 +226,40 @@ impl Borrower {
 
     /// Closes the file of a shard that was removed: open, it would take its room still.
     pub(super) fn forget(&self, key: ShardKey) {
-        if let Some(loan) = self.loan() {
-            loan.files.forget(key);
+        if let Some(session) = self.session() {
+            session.files.forget(key);
         }
     }
 
-    fn loan(&self) -> Option<Arc<Loan>> {
+    fn session(&self) -> Option<Arc<Session>> {
         match &*self.0.lock() {
-            State::Lent { loan, .. } => Some(Arc::clone(loan)),
+            State::Open { session, .. } => Some(Arc::clone(session)),
             _ => None,
         }
     }
 }
 
-/// Ends the loan with the daemon, and closes meanwhile what others have removed.
-async fn guard(stream: UnixStream, borrower: Weak<Borrower>) {
+/// Ends the session with the daemon, and closes meanwhile what others have removed.
+async fn guard(stream: UnixStream, short_circuit: Weak<ShortCircuit>) {
     while tokio::time::timeout(LOOK_AGAIN, closed(&stream)).await.is_err() {
-        let Some(loan) = borrower.upgrade().and_then(|borrower| borrower.loan()) else { return };
-        let _ = wait_for(move || loan.files.forget_removed()).await;
+        let Some(session) = short_circuit.upgrade().and_then(|short_circuit| short_circuit.session()) else { return };
+        let _ = wait_for(move || session.files.forget_removed()).await;
     }
-    if let Some(borrower) = borrower.upgrade() {
-        *borrower.0.lock() = State::Unasked;
+    if let Some(short_circuit) = short_circuit.upgrade() {
+        *short_circuit.0.lock() = State::Unasked;
     }
 }
 
-/// A daemon that lends, and the files that it has lent.
-struct Loan {
+/// A daemon that hands over files, and those that it has handed over.
+struct Session {
     socket: String,
     ticket: String,
     files: ShardFiles,
 }
 
-impl Loan {
+impl Session {
     /// And the connection that lasts as long as the daemon.
-    async fn open(body: LoanBody) -> Option<(Self, UnixStream)> {
+    async fn open(body: ShortCircuitBody) -> Option<(Self, UnixStream)> {
         let (stream, _) = ask(&body.socket, &body.ticket, "").await?;
         Some((Self { socket: body.socket, ticket: body.ticket, files: ShardFiles::default() }, stream))
     }
@@ -266,7 +267,7 @@ impl Loan {
     async fn get(&self, key: ShardKey, range: &Range<u64>) -> Result<Option<Bytes>, Late> {
         let file = match self.files.find(key) {
             Some(file) => file,
-            None => match self.borrow(key).await? {
+            None => match self.open_file(key).await? {
                 Some(file) => file,
                 None => return Ok(None),
             },
@@ -278,7 +279,7 @@ impl Loan {
         Ok(bytes)
     }
 
-    async fn borrow(&self, key: ShardKey) -> Result<Option<Arc<ShardFile>>, Late> {
+    async fn open_file(&self, key: ShardKey) -> Result<Option<Arc<ShardFile>>, Late> {
         let Some((_, file)) = ask(&self.socket, &self.ticket, &key.to_string()).await else { return Ok(None) };
         let Some(file) = file else {
             // It was sent, but this process has as many as it may.
@@ -356,5 +357,5 @@ fn read_by(
 }
 
 #[cfg(test)]
-#[path = "loan_tests.rs"]
+#[path = "short_circuit_tests.rs"]
 mod tests;

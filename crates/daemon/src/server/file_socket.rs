@@ -1,8 +1,8 @@
-//! Lending files of shards to users on the same machine (`daemon/loan.rs`).
+//! The socket that hands open files of shards to users on the same machine (`short_circuit.rs`).
 
 use super::Daemon;
-use crate::loan::{address, closed, give, receive, refuse, socket_name};
-use crate::wire::LoanBody;
+use crate::short_circuit::{address, closed, give, receive, refuse, socket_name};
+use crate::wire::ShortCircuitBody;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,26 +10,26 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use weft_format::ShardKey;
 
-/// Connections at once: one a user, and one for each file being lent. More are closed.
+/// Connections at once: one a user, and one for each file being handed over. More are closed.
 const CONNECTIONS_MAX: usize = 256;
 
 /// A request comes in so long.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// The socket's name and the ticket, made anew by each daemon.
-pub(super) struct Lender {
+pub(super) struct FileSocket {
     socket: String,
     ticket: blake3::Hash,
 }
 
-impl Lender {
+impl FileSocket {
     pub(super) fn new() -> Self {
         Self { socket: socket_name(rand::random()), ticket: blake3::Hash::from_bytes(rand::random()) }
     }
 
     /// What a user of the node is told.
-    pub(super) fn terms(&self) -> LoanBody {
-        LoanBody { socket: self.socket.clone(), ticket: self.ticket.to_string() }
+    pub(super) fn terms(&self) -> ShortCircuitBody {
+        ShortCircuitBody { socket: self.socket.clone(), ticket: self.ticket.to_string() }
     }
 
     /// What is asked for, by whoever has the ticket.
@@ -41,31 +41,31 @@ impl Lender {
 }
 
 impl Daemon {
-    /// Is it to lend, has it files, and may they be read past it? With a limit of bytes a second they may not.
-    pub(super) fn lender(&self) -> Option<&Lender> {
-        let lends = self.place.files().is_some() && !self.room.is_limited();
-        self.lender.as_ref().filter(|_| lends)
+    /// The socket, if it is asked for, the place has files, and they may be read past the daemon. With a limit of bytes a second they may not.
+    pub(super) fn file_socket(&self) -> Option<&FileSocket> {
+        let may_be_read = self.place.files().is_some() && !self.room.is_limited();
+        self.file_socket.as_ref().filter(|_| may_be_read)
     }
 
-    /// Lends until it is dropped.
-    pub(super) async fn lend(self: Arc<Self>) {
-        let Some(lender) = self.lender() else { return };
-        let listener = match UnixListener::bind(address(&lender.socket)) {
+    /// Hands over files until it is dropped.
+    pub(super) async fn serve_files(self: Arc<Self>) {
+        let Some(file_socket) = self.file_socket() else { return };
+        let listener = match UnixListener::bind(address(&file_socket.socket)) {
             Ok(listener) => listener,
             Err(error) => {
-                tracing::warn!(node = self.name, "lends no files, and sends all that is read here: {error}");
+                tracing::warn!(node = self.name, "short-circuit reads are off, and all bytes are sent: {error}");
                 return;
             }
         };
-        let mut lending = JoinSet::new();
+        let mut serving_files = JoinSet::new();
         loop {
-            while lending.try_join_next().is_some() {}
+            while serving_files.try_join_next().is_some() {}
             match listener.accept().await {
-                Ok(_) if lending.len() >= CONNECTIONS_MAX => {}
+                Ok(_) if serving_files.len() >= CONNECTIONS_MAX => {}
                 Ok((stream, _)) => {
                     let daemon = Arc::clone(&self);
-                    lending.spawn(async move {
-                        if daemon.lend_to(&stream).await.unwrap_or(false) {
+                    serving_files.spawn(async move {
+                        if daemon.give_file(&stream).await.unwrap_or(false) {
                             // Without the daemon, which may have to end: that is what is waited for, or that the user goes.
                             drop(daemon);
                             closed(&stream).await;
@@ -79,10 +79,10 @@ impl Daemon {
     }
 
     /// Answers one request; is who asked to be told when the daemon ends?
-    async fn lend_to(&self, stream: &UnixStream) -> io::Result<bool> {
+    async fn give_file(&self, stream: &UnixStream) -> io::Result<bool> {
         // Users may go, or be stopped, as they like.
         let Ok(Some(request)) = tokio::time::timeout(DEADLINE, receive(stream)).await else { return Ok(false) };
-        let Some(what) = self.lender().and_then(|lender| lender.admit(&request)) else {
+        let Some(what) = self.file_socket().and_then(|file_socket| file_socket.admit(&request)) else {
             tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
             return refuse(stream).await.map(|()| false);
         };
@@ -90,12 +90,12 @@ impl Daemon {
             return give(stream, None).await.map(|()| true);
         }
         let file = match (what.parse::<ShardKey>(), self.served()) {
-            (Ok(key), Some((_, node))) => node.lend(key).await,
+            (Ok(key), Some((_, node))) => node.open_file(key).await,
             _ => None,
         };
         match file {
             Some(file) => {
-                self.metrics.lent();
+                self.metrics.short_circuited();
                 give(stream, Some(&file)).await?;
             }
             None => refuse(stream).await?,

@@ -1,4 +1,4 @@
-//! Files lent by real daemons, and by sockets that are none.
+//! Files of real daemons, and of sockets that are none.
 
 use super::*;
 use crate::Key;
@@ -11,17 +11,17 @@ use weft_nodes::conformance::key;
 use weft_nodes::error::NodeErrorKind;
 use weft_nodes::node::Node;
 
-/// A daemon that lends.
+/// A daemon that allows it.
 async fn serve(key: Option<Key>) -> Served {
     serve_as(key, None, Daemon::with_short_circuit).await
 }
 
-/// A user of it who borrows.
-async fn borrowing_node(served: &Served, key: Option<Key>) -> DaemonNode {
+/// A user who asks for it.
+async fn short_circuit_node(served: &Served, key: Option<Key>) -> DaemonNode {
     served.node(key).await.with_short_circuit()
 }
 
-/// How many requests of a kind a daemon has answered with this status, or lent files.
+/// How many requests of a kind a daemon has answered with this status, or files handed over.
 async fn count(served: &Served, series: &str) -> u64 {
     let metrics = served.raw("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
     let line = metrics.lines().find(|line| line.starts_with(series));
@@ -32,13 +32,13 @@ async fn gets(served: &Served) -> u64 {
     count(served, "weft_node_requests_total{request=\"get\"").await
 }
 
-async fn lent(served: &Served) -> u64 {
-    count(served, "weft_node_lent_files_total").await
+async fn opened(served: &Served) -> u64 {
+    count(served, "weft_node_short_circuit_files_total").await
 }
 
-/// Reads until the node borrows.
-async fn borrowing(served: &Served, node: &dyn Node, number: u64) {
-    while lent(served).await == 0 {
+/// Reads until the node has a file.
+async fn read_by_file(served: &Served, node: &dyn Node, number: u64) {
+    while opened(served).await == 0 {
         node.get(key(number, 0), 0..1).await.unwrap();
     }
 }
@@ -58,13 +58,13 @@ async fn closed(path: &Path) {
 }
 
 #[tokio::test]
-async fn what_is_lent_is_what_would_be_sent() {
+async fn what_is_read_by_file_is_what_would_be_sent() {
     for key_of_node in [None, secret()] {
         let served = serve(key_of_node.clone()).await;
-        let node = borrowing_node(&served, key_of_node).await;
+        let node = short_circuit_node(&served, key_of_node).await;
         let bytes = bytes_of(1, 500_000);
         node.put(key(1, 0), std::slice::from_ref(&bytes)).await.unwrap();
-        borrowing(&served, &node, 1).await;
+        read_by_file(&served, &node, 1).await;
         let before = gets(&served).await;
         let end = bytes.len() as u64;
         for range in [0..end, 0..1, 5..4101, end - 1..end, end - 1..end + 9, end..end + 5, end + 7..end + 9, 3..400_000]
@@ -72,7 +72,7 @@ async fn what_is_lent_is_what_would_be_sent() {
             let wanted = bytes.slice(range.start.min(end) as usize..range.end.min(end) as usize);
             assert_eq!(node.get(key(1, 0), range).await.unwrap(), wanted);
         }
-        assert_eq!((gets(&served).await, lent(&served).await), (before, 1));
+        assert_eq!((gets(&served).await, opened(&served).await), (before, 1));
         // The background's reads are the same node's.
         let background = node.in_background().unwrap();
         assert_eq!(background.get(key(1, 0), 0..end).await.unwrap(), bytes);
@@ -83,11 +83,11 @@ async fn what_is_lent_is_what_would_be_sent() {
 #[tokio::test]
 async fn a_shard_that_is_gone_or_another_is_not_read_from_an_old_file() {
     let served = serve(None).await;
-    let node = borrowing_node(&served, None).await;
+    let node = short_circuit_node(&served, None).await;
     for number in 1..=3 {
         node.put(key(number, 0), &[bytes_of(number, 1000)]).await.unwrap();
     }
-    borrowing(&served, &node, 1).await;
+    read_by_file(&served, &node, 1).await;
     node.remove(key(1, 0)).await.unwrap();
     assert_eq!(node.get(key(1, 0), 0..10).await.unwrap_err().kind, NodeErrorKind::NotFound);
 
@@ -111,18 +111,18 @@ async fn a_shard_that_is_gone_or_another_is_not_read_from_an_old_file() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_lends_again() {
+async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_hands_them_over_again() {
     let mut served = serve(secret()).await;
-    let node = borrowing_node(&served, secret()).await;
+    let node = short_circuit_node(&served, secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
-    borrowing(&served, &node, 1).await;
+    read_by_file(&served, &node, 1).await;
     served.pause().await;
     // The disk could be unmounted now.
     closed(&served.path_of(key(1, 0))).await;
     assert_eq!(node.get(key(1, 0), 0..10).await.unwrap_err().kind, NodeErrorKind::Unavailable);
 
     served.resume(secret()).await;
-    borrowing(&served, &node, 1).await;
+    read_by_file(&served, &node, 1).await;
     assert_eq!(node.get(key(1, 0), 0..1000).await.unwrap(), bytes_of(1, 1000).slice(..1000));
     drop(node);
     served.pause().await;
@@ -132,19 +132,19 @@ async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_lends_again() {
 #[tokio::test]
 async fn what_is_removed_is_closed() {
     let served = serve(None).await;
-    let node = borrowing_node(&served, None).await;
-    let borrower = Arc::new(Borrower::default());
-    assert!(borrower.may_ask());
-    borrower.answered(node.terms().await.ok()).await;
+    let node = short_circuit_node(&served, None).await;
+    let short_circuit = Arc::new(ShortCircuit::default());
+    assert!(short_circuit.may_ask());
+    short_circuit.answered(node.terms().await.ok()).await;
     for number in 1..=3 {
         node.put(key(number, 0), &[bytes_of(number, 1000)]).await.unwrap();
-        assert!(borrower.get(key(number, 0), &(0..10)).await.is_some());
+        assert!(short_circuit.get(key(number, 0), &(0..10)).await.is_some());
         assert!(is_open(&served.path_of(key(number, 0))));
     }
     // By this user, and by somebody else.
-    borrower.forget(key(1, 0));
+    short_circuit.forget(key(1, 0));
     std::fs::remove_file(served.path_of(key(2, 0))).unwrap();
-    borrower.loan().unwrap().files.forget_removed();
+    short_circuit.session().unwrap().files.forget_removed();
     let open: Vec<u64> = (1..=3).filter(|number| is_open(&served.path_of(key(*number, 0)))).collect();
     assert_eq!(open, [3]);
 }
@@ -153,25 +153,25 @@ async fn what_is_removed_is_closed() {
 async fn with_a_limit_every_byte_passes_the_daemon() {
     let served =
         serve_as(None, None, |daemon| daemon.with_short_circuit().with_bytes_per_second(NonZeroU64::MAX)).await;
-    let node = borrowing_node(&served, None).await;
+    let node = short_circuit_node(&served, None).await;
     node.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
     for _ in 0..50 {
         node.get(key(1, 0), 0..10).await.unwrap();
     }
-    while count(&served, "weft_node_requests_total{request=\"loan\",status=\"501\"}").await == 0 {
+    while count(&served, "weft_node_requests_total{request=\"short-circuit\",status=\"501\"}").await == 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!((gets(&served).await, lent(&served).await), (50, 0));
+    assert_eq!((gets(&served).await, opened(&served).await), (50, 0));
 }
 
 #[tokio::test]
-async fn nothing_is_lent_without_the_ticket() {
+async fn no_file_is_had_without_the_ticket() {
     let served = serve(secret()).await;
-    let node = borrowing_node(&served, secret()).await;
+    let node = short_circuit_node(&served, secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     let stranger = crate::DaemonNode::open(&served.url(), "stranger", IDENTITY, Some(Key::new([8; 32]))).unwrap();
     assert_eq!(stranger.terms().await.unwrap_err().kind, NodeErrorKind::Denied);
-    let LoanBody { socket, ticket } = node.terms().await.unwrap();
+    let ShortCircuitBody { socket, ticket } = node.terms().await.unwrap();
     let name = key(1, 0).to_string();
     assert!(ask(&socket, &ticket, &name).await.is_some_and(|(_, file)| file.is_some()));
     let mut other = ticket.clone();
@@ -201,7 +201,7 @@ async fn nothing_is_lent_without_the_ticket() {
 }
 
 #[tokio::test]
-async fn a_socket_that_lends_something_else_is_passed_by() {
+async fn a_socket_that_hands_over_something_else_is_passed_by() {
     let folder = tempfile::tempdir().unwrap();
     let directory = OwnedFd::from(std::fs::File::open(folder.path()).unwrap());
     let (pipe, _write_end) = rustix::pipe::pipe().unwrap();
@@ -221,38 +221,38 @@ async fn a_socket_that_lends_something_else_is_passed_by() {
                 send(&stream, &[answer], &files).await.unwrap();
             }
         };
-        let borrower = Arc::new(Borrower::default());
-        assert!(borrower.may_ask() && !borrower.may_ask());
-        let borrowing = async {
-            borrower.answered(Some(LoanBody { socket: socket.clone(), ticket: "t".to_owned() })).await;
-            borrower.get(key(1, 0), &(0..10)).await
+        let short_circuit = Arc::new(ShortCircuit::default());
+        assert!(short_circuit.may_ask() && !short_circuit.may_ask());
+        let reading = async {
+            short_circuit.answered(Some(ShortCircuitBody { socket: socket.clone(), ticket: "t".to_owned() })).await;
+            short_circuit.get(key(1, 0), &(0..10)).await
         };
         let got = tokio::select! {
-            got = borrowing => got,
+            got = reading => got,
             _ = serving => None,
         };
         assert_eq!(got, None);
     }
     // Nobody is there: elsewhere.
-    let borrower = Arc::new(Borrower::default());
-    assert!(borrower.may_ask());
-    borrower.answered(Some(LoanBody { socket: socket_name(rand::random()), ticket: "t".to_owned() })).await;
-    assert!(!borrower.may_ask(), "it is not asked at each read");
+    let short_circuit = Arc::new(ShortCircuit::default());
+    assert!(short_circuit.may_ask());
+    short_circuit.answered(Some(ShortCircuitBody { socket: socket_name(rand::random()), ticket: "t".to_owned() })).await;
+    assert!(!short_circuit.may_ask(), "it is not asked at each read");
 }
 
 #[tokio::test]
-async fn finding_16_nothing_is_lent_or_borrowed_unless_both_sides_ask_for_it() {
+async fn finding_16_short_circuit_reads_are_off_unless_both_sides_ask_for_it() {
     let quiet = serve_as(None, None, |daemon| daemon).await;
-    let node = borrowing_node(&quiet, None).await;
+    let node = short_circuit_node(&quiet, None).await;
     assert_eq!(node.terms().await.unwrap_err().kind, NodeErrorKind::Unsupported);
-    let lending = serve(None).await;
-    let plain = lending.node(None).await;
+    let serving_files = serve(None).await;
+    let plain = serving_files.node(None).await;
     plain.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
     for _ in 0..50 {
         plain.get(key(1, 0), 0..10).await.unwrap();
     }
-    assert_eq!(count(&lending, "weft_node_requests_total{request=\"loan\"").await, 0, "it does not ask");
-    assert_eq!((gets(&lending).await, lent(&lending).await), (50, 0));
+    assert_eq!(count(&serving_files, "weft_node_requests_total{request=\"short-circuit\"").await, 0, "it does not ask");
+    assert_eq!((gets(&serving_files).await, opened(&serving_files).await), (50, 0));
 }
 
 #[tokio::test]
@@ -260,10 +260,10 @@ async fn finding_16_no_socket_is_told_anything_that_is_no_daemons() {
     // A hostile daemon names the socket of something else on this machine.
     for name in ["weft-victim".to_owned(), format!("victim-{:032x}", rand::random::<u128>())] {
         let listener = UnixListener::bind(address(&name)).unwrap();
-        let borrower = Arc::new(Borrower::default());
-        assert!(borrower.may_ask());
-        borrower.answered(Some(LoanBody { socket: name, ticket: "t".to_owned() })).await;
-        assert!(borrower.loan().is_none());
+        let short_circuit = Arc::new(ShortCircuit::default());
+        assert!(short_circuit.may_ask());
+        short_circuit.answered(Some(ShortCircuitBody { socket: name, ticket: "t".to_owned() })).await;
+        assert!(short_circuit.session().is_none());
         // Whoever had connected would be waiting here.
         let accepted = std::future::poll_fn(|context| std::task::Poll::Ready(listener.poll_accept(context).is_ready()));
         assert!(!accepted.await, "nobody connects to it");

@@ -14,7 +14,7 @@ const BYTES_PER_SECOND_MIN: u64 = 16 << 10;
 
 /// A stream that does not wait for ever for what it sends to be taken. Only waiting counts, and it counts from the last
 /// request on.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     /// Since when it waits.
     waiting: Option<Instant>,
@@ -23,7 +23,7 @@ pub(super) struct Patient<S> {
     alarm: Pin<Box<Sleep>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     pub(super) fn new(stream: S) -> Self {
         let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
         Self { stream, waiting: None, waited: Duration::ZERO, sent_bytes: 0, alarm }
@@ -48,7 +48,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -63,7 +63,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.judge(context, written)
@@ -92,5 +92,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 }
 
 #[cfg(test)]
-#[path = "patience_tests.rs"]
+#[path = "write_timeout_tests.rs"]
 mod tests;

@@ -1,0 +1,89 @@
+//! Connections that make way, on real sockets.
+
+use super::*;
+use crate::DaemonNode;
+use crate::tests::{IDENTITY, Served, bytes_of, serve_as, until};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use weft_nodes::conformance::key;
+
+/// Longer than what buffers of sockets hold.
+const SHARD_BYTES: u64 = 16 << 20;
+
+const LIMITS: Limits = Limits { connections: 2, per_ip: 2, refused: 4 };
+
+async fn serve() -> Served {
+    serve_as(None, None, |daemon| Daemon { limits: LIMITS, ..daemon }).await
+}
+
+/// A connection of this test's own, whose buffer is small.
+async fn connect(served: &Served) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 << 10).unwrap();
+    socket.connect(served.address).await.unwrap()
+}
+
+fn user(served: &Served) -> DaemonNode {
+    DaemonNode::open(&served.url(), "another", IDENTITY, None).unwrap()
+}
+
+async fn ask(stream: &mut TcpStream, head: &str) {
+    stream.write_all(format!("{head} HTTP/1.1\r\nhost: x\r\n").as_bytes()).await.unwrap();
+}
+
+async fn is_busy(node: &DaemonNode) -> bool {
+    node.space().await.is_err_and(|error| error.kind == NodeErrorKind::Busy)
+}
+
+/// The head is answered, and most of the body is still to be sent: nobody takes such a place.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_being_sent_is_not_cut_for_another_connection() {
+    let served = serve().await;
+    let shard = bytes_of(1, SHARD_BYTES);
+    served.node(None).await.put(key(1, 0), std::slice::from_ref(&shard)).await.unwrap();
+    let mut slow = Vec::new();
+    for _ in 0..LIMITS.connections {
+        let mut stream = connect(&served).await;
+        ask(&mut stream, &format!("GET /shards/{}", key(1, 0))).await;
+        let range = format!("range: bytes=0-{}\r\n\r\n", shard.len() - 1);
+        stream.write_all(range.as_bytes()).await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.unwrap());
+        }
+        assert!(head.starts_with(b"HTTP/1.1 206"), "{}", String::from_utf8_lossy(&head));
+        slow.push(stream);
+    }
+    let other = user(&served);
+    assert!(is_busy(&other).await && is_busy(&other).await);
+    let refused = other.put(key(1, 1), &[bytes_of(1, 8 << 20)]).await.unwrap_err();
+    assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
+    for mut stream in slow {
+        let mut body = vec![0; shard.len()];
+        stream.read_exact(&mut body).await.unwrap();
+        assert!(body == shard, "the whole shard arrives");
+    }
+    // What is sent is idle.
+    until(async || other.space().await.is_ok()).await;
+}
+
+/// The bodies of two connections never come.
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_never_come_keep_nobody_out() {
+    let served = serve().await;
+    served.node(None).await;
+    let mut silent = Vec::new();
+    for index in 0..LIMITS.connections {
+        let mut stream = connect(&served).await;
+        ask(&mut stream, &format!("PUT /shards/{}", key(1, index as u16))).await;
+        stream.write_all(b"content-length: 9\r\n\r\n").await.unwrap();
+        silent.push(stream);
+    }
+    let other = user(&served);
+    until(async || other.space().await.is_ok()).await;
+    // Whoever was slow is told, and not reset.
+    let mut answer = Vec::new();
+    silent[0].read_to_end(&mut answer).await.unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("ask later"), "{answer}");
+}
