@@ -17,7 +17,7 @@ pub mod membership;
 pub mod placement;
 
 pub use estimator::{Health, Observation};
-pub use membership::{Member, Membership, StaticMembership, View};
+pub use membership::{Member, Membership, View};
 pub use placement::{
     Balance, Holdings, Layout, Load, LossRisk, Pass, Placement, PlacementError, PlacementRequest, Relocation, Room,
     loss_risk, place, place_groups, place_lost, set_count, usable_room,

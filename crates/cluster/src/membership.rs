@@ -60,20 +60,19 @@ impl View {
     }
 }
 
-/// Where a view comes from.
-pub trait Membership: Send + Sync {
-    /// The newest view.
-    fn view(&self) -> Arc<View>;
-}
-
-/// Membership that is told of its nodes (from metadata) and of what was seen of them (by transfers and probes).
+/// Told of its nodes (from metadata) and of what was seen of them (by transfers and probes); gives views.
 #[derive(Default)]
-pub struct StaticMembership {
+pub struct Membership {
     view: RwLock<Arc<View>>,
     estimators: Mutex<BTreeMap<NodeId, Estimator>>,
 }
 
-impl StaticMembership {
+impl Membership {
+    /// The newest view.
+    pub fn view(&self) -> Arc<View> {
+        self.view.read().clone()
+    }
+
     /// The members that metadata names, under the volume's rule.
     pub fn new(records: impl IntoIterator<Item = (NodeId, NodeRecord)>, rule: PlacementRule) -> Self {
         let membership = Self::default();
@@ -141,12 +140,6 @@ impl StaticMembership {
             next.epoch += 1;
             next.members.get_mut(&node).map(change);
         }
-    }
-}
-
-impl Membership for StaticMembership {
-    fn view(&self) -> Arc<View> {
-        self.view.read().clone()
     }
 }
 

@@ -12,8 +12,8 @@ fn record(name: &str) -> NodeRecord {
     }
 }
 
-fn of(records: impl IntoIterator<Item = (NodeId, NodeRecord)>) -> StaticMembership {
-    StaticMembership::new(records, PlacementRule::default())
+fn of(records: impl IntoIterator<Item = (NodeId, NodeRecord)>) -> Membership {
+    Membership::new(records, PlacementRule::default())
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_node_that_left_and_came_back_starts_afresh() {
 fn members_have_the_units_and_localities_of_the_rule() {
     let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 5 };
     let host = NodeRecord { domain: "site/rack/host".into(), ..record("a") };
-    let view = StaticMembership::new([(NodeId(1), host)], rule).view();
+    let view = Membership::new([(NodeId(1), host)], rule).view();
     let member = &view.members[&NodeId(1)];
     assert_eq!((member.domain.as_str(), member.locality.as_str(), view.rule), ("site/rack", "site", rule));
 }

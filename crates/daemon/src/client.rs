@@ -4,12 +4,13 @@ use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
 use super::link::SignedRequest;
-use super::short_circuit::ShortCircuit;
 use super::server::{already_a_node, now_ms};
+use super::short_circuit::ShortCircuit;
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody, ShortCircuitBody,
-    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, kind_of, range_header,
+    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
+    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody, StatBody, kind_of,
+    range_header,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -453,16 +454,11 @@ impl Node for DaemonNode {
             .cost()
             .map_err(|error| self.error(NodeErrorKind::Unsupported, format!("shard {key} is not combined: {error}")))?;
         let body = [CombinationBody::encode(combination, None)];
-        self.combined(NodeRequest { body: &body, answer_bytes_max: cost.sent_bytes, ..Self::combine_request(key) }).await
+        self.combined(NodeRequest { body: &body, answer_bytes_max: cost.sent_bytes, ..Self::combine_request(key) })
+            .await
     }
 
-    fn link(
-        &self,
-        key: ShardKey,
-        combination: &Combination,
-        onward: Option<&Link>,
-        timeout: Duration,
-    ) -> Option<Link> {
+    fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
         let (node, answer_bytes) = (self.identity?, combination.cost().ok()?.sent_bytes);
         // What nodes of another kind made, a daemon cannot ask for.
         let onward = match onward {

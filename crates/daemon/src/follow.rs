@@ -261,13 +261,7 @@ impl Node for Follow {
         self.call(|node| async move { node.combine(key, combination).await }).await
     }
 
-    fn link(
-        &self,
-        key: ShardKey,
-        combination: &Combination,
-        onward: Option<&Link>,
-        timeout: Duration,
-    ) -> Option<Link> {
+    fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
         let node = self.node.read().1.clone();
         self.of_class(node).link(key, combination, onward, timeout)
     }

@@ -60,7 +60,11 @@ impl Metrics {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         };
         total("weft_node_combined_bytes_total", "Bytes read to be combined.", &self.combined_bytes);
-        total("weft_node_short_circuit_files_total", "Open files handed to users on the same machine.", &self.short_circuit_files);
+        total(
+            "weft_node_short_circuit_files_total",
+            "Open files handed to users on the same machine.",
+            &self.short_circuit_files,
+        );
         text
     }
 }

@@ -61,7 +61,15 @@ impl Outgoing {
     /// `held`, then what is read.
     pub(super) fn new(held: Bytes, unread: Option<Unread>, rate: Option<(Arc<Rate>, Class)>) -> Self {
         let unread_bytes = unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
-        Self { left_bytes: held.len() as u64 + unread_bytes, held, unread, reading: None, rate, turn: None, _sending: None }
+        Self {
+            left_bytes: held.len() as u64 + unread_bytes,
+            held,
+            unread,
+            reading: None,
+            rate,
+            turn: None,
+            _sending: None,
+        }
     }
 }
 

@@ -2,20 +2,19 @@
 //! `answer.rs`.
 
 mod answer;
-mod per_ip_limit;
 mod file_socket;
+mod per_ip_limit;
 mod reply;
 mod room;
 
 use super::auth::{Key, Nonces};
-use super::peer_pool::PeerPool;
 use super::gossip::{GossipSettings, Gossiper};
 use super::linger::Lingering;
 use super::metrics::Metrics;
-use super::write_timeout::WriteTimeout;
+use super::peer_pool::PeerPool;
 use super::tls::{Certificate, TlsError, carrier};
-pub(super) use per_ip_limit::Sending;
-use per_ip_limit::{Limits, PerIpLimit, Slot};
+use super::write_timeout::WriteTimeout;
+use file_socket::FileSocket;
 use hyper::Request;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
@@ -23,8 +22,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use file_socket::FileSocket;
 use parking_lot::{Mutex, RwLock};
+pub(super) use per_ip_limit::Sending;
+use per_ip_limit::{Limits, PerIpLimit, Slot};
 use room::Room;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -234,13 +234,8 @@ impl Daemon {
         }
     }
 
-    async fn converse<S>(
-        self: Arc<Self>,
-        stream: S,
-        peer: Peer,
-        watcher: Watcher,
-        has_unread: Arc<AtomicBool>,
-    ) where
+    async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher, has_unread: Arc<AtomicBool>)
+    where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stream = Flushing { stream, slot: Arc::clone(&peer.slot) };

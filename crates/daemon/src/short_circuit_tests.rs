@@ -236,7 +236,9 @@ async fn a_socket_that_hands_over_something_else_is_passed_by() {
     // Nobody is there: elsewhere.
     let short_circuit = Arc::new(ShortCircuit::default());
     assert!(short_circuit.may_ask());
-    short_circuit.answered(Some(ShortCircuitBody { socket: socket_name(rand::random()), ticket: "t".to_owned() })).await;
+    short_circuit
+        .answered(Some(ShortCircuitBody { socket: socket_name(rand::random()), ticket: "t".to_owned() }))
+        .await;
     assert!(!short_circuit.may_ask(), "it is not asked at each read");
 }
 

@@ -1,4 +1,5 @@
-//! What every node must do, as a library: each kind of node and each wrapper runs [`check_all`] in its tests.
+//! What every node must do, as a library (feature `conformance`): each kind of node and each wrapper runs [`check_all`] in its tests, and
+//! so can nodes of others.
 //!
 //! The shards stored are real ones, so that nodes which look inside pass too. A check that fails panics and says what
 //! was expected.

@@ -2,7 +2,7 @@
 //!
 //! A node stores immutable shards under names that are never used twice. It knows no stripe, no code, no file. The trait
 //! is small ([`Node`], eight methods that a node must have); what a node can do beyond it is data ([`Capability`]); what every node must do is
-//! a library of tests ([`conformance`]). Wrappers ([`wrappers`]) add limits, faults and records of calls without any node knowing of them.
+//! a library of tests (`conformance`). Wrappers ([`wrappers`]) add limits, faults and records of calls without any node knowing of them.
 //!
 //! What it never does: decide where shards go (cluster), what to read (codes, transfer), what a silence means (care), or which kinds a
 //! program has: whoever opens a volume puts a registry together ([`Kinds`]).
@@ -14,6 +14,7 @@
 
 pub mod block;
 pub mod combine;
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod error;
 pub mod folder;

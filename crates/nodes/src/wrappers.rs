@@ -1,22 +1,23 @@
 //! Nodes around a node: each adds one thing, and neither the node nor its caller knows of it.
 //!
-//! They compose. A usual pile, from the caller down: record, retry, limit, verify, the node; tests put [`fault`] lowest.
+//! [`limit`] and [`shape`] are for programs. [`fault`] and [`record`] are for tests, and come with the feature `conformance`.
 
+#[cfg(any(test, feature = "conformance"))]
 pub mod fault;
 pub mod limit;
+#[cfg(any(test, feature = "conformance"))]
 pub mod record;
-pub mod retry;
 pub mod shape;
-pub mod verify;
 
+#[cfg(any(test, feature = "conformance"))]
 pub use fault::{Fault, FaultNode};
 pub use limit::{LimitNode, Limits};
+#[cfg(any(test, feature = "conformance"))]
 pub use record::{Counts, RecordNode};
-pub use retry::{RetryNode, RetryPolicy};
 pub use shape::{Line, ShapeNode};
-pub use verify::VerifyNode;
 
 /// The methods of [`crate::Node`] that ask the node something.
+#[cfg(any(test, feature = "conformance"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// [`crate::Node::put`]

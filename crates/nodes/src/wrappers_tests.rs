@@ -7,7 +7,6 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
-use weft_format::shard::{HEADER_BYTES, ShardIdentity, verify_object};
 use weft_format::{NodeId, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(1);
@@ -15,8 +14,6 @@ const VOLUME: VolumeId = VolumeId(1);
 fn memory() -> Arc<dyn Node> {
     Arc::new(MemoryNode::new("memory", NodeIdentity { volume: VOLUME, node: NodeId(2) }, 1 << 30))
 }
-
-const PATIENT: RetryPolicy = RetryPolicy { attempts: 4, first_delay_ms: 100, longest_delay_ms: 300 };
 
 fn faulty(script: impl FnMut(&fault::Call) -> Fault + Send + 'static) -> Arc<FaultNode> {
     Arc::new(FaultNode::new(memory(), "faulty", Box::new(script)))
@@ -28,77 +25,10 @@ fn kind<T>(result: Result<T, NodeError>) -> Option<NodeErrorKind> {
 
 #[tokio::test]
 async fn each_wrapper_conforms() {
-    check_all(|| async { Arc::new(VerifyNode::new(memory(), "verified", VOLUME)) as Arc<dyn Node> }).await;
-    check_all(|| async { Arc::new(RetryNode::new(memory(), PATIENT, 1)) as Arc<dyn Node> }).await;
     check_all(|| async { Arc::new(RecordNode::new(memory(), 10)) as Arc<dyn Node> }).await;
     check_all(|| async { faulty(|_| Fault::None) as Arc<dyn Node> }).await;
     let limits = Limits { concurrent_calls: 2, bytes_per_second: NonZeroU64::new(1 << 40) };
     check_all(|| async { Arc::new(LimitNode::new(memory(), limits)) as Arc<dyn Node> }).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn retry_makes_a_node_that_fails_now_and_then_conform() {
-    for seed in 0..20 {
-        println!("seed {seed}");
-        let patient = RetryPolicy { attempts: 50, ..PATIENT };
-        let rates = Rates { fail_per_mille: 300, ..Rates::default() };
-        check_all(|| async {
-            let mut script = seeded(seed, rates);
-            // Who removes again what may be removed already cannot tell whether it ever was there.
-            let faulty = faulty(move |call| match call.operation {
-                Operation::Remove => Fault::None,
-                _ => script(call),
-            });
-            Arc::new(RetryNode::new(faulty, patient, seed)) as Arc<dyn Node>
-        })
-        .await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn retry_is_bounded_and_only_for_what_may_pass() {
-    for (kind_of_failure, attempts) in [
-        (NodeErrorKind::Io, 4),
-        (NodeErrorKind::Unavailable, 4),
-        (NodeErrorKind::TimedOut, 4),
-        (NodeErrorKind::NotFound, 1),
-        (NodeErrorKind::Full, 1),
-        (NodeErrorKind::WrongNode, 1),
-        (NodeErrorKind::Corrupt, 1),
-    ] {
-        let faulty = faulty(move |_| Fault::Fail(kind_of_failure));
-        let recorded = Arc::new(RecordNode::new(faulty, 100));
-        let node = RetryNode::new(recorded.clone(), PATIENT, 7);
-        let start = Instant::now();
-        assert_eq!(kind(node.get(key(1, 0), 0..1).await), Some(kind_of_failure));
-        assert_eq!(recorded.take_calls().len(), attempts);
-        // 100 + 200 + 300 at most, half of it at least.
-        let waited = start.elapsed();
-        let expected = if attempts == 1 { 0..=0 } else { 300..=603 };
-        assert!(expected.contains(&waited.as_millis()), "{waited:?}");
-    }
-}
-
-#[test]
-fn retry_delays_are_capped_and_never_overflow() {
-    for (failures, random, expected_ms) in [(1, 0, 50), (1, 50, 100), (2, 0, 100), (3, 150, 300), (u32::MAX, 0, 150)] {
-        assert_eq!(PATIENT.delay(failures, random), Duration::from_millis(expected_ms));
-    }
-    let endless = RetryPolicy { attempts: 0, first_delay_ms: u64::MAX, longest_delay_ms: u64::MAX };
-    assert_eq!(endless.delay(9, u64::MAX).as_millis() >> 63, 1);
-}
-
-#[tokio::test]
-async fn a_remove_whose_answer_was_lost_is_a_remove() {
-    let faulty = faulty(|_| Fault::None);
-    let node = RetryNode::new(faulty.clone(), RetryPolicy { first_delay_ms: 0, ..PATIENT }, 1);
-    node.put(key(1, 0), &[shard(VOLUME, key(1, 0), 10, 1)]).await.unwrap();
-    let mut first = true;
-    faulty.set_script(Box::new(move |_| {
-        if std::mem::take(&mut first) { Fault::FailAfter(NodeErrorKind::Io) } else { Fault::None }
-    }));
-    node.remove(key(1, 0)).await.unwrap();
-    assert_eq!(kind(node.remove(key(1, 0)).await), Some(NodeErrorKind::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -283,35 +213,6 @@ async fn seeded_faults_are_the_same_again() {
     assert_ne!(faults(5), faults(6));
     let healthy = faults(5).into_iter().filter(|fault| *fault == Fault::None).count();
     assert!((500..700).contains(&healthy), "{healthy} of 1000");
-}
-
-#[tokio::test]
-async fn verify_lets_nothing_bad_in_or_out() {
-    let faulty = faulty(|_| Fault::None);
-    let node = VerifyNode::new(faulty.clone(), "verified", VOLUME);
-    let (mine, other) = (key(1, 0), key(1, 1));
-    let bytes = shard(VOLUME, mine, 5_000, 1);
-    let corrupt = Some(NodeErrorKind::Corrupt);
-    assert_eq!(kind(node.put(other, std::slice::from_ref(&bytes)).await), corrupt, "under another name");
-    assert_eq!(kind(node.put(mine, &[bytes.slice(1..)]).await), corrupt, "not a shard");
-    let foreign = shard(VolumeId(9), mine, 5_000, 1);
-    assert_eq!(kind(node.put(mine, &[foreign]).await), corrupt, "of another volume");
-    node.put(mine, std::slice::from_ref(&bytes)).await.unwrap();
-    node.put(other, &[shard(VOLUME, other, 5_000, 1)]).await.unwrap();
-    for bit in 0..bytes.len() * 8 {
-        faulty.set_script(Box::new(move |_| Fault::FlipBit { bit }));
-        assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "bit {bit}");
-    }
-    for missing in 1..=bytes.len() {
-        faulty.set_script(Box::new(move |_| Fault::Short { bytes: missing }));
-        assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "{missing} bytes short");
-    }
-    faulty.set_script(Box::new(move |_| Fault::Other(other)));
-    assert_eq!(kind(node.get(mine, 0..u64::MAX).await), corrupt, "another shard's bytes");
-    assert_eq!(kind(node.get(mine, 0..HEADER_BYTES as u64).await), corrupt, "another shard's header");
-    faulty.set_script(Box::new(|_| Fault::None));
-    let whole = node.get(mine, 0..u64::MAX).await.unwrap();
-    verify_object(&ShardIdentity { volume: VOLUME, key: mine }, &whole).unwrap();
 }
 
 #[tokio::test(start_paused = true)]

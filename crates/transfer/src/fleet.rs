@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout};
-use weft_cluster::{Membership, Observation, StaticMembership, View};
+use weft_cluster::{Membership, Observation, View};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Space};
@@ -105,7 +105,7 @@ type Handles = [Arc<HashMap<NodeId, Arc<NodeHandle>>>; 2];
 /// The live nodes of a volume.
 pub struct Fleet {
     handles: RwLock<Handles>,
-    membership: StaticMembership,
+    membership: Membership,
     started: Instant,
     space_asked_ms: AtomicU64,
 }
@@ -115,7 +115,7 @@ impl Fleet {
     pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) -> Self {
         let fleet = Self {
             handles: RwLock::default(),
-            membership: StaticMembership::default(),
+            membership: Membership::default(),
             started: Instant::now(),
             space_asked_ms: AtomicU64::new(0),
         };

@@ -1,7 +1,7 @@
 //! What a request gets: whom it is from, what is done, and the answer.
 
-use super::reply::Reply;
 use super::per_ip_limit::Slot;
+use super::reply::Reply;
 use super::room::Holding;
 use super::{Daemon, Peer, already_a_node, now_ms};
 use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};

@@ -1,5 +1,5 @@
 use super::*;
-use weft_cluster::{Membership, StaticMembership};
+use weft_cluster::Membership;
 use weft_format::Generation;
 use weft_format::records::{NodeRecord, NodeState, PlacementRule, ShardLocation};
 use weft_format::shard::Digest;
@@ -37,7 +37,7 @@ fn view(node_count: u128) -> Arc<View> {
         };
         (NodeId(number), record)
     };
-    let membership = StaticMembership::default();
+    let membership = Membership::default();
     membership.set_records((0..node_count).map(node), PlacementRule::default());
     membership.view()
 }
