@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use weft_format::records::Secret;
 use weft_nodes::kinds::LOCAL;
-use weft_nodes::{About, Capability, Kind, Node, NodeError, NodeIdentity, NodeUrl, SecretError, UrlError};
+use weft_nodes::{About, Capability, Kind, Node, NodeAt, NodeError, NodeErrorKind, NodeUrl, SecretError, UrlError};
 
 pub(super) const CAPABILITY: Capability = Capability { combines: true, latency_us: 500, request_price: 4, ..LOCAL };
 
@@ -51,39 +51,21 @@ impl Kind for Daemons {
         Ok(NodeUrl::elsewhere(ABOUT.name, DaemonUrl::parse(scheme, rest)?.to_string()))
     }
 
-    fn open(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        let (url, key) = (read(url, name)?, key(name, secret)?);
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let (url, key) = (read(node)?, key(node)?);
         match &self.book {
-            Some(book) => book.open(&url, name, identity, key),
-            None => Ok(Arc::new(DaemonNode::open(&url, name, identity, key)?)),
+            Some(book) => book.open(&url, node.name, node.identity, key),
+            None => Ok(Arc::new(DaemonNode::open(&url, node.name, node.identity, key)?)),
         }
     }
 
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        Ok(Arc::new(DaemonNode::create(&read(url, name)?, name, identity, key(name, secret)?).await?))
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        Ok(Arc::new(DaemonNode::create(&read(node)?, node.name, node.identity, key(node)?).await?))
     }
 
     /// A daemon that is told again who it is does it, where it can.
-    async fn put_back(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<bool, NodeError> {
-        Ok(self.create(url, name, identity, secret).await?.space().await.is_ok())
+    async fn put_back(&self, node: &NodeAt<'_>) -> Result<bool, NodeError> {
+        Ok(self.create(node).await?.space().await.is_ok())
     }
 
     fn secret_of(&self, _: &NodeUrl, key_file: &str) -> Result<Secret, SecretError> {
@@ -92,15 +74,15 @@ impl Kind for Daemons {
     }
 }
 
-fn read(url: &NodeUrl, name: &str) -> Result<DaemonUrl, NodeError> {
-    let unfit = |error: UrlError| NodeError::new(weft_nodes::NodeErrorKind::Unavailable, name, error.to_string());
-    url.to_string().parse().map_err(unfit)
+fn read(node: &NodeAt<'_>) -> Result<DaemonUrl, NodeError> {
+    let unfit = |error: UrlError| NodeError::new(NodeErrorKind::Unavailable, node.name, error.to_string());
+    node.url.to_string().parse().map_err(unfit)
 }
 
-fn key(name: &str, secret: &Secret) -> Result<Option<Key>, NodeError> {
-    match secret.0.as_slice() {
+fn key(node: &NodeAt<'_>) -> Result<Option<Key>, NodeError> {
+    match node.secret.0.as_slice() {
         [] => Ok(None),
-        bytes => bytes.try_into().map(|bytes| Some(Key::new(bytes))).map_err(|_| NodeError::damaged_secret(name)),
+        bytes => bytes.try_into().map(|bytes| Some(Key::new(bytes))).map_err(|_| NodeError::damaged_secret(node.name)),
     }
 }
 

@@ -47,7 +47,7 @@ use weft_format::records::Secret;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{Node, NodeIdentity};
 use weft_nodes::rate::Rate;
-use weft_nodes::{Kinds, NodeUrl};
+use weft_nodes::{Kinds, NodeAt, NodeUrl};
 
 /// TLS must be agreed on in so long.
 const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(10);
@@ -108,8 +108,10 @@ impl Daemon {
     pub fn open(kinds: Kinds, place: NodeUrl, key: Option<Key>) -> Result<Self, NodeError> {
         let name = place.to_string();
         let lock = place.files().map(|folder| lock(folder, &name)).transpose()?;
+        let secret = Secret::default();
+        let open = |identity| kinds.open(&NodeAt { url: &place, name: &name, identity, secret: &secret });
         let node = match kinds.probe(&place)? {
-            Some(identity) => Some((identity, kinds.open(&place, &name, identity, &Secret::default())?)),
+            Some(identity) => Some((identity, open(identity)?)),
             None => None,
         };
         Ok(Self {

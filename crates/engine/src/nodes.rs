@@ -12,7 +12,7 @@ use weft_care::Renewed;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::{MetaError, Store};
-use weft_nodes::{NodeIdentity, NodeUrl, Space};
+use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
 
 /// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
 const OLD: &str = ".old-";
@@ -97,7 +97,7 @@ pub fn renew(store: &Store, old_id: NodeId) -> Result<Renewed, EngineError> {
     let (kinds, runtime) = (crate::kinds(), runtime()?);
     let url = kinds.parse(&old.url)?;
     let identity = NodeIdentity { volume: store.volume().volume, node: old_id };
-    if runtime.block_on(kinds.put_back(&url, &old.name, identity, &old.secret))? {
+    if runtime.block_on(kinds.put_back(&NodeAt { url: &url, name: &old.name, identity, secret: &old.secret }))? {
         return Ok(Renewed::Itself);
     }
     let (id, _) = create(store, &old.name, &url, &old.secret)?;

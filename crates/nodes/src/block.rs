@@ -16,7 +16,7 @@ mod layout;
 mod store;
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{self, About, Kind, LOCAL};
+use crate::kinds::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{NodeUrl, Place as Where, UrlError, path_of};
 use async_trait::async_trait;
@@ -26,7 +26,6 @@ use std::path::Path;
 use std::sync::Arc;
 use store::Place;
 use weft_format::ShardKey;
-use weft_format::records::Secret;
 
 /// Longest read tried on the caller's thread, as for folders.
 const INLINE_GET_BYTES: u64 = 320 << 10;
@@ -150,20 +149,14 @@ impl Kind for Blocks {
         Ok(NodeUrl::local(ABOUT.name, scheme, Where::Device(path_of(scheme, rest)?)))
     }
 
-    fn open(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
-        Ok(Arc::new(BlockNode::open(url.local_path()?, name, identity)))
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        Ok(Arc::new(BlockNode::open(node.url.local_path()?, node.name, node.identity)))
     }
 
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        _: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
-        let create = move || BlockNode::create(&path, &owned_name, identity);
-        Ok(Arc::new(kinds::blocking(name, create).await?))
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
+        let create = move || BlockNode::create(&path, &name, identity);
+        Ok(Arc::new(kinds::blocking(node.name, create).await?))
     }
 
     fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {

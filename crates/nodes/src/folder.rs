@@ -25,7 +25,7 @@ pub(crate) use scan::is_subfolder;
 pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{self, About, Kind, LOCAL};
+use crate::kinds::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::system::INLINE_READ_BYTES;
 use crate::system::medium::Medium;
@@ -41,7 +41,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weft_format::ShardKey;
-use weft_format::records::Secret;
 
 /// The file at a node folder's root that says who it is.
 pub const IDENTITY_FILE: &str = "weft-node.json";
@@ -203,27 +202,21 @@ impl Kind for Folders {
         Ok(NodeUrl::folder(&path_of(scheme, rest)?))
     }
 
-    fn open(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
-        let path = url.local_path()?;
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let path = node.url.local_path()?;
         self.neighbours.add(path);
-        Ok(Arc::new(FolderNode::open_among(path, name, identity, self.neighbours.clone())))
+        Ok(Arc::new(FolderNode::open_among(path, node.name, node.identity, self.neighbours.clone())))
     }
 
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        _: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
-        let create = move || FolderNode::create(&path, &owned_name, identity);
-        Ok(Arc::new(kinds::blocking(name, create).await?))
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
+        let create = move || FolderNode::create(&path, &name, identity);
+        Ok(Arc::new(kinds::blocking(node.name, create).await?))
     }
 
-    async fn put_back(&self, url: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<bool, NodeError> {
-        let (path, owned_name) = (url.local_path()?.to_owned(), name.to_owned());
-        kinds::blocking(name, move || FolderNode::put_back(&path, &owned_name, identity)).await
+    async fn put_back(&self, node: &NodeAt<'_>) -> Result<bool, NodeError> {
+        let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
+        kinds::blocking(node.name, move || FolderNode::put_back(&path, &name, identity)).await
     }
 
     fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {

@@ -32,8 +32,8 @@ mod service;
 mod url;
 
 use crate::error::NodeError;
-use crate::kinds::{About, Kind, SecretError};
-use crate::node::{Node, NodeIdentity};
+use crate::kinds::{About, Kind, NodeAt, SecretError};
+use crate::node::Node;
 use crate::url::{NodeUrl, UrlError};
 use async_trait::async_trait;
 pub use credentials::{Credentials, CredentialsError};
@@ -74,44 +74,26 @@ impl Kind for Foreign {
     }
 
     #[cfg(feature = "foreign")]
-    fn open(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        let url = self.read(url, name)?;
-        Ok(Arc::new(ForeignNode::open(&url, name, identity, &usable(&url, name, secret)?)?))
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let url = self.read(node.url, node.name)?;
+        Ok(Arc::new(ForeignNode::open(&url, node.name, node.identity, &usable(&url, node)?)?))
     }
 
     #[cfg(feature = "foreign")]
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        let url = self.read(url, name)?;
-        Ok(Arc::new(ForeignNode::create(&url, name, identity, &usable(&url, name, secret)?).await?))
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let url = self.read(node.url, node.name)?;
+        Ok(Arc::new(ForeignNode::create(&url, node.name, node.identity, &usable(&url, node)?).await?))
     }
 
     #[cfg(not(feature = "foreign"))]
-    fn open(&self, url: &NodeUrl, name: &str, _: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
-        let url = self.read(url, name)?;
-        Err(NodeError::new(crate::NodeErrorKind::Unavailable, name, format!("{url} cannot be opened by this program")))
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        let detail = format!("{} cannot be opened by this program", node.url);
+        Err(NodeError::new(crate::NodeErrorKind::Unavailable, node.name, detail))
     }
 
     #[cfg(not(feature = "foreign"))]
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        self.open(url, name, identity, secret)
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        self.open(node)
     }
 
     fn secret_of(&self, url: &NodeUrl, key_file: &str) -> Result<Secret, SecretError> {
@@ -126,8 +108,8 @@ impl Kind for Foreign {
 }
 
 #[cfg(feature = "foreign")]
-fn usable(url: &ForeignUrl, name: &str, secret: &Secret) -> Result<Credentials, NodeError> {
-    Credentials::from_bytes(&secret.0, url.secret_names()).map_err(|_| NodeError::damaged_secret(name))
+fn usable(url: &ForeignUrl, node: &NodeAt<'_>) -> Result<Credentials, NodeError> {
+    Credentials::from_bytes(&node.secret.0, url.secret_names()).map_err(|_| NodeError::damaged_secret(node.name))
 }
 
 #[cfg(all(test, feature = "foreign"))]

@@ -56,6 +56,19 @@ pub const LOCAL: Capability = Capability {
     kib_in_price: 1,
 };
 
+/// A node by its address.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeAt<'a> {
+    /// Where it is.
+    pub url: &'a NodeUrl,
+    /// What errors call it.
+    pub name: &'a str,
+    /// Who it is.
+    pub identity: NodeIdentity,
+    /// What it asks of its users.
+    pub secret: &'a Secret,
+}
+
 /// One kind of node.
 #[async_trait]
 pub trait Kind: Send + Sync {
@@ -68,42 +81,24 @@ pub trait Kind: Send + Sync {
     /// It is no address of this kind; a sentence that repeats no secret.
     fn parse(&self, scheme: &str, rest: &str) -> Result<NodeUrl, UrlError>;
 
-    /// Opens the node at `url`, an address of this kind; `secret` is what it asks of its users. Does no I/O: a node that is away now
-    /// is `Unavailable` at each call until it is back, and one that is not `identity` is `WrongNode`.
+    /// Opens a node whose address is of this kind. Does no I/O: a node that is away now is `Unavailable` at each call until it is back,
+    /// and one with another identity is `WrongNode`.
     ///
     /// # Errors
     /// `Denied`: the secret is none for this kind, or the certificates to trust cannot be read.
-    fn open(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError>;
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError>;
 
-    /// Makes a new, empty node at `url` and opens it.
+    /// Makes a new, empty node there and opens it.
     ///
     /// # Errors
     /// The place is in use, or cannot be written; as [`Kind::open`].
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError>;
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError>;
 
     /// Takes a node up again of which its place has lost all but some shards. False: it is not so, or cannot be done.
     ///
     /// # Errors
     /// The place cannot be reached or written; as [`Kind::open`].
-    async fn put_back(
-        &self,
-        _url: &NodeUrl,
-        _name: &str,
-        _identity: NodeIdentity,
-        _secret: &Secret,
-    ) -> Result<bool, NodeError> {
+    async fn put_back(&self, _node: &NodeAt<'_>) -> Result<bool, NodeError> {
         Ok(false)
     }
 
@@ -179,42 +174,24 @@ impl Kinds {
     ///
     /// # Errors
     /// `Unavailable`: this program was built without this kind; as [`Kind::open`].
-    pub fn open(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        self.built_in(url, name)?.open(url, name, identity, secret)
+    pub fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        self.built_in(node.url, node.name)?.open(node)
     }
 
     /// As [`Kind::create`].
     ///
     /// # Errors
     /// As [`Kinds::open`] and [`Kind::create`].
-    pub async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        self.built_in(url, name)?.create(url, name, identity, secret).await
+    pub async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        self.built_in(node.url, node.name)?.create(node).await
     }
 
     /// As [`Kind::put_back`].
     ///
     /// # Errors
     /// As [`Kinds::open`] and [`Kind::put_back`].
-    pub async fn put_back(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<bool, NodeError> {
-        self.built_in(url, name)?.put_back(url, name, identity, secret).await
+    pub async fn put_back(&self, node: &NodeAt<'_>) -> Result<bool, NodeError> {
+        self.built_in(node.url, node.name)?.put_back(node).await
     }
 
     /// As [`Kind::secret_of`].

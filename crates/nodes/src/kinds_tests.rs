@@ -33,11 +33,11 @@ impl Kind for LeftOut {
         Ok(NodeUrl::elsewhere(LEFT_OUT.name, format!("{scheme}://{rest}")))
     }
 
-    fn open(&self, _: &NodeUrl, _: &str, _: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+    fn open(&self, _: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
         panic!("it is not built in");
     }
 
-    async fn create(&self, _: &NodeUrl, _: &str, _: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+    async fn create(&self, _: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
         panic!("it is not built in");
     }
 }
@@ -46,10 +46,10 @@ impl Kind for LeftOut {
 async fn a_kind_that_was_left_out_names_its_feature() {
     let kinds = Kinds::new(vec![Arc::new(LeftOut)]);
     let url = kinds.parse("moon://base").expect("an address");
-    let secret = Secret::default();
-    let opened = kinds.open(&url, "far", IDENTITY, &secret).map(drop);
-    let created = kinds.create(&url, "far", IDENTITY, &secret).await.map(drop);
-    for refused in [opened, created, kinds.put_back(&url, "far", IDENTITY, &secret).await.map(drop)] {
+    let node = NodeAt { url: &url, name: "far", identity: IDENTITY, secret: &Secret::default() };
+    let opened = kinds.open(&node).map(drop);
+    let created = kinds.create(&node).await.map(drop);
+    for refused in [opened, created, kinds.put_back(&node).await.map(drop)] {
         let error = refused.expect_err("left out");
         assert_eq!(error.kind, NodeErrorKind::Unavailable);
         let sentence =

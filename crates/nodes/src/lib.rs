@@ -32,7 +32,7 @@ pub use block::BlockNode;
 pub use combine::{Combination, Part};
 pub use error::{NodeError, NodeErrorKind};
 pub use folder::{FolderNode, IDENTITY_FILE, Neighbours};
-pub use kinds::{About, Kind, Kinds, SecretError};
+pub use kinds::{About, Kind, Kinds, NodeAt, SecretError};
 pub use memory::MemoryNode;
 pub use node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
 pub use rate::{BACKGROUND_PERCENT, Class, Rate};

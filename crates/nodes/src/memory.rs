@@ -3,7 +3,7 @@
 
 use crate::combine::{Combination, combine_gets};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{About, Kind, LOCAL};
+use crate::kinds::{About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{NodeUrl, UrlError};
 use async_trait::async_trait;
@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_format::records::Secret;
 use weft_format::{NodeId, ShardKey, VolumeId};
 
 /// Shards in a map.
@@ -192,20 +191,15 @@ impl Kind for Memories {
     }
 
     /// The memory of this process by identity: opening a node again finds what was put.
-    fn open(&self, _: &NodeUrl, name: &str, identity: NodeIdentity, _: &Secret) -> Result<Arc<dyn Node>, NodeError> {
+    fn open(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
         static NODES: Mutex<BTreeMap<(VolumeId, NodeId), Arc<MemoryNode>>> = Mutex::new(BTreeMap::new());
         let mut nodes = NODES.lock();
-        let node = nodes.entry((identity.volume, identity.node));
-        Ok(node.or_insert_with(|| Arc::new(MemoryNode::new(name, identity, MEMORY_BYTES))).clone())
+        let entry = nodes.entry((node.identity.volume, node.identity.node));
+        let new = || Arc::new(MemoryNode::new(node.name, node.identity, MEMORY_BYTES));
+        Ok(entry.or_insert_with(new).clone())
     }
 
-    async fn create(
-        &self,
-        url: &NodeUrl,
-        name: &str,
-        identity: NodeIdentity,
-        secret: &Secret,
-    ) -> Result<Arc<dyn Node>, NodeError> {
-        self.open(url, name, identity, secret)
+    async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
+        self.open(node)
     }
 }

@@ -17,7 +17,7 @@ use weft_meta::engines::{OpenError, SqliteKv};
 use weft_meta::owner::OwnerError;
 use weft_meta::{Access, MetaError, Store, keys};
 use weft_nodes::wrappers::{LimitNode, Limits};
-use weft_nodes::{Kinds, Node, NodeIdentity};
+use weft_nodes::{Kinds, Node, NodeAt, NodeIdentity};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
 
 /// Nodes that metadata names, opened.
@@ -73,8 +73,8 @@ impl Opener {
         let refused = |error: &dyn std::fmt::Display| MetaError::Refused(format!("node {}: {error}", record.name));
         let url = self.kinds.parse(&record.url).map_err(|error| refused(&error))?;
         let identity = NodeIdentity { volume: store.volume().volume, node: id };
-        let node = self.kinds.open(&url, &record.name, identity, &record.secret);
-        let node = node.map_err(|error| MetaError::Refused(error.to_string()))?;
+        let node = NodeAt { url: &url, name: &record.name, identity, secret: &record.secret };
+        let node = self.kinds.open(&node).map_err(|error| MetaError::Refused(error.to_string()))?;
         Ok(limited(node, record.limits))
     }
 }

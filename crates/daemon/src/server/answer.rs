@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use weft_cluster::gossip::PACKET_BYTES_MAX;
 use weft_format::ShardKey;
 use weft_format::records::Secret;
+use weft_nodes::NodeAt;
 use weft_nodes::combine::combine_gets;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{Node, NodeIdentity};
@@ -375,11 +376,11 @@ impl Daemon {
 
     async fn claim(&self, identity: &[u8]) -> Result<Reply, Reply> {
         let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
+        let secret = Secret::default();
+        let node = NodeAt { url: &self.place, name: &self.name, identity, secret: &secret };
         match self.identity() {
             Some(own) if own == identity => {
-                if self.is_wiped().await
-                    && self.kinds.put_back(&self.place, &self.name, identity, &Secret::default()).await?
-                {
+                if self.is_wiped().await && self.kinds.put_back(&node).await? {
                     tracing::warn!(node = self.name, "was deleted but for some shards, and is what it was again");
                 }
                 return Ok(Reply::ok(""));
@@ -390,7 +391,7 @@ impl Daemon {
             // What it was is lost, and it may become another.
             Some(_) | None => {}
         }
-        let node = self.kinds.create(&self.place, &self.name, identity, &Secret::default()).await?;
+        let node = self.kinds.create(&node).await?;
         *self.node.write() = Some((identity, node));
         tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
         Ok(Reply::ok(""))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use weft_format::NodeId;
 use weft_format::records::Secret;
 use weft_meta::{MetaError, Store};
-use weft_nodes::{NodeIdentity, NodeUrl, Space};
+use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
 
 /// A place of which a node was made; kept among the states of jobs, by address.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +30,12 @@ const VERSION: u32 = 1;
 pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(NodeId, Space), EngineError> {
     let nodes = store.nodes()?;
     let (kinds, runtime) = (crate::kinds(), runtime()?);
-    let identity = |id| NodeIdentity { volume: store.volume().volume, node: id };
+    let volume = store.volume().volume;
+    let at = |node| NodeAt { url, name, identity: NodeIdentity { volume, node }, secret };
     let owner = |id: NodeId| nodes.iter().find(|(known, _)| *known == id).map(|(_, record)| &record.name);
     let noted = begun(store, url)?;
     if let Some(id) = noted
-        && let Ok(space) = runtime.block_on(async { kinds.open(url, name, identity(id), secret)?.space().await })
+        && let Ok(space) = runtime.block_on(async { kinds.open(&at(id))?.space().await })
     {
         // The note stays true, also when the node has left.
         return match owner(id) {
@@ -55,7 +56,7 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
             id
         }
     };
-    let made = async { kinds.create(url, name, identity(id), secret).await?.space().await };
+    let made = async { kinds.create(&at(id)).await?.space().await };
     match runtime.block_on(made) {
         Ok(space) => Ok((id, space)),
         Err(error) => Err(EngineError::Place(with_names(&nodes, error.to_string()))),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use weft_format::records::Secret;
 use weft_format::{NodeId, NodeIdentity, VolumeId};
-use weft_nodes::{Kinds, Node, NodeError, NodeErrorKind, conformance};
+use weft_nodes::{Kinds, Node, NodeAt, NodeError, NodeErrorKind, conformance};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 
@@ -22,11 +22,13 @@ fn secret(url: &str, keys: &str) -> Secret {
 }
 
 async fn create(url: &str, keys: &str) -> Result<Arc<dyn Node>, NodeError> {
-    kinds().create(&kinds().parse(url).expect("an address"), "foreign", IDENTITY, &secret(url, keys)).await
+    let (url, secret) = (&kinds().parse(url).expect("an address"), &secret(url, keys));
+    kinds().create(&NodeAt { url, name: "foreign", identity: IDENTITY, secret }).await
 }
 
 fn open(url: &str, keys: &str, identity: NodeIdentity) -> Arc<dyn Node> {
-    kinds().open(&kinds().parse(url).expect("an address"), "foreign", identity, &secret(url, keys)).expect("opened")
+    let (url, secret) = (&kinds().parse(url).expect("an address"), &secret(url, keys));
+    kinds().open(&NodeAt { url, name: "foreign", identity, secret }).expect("opened")
 }
 
 /// Every check, each at a place of its own below `base`.

@@ -7,7 +7,7 @@ use weft_engine::nodes;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, Secret};
 use weft_meta::Store;
-use weft_nodes::{NodeIdentity, NodeUrl};
+use weft_nodes::{NodeAt, NodeIdentity, NodeUrl};
 
 /// Notes where the node is now, after it has said there who it is. Where another node of the volume should be at that place the
 /// two were swapped, and both are noted.
@@ -58,7 +58,7 @@ pub fn move_node(meta: &Path, name: &str, place: &str, key: Option<&Path>) -> Re
 /// Is this very node at `url`?
 fn check(store: &Store, id: NodeId, name: &str, url: &NodeUrl, secret: &Secret) -> Result<()> {
     let identity = NodeIdentity { volume: store.volume().volume, node: id };
-    let node = weft_engine::kinds().open(url, name, identity, secret)?;
+    let node = weft_engine::kinds().open(&NodeAt { url, name, identity, secret })?;
     weft_engine::runtime()?.block_on(async {
         let answer = tokio::time::timeout(super::PROBE_DEADLINE, node.space()).await;
         answer.with_context(|| format!("it did not answer within {} s", super::PROBE_DEADLINE.as_secs()))??;
