@@ -205,6 +205,8 @@ impl Slot {
     /// A request begins. False: it has no place, so the answer is "ask later".
     #[must_use]
     pub(super) fn begin(&self) -> bool {
+        // What is left of the answer before goes out with this one's.
+        self.is_body_gone.store(false, Ordering::Relaxed);
         self.note(|facts| {
             facts.activity = Activity::Working;
             facts.body = BodyProgress::default();
