@@ -58,7 +58,7 @@ pub(super) enum Call {
     Space,
     Identity,
     Claim,
-    Session,
+    ShortCircuit,
     Metrics,
     Gossip,
     Members,
