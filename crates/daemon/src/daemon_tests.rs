@@ -82,7 +82,7 @@ impl Served {
         (&mut self.ended).await.unwrap();
     }
 
-    /// Serves the folder again at the same address, serving_files its files.
+    /// Serves the folder again at the same address, with short-circuit reads.
     pub(super) async fn resume(&mut self, key: Option<Key>) {
         let daemon = Daemon::open(kinds(), NodeUrl::folder(self.folder.path()), key).unwrap();
         let daemon = daemon.with_open_metrics().with_short_circuit();

@@ -247,14 +247,14 @@ async fn finding_16_short_circuit_reads_are_off_unless_both_sides_ask_for_it() {
     let quiet = serve_as(None, None, |daemon| daemon).await;
     let node = short_circuit_node(&quiet, None).await;
     assert_eq!(node.terms().await.unwrap_err().kind, NodeErrorKind::Unsupported);
-    let serving_files = serve(None).await;
-    let plain = serving_files.node(None).await;
+    let allowing = serve(None).await;
+    let plain = allowing.node(None).await;
     plain.put(key(1, 0), &[bytes_of(1, 1000)]).await.unwrap();
     for _ in 0..50 {
         plain.get(key(1, 0), 0..10).await.unwrap();
     }
-    assert_eq!(count(&serving_files, "weft_node_requests_total{request=\"short-circuit\"").await, 0, "it does not ask");
-    assert_eq!((gets(&serving_files).await, opened(&serving_files).await), (50, 0));
+    assert_eq!(count(&allowing, "weft_node_requests_total{request=\"short-circuit\"").await, 0, "it does not ask");
+    assert_eq!((gets(&allowing).await, opened(&allowing).await), (50, 0));
 }
 
 #[tokio::test]
