@@ -1,6 +1,6 @@
-//! What a code is worth, computed from the code alone: which losses it survives, what it stores, what a repair reads, how
-//! much its programs compute. Pure functions, for people who choose a code and for the tests that hold codes to their
-//! promises.
+//! What a code is worth, computed from the code alone: which losses it survives, what it stores, what a repair reads,
+//! how much its programs compute. Pure functions, for people who choose a code and for tests that check what codes
+//! promise.
 //!
 //! ```
 //! use weft_codes::{Erasures, analysis};
@@ -19,25 +19,25 @@ use crate::random::Random;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// About one second of one core, in element operations: what [`survival`] may usually take.
+/// The usual effort of [`survival`], in element operations: about one second of one core.
 pub const EFFORT: u64 = 1 << 29;
 
-/// A share of a sample of fewer patterns says nothing; of more, no more than of these.
+/// A sample of fewer patterns says nothing; more patterns say little more.
 const LEAST_SAMPLES: u64 = 100;
 const MOST_SAMPLES: u64 = 10_000;
 
-/// What becomes of patterns of a number of losses.
+/// How many patterns of a number of losses are survived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survival {
     /// Shards lost at a time.
     pub lost_count: usize,
-    /// How many such patterns there are; `u64::MAX` stands for any more.
+    /// The number of such patterns; `u64::MAX` stands for more.
     pub patterns: u64,
-    /// How many were tried: all, or a sample.
+    /// The number of patterns tried: all, or a sample.
     pub tried: u64,
-    /// How many of those tried can be decoded.
+    /// The number of these that can be decoded.
     pub decodable: u64,
-    /// The first one met that cannot (or as many of its shards as are fatal already).
+    /// The first pattern found that cannot be decoded, or as many of its shards as are already fatal.
     pub fatal: Option<Vec<usize>>,
 }
 
@@ -48,20 +48,20 @@ impl Survival {
         self.tried == self.patterns
     }
 
-    /// The share that can be decoded; all of nothing is 1.
+    /// The share that can be decoded; 1 if no pattern was tried.
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.tried == 0 { 1.0 } else { self.decodable as f64 / self.tried as f64 }
     }
 }
 
-/// With more losses than this, less is left than was stored.
+/// With more losses than this, fewer symbols are left than natives were stored.
 #[must_use]
 pub fn most_lost(shape: &Shape) -> usize {
     shape.n.saturating_sub(shape.native_count.div_ceil(shape.alpha))
 }
 
-/// What [`survival`] says of more losses than [`most_lost`], for which nothing has to be tried nor known of the code.
+/// The result of [`survival`] for more losses than [`most_lost`], which needs no trial and no knowledge of the code.
 #[must_use]
 pub fn none_survive(n: usize, lost_count: usize) -> Survival {
     let patterns = binomial(n, lost_count);
@@ -69,8 +69,8 @@ pub fn none_survive(n: usize, lost_count: usize) -> Survival {
     Survival { lost_count, patterns, tried: patterns, decodable: 0, fatal }
 }
 
-/// Tries all patterns of `lost_count` losses where they are few or that takes at most about `effort` element operations,
-/// else a sample drawn by `seed`.
+/// Tries all patterns of `lost_count` losses if they are few or take at most about `effort` element operations;
+/// otherwise a sample drawn by `seed`.
 #[must_use]
 pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) -> Survival {
     let n = erasures.shard_count();
@@ -101,8 +101,8 @@ pub fn survival(erasures: &Erasures, lost_count: usize, effort: u64, seed: u64) 
     survival
 }
 
-/// Does [`survival`] with this effort take about twice that at most? The least sample of a code of thousands of symbols
-/// takes minutes.
+/// Does [`survival`] with this effort take at most about twice that? Even the smallest sample of a code of thousands of
+/// symbols takes minutes.
 #[must_use]
 pub fn is_affordable(erasures: &Erasures, lost_count: usize, effort: u64) -> bool {
     let samples = binomial(erasures.shard_count(), lost_count).min(LEAST_SAMPLES);
@@ -115,36 +115,36 @@ pub fn storage_factor(shape: &Shape) -> f64 {
     shape.contents.len() as f64 / shape.native_count as f64
 }
 
-/// Is every native symbol stored as it is somewhere? Reads of a healthy stripe then compute nothing.
+/// Is every native symbol stored plainly somewhere? Reads of a healthy stripe then compute nothing.
 #[must_use]
 pub fn is_systematic(shape: &Shape) -> bool {
     (0..shape.native_count).all(|native| shape.contents.contains(&Content::Native(native)))
 }
 
-/// What the repair of one shard takes when all others can be read.
+/// The cost of repairing one shard when all others can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repair {
     /// The shard repaired.
     pub shard: usize,
-    /// Symbols sent to whoever repairs.
+    /// Symbols that the repairer receives.
     pub symbols_received: usize,
-    /// Symbols that helpers read from their storage for that; more than received where they combine.
+    /// Symbols that helpers read from their storage; more than are received if they combine.
     pub symbols_read: usize,
     /// Shards asked.
     pub requests: usize,
     /// Shards that are asked to compute.
     pub computing_helpers: usize,
-    /// What the program that follows takes.
+    /// The size of the program that follows.
     pub size: Size,
 }
 
-/// Repairs a shard with the fewest symbols received, and of those ways the one with the fewest requests, as far as the
+/// The repair of a shard that receives the fewest symbols and, among these, makes the fewest requests, as far as the
 /// code's planner finds it.
 ///
 /// # Errors
 /// The shard cannot be repaired from all others, or does not exist.
 pub fn repair(code: &dyn Code, shard: usize, helpers_combine: bool) -> Result<Repair, PlanError> {
-    // Any symbol costs more than requests to all shards.
+    // One symbol costs more than requests to all shards.
     let symbol_price = code.shape().n as Price + 1;
     let offer = Offer { combines: helpers_combine, request_price: 1, symbol_price };
     repair_at(code, shard, offer).map(|plan| described(shard, &plan))
@@ -155,7 +155,7 @@ pub fn repair(code: &dyn Code, shard: usize, helpers_combine: bool) -> Result<Re
 /// # Errors
 /// As [`repair`].
 pub fn locality(code: &dyn Code, shard: usize) -> Result<usize, PlanError> {
-    // A request costs more than all symbols.
+    // One request costs more than all symbols.
     let request_price = code.shape().contents.len() as Price + 1;
     let offer = Offer { combines: false, request_price, symbol_price: 1 };
     repair_at(code, shard, offer).map(|plan| described(shard, &plan).requests)
@@ -216,7 +216,7 @@ pub fn size(program: &Program) -> Size {
     }
 }
 
-/// How many ways there are to choose `count` of `n`; `u64::MAX` stands for any more.
+/// The number of ways to choose `count` of `n`; `u64::MAX` stands for more.
 #[must_use]
 pub fn binomial(n: usize, count: usize) -> u64 {
     if count > n {

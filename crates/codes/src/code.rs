@@ -1,8 +1,4 @@
 //! The contract of a code: shape, offers, plan.
-//!
-//! Words: a stripe has `native_count` native symbols (its data) and `n * alpha` stored symbols; shard `i` stores
-//! symbols `i * alpha .. (i + 1) * alpha`, which together are its cell. All symbols of a stripe have the same length in
-//! bytes, a multiple of `symbol_alignment_bytes`.
 
 use crate::program::Program;
 use alloc::borrow::ToOwned;
@@ -29,7 +25,11 @@ pub struct Group {
     pub repairs: usize,
 }
 
-/// The shape of a code; all counts are in symbols or shards, never bytes (but for the alignment).
+/// The shape of a code. All counts are in symbols or shards, none in bytes except the alignment.
+///
+/// A stripe has `native_count` native symbols, which are its data, and `n * alpha` stored symbols. Shard `i` stores symbols
+/// `i * alpha .. (i + 1) * alpha`, which together are its cell. All symbols of a stripe have the same length in bytes, a
+/// multiple of `symbol_alignment_bytes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Shards per segment (and cells per stripe).
@@ -42,12 +42,34 @@ pub struct Shape {
     pub native_count: usize,
     /// A symbol's length in bytes is a multiple of this.
     pub symbol_alignment_bytes: usize,
-    /// Any this many lost shards can be decoded.
+    /// Any this many shards can be lost and everything is still decoded.
     pub tolerance: usize,
     /// `n * alpha` entries: what stored symbol `shard * alpha + sub` holds.
     pub contents: Vec<Content>,
     /// Locality groups; empty where there are none.
     pub groups: Vec<Group>,
+}
+
+impl Shape {
+    /// The stored symbols that are computed, in the order of [`Code::encode`]'s outputs.
+    #[must_use]
+    pub fn coded_symbols(&self) -> Vec<usize> {
+        (0..self.contents.len()).filter(|&symbol| self.contents[symbol] == Content::Coded).collect()
+    }
+
+    /// By native symbol: the stored symbols that are plain copies of it. Contents that name other natives are left out.
+    #[must_use]
+    pub fn homes(&self) -> Vec<Vec<usize>> {
+        let mut homes = vec![Vec::new(); self.native_count];
+        for (symbol, content) in self.contents.iter().enumerate() {
+            if let Content::Native(native) = *content
+                && native < self.native_count
+            {
+                homes[native].push(symbol);
+            }
+        }
+        homes
+    }
 }
 
 /// A price in abstract units; only comparisons and sums matter.
@@ -69,8 +91,8 @@ pub struct Offer {
 pub struct Offers(pub Vec<Option<Offer>>);
 
 impl Offers {
-    /// What these reads cost: each symbol, and one request to every shard that is read at all. Shards that are not
-    /// offered cost nothing; no plan reads them.
+    /// The price of these reads: each symbol, and one request to each shard that is read. Shards that are not offered
+    /// cost nothing, because no plan reads them.
     #[must_use]
     pub fn price(&self, reads: &[Read]) -> Price {
         let mut price: Price = 0;
@@ -86,7 +108,7 @@ impl Offers {
     }
 }
 
-/// What is to be had.
+/// What a plan computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// These native symbols, in this order (a read).
@@ -120,7 +142,8 @@ pub struct Read {
 pub struct Plan {
     /// Input `i` of the program is read `i`.
     pub reads: Vec<Read>,
-    /// Outputs are the wanted symbols, in the order of [`Wanted`] (for shards: all `alpha` symbols of each in turn).
+    /// Outputs are the wanted symbols, in the order of [`Wanted`]; for shards, all `alpha` symbols of one after those
+    /// of the other.
     pub program: Program,
     /// Sum of what the reads cost.
     pub price: Price,
@@ -137,8 +160,8 @@ pub trait Code: Send + Sync {
     /// The cheapest sufficient reads for `wanted`, and the program that follows.
     ///
     /// # Errors
-    /// [`crate::PlanError`]: the offers do not suffice, or the question does not fit the shape.
-    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, crate::PlanError>;
+    /// [`PlanError`]: the offers do not suffice, or the wanted symbols do not exist.
+    fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError>;
 }
 
 /// Why there is no plan.
@@ -176,12 +199,12 @@ pub enum PlanError {
         /// Shards of the code.
         n: usize,
     },
-    /// What can be read does not determine what is wanted.
+    /// The readable shards do not determine what is wanted.
     #[error("{code}: {lost} cannot be recovered from shards {readable:?}; bring back one of shards {missing:?}")]
     Unrecoverable {
         /// Spec of the code.
         code: String,
-        /// The part of what is wanted that cannot be had.
+        /// The part of what is wanted that cannot be recovered.
         lost: Wanted,
         /// Shards that were offered.
         readable: Vec<usize>,
@@ -191,7 +214,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// `lost`, a part of what was wanted, does not follow from what is offered.
+    /// The error for `lost`, a part of what was wanted, which does not follow from the offered shards.
     #[must_use]
     pub fn unrecoverable(code: &dyn Code, lost: Wanted, have: &Offers) -> PlanError {
         let (readable, missing) = (0..have.0.len()).partition(|&shard| have.0[shard].is_some());

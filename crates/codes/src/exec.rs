@@ -4,34 +4,40 @@
 //! one pass over the sources, and equal steps over consecutive symbols become one run (`exec/lower.rs`). [`Executor`]
 //! picks the kernels of this machine once and proves them against the portable ones before first use.
 //!
-//! What makes programs of many small steps fast: they run slice by slice, so that what one step leaves in cache the next
-//! one finds there; a run whose symbols lie one after the other in memory, as those of a cell do, is one call of a
-//! kernel ([`Executor::run_pieces`] says so at once); and nothing is allocated or looked up twice, because a program keeps
-//! its temporaries and calls from run to run. All unsafe code is in `exec/arch`.
+//! Programs of many small steps are fast for three reasons. They run slice by slice, so the next step finds in cache
+//! what one step leaves there. A run whose symbols lie one after the other in memory, as those of a cell do, is one
+//! call of a kernel; [`Executor::run_pieces`] takes such pieces as they are. A program keeps its temporaries and calls
+//! from run to run, so nothing is allocated or looked up twice. All unsafe code is in `exec/arch`.
 
 mod arch;
+mod bit_sliced;
 mod butterflies;
+mod cost;
+mod error;
 mod lower;
+mod probes;
 mod slots;
-mod turned;
 
-use crate::once::OnceLock;
 use crate::program::{Program, ProgramError};
 use alloc::vec;
 use alloc::vec::Vec;
 pub(crate) use arch::MOST_TARGETS;
 use arch::Stores;
 #[cfg(not(feature = "std"))]
-pub(crate) use arch::once;
+pub(crate) use arch::once::OnceLock;
 pub(crate) use arch::{Wide, widely};
+pub(crate) use cost::cost;
+pub use error::RunError;
+#[cfg(feature = "std")]
+pub(crate) use std::sync::OnceLock;
 
 /// A program ready to run; make it once, run it often, on any executor.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     program: Program,
     steps: arch::Steps,
-    /// The same in other steps, where these are worth it.
-    turned: Option<arch::Steps>,
+    /// The same program bit-sliced, where that is faster.
+    bit_sliced: Option<arch::Steps>,
 }
 
 impl Compiled {
@@ -42,8 +48,8 @@ impl Compiled {
     pub fn new(program: Program) -> Result<Compiled, ProgramError> {
         program.verify()?;
         let steps = lower::lower(&program);
-        let turned = turned::turned(&program);
-        Ok(Compiled { program, steps, turned })
+        let bit_sliced = bit_sliced::lower(&program);
+        Ok(Compiled { program, steps, bit_sliced })
     }
 
     /// The program.
@@ -52,85 +58,20 @@ impl Compiled {
         &self.program
     }
 
-    /// The fastest steps that there are kernels for.
+    /// The fastest steps that these kernels can run.
     fn steps(&self, isa: &arch::Isa) -> &arch::Steps {
-        self.turned.as_ref().filter(|_| isa.turns()).unwrap_or(&self.steps)
+        self.bit_sliced.as_ref().filter(|_| isa.bit_slices()).unwrap_or(&self.steps)
     }
 }
 
-/// From so many bytes of inputs and outputs on, outputs are stored past the caches: no cache near a core is larger (L2
-/// has 1 to 4 MiB), so nothing would be left there for the next reader, and a store through the caches reads the line
-/// first.
+/// From this many bytes of inputs and outputs on, outputs are stored past the caches. No cache near a core is larger
+/// (L2 has 1 to 4 MiB), so nothing would be left there for the next reader, and a store through the caches reads the
+/// line first.
 const STREAMING_BYTES: usize = 4 << 20;
 
-/// How to store the outputs of a program that reads and writes so many bytes.
+/// How to store the outputs of a program that reads and writes this many bytes.
 fn stores(given_bytes: usize) -> Stores {
     if given_bytes >= STREAMING_BYTES { Stores::Streaming } else { Stores::Cached }
-}
-
-/// Why a program was not run; nothing was written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
-    /// Not as many inputs as the program has.
-    #[error("the program takes {expected} inputs but was given {given}; give it one per read of its plan")]
-    InputCount {
-        /// Inputs of the program.
-        expected: usize,
-        /// Inputs given.
-        given: usize,
-    },
-    /// Not as many outputs as the program has.
-    #[error("the program gives {expected} outputs but was offered {given} buffers; offer one per wanted symbol")]
-    OutputCount {
-        /// Outputs of the program.
-        expected: usize,
-        /// Outputs given.
-        given: usize,
-    },
-    /// An input is longer or shorter than the first.
-    #[error("input {input} has {given} bytes but the first has {expected}; treat a short symbol as lost")]
-    InputLength {
-        /// Index of the input.
-        input: usize,
-        /// Length in bytes of the first.
-        expected: usize,
-        /// Its length in bytes.
-        given: usize,
-    },
-    /// A piece of inputs does not end where a symbol ends.
-    #[error(
-        "piece {input} of the inputs has {given} bytes, no multiple of a symbol's {symbol_bytes}; cut pieces between symbols"
-    )]
-    InputPiece {
-        /// Index among the pieces.
-        input: usize,
-        /// Length in bytes of a symbol.
-        symbol_bytes: usize,
-        /// Its length in bytes.
-        given: usize,
-    },
-    /// A piece of outputs does not end where a symbol ends.
-    #[error(
-        "piece {output} of the outputs has {given} bytes, no multiple of a symbol's {symbol_bytes}; cut pieces between symbols"
-    )]
-    OutputPiece {
-        /// Index among the pieces.
-        output: usize,
-        /// Length in bytes of a symbol.
-        symbol_bytes: usize,
-        /// Its length in bytes.
-        given: usize,
-    },
-    /// An output is longer or shorter than the inputs.
-    #[error("output {output} has {given} bytes but the symbols have {expected}; make its buffer as long as a symbol")]
-    OutputLength {
-        /// Index of the output.
-        output: usize,
-        /// Length in bytes of the symbols.
-        expected: usize,
-        /// Its length in bytes.
-        given: usize,
-    },
 }
 
 /// Runs programs with one set of kernels.
@@ -160,7 +101,7 @@ impl Executor {
         self.isa.name()
     }
 
-    /// Runs the program over symbols of any one length, empty ones too; alignment does not matter.
+    /// Runs the program over symbols of equal length, which may be 0. Alignment does not matter.
     ///
     /// # Errors
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
@@ -168,8 +109,9 @@ impl Executor {
         arch::run(self.isa, program.steps(self.isa), inputs, outputs, stores)
     }
 
-    /// Runs the program over symbols of so many bytes, given in pieces: each some symbols, in the program's order, that lie
-    /// one after the other. To codes of hundreds of symbols a cell this saves more time than kernels take.
+    /// Runs the program over symbols of `symbol_bytes`, given in pieces. A piece is one or more symbols that lie one
+    /// after the other, in the program's order. For codes with hundreds of symbols a cell this saves more time than the
+    /// kernels take.
     ///
     /// # Errors
     /// [`RunError`]: counts or lengths do not fit; nothing was written.
@@ -183,10 +125,10 @@ impl Executor {
         arch::run_pieces(self.isa, program.steps(self.isa), symbol_bytes, inputs, outputs, stores)
     }
 
-    /// Compares every kernel with the portable one, with all 256 coefficients, over whole and broken vectors.
+    /// Compares every kernel with the portable one: all 256 coefficients, whole and partial vectors.
     fn is_right(&self) -> bool {
         let portable = Executor { isa: arch::portable() };
-        lower::probes().all(|probe| {
+        probes::probes().filter_map(|probe| Compiled::new(probe).ok()).all(|probe| {
             let right = portable.probe(&probe, |_| Stores::Cached);
             let same = |stores| right.is_some() && self.probe(&probe, stores) == right;
             same(|_| Stores::Cached) && same(|_| Stores::Fetching) && same(|_| Stores::Streaming)
@@ -194,14 +136,14 @@ impl Executor {
     }
 
     fn probe(&self, program: &Compiled, stores: fn(usize) -> Stores) -> Option<Vec<Vec<u8>>> {
-        // Of the widest vectors sixteen, four, and three that kernels take at a time, and a broken one.
+        // Sixteen, four and three of the widest vectors, which are what kernels take at a time, and a partial one.
         const PROBE_BYTES: usize = (16 + 4 + 3) * 64 + 61;
         let byte = |symbol: usize, at: usize| (symbol * 151 + at * 7 + (at >> 8)) as u8;
         let Program { input_count, output_count, .. } = program.program;
         let inputs: Vec<Vec<u8>> =
             (0..input_count).map(|symbol| (0..PROBE_BYTES).map(|at| byte(symbol, at)).collect()).collect();
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        // Aligned, as streaming stores want it.
+        // Aligned, because streaming stores need it.
         let mut outputs = vec![vec![0; PROBE_BYTES + 64]; output_count];
         let mut buffers: Vec<&mut [u8]> = outputs
             .iter_mut()

@@ -13,16 +13,16 @@ fn large_programs_store_past_the_caches() {
 }
 
 #[test]
-fn programs_are_turned_where_they_add_much() {
-    let is_turned = |spec: &str| {
+fn programs_that_add_much_are_bit_sliced() {
+    let is_bit_sliced = |spec: &str| {
         let program = crate::parse(spec).expect(spec).encode().clone();
-        Compiled::new(program).expect("a valid program").turned.is_some()
+        Compiled::new(program).expect("a valid program").bit_sliced.is_some()
     };
     for spec in ["basic:3+3,d=4", "basic:4+4,d=6", "crs:10+4"] {
-        assert!(is_turned(spec), "{spec}");
+        assert!(is_bit_sliced(spec), "{spec}");
     }
     for spec in ["raid5:5", "rs:4+2", "crs:4+2", "msbasic:4", "mojette:4+2", "ldpc:plank-100"] {
-        assert!(!is_turned(spec), "{spec}");
+        assert!(!is_bit_sliced(spec), "{spec}");
     }
-    assert!(lower::probes().any(|probe| probe.turned.is_some()));
+    assert!(probes::probes().any(|probe| bit_sliced::lower(&probe).is_some()));
 }

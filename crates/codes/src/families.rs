@@ -2,26 +2,26 @@
 //!
 //! # Which one?
 //!
-//! [`rs`], unless something below is more to you than simplicity: it stores the least for what it survives, any `m` of
-//! `k + m`, and is the fastest at that.
+//! Take [`rs`], unless you need something that is listed below it. It stores the least for what it survives, any `m` of
+//! `k + m`, and is the fastest that does.
 //!
 //! | you want | take | it costs |
 //! |---|---|---|
-//! | the simplest, small files, reads from anywhere | [`replica`] | each copy in full |
-//! | one loss, XOR alone | [`raid5`] | one shard more |
-//! | two losses, bytes as Linux md has them | [`raid6`] | two shards more |
-//! | any `m` losses | [`rs`] | a repair reads `k` shards |
-//! | a hundred data shards or more, half of them lost | [`rs`], it turns to Fourier transforms by itself | as above |
-//! | what users of klauspost/reedsolomon stored, MinIO's and SeaweedFS's among them | [`rs_klauspost`] | slower than [`rs`] |
-//! | what ISA-L's users stored | [`rs_cauchy`]; [`rs_vandermonde`] | slower than [`rs`]; narrow limits |
-//! | Cauchy codes of XORs, as Jerasure has them | [`crs`] | eight or four symbols a cell |
-//! | repair that reads few nodes | [`lrc`]; [`lrc_uniform`] for wide stripes and global parities, too | some losses of more than `g + 1` are fatal |
-//! | repair that receives little, nodes that only send | [`clay`] | many symbols a cell, many small reads |
-//! | repair that receives little, nodes that compute | [`msr`]; [`basic`] with XOR alone | about as many parities as data |
-//! | repair that receives what was lost and no more | [`embr`], nodes that only send; [`mbr`], nodes that compute; [`basic_mbr`] with XOR alone | up to twice the storage |
-//! | projections as RozoFS has them, XOR alone | [`mojette`] | parities a little longer than data |
-//! | cheap encoding however wide, downloads from many unlike servers | [`ldpc`] | a few shards more than `k` are read |
-//! | the code of the MS-BASIC paper, to study it | [`msbasic`] | it does not survive what the paper says |
+//! | the simplest code, small files, reads from any shard | [`replica`] | each copy in full |
+//! | to survive one loss, XOR only | [`raid5`] | one shard more |
+//! | to survive two losses, the bytes of Linux md | [`raid6`] | two shards more |
+//! | to survive any `m` losses | [`rs`] | a repair reads `k` shards |
+//! | the same with a hundred data shards or more, half of them lost | [`rs`], which then uses Fourier transforms | as above |
+//! | to read what klauspost/reedsolomon stored (MinIO, SeaweedFS) | [`rs_klauspost`] | slower than [`rs`] |
+//! | to read what ISA-L stored | [`rs_cauchy`]; [`rs_vandermonde`] | slower than [`rs`]; narrow limits |
+//! | Cauchy bit-matrices as in Jerasure, XOR only | [`crs`] | eight or four symbols a cell |
+//! | a repair that reads few nodes | [`lrc`]; [`lrc_uniform`] for wide stripes and also for global parities | some losses of more than `g + 1` are fatal |
+//! | a repair that receives few bytes, from nodes that only send | [`clay`] | many symbols a cell, many small reads |
+//! | a repair that receives few bytes, from nodes that compute | [`msr`]; [`basic`] with XOR only | about as many parities as data |
+//! | a repair that receives only as much as was lost | [`embr`], from nodes that only send; [`mbr`], from nodes that compute; [`basic_mbr`] with XOR only | up to twice the storage |
+//! | projections as in RozoFS, XOR only | [`mojette`] | parities a little longer than data |
+//! | cheap encoding at any width, downloads from many unlike servers | [`ldpc`] | a few shards more than `k` are read |
+//! | the code of the MS-BASIC paper, to study it | [`msbasic`] | it survives less than the paper says |
 //!
 //! `weft codes list` prints what each survives, stores and reads, computed by [`crate::analysis`].
 
@@ -96,3 +96,7 @@ pub fn families() -> &'static [Family] {
         ldpc::FAMILY,
     ]
 }
+
+#[cfg(test)]
+#[path = "families/golden_tests.rs"]
+mod golden_tests;

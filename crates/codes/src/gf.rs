@@ -3,16 +3,16 @@
 //! All tables are made at compile time; the largest, [`MUL`], is 64 KiB.
 
 /// The field's polynomial.
-pub const POLYNOMIAL: u16 = 0x11d;
+pub(crate) const POLYNOMIAL: u16 = 0x11d;
 
 /// `EXP[i]` is 2^i; twice the period long, so that a sum of two logarithms needs no reduction.
-pub const EXP: [u8; 510] = exp_table();
+pub(crate) const EXP: [u8; 510] = exp_table();
 
 /// `LOG[a]` is the `i` in `0..255` with 2^i = a; `LOG[0]` is meaningless.
-pub const LOG: [u8; 256] = log_table();
+pub(crate) const LOG: [u8; 256] = log_table();
 
 /// `MUL[a][b]` is the product of `a` and `b`.
-pub static MUL: [[u8; 256]; 256] = mul_table();
+pub(crate) static MUL: [[u8; 256]; 256] = mul_table();
 
 /// The product of `a` and `b`.
 #[must_use]
@@ -42,7 +42,7 @@ pub const fn power_of_two(exponent: usize) -> u8 {
 }
 
 /// `target += factor * source`, element by element over the shorter of the two.
-pub fn add_multiple(target: &mut [u8], source: &[u8], factor: u8) {
+pub(crate) fn add_multiple(target: &mut [u8], source: &[u8], factor: u8) {
     let products = &MUL[factor as usize];
     for (t, &s) in target.iter_mut().zip(source) {
         *t ^= products[s as usize];
@@ -50,14 +50,14 @@ pub fn add_multiple(target: &mut [u8], source: &[u8], factor: u8) {
 }
 
 /// `row *= factor`.
-pub fn scale(row: &mut [u8], factor: u8) {
+pub(crate) fn scale(row: &mut [u8], factor: u8) {
     let products = &MUL[factor as usize];
     for element in row {
         *element = products[*element as usize];
     }
 }
 
-/// The factor that makes the first elements the second ones, as many of them; `None` if no one factor does.
+/// The factor that turns the first elements into the second ones, which are as many; `None` if no single factor does.
 pub(crate) fn ratio(from: impl Iterator<Item = u8> + Clone, to: impl Iterator<Item = u8> + Clone) -> Option<u8> {
     let factor = from.clone().zip(to.clone()).find_map(|(from, to)| divide(to, from)).unwrap_or(0);
     from.zip(to).all(|(from, to)| mul(factor, from) == to).then_some(factor)

@@ -1,46 +1,49 @@
-//! The generic linear engine: any code that is linear over GF(2^8), from its generator matrix alone. It is the
-//! oracle for families that plan by cleverer means.
+//! The generic linear engine: plans any code that is linear over GF(2^8), from its generator matrix alone. It is the
+//! oracle for families that have planners of their own.
 //!
 //! The generator matrix has a row per stored symbol (`n * alpha`) and a column per native symbol. A set of reads
-//! suffices when the wanted rows lie in the span of the rows read. Planning tries, in this order, and takes the
-//! cheapest:
+//! suffices when the wanted rows lie in the span of the rows read. Planning tries these ways in order, and takes the
+//! cheapest plan:
 //!
-//! 1. read the wanted symbols themselves, where they are offered plainly: no algebra;
-//! 2. take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
-//!    basis), express the wanted rows, and drop what the expression does not use;
-//! 3. for codes that are not MDS, try 2 within each locality group of the shape, and within those of all wanted shards;
-//! 4. leave out one used shard at a time and try 2 again, as long as it gets cheaper: this finds locality that the
-//!    shape does not tell. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds;
-//! 5. of at most 24 symbols offered by nodes that do not combine them, search all sets, cut short by bounds on the price;
-//! 6. where nodes combine, of every set of them (of at most eight) cut each down, dearest first, to sending what the others
-//!    leave open.
+//! 1. Read the wanted symbols themselves, if they are offered: no algebra.
+//! 2. Take symbols greedily, cheapest shard first, as long as each adds to the span (the greedy choice of a matroid
+//!    basis); express the wanted rows; drop the symbols that the expression does not use.
+//! 3. For codes that are not MDS, try 2 within each locality group of the shape, and within the groups of all wanted
+//!    shards.
+//! 4. Leave out one used shard at a time and try 2 again, as long as the price falls. This finds locality that the
+//!    shape does not name. The search is bounded, so that planning a code of hundreds of symbols takes milliseconds.
+//! 5. If nodes that do not combine offer at most 24 symbols, search all sets of these, cut short by bounds on the
+//!    price.
+//! 6. If nodes combine, take every set of at most eight of them, and reduce what each sends, dearest first, to what the
+//!    others leave open.
 //!
 //! Generator matrices of zeros and ones, as XOR codes have, are eliminated in words of 64 bits.
 //!
 //! For MDS codes with `alpha` = 1 the result is optimal: fewer than k symbols determine nothing but themselves, so
-//! either 1 is cheapest or the k cheapest shards are. So it is where 5 comes to its end, which of 16 symbols it does. In all
-//! other cases it is a good local optimum (the exact question is that of the lightest dual codeword, which is NP-hard), and a
-//! family that knows better overrides it. Where a node combines, it is asked for as few symbols as the rank of its share in
-//! the answer.
+//! either 1 is the cheapest or the k cheapest shards are. It is also optimal where search 5 completes, which it does
+//! for 16 symbols. Elsewhere it is a good local optimum, because the exact problem (the lightest dual codeword) is
+//! NP-hard; a family that knows better overrides it. A node that combines is asked for as few symbols as the rank of
+//! its share in the plan.
 
 mod echelon;
 mod erasures;
-mod lazy_generator;
-mod question;
+mod generator;
+mod planner;
 mod search;
 pub(crate) mod span;
 
 use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Price, Shape, Wanted};
 use crate::matrix::Matrix;
-use crate::program::{Program, ProgramError};
+use crate::program::Program;
 use crate::row::{Bits, Bytes, Row};
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 pub use erasures::Erasures;
-pub(crate) use lazy_generator::LazyGenerator;
-use question::{MOST_SYMBOLS_TRIED, Question};
+pub(crate) use generator::LazyGenerator;
+pub use generator::generator;
+use planner::{Planner, tries_all};
 
 /// A code given by its generator matrix.
 #[derive(Clone, Debug)]
@@ -52,8 +55,8 @@ pub struct LinearCode {
 }
 
 impl LinearCode {
-    /// A systematic MDS code with one symbol per shard: data shards first, then one parity per row of `coding` (a
-    /// column per data shard). The caller vouches that every square submatrix of `coding` is non-singular.
+    /// A systematic MDS code with one symbol per shard: data shards first, then one parity per row of `coding`, which
+    /// has a column per data shard. The caller guarantees that every square submatrix of `coding` is non-singular.
     #[must_use]
     pub fn systematic_mds(spec: String, coding: &Matrix) -> LinearCode {
         let k = coding.columns();
@@ -61,7 +64,7 @@ impl LinearCode {
     }
 
     /// A code with `alpha` symbols per shard, `k` shards' worth of data, and this generator matrix (`n * alpha` rows, a
-    /// column per native symbol). The caller vouches for `tolerance` and `groups`. Panics unless the rows are a
+    /// column per native symbol). The caller guarantees `tolerance` and `groups`. Panics unless the number of rows is a
     /// multiple of `alpha`.
     #[must_use]
     pub fn new(
@@ -79,9 +82,9 @@ impl LinearCode {
         LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
     }
 
-    /// A systematic code with `alpha` symbols per shard, `k` data shards first, whose other stored symbols are the
-    /// outputs of this program over the native ones. The caller vouches for `tolerance` and `groups`. Panics unless the
-    /// program is valid, has an input per symbol of `k` shards, and whole shards of outputs.
+    /// A systematic code with `alpha` symbols per shard, `k` data shards first. This program computes the other stored
+    /// symbols from the native ones. The caller guarantees `tolerance` and `groups`. Panics unless the program is
+    /// valid, has an input per symbol of `k` shards, and computes whole shards.
     #[must_use]
     pub fn systematic(
         spec: String,
@@ -100,21 +103,15 @@ impl LinearCode {
         LinearCode { shape: shape(k, alpha, tolerance, groups, contents, &generator), spec, generator, encode }
     }
 
-    /// A code with `alpha` symbols per shard, `k` shards' worth of data, all of whose stored symbols are the outputs of this
-    /// program over the native ones; none is a native symbol itself. The caller vouches for `tolerance`. Panics unless the
-    /// program is valid and has whole shards of outputs.
+    /// A code with `alpha` symbols per shard and `k` shards' worth of data, none of whose stored symbols is a native
+    /// one: this program computes all of them. The caller guarantees `tolerance`. Panics unless the program is valid
+    /// and computes whole shards.
     #[must_use]
     pub fn coded(spec: String, k: usize, alpha: usize, tolerance: usize, encode: Program) -> LinearCode {
         assert_eq!(encode.output_count % alpha, 0, "{spec}: outputs are whole shards");
         let generator = encode.to_matrix().unwrap_or_else(|error| panic!("{spec}: {error}"));
         let contents = vec![Content::Coded; encode.output_count];
         LinearCode { shape: shape(k, alpha, tolerance, Vec::new(), contents, &generator), spec, generator, encode }
-    }
-
-    /// The generator matrix: a row per stored symbol, a column per native symbol.
-    #[must_use]
-    pub fn generator(&self) -> &Matrix {
-        &self.generator
     }
 }
 
@@ -155,52 +152,33 @@ fn content(row: &[u8]) -> Content {
     }
 }
 
-/// The cheapest plan the engine finds for a code with this generator matrix; see the module's text for how cheap.
+/// The cheapest plan that the engine finds for a code with this generator matrix; the module's text says how cheap that
+/// is.
 ///
 /// # Errors
 /// As [`Code::plan`].
 pub fn plan(code: &dyn Code, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
     check(code, wanted, have)?;
     if generator.is_binary() {
-        answered::<Bits>(code, generator, wanted, have)
+        planned::<Bits>(code, generator, wanted, have)
     } else {
-        answered::<Bytes>(code, generator, wanted, have)
+        planned::<Bytes>(code, generator, wanted, have)
     }
 }
 
-fn answered<R: Row>(code: &dyn Code, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
-    let question = Question::<R>::new(code.shape(), generator, wanted, have);
-    match question.answered(is_mds(code.shape())) {
-        Some(answer) => Ok(answer.describe()),
-        None => Err(unrecoverable(code, &question.determined(), wanted, have)),
+fn planned<R: Row>(code: &dyn Code, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
+    let planner = Planner::<R>::new(code.shape(), generator, wanted, have);
+    match planner.cheapest_found(is_mds(code.shape())) {
+        Some(candidate) => Ok(candidate.describe()),
+        None => Err(unrecoverable(code, &planner.determined(), wanted, have)),
     }
 }
 
-/// The generator matrix that a code's shape and encode program amount to: a row per stored symbol, a column per native
-/// symbol. So the engine is an oracle for codes that are not given by a matrix, too.
-///
-/// # Errors
-/// The encode program is invalid.
-pub fn generator(code: &dyn Code) -> Result<Matrix, ProgramError> {
-    let coded = code.encode().to_matrix()?;
-    let plain = Matrix::identity(code.shape().native_count);
-    let mut coded_before = 0;
-    let row_of = |content: &Content| match content {
-        Content::Native(native) => *native,
-        Content::Coded => {
-            coded_before += 1;
-            plain.rows() + coded_before - 1
-        }
-    };
-    let rows: Vec<usize> = code.shape().contents.iter().map(row_of).collect();
-    Ok(plain.stack(&coded).select_rows(&rows))
-}
-
-/// A question that fits the shape: the first thing every planner asks for.
+/// Checks that the offers and the wanted symbols fit the shape; every planner does this first.
 ///
 /// # Errors
 /// [`PlanError::OfferCount`], [`PlanError::NoSuchNative`], [`PlanError::NoSuchShard`].
-pub fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), PlanError> {
+pub(crate) fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), PlanError> {
     let (n, native_count) = (code.shape().n, code.shape().native_count);
     let spec = || code.spec().to_owned();
     if have.0.len() != n {
@@ -218,15 +196,15 @@ pub fn check(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Result<(), Plan
     }
 }
 
-/// May the engine find what is cheaper than a family's plan by rules of its own, and is asking it cheap? It may where it tries
-/// every set of symbols, and where nodes combine, of which those rules make no use.
+/// Can the engine be cheaper than a family's planner, and is asking it cheap? It can where it tries every set of
+/// symbols, and where nodes combine, which those planners do not use.
 pub(crate) fn may_be_cheaper(shape: &Shape, have: &Offers) -> bool {
     let combine = shape.alpha > 1 && have.0.iter().flatten().any(|offer| offer.combines);
     let operations = shape.contents.len() as u64 * (shape.native_count as u64).pow(2);
     tries_all(shape, have) || combine && operations <= MOST_ASKED
 }
 
-/// The engine's plan, if it may be and is cheaper than `price`, that of a family's own.
+/// The engine's plan, if it is cheaper than `price`, the price of the family's own plan.
 ///
 /// # Errors
 /// Those of the engine.
@@ -242,20 +220,16 @@ pub(crate) fn cheaper_than(
     engine().map(|plan| (plan.price < price).then_some(plan))
 }
 
-/// Element operations of an elimination that take a tenth of a millisecond or so.
+/// Element operations of an elimination that takes a tenth of a millisecond or so.
 const MOST_ASKED: u64 = 1 << 18;
 
-/// Are so few symbols offered that the engine tries every set of them?
-fn tries_all(shape: &Shape, have: &Offers) -> bool {
-    have.0.iter().flatten().count() * shape.alpha <= MOST_SYMBOLS_TRIED
-}
-
-/// Is it an MDS code with one symbol per shard? (Of those with more, some wanted symbols may take less than k shards.)
+/// Is it an MDS code with one symbol per shard? With more symbols per shard, some wanted symbols may need less than k
+/// shards.
 fn is_mds(shape: &Shape) -> bool {
     shape.alpha == 1 && shape.native_count == shape.k && shape.tolerance + shape.k == shape.n
 }
 
-/// The error of a question without an answer; `determined` says of each wanted symbol in turn whether it can be had.
+/// The error for wanted symbols that cannot be recovered; `determined` says which can, in their order.
 pub(crate) fn unrecoverable(code: &dyn Code, determined: &[bool], wanted: &Wanted, have: &Offers) -> PlanError {
     let alpha = code.shape().alpha;
     let lost = match wanted {

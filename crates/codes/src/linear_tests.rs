@@ -28,8 +28,8 @@ proptest! {
         let code = LinearCode::new("binary".to_owned(), 3, alpha, 0, groups, generator.clone());
         for wanted in [Wanted::Shards(shards), Wanted::Natives(natives)] {
             prop_assert_eq!(
-                answered::<Bits>(&code, &generator, &wanted, &have),
-                answered::<Bytes>(&code, &generator, &wanted, &have)
+                planned::<Bits>(&code, &generator, &wanted, &have),
+                planned::<Bytes>(&code, &generator, &wanted, &have)
             );
         }
     }

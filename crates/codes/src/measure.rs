@@ -1,17 +1,18 @@
-//! How fast programs run, beside what the machine can do at all.
+//! How fast programs run, compared with what the machine can do.
 //!
-//! Pure but for the time, which is an argument: a clock is a closure that says how long ago something was. What is
-//! compared takes turns ([`race`]), and the best of many short rounds counts: other work on a machine can only slow a
-//! round down. Even so, only ratios within one race mean anything.
+//! Pure except for the time, which is an argument: a clock is a closure that returns the time since some moment.
+//! Compared tasks take turns ([`race`]), and the best of many short rounds counts, because other work on a machine can
+//! only slow a round down. Even so, only ratios within one race mean anything.
 //!
-//! Bytes lie as in a volume: the symbols of a cell side by side, whole cache lines where cells have room for them, and cells
-//! in one allocation, by default at irregular distances: at a power-of-two distance they would share the sets of the caches,
-//! and at any regular one the 2-D prefetcher would fetch what nobody asked for. Others' buffers lie otherwise ([`Spacing`]).
+//! Bytes lie as in a volume: the symbols of a cell side by side, in whole cache lines if cells are large enough, and
+//! cells in one allocation, by default at irregular distances. At a power-of-two distance they would share the sets of
+//! the caches; at any regular distance the 2-D prefetcher would fetch lines that nobody needs. Other layouts are in
+//! [`Spacing`].
 //!
-//! The limit of a program is the XOR that reads and writes as many bytes, in whole cells, whatever the program's symbols
-//! are ([`Stripe::of_limit`]). It reads every byte once and stores every byte once: a code whose outputs each depend on many
-//! inputs cannot reach it by far, however well it runs. So there is also what would be reached of it if every byte that the
-//! program reads and writes on its way counted ([`Speed::of_moved`]).
+//! The limit of a program is the XOR that reads and writes as many bytes, in whole cells ([`Stripe::of_limit`]). It
+//! reads every byte once and stores every byte once. A code whose outputs each depend on many inputs cannot come near
+//! it, however well it runs. [`Speed::of_moved`] therefore counts every byte that the program reads and writes on its
+//! way.
 //!
 //! ```
 //! use weft_codes::measure::{self, Effort, Memory, PLACES};
@@ -31,36 +32,37 @@ use crate::program::{Op, Program, ProgramError};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// What `plan` gives, and the operations that planning spent on this thread meanwhile: symbols named, elements of rows and
-/// matrices gone over (words of 64 where they are bits). Unlike a time it is the same on every machine, so that tests can
-/// hold planners to it; running programs counts for nothing.
+/// The result of `plan`, and the operations that planning spent on this thread: symbols named, elements of rows and
+/// matrices visited (words of 64 if they are bits). Unlike a time this is the same on every machine, so tests can set
+/// limits on planners. Running programs counts for nothing.
 pub fn planned<T>(plan: impl FnOnce() -> T) -> (T, u64) {
     let before = crate::work::spent();
     let planned = plan();
     (planned, crate::work::spent().wrapping_sub(before))
 }
 
-/// Where cells lie while they are worked on.
+/// Where cells lie during a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// E.g. `64 KiB`.
     pub name: &'static str,
     /// Length in bytes of a cell.
     pub cell_bytes: usize,
-    /// Stripes are gone round until so many bytes have been touched: 0 for a single stripe, which stays in cache.
+    /// Stripes are visited in turn until this many bytes have been touched; 0 for a single stripe, which stays in
+    /// cache.
     pub span_bytes: usize,
-    /// What lies between cells.
+    /// The space between cells.
     pub spacing: Spacing,
 }
 
-/// What lies between one cell and the next.
+/// The space between one cell and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
     /// Nothing.
     BackToBack,
-    /// Some lines, less than a page, in no regular order: the best for most processors.
+    /// Some lines, less than a page, irregular: the best for most processors.
     Lines,
-    /// Some whole pages, in no regular order, and cells begin where pages do, as buffers of large allocations do.
+    /// Some whole pages, irregular. Cells begin at pages, as buffers of large allocations do.
     Pages,
 }
 
@@ -68,7 +70,7 @@ impl Spacing {
     /// All of them.
     pub const ALL: [Spacing; 3] = [Spacing::BackToBack, Spacing::Lines, Spacing::Pages];
 
-    /// What it is called in tables.
+    /// Its name in tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -78,7 +80,7 @@ impl Spacing {
         }
     }
 
-    /// What cells begin at multiples of.
+    /// Cells begin at multiples of this.
     fn alignment_bytes(self) -> usize {
         match self {
             Spacing::BackToBack | Spacing::Lines => LINE_BYTES,
@@ -86,7 +88,7 @@ impl Spacing {
         }
     }
 
-    /// From the begin of cell `index`, of `cell_bytes`, to that of the next. 37 is prime to the lines of a page
+    /// From the start of cell `index`, of `cell_bytes`, to the start of the next. 37 is prime to the lines of a page
     /// and to [`MOST_GAP_PAGES`].
     fn pitch_bytes(self, index: usize, cell_bytes: usize) -> usize {
         let gap_bytes = match self {
@@ -115,7 +117,7 @@ const fn place(name: &'static str, cell_bytes: usize, span_bytes: usize) -> Plac
 pub struct Effort {
     /// Turns that each task gets.
     pub rounds: usize,
-    /// How long a turn lasts at least; far longer than the clock is coarse, far shorter than what disturbs it.
+    /// The least time of a turn: far longer than the resolution of the clock, far shorter than what disturbs it.
     pub round: Duration,
 }
 
@@ -125,15 +127,15 @@ impl Default for Effort {
     }
 }
 
-/// Says how much time has passed since a moment of its own.
+/// Returns the time since a moment of its own.
 pub type Clock<'a> = &'a dyn Fn() -> Duration;
 
 /// Where a symbol lies in a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot {
-    /// Any number; symbols of the same cell lie in one piece of memory,
+    /// Any number. Symbols of one cell lie in one piece of memory.
     pub cell: usize,
-    /// so many symbols after its begin.
+    /// Index of the symbol within the cell.
     pub sub: usize,
 }
 
@@ -157,8 +159,8 @@ impl Stripe {
         Stripe { symbol_bytes: cell_bytes, inputs, outputs: slots.collect() }
     }
 
-    /// Cells for the limit of this stripe: of the length of a cell or, where all outputs are shorter, of these; as many as
-    /// come nearest to the bytes read and written.
+    /// Cells for the limit of this stripe, as many as come nearest to the bytes read and written. They have the length
+    /// of a cell or, if all outputs are shorter, of the outputs.
     #[must_use]
     pub fn of_limit(&self, cell_bytes: usize) -> Stripe {
         let [read_bytes, written_bytes] = [&self.inputs, &self.outputs].map(|slots| slots.len() * self.symbol_bytes);
@@ -173,19 +175,20 @@ impl Stripe {
     }
 }
 
-/// What a task does to one stripe: pieces of inputs, pieces of outputs, each of consecutive symbols that lie side by side.
+/// The work of a task on one stripe: pieces of inputs, pieces of outputs, each of consecutive symbols that lie side by
+/// side.
 pub type Work<'a> = Box<dyn FnMut(&[&[u8]], &mut [&mut [u8]]) + 'a>;
 
-/// Something to be timed.
+/// Something to time.
 pub struct Task<'a> {
     /// The symbols it reads and writes.
     pub stripe: Stripe,
-    /// Does it for one stripe.
+    /// Works on one stripe.
     pub work: Work<'a>,
 }
 
 impl<'a> Task<'a> {
-    /// The task of running a program over the symbols of this stripe.
+    /// Runs a program over the symbols of this stripe.
     #[must_use]
     pub fn of_program(program: Compiled, stripe: Stripe, executor: &'a Executor) -> Task<'a> {
         let symbol_bytes = stripe.symbol_bytes;
@@ -196,9 +199,9 @@ impl<'a> Task<'a> {
         Task { stripe, work: Box::new(work) }
     }
 
-    /// The limit of every program over such a stripe: each output is the XOR of its share of the inputs, so that each
-    /// input is read, each output written, and next to nothing computed. With fewer inputs than outputs some inputs are
-    /// copied more than once.
+    /// The limit of every program over such a stripe. Each output is the XOR of its share of the inputs, so each input
+    /// is read, each output is written, and little is computed. With fewer inputs than outputs some inputs are copied
+    /// more than once.
     #[must_use]
     pub fn xor(stripe: Stripe, executor: &'a Executor) -> Task<'a> {
         let (input_count, output_count) = (stripe.inputs.len(), stripe.outputs.len());
@@ -221,7 +224,7 @@ impl<'a> Task<'a> {
         Task { stripe, work: Box::new(work) }
     }
 
-    /// The limit of everything that touches each byte: so many cells copied by the standard library.
+    /// The limit of everything that touches each byte: the standard library copies `cell_count` cells.
     #[must_use]
     pub fn copy(cell_count: usize, cell_bytes: usize) -> Task<'a> {
         let work = |inputs: &[&[u8]], outputs: &mut [&mut [u8]]| {
@@ -231,7 +234,7 @@ impl<'a> Task<'a> {
     }
 }
 
-/// Memory that tasks take turns in; it grows to what the largest asks for, and is touched once, ahead of time.
+/// Memory that tasks use in turn. It grows to the size of the largest task, and is touched once before any.
 #[derive(Debug, Default)]
 pub struct Memory {
     bytes: Vec<u8>,
@@ -240,12 +243,12 @@ pub struct Memory {
 /// The pieces of one stripe: inputs, outputs.
 pub type View<'a> = (Vec<&'a [u8]>, Vec<&'a mut [u8]>);
 
-/// Cells begin at cache lines at least.
+/// Cells begin at cache lines or larger units.
 const LINE_BYTES: usize = 64;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages between cells, where there are any.
+/// The most pages between cells.
 const MOST_GAP_PAGES: usize = 16;
 
 impl Memory {
@@ -255,13 +258,13 @@ impl Memory {
         Memory::default()
     }
 
-    /// Stripes that lie so: one, or as many as span so many bytes.
+    /// Stripes of this layout: one, or as many as span `span_bytes`.
     pub fn stripes(&mut self, stripe: &Stripe, span_bytes: usize, spacing: Spacing) -> Vec<View<'_>> {
         let Stripe { symbol_bytes, inputs, outputs } = stripe;
         let continues = |a: &Slot, b: &Slot| (a.cell, a.sub + 1) == (b.cell, b.sub);
         let given = inputs.chunk_by(continues);
         let given_count = given.clone().count();
-        // By place in memory: the first slot of each piece, its symbols, and which piece it is.
+        // By place in memory: the first slot of each piece, its number of symbols, and its index.
         let pieces = given.chain(outputs.chunk_by(continues)).enumerate();
         let mut pieces: Vec<(Slot, usize, usize)> =
             pieces.map(|(index, slots)| (slots[0], slots.len(), index)).collect();
@@ -303,8 +306,8 @@ impl Memory {
     }
 }
 
-/// Seconds that each task takes for a stripe: its best round, all taking turns. Of the place, what matters is what tasks do
-/// not say themselves: how many stripes are gone round, and what lies between cells.
+/// Seconds per stripe for each task: its best round, with all tasks taking turns. Of the place only the span and the
+/// spacing matter; tasks say the rest.
 pub fn race(tasks: &mut [Task<'_>], place: &Place, effort: Effort, memory: &mut Memory, clock: Clock<'_>) -> Vec<f64> {
     let mut seconds = vec![f64::INFINITY; tasks.len()];
     let mut calls = vec![0; tasks.len()];
@@ -332,7 +335,7 @@ pub fn race(tasks: &mut [Task<'_>], place: &Place, effort: Effort, memory: &mut 
     seconds
 }
 
-/// A speed, beside its limit.
+/// A speed and its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
     /// Bytes that count: of data for encode and decode, rebuilt ones for a repair.
@@ -341,7 +344,8 @@ pub struct Speed {
     pub seconds: f64,
     /// Seconds for the XOR that reads and writes as many bytes ([`Stripe::of_limit`], [`Task::xor`]).
     pub xor_seconds: f64,
-    /// How often as many symbols the program reads and writes on its way ([`Program::access_count`]) as it is given.
+    /// Symbols that the program reads and writes on its way ([`Program::access_count`]), as a multiple of those it is
+    /// given.
     pub passes: f64,
 }
 
@@ -358,28 +362,28 @@ impl Speed {
         self.bytes as f64 / self.xor_seconds / 1e9
     }
 
-    /// Which part of the limit is reached.
+    /// The speed as a share of the limit.
     #[must_use]
     pub fn of_limit(&self) -> f64 {
         self.xor_seconds / self.seconds
     }
 
-    /// The same for all bytes that the program reads and writes on its way: what the executor does, apart from what the code
-    /// costs. More than 1 where it needs less than that, because it runs the program in another form.
+    /// The same for all bytes that the program reads and writes on its way: the quality of the executor, apart from
+    /// what the code costs. More than 1 if the executor needs less, because it runs the program in another form.
     #[must_use]
     pub fn of_moved(&self) -> f64 {
         self.of_limit() * self.passes
     }
 }
 
-/// The speeds of a code in one place.
+/// The speeds of a code at one place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
-    /// All coded symbols from the native ones; `None` where nothing is coded.
+    /// All coded symbols from the native ones; `None` if nothing is coded.
     pub encode: Option<Speed>,
-    /// The natives of the first `tolerance` shards, which are lost; `None` where nothing can be lost.
+    /// The natives of the first `tolerance` shards, which are lost; `None` if nothing can be lost.
     pub decode: Option<Speed>,
-    /// All symbols of shard 0, which is lost, from what its plan reads. What helpers compute is not in it.
+    /// All symbols of shard 0, which is lost, from what its plan reads. The work of helpers is not included.
     pub repair: Option<Speed>,
     /// GB/s of a copy of the native symbols.
     pub copy_gigabytes: f64,
@@ -388,7 +392,7 @@ pub struct Speeds {
 /// Why a code was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MeasureError {
-    /// It does not decode what it promises to.
+    /// It does not decode the losses that it promises to survive.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// One of its programs is invalid.
@@ -396,7 +400,8 @@ pub enum MeasureError {
     Program(#[from] ProgramError),
 }
 
-/// Measures a code: encode, decode of as many losses as it tolerates, repair of one, and their limits, in one race.
+/// Measures a code in one race: encode, decode of as many losses as it tolerates, repair of one shard, and their
+/// limits.
 ///
 /// # Errors
 /// [`MeasureError`]: the code breaks its promises.
@@ -432,7 +437,7 @@ pub fn code(
     ];
 
     let mut tasks = vec![Task::copy(data_bytes.div_ceil(place.cell_bytes), place.cell_bytes)];
-    // What the limit moves less or more than the program, because it moves whole cells.
+    // The limit moves whole cells, so it moves a little more or less than the program.
     let mut limit_factors = Vec::new();
     for (program, stripe, _) in &timed {
         let limit = stripe.of_limit(place.cell_bytes);
@@ -455,34 +460,33 @@ pub fn code(
     Ok(Speeds { encode: speed(0), decode: speed(1), repair: speed(2), copy_gigabytes })
 }
 
-/// The length of a symbol in cells of about so many bytes: whole cache lines where there is room, as in a volume.
+/// The length of a symbol in cells of about `cell_bytes`: whole cache lines if the cell is large enough, as in a
+/// volume.
 fn symbol_bytes(shape: &Shape, cell_bytes: usize) -> usize {
     let (share, alignment) = (cell_bytes / shape.alpha, shape.symbol_alignment_bytes.max(1));
     let unit = if LINE_BYTES.is_multiple_of(alignment) && share >= LINE_BYTES { LINE_BYTES } else { alignment };
     (share - share % unit).max(alignment)
 }
 
-/// Where native symbols lie: where the first shard stores them that does, otherwise together in a cell of their own.
+/// Where native symbols lie: in the first shard that stores them, otherwise together in a cell of their own.
 fn homes(shape: &Shape) -> Vec<Slot> {
-    let mut homes: Vec<Slot> = (0..shape.native_count).map(|sub| Slot { cell: 2 * shape.n, sub }).collect();
-    for (stored, content) in shape.contents.iter().enumerate().rev() {
-        if let Content::Native(native) = *content {
-            homes[native] = stored_slot(shape, stored);
-        }
-    }
-    homes
+    let homes = shape.homes().into_iter().enumerate();
+    let slot = |(native, homes): (usize, Vec<usize>)| match homes.first() {
+        Some(&stored) => stored_slot(shape, stored),
+        None => Slot { cell: 2 * shape.n, sub: native },
+    };
+    homes.map(slot).collect()
 }
 
 fn coded_slots(shape: &Shape) -> Vec<Slot> {
-    let coded = (0..shape.contents.len()).filter(|&stored| shape.contents[stored] == Content::Coded);
-    coded.map(|stored| stored_slot(shape, stored)).collect()
+    shape.coded_symbols().into_iter().map(|stored| stored_slot(shape, stored)).collect()
 }
 
 fn stored_slot(shape: &Shape, stored: usize) -> Slot {
     Slot { cell: stored / shape.alpha, sub: stored % shape.alpha }
 }
 
-/// Symbols that are read lie where they are stored; what a node combined lies in a cell of its own, as it was sent.
+/// Symbols that are read lie where they are stored; what a node combined lies in a cell of its own.
 fn read_slots(reads: &[Read], shape: &Shape) -> Vec<Slot> {
     let mut sent_counts = vec![0; shape.n];
     let slot = |read: &Read| match read.terms[..] {
@@ -495,7 +499,7 @@ fn read_slots(reads: &[Read], shape: &Shape) -> Vec<Slot> {
     reads.iter().map(slot).collect()
 }
 
-/// Native symbols that the first shards hold plainly; all where they hold none.
+/// Native symbols that the first `shards` shards store plainly; all native symbols if they store none.
 fn natives_of(code: &dyn Code, shards: usize) -> Vec<usize> {
     let shape = code.shape();
     let mut natives: Vec<usize> = shape.contents[..shards * shape.alpha]

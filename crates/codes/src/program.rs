@@ -1,13 +1,7 @@
 //! Straight-line programs over symbols.
-//!
-//! A program is plain data: how many inputs, outputs and temporaries there are, and operations in order. Symbols are
-//! numbered: inputs first, then outputs, then temporaries. Every output and temporary is written exactly once, and
-//! before it is read ([`Program::verify`]); this makes programs easy to prove, to print and to rearrange
-//! ([`crate::passes`]).
 
 use crate::gf;
 use crate::matrix::Matrix;
-use crate::passes;
 use crate::row::{Bits, Bytes, Row};
 use alloc::format;
 use alloc::string::String;
@@ -76,7 +70,11 @@ impl Op {
     }
 }
 
-/// A program; see the module's text for what makes one valid.
+/// A straight-line program over symbols.
+///
+/// A program is plain data: the numbers of inputs, outputs and temporaries, and operations in order. Symbols are numbered:
+/// inputs first, then outputs, then temporaries. A valid program writes every output and temporary exactly once, and before
+/// it reads it ([`Program::verify`]). This makes programs easy to prove, to print and to rearrange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     /// Symbols given.
@@ -89,7 +87,8 @@ pub struct Program {
     pub ops: Vec<Op>,
 }
 
-/// Programs of more symbols are refused before memory is taken for them; those of the widest codes have some ten thousand.
+/// Programs of more symbols are refused before memory is allocated for them. Those of the widest codes have some ten
+/// thousand.
 const MOST_SYMBOLS: usize = 1 << 24;
 
 /// What makes a program invalid.
@@ -160,24 +159,6 @@ pub enum ProgramError {
 }
 
 impl Program {
-    /// The program `outputs = matrix * inputs`, already passed through [`passes::optimise`].
-    #[must_use]
-    pub fn from_matrix(matrix: &Matrix) -> Program {
-        let input_count = matrix.columns();
-        let ops = (0..matrix.rows())
-            .map(|row| {
-                let from: Vec<SymbolId> = (0..input_count).filter(|&input| matrix.at(row, input) != 0).collect();
-                let to = input_count + row;
-                if from.iter().all(|&input| matrix.at(row, input) == 1) {
-                    return Op::Xor { from, to };
-                }
-                let coefficients = matrix.select_rows(&[row]).select_columns(&from);
-                Op::Dot { from, to: vec![to], coefficients }
-            })
-            .collect();
-        passes::optimise(Program { input_count, output_count: matrix.rows(), temporary_count: 0, ops })
-    }
-
     /// Inputs, outputs and temporaries together.
     #[must_use]
     pub fn symbol_count(&self) -> usize {
@@ -190,8 +171,8 @@ impl Program {
         self.input_count..self.input_count.saturating_add(self.output_count)
     }
 
-    /// Symbols added to others: the operations on two symbols that the program comes to, as the literature counts XORs;
-    /// in dot products each coefficient that is not zero counts for a summand.
+    /// Symbols added to others: the operations on two symbols that the program amounts to, as the literature counts
+    /// XORs. In dot products each coefficient that is not zero counts as a summand.
     #[must_use]
     pub fn xor_count(&self) -> usize {
         let of_op = |op: &Op| match op {
@@ -214,7 +195,7 @@ impl Program {
     /// Checks that the program is valid.
     ///
     /// # Errors
-    /// The first thing that is wrong, in the order of the operations.
+    /// The first mistake, in the order of the operations.
     pub fn verify(&self) -> Result<(), ProgramError> {
         let symbol_count = self.symbol_count();
         if symbol_count > MOST_SYMBOLS {
@@ -262,7 +243,7 @@ impl Program {
         Ok(if self.ops.iter().all(is_binary) { self.rows::<Bits>() } else { self.rows::<Bytes>() })
     }
 
-    /// The rows of these outputs in the program's matrix, in memory for a few rows instead of for all of them.
+    /// The rows of these outputs in the program's matrix. Takes memory for these rows only.
     ///
     /// # Errors
     /// The program is invalid.
@@ -271,8 +252,8 @@ impl Program {
     /// An output does not exist.
     pub fn rows_of(&self, outputs: &[usize]) -> Result<Matrix, ProgramError> {
         self.verify()?;
-        // By symbol: what each of these outputs takes of it, as far as the operations seen so far say. Those come last
-        // first, so that everything that reads a symbol is known before the operation that writes it.
+        // By symbol: how often each of these outputs takes it, according to the operations seen so far. Operations are
+        // seen in reverse, so everything that reads a symbol is known before the operation that writes it.
         let mut taken = Matrix::zero(self.symbol_count(), outputs.len());
         for (column, &output) in outputs.iter().enumerate() {
             assert!(output < self.output_count, "output {output} of {} does not exist", self.output_count);

@@ -19,7 +19,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// A number of `0..bound`; bounds are so small beside 2^64 that the remainder favours none noticeably.
+    /// A number of `0..bound`. Bounds are so small beside 2^64 that the remainder favours none noticeably.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
@@ -27,7 +27,7 @@ impl Random {
     /// A number from 0 up to, not including, 1.
     #[cfg(feature = "std")]
     pub(crate) fn fraction(&mut self) -> f64 {
-        // As many bits as a double holds.
+        // The bits of a double's mantissa.
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 

@@ -1,4 +1,4 @@
-//! The slow and obvious: what the fast parts are compared with. Nothing here shares tables or shortcuts with them.
+//! Slow, obvious code that tests compare the fast parts with. It shares no tables or shortcuts with them.
 
 use crate::code::{Offers, Price, Shape, Wanted};
 use crate::gf::POLYNOMIAL;
@@ -44,8 +44,8 @@ pub fn run(program: &Program, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     symbols[program.outputs()].to_vec()
 }
 
-/// The price of the cheapest set of plain reads that determines what is wanted, by trying every set; `None` if no set
-/// does. Takes 2^(symbols offered) eliminations.
+/// The price of the cheapest set of plain reads that determines what is wanted, found by trying every set; `None` if no
+/// set does. Takes 2^(symbols offered) eliminations.
 #[must_use]
 pub fn cheapest_price(shape: &Shape, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Option<Price> {
     let alpha = shape.alpha;
@@ -71,8 +71,8 @@ pub fn cheapest_price(shape: &Shape, generator: &Matrix, wanted: &Wanted, have: 
     cheapest
 }
 
-/// The price of the cheapest set of nodes one of whose symbols each, or a combination of its symbols, add up to this native
-/// symbol, by trying every set; `None` if no set does. All nodes combine. Takes 2^(shards offered) eliminations.
+/// The price of the cheapest set of nodes that determine this native symbol by one symbol each, plain or combined,
+/// found by trying every set; `None` if no set does. All nodes combine. Takes 2^(shards offered) eliminations.
 #[must_use]
 pub fn cheapest_sum_price(shape: &Shape, generator: &Matrix, native: usize, have: &Offers) -> Option<Price> {
     let alpha = shape.alpha;

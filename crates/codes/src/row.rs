@@ -1,5 +1,5 @@
-//! Rows of a matrix in the form in which elimination is fast: bytes over GF(2^8), or one bit per element where all
-//! elements are 0 or 1. Zeros and ones are closed under elimination, so both give the same answers; bits are about a
+//! Rows of a matrix in the form in which elimination is fast: bytes over GF(2^8), or one bit per element if all
+//! elements are 0 or 1. Zeros and ones are closed under elimination, so both give the same results. Bits are about a
 //! hundred times faster, which codes with hundreds of symbols per shard need.
 
 use crate::gf;
@@ -9,26 +9,27 @@ use alloc::vec::Vec;
 
 /// A row of elements.
 pub(crate) trait Row: Clone + Ord {
-    /// So many elements take the time of one byte, in rows of a hundred or so.
+    /// The number of elements that take the time of one byte, in rows of a hundred or so.
     const ELEMENTS_PER_OPERATION: u64;
-    /// So many zeros.
+    /// A row of `count` zeros.
     fn zeros(count: usize) -> Self;
     /// The row of these elements.
     fn pack(elements: &[u8]) -> Self;
     /// The first `count` elements.
     fn elements(&self, count: usize) -> Vec<u8>;
-    /// The element there.
+    /// The element at `index`.
     fn at(&self, index: usize) -> u8;
-    /// Makes the element there a one; it was a zero.
+    /// Turns the element at `index`, a zero, into a one.
     fn set(&mut self, index: usize);
-    /// Where the first element that is not zero is.
+    /// The index of the first element that is not zero.
     fn first_nonzero(&self) -> Option<usize>;
     /// Adds a multiple of a row of the same length.
     fn add_multiple(&mut self, row: &Self, factor: u8);
     /// Multiplies all elements.
     fn scale(&mut self, factor: u8);
-    /// Takes multiples of rows away until it leads, that is has its first element that is not zero, where none of them does:
-    /// there. By where they lead, which they do with a one. `None`: nothing is left.
+    /// Subtracts multiples of the given rows until the first nonzero element is where none of these rows begins, and
+    /// returns its index. `by_lead[i]` is a row whose first nonzero element is a one at `i`. `None`: the row became
+    /// zero.
     fn reduce(&mut self, by_lead: &[Option<Self>]) -> Option<usize>;
 }
 
@@ -156,7 +157,7 @@ impl Row for Bits {
                 *word ^= added;
             }
         };
-        // Counted once for all: rows of few words take no longer than counting does.
+        // Counted once for all words: rows of few words take no longer than counting does.
         spend(spent);
         lead
     }

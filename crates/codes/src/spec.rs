@@ -48,7 +48,7 @@ pub enum SpecError {
 /// The code that a spec string names.
 ///
 /// # Errors
-/// [`SpecError`], one sentence that names the mend.
+/// [`SpecError`], one sentence that names the remedy.
 pub fn parse(spec: &str) -> Result<Arc<dyn Code>, SpecError> {
     let Some((name, parameters)) = spec.split_once(':') else {
         return Err(SpecError::NotASpec { spec: shortened(spec) });
@@ -66,7 +66,7 @@ fn known() -> String {
     families().iter().map(|family| family.name).collect::<Vec<_>>().join(", ")
 }
 
-/// What was given may be anything, of any length; an error quotes its beginning.
+/// The input may be anything, of any length; an error quotes its beginning.
 fn shortened(text: &str) -> String {
     const QUOTED_CHARACTERS: usize = 40;
     match text.char_indices().nth(QUOTED_CHARACTERS) {

@@ -1,8 +1,9 @@
-//! What planning costs, counted instead of timed: every loop of a planner says what it went over. A unit is a symbol named,
-//! an element of a row or matrix over bytes, or a word of 64 elements over bits. What programs do to data does not count.
+//! The cost of planning, counted instead of timed. Every loop of a planner reports what it visited. A unit is a symbol
+//! named, an element of a row or matrix over bytes, or a word of 64 elements over bits. What programs do to data does
+//! not count.
 //!
-//! The count is the thread's own, so that nothing is passed along and nobody else's planning is counted; without the
-//! standard library there are no threads to tell apart, and nothing is counted.
+//! The count belongs to the thread, so nothing is passed along and no other planning is counted. Without the standard
+//! library nothing is counted, because threads cannot be told apart.
 
 #[cfg(feature = "std")]
 std::thread_local! {
@@ -18,7 +19,7 @@ pub(crate) fn spend(operations: usize) {
     let _ = operations;
 }
 
-/// Operations that this thread has spent so far, of no use but to be compared with what it says later.
+/// Operations that this thread has spent so far. Only the difference of two such values means anything.
 #[cfg(feature = "std")]
 pub(crate) fn spent() -> u64 {
     SPENT.with(core::cell::Cell::get)

@@ -7,7 +7,7 @@ use quick_cache::sync::Cache;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use weft_codes::{Code, Compiled, Content, Matrix, Offer, Offers, Plan, Program, Shape, Wanted};
+use weft_codes::{Code, Compiled, Matrix, Offer, Offers, Plan, Program, Shape, Wanted};
 use weft_format::ShardIndex;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
@@ -122,15 +122,7 @@ impl CombinedRecipe {
 impl LoadedCode {
     fn new(code: Arc<dyn Code>) -> Result<Self, String> {
         let encode = Compiled::new(code.encode().clone()).map_err(|error| error.to_string())?;
-        let shape = code.shape();
-        let mut coded = Vec::new();
-        let mut homes = vec![Vec::new(); shape.native_count];
-        for (stored, content) in shape.contents.iter().enumerate() {
-            match content {
-                Content::Native(native) => homes[*native].push(stored),
-                Content::Coded => coded.push(stored),
-            }
-        }
+        let (coded, homes) = (code.shape().coded_symbols(), code.shape().homes());
         Ok(Self {
             encode,
             coded,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use tape_reed_solomon::ReedSolomon;
-use weft_codes::families::rs;
 use weft_codes::measure::{Stripe, Task};
 use weft_codes::{Compiled, Executor, Matrix, Offer, Offers, Program, Wanted};
 
@@ -215,7 +214,8 @@ fn tape(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'s
 fn rusty(shape: Shape, operation: Operation, cell_bytes: usize) -> Result<Task<'static>, Failure> {
     let Shape { k, m } = shape;
     // Our matrix, in its hands too: the first parity is then a plain sum, if it knows how to use that.
-    let whole = Matrix::identity(k).stack(&rs::normalised_cauchy(k, m));
+    let code = weft_codes::parse(&format!("rs:{k}+{m}")).map_err(debug)?;
+    let whole = weft_codes::linear::generator(&*code).map_err(debug)?;
     let elements = (0..k + m).flat_map(|row| whole.row(row).to_vec()).collect();
     let coder =
         rusty_erasure::coder(rusty_erasure::Matrix::from_bytes(k + m, k, elements).map_err(debug)?).map_err(debug)?;

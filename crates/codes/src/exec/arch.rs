@@ -1,10 +1,9 @@
 //! The kernels, and the one place where symbols are raw pointers. The only unsafe code of the crate is here and below.
 //!
 //! A kernel computes one [`Step`]: up to [`MOST_TARGETS`] targets, each a combination of the same sources, in one pass.
-//! What makes it sound is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they are run
-//! ([`run`]): ids are in range, inputs are never written, no step writes what it reads, and all symbols are equally
-//! long. A new instruction set is a file with a [`kernels::Vector`] and a line in [`ISAS`]; the self-test and the tests
-//! then compare it.
+//! Soundness is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they run ([`run`]): ids are in
+//! range, inputs are never written, no step writes what it reads, and all symbols have one length. A new instruction
+//! set is a file with a [`kernels::Vector`] and a line in [`ISAS`]; the self-test and the tests then compare it.
 #![allow(unsafe_code)]
 
 /// Does this machine have the feature? Without the standard library: was the crate compiled for it?
@@ -21,7 +20,7 @@ macro_rules! has_feature {
     }};
 }
 
-// x86 for bare metal may go without vector registers at all.
+// x86 for bare metal may have no vector registers.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -37,9 +36,8 @@ mod portable;
 mod scratch;
 mod wide;
 
-use super::RunError;
 use super::butterflies::{Butterflies, MOST_POINTS};
-use super::turned::BLOCK_SYMBOLS;
+use super::error::RunError;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::program::SymbolId;
@@ -50,37 +48,42 @@ use core::ptr;
 use scratch::{Pool, Scratch};
 pub(crate) use wide::{Wide, widely};
 
-/// Targets of one step: eight accumulators of two vectors, with what is added to them, are what 32 registers hold.
+/// The most targets of one step: 32 registers hold eight accumulators of two vectors and the vectors that are added to
+/// them.
 pub(crate) const MOST_TARGETS: usize = 8;
 
-/// Sums of up to so many sources have a kernel each, that keeps all pointers in registers.
+/// Symbols of a block that is bit-sliced: one for each bit of a byte.
+pub(super) const BLOCK_SYMBOLS: usize = 8;
+
+/// Sums of up to this many sources have a kernel each, which keeps all pointers in registers.
 pub(super) const MOST_SUMMANDS: usize = 16;
 
-/// Programs without temporaries, with up to so many symbols and no step that names more, find their pointers on the stack.
+/// Programs without temporaries, with at most this many symbols and no step that names more, keep their pointers on the
+/// stack.
 const STACK_SYMBOLS: usize = 24;
 
 /// How a step computes its targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Each as a combination of all sources.
+    /// Each target is a combination of all sources.
     Combination,
-    /// Two by two, each two as combinations of the two sources in the same places.
+    /// Targets come in pairs; each pair is two combinations of the pair of sources in the same place.
     Pairs,
-    /// All by a network.
+    /// A network computes all targets.
     Butterflies { is_inverse: bool, is_scaled: bool },
-    /// Eight, some of them zero, turned so that each byte has a bit of each; or back.
-    Turn { is_inverse: bool },
+    /// A block of eight, some of them zero, is bit-sliced; or transposed back.
+    BitSlice { is_inverse: bool },
 }
 
-/// How vector kernels come to the first target of a combination. The others take a product for each source.
+/// How vector kernels compute the first target of a combination. The others take a product for each source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum First {
-    /// As to the others.
+    /// As the others.
     Products,
-    /// It is the plain sum of the sources, as coupled.
+    /// The first target is the plain sum of the sources, as coupled.
     Sum,
-    /// It is the plain sum of some sources and of all other targets. So are several lost data, where a parity that was read is
-    /// the sum of all data.
+    /// The first target is the plain sum of some sources and of all other targets. Several lost data symbols are like
+    /// that if a parity that is the sum of all data was read.
     Remainder,
 }
 
@@ -88,16 +91,16 @@ impl First {
     const ALL: [First; 3] = [First::Products, First::Sum, First::Remainder];
 }
 
-/// Some targets as combinations of some sources, or a run of such.
+/// Some targets as combinations of some sources, or a run of such steps.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
-    /// Those that are combined, the coupled ones first, then what these are coupled with, then the addends.
+    /// The combined sources, coupled ones first; then their partners; then the addends.
     sources: Vec<u32>,
     targets: Vec<u32>,
     form: Form,
-    /// For each source, a coefficient per target, then for each coupled one the multiple of its partner that it is taken
-    /// with; nothing for a sum; for pairs the four of each, target by target; for butterflies their factors, then their
-    /// scales.
+    /// For each source a coefficient per target; then for each coupled source the multiple with which its partner is
+    /// added to it. Empty for a sum. For pairs the four coefficients of each, target by target. For butterflies the
+    /// factors, then the scales.
     coefficients: Vec<u8>,
     /// The same as bit matrices for `gf2p8affineqb`; for a first target that is a remainder, masks of its sources.
     #[cfg_attr(
@@ -105,28 +108,30 @@ pub(super) struct Step {
         allow(dead_code)
     )]
     affine: Vec<u64>,
-    /// Of how many sources the coefficients are the same multiple of another's: vector kernels add these first.
+    /// The number of sources whose coefficients are the same multiple of another source's; vector kernels add these
+    /// first.
     coupled_count: usize,
     first: First,
-    /// Are its targets P and Q of RAID-6: the sum of the sources, and that of their multiples by powers of two, the highest
-    /// first?
+    /// Are the targets P and Q of RAID-6: the sum of the sources, and the sum of their multiples by powers of two, the
+    /// highest power first?
     is_p_and_q: bool,
-    /// The last so many sources are added to a target each, in turn: none, or as many as there are targets.
+    /// The last `addend_count` sources are added to one target each, in order: none, or one per target.
     addend_count: usize,
-    /// How often the step is done, each time with all ids one higher.
+    /// How often the step repeats, each time with all ids one higher.
     repeat_count: u32,
     /// Does no step read its targets?
     is_final: bool,
     /// Are all its symbols temporaries?
     is_internal: bool,
-    /// Its symbols, in small programs, where each of the program's has a piece of memory of its own.
+    /// Names of its symbols, in small programs, in which each symbol is a piece of memory of its own.
     names: Vec<Name>,
 }
 
 impl Step {
-    /// `targets = coefficients * sources + addends`; the first `coupled_count` sources are coupled with as many last ones,
-    /// in this order. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a source or another target, on
-    /// coefficients of another shape, on coupled ones that are no multiples, and on other than no addends or one per target.
+    /// `targets = coefficients * sources + addends`. The first `coupled_count` sources are coupled with as many last
+    /// ones, in this order. Panics on more than [`MOST_TARGETS`] targets, on a target that is also a source or another
+    /// target, on coefficients of another shape, on coupled sources that are not multiples, and unless there are no
+    /// addends or one per target.
     pub(super) fn new(
         sources: &[SymbolId],
         coupled_count: usize,
@@ -139,7 +144,7 @@ impl Step {
         assert!(2 * coupled_count <= sources.len(), "a partner for each");
         assert!(addends.is_empty() || addends.len() == targets.len(), "an addend per target, or none");
         let combined_count = sources.len() - coupled_count;
-        // Last to first: descending streams do not set off the 2-D prefetcher, which costs more than it brings.
+        // Last to first: descending streams do not trigger the 2-D prefetcher, which costs more than it gains.
         let coupled = (0..coupled_count).rev();
         let partners = coupled.clone().map(|column| combined_count + column);
         let columns = coupled.clone().chain((coupled_count..combined_count).rev()).chain(partners);
@@ -174,22 +179,22 @@ impl Step {
         Step { coupled_count, addend_count: addends.len(), ..step }
     }
 
-    /// `target` = the sum of `sources`; what [`Step::new`] makes of ones, without their matrix. Panics on a target that is also
-    /// a source.
+    /// `target` = the sum of `sources`: the step that [`Step::new`] makes of ones, without their matrix. Panics on a
+    /// target that is also a source.
     pub(super) fn sum(sources: &[SymbolId], target: SymbolId) -> Step {
         Step { first: First::Sum, ..Step::of(sources.iter().rev(), &[target], Form::Combination, Vec::new()) }
     }
 
-    /// Each two targets are combinations of the two sources in the same places, by four coefficients, target by target.
-    /// Panics on a target that is also a source or another target, and on counts that do not fit.
+    /// Each pair of targets is two combinations of the pair of sources in the same place, by four coefficients, target
+    /// by target. Panics on a target that is also a source or another target, and on counts that do not fit.
     pub(super) fn pairs(sources: &[SymbolId], targets: &[SymbolId], coefficients: Vec<u8>) -> Step {
         assert_eq!((sources.len(), targets.len() % 2), (targets.len(), 0), "two sources for each two targets");
         assert_eq!(coefficients.len(), 2 * targets.len(), "four coefficients for each two targets");
         Step::of(sources.iter(), targets, Form::Pairs, coefficients)
     }
 
-    /// `targets = network(sources)`. Panics on a target that is also a source or another target, and on other than as
-    /// many of each as the network has values.
+    /// `targets = network(sources)`. Panics on a target that is also a source or another target, and unless there are
+    /// as many of each as the network has values.
     pub(super) fn butterflies(sources: &[SymbolId], targets: &[SymbolId], network: &Butterflies) -> Step {
         let Butterflies { is_inverse, factors, scales } = network;
         let points = factors.len() + 1;
@@ -200,18 +205,18 @@ impl Step {
         Step::of(sources.iter(), targets, form, [&factors[..], scales].concat())
     }
 
-    /// A block of up to eight symbols, turned, as the eight temporaries from this one on.
-    pub(super) fn turn(block: &[SymbolId], turned: SymbolId) -> Step {
-        Step::of(block.iter(), &turned_ids(turned), Form::Turn { is_inverse: false }, Vec::new())
+    /// Bit-slices a block of up to eight symbols into the eight temporaries that begin at this one.
+    pub(super) fn bit_slice(block: &[SymbolId], bit_sliced: SymbolId) -> Step {
+        Step::of(block.iter(), &bit_sliced_ids(bit_sliced), Form::BitSlice { is_inverse: false }, Vec::new())
     }
 
-    /// A block of up to eight symbols from the eight temporaries from this one on.
-    pub(super) fn turn_back(turned: SymbolId, block: &[SymbolId]) -> Step {
-        Step::of(turned_ids(turned).iter(), block, Form::Turn { is_inverse: true }, Vec::new())
+    /// Transposes the eight temporaries that begin at this one back into a block of up to eight symbols.
+    pub(super) fn unslice(bit_sliced: SymbolId, block: &[SymbolId]) -> Step {
+        Step::of(bit_sliced_ids(bit_sliced).iter(), block, Form::BitSlice { is_inverse: true }, Vec::new())
     }
 
-    /// Turned blocks from turned blocks, by a matrix of 64 bits for each source and target, source by source. Panics as
-    /// [`Step::new`].
+    /// Bit-sliced blocks from bit-sliced blocks, by a matrix of 64 bits for each source and target, source by source.
+    /// Panics as [`Step::new`].
     pub(super) fn blocks(sources: &[SymbolId], targets: &[SymbolId], matrices: Vec<u64>) -> Step {
         assert!((1..=MOST_TARGETS).contains(&targets.len()), "a step has 1 to {MOST_TARGETS} targets");
         assert_eq!(matrices.len(), sources.len() * targets.len(), "a matrix for each source and target");
@@ -247,8 +252,8 @@ impl Step {
         step
     }
 
-    /// Takes `next` into this run, if it is this step with all ids as much higher as this step repeats, and computes
-    /// the same then. Hands it back otherwise.
+    /// Merges `next` into this run if it is this step with all ids as much higher as the run is long, and the result
+    /// stays the same. Returns it otherwise.
     pub(super) fn extend(&mut self, next: Step) -> Option<Step> {
         let follows = |own: &[u32], others: &[u32]| {
             own.len() == others.len() && own.iter().zip(others).all(|(own, other)| own + self.repeat_count == *other)
@@ -269,8 +274,8 @@ impl Step {
         Some(next)
     }
 
-    /// Does no repetition write what this or another one reads or writes? Then it does not matter in what order the
-    /// bytes of a run are computed. A target may be just a source: kernels read all sources at a place before they write
+    /// Does no repetition write a symbol that this or another one reads or writes? Then the bytes of a run may be
+    /// computed in any order. A target may be one of the sources: kernels read all sources at a place before they write
     /// there.
     fn is_sound(&self) -> bool {
         let apart = |a: u32, b: u32| a.abs_diff(b) >= self.repeat_count;
@@ -280,7 +285,7 @@ impl Step {
         })
     }
 
-    /// Is it a plain sum, and nothing else?
+    /// Is it only a plain sum?
     fn is_sum(&self) -> bool {
         self.first == First::Sum && self.targets.len() == 1 && self.coupled_count == 0 && self.addend_count == 0
     }
@@ -299,12 +304,12 @@ impl Step {
         ids.iter().flat_map(|&id| (id..id + self.repeat_count).map(|id| id as usize))
     }
 
-    /// How many ids it reads and writes, over all repetitions.
+    /// The number of ids it reads and writes, over all repetitions.
     pub(super) fn access_count(&self) -> usize {
         (self.sources.len() + self.targets.len()) * self.repeat_count as usize
     }
 
-    /// No id is as large.
+    /// All its ids are smaller.
     pub(super) fn ids_end(&self) -> usize {
         self.ids().max().map_or(0, |last| last + self.repeat_count as usize)
     }
@@ -319,7 +324,7 @@ impl Step {
         matches!(self.form, Form::Butterflies { .. })
     }
 
-    /// Gives every id its new number. False, and nothing is changed, if a run would not be one any more.
+    /// Renumbers every id. Returns false and changes nothing if a run would no longer be one.
     pub(super) fn renumber(&mut self, number: impl Fn(usize) -> usize) -> bool {
         let follows = |&id: &u32| {
             let first = number(id as usize);
@@ -335,7 +340,7 @@ impl Step {
         true
     }
 
-    /// The run's repetitions, as steps of their own.
+    /// The repetitions of the run, each as a step.
     pub(super) fn into_single(self) -> impl Iterator<Item = Step> {
         (0..self.repeat_count).map(move |repeat| {
             let shifted = |ids: &[u32]| ids.iter().map(|id| id + repeat).collect();
@@ -343,18 +348,19 @@ impl Step {
         })
     }
 
-    /// Calls of its kernel for a slice: runs over temporaries alone, which follow so many symbols, are one.
+    /// The number of calls of its kernel per slice. A run over temporaries alone, which follow `given_count` symbols,
+    /// is one call.
     pub(super) fn call_count(&self, given_count: usize) -> usize {
         if self.is_beyond(given_count) { 1 } else { self.repeat_count as usize }
     }
 
-    /// Does it name only symbols from this one on?
+    /// Are all its ids at least `first`?
     fn is_beyond(&self, first: usize) -> bool {
         self.ids().all(|id| id >= first)
     }
 }
 
-/// Which columns are to be added up to give the first row, together with all other rows; `None` if one would have to be
+/// By column: is it added, together with all other rows, to give the first row? `None` if a column would have to be
 /// multiplied for that.
 fn remainder(coefficients: &Matrix) -> Option<Vec<bool>> {
     let total = |column| (0..coefficients.rows()).fold(0, |sum, row| sum ^ coefficients.at(row, column));
@@ -366,8 +372,8 @@ fn remainder(coefficients: &Matrix) -> Option<Vec<bool>> {
     (0..coefficients.columns()).map(is_summed).collect()
 }
 
-/// The symbols of a turned block.
-fn turned_ids(first: SymbolId) -> Vec<SymbolId> {
+/// The symbols of a bit-sliced block.
+fn bit_sliced_ids(first: SymbolId) -> Vec<SymbolId> {
     (first..first + BLOCK_SYMBOLS).collect()
 }
 
@@ -383,18 +389,18 @@ pub(super) struct Steps {
     has_runs: bool,
     /// Is any step a network?
     has_networks: bool,
-    /// Does any step turn blocks? Not all sets of kernels can, nor multiply such.
-    has_turns: bool,
-    /// Sources and targets of the step that has most.
+    /// Does any step bit-slice blocks? Not all sets of kernels can.
+    has_bit_slices: bool,
+    /// Sources and targets of the step that has the most.
     most_named: usize,
-    /// Do its steps' own names do, so that it needs no calls?
+    /// Do the names in its steps suffice, so that it needs no calls?
     is_small: bool,
     pool: Pool,
 }
 
 impl Steps {
-    /// Steps over symbols numbered as in a program, to be run in slices of about so many bytes. Panics where a step
-    /// writes an input or names a symbol that is not there, and where slices are no whole cache lines.
+    /// Steps over symbols numbered as in a program, run in slices of about `slice_bytes`. Panics if a step writes an
+    /// input or names a symbol that does not exist, and if a slice is not whole cache lines.
     pub(super) fn new(
         input_count: usize,
         output_count: usize,
@@ -409,13 +415,13 @@ impl Steps {
             assert!(step.sources.iter().all(|&source| last(source) < symbol_count), "sources are in range");
             let own = |&target: &u32| target as usize >= input_count && last(target) < symbol_count;
             assert!(step.targets.iter().all(own), "targets are in range and no inputs");
-            let turned = match step.form {
-                Form::Turn { is_inverse: true } => &step.sources[..],
-                Form::Turn { is_inverse: false } => &step.targets[..],
+            let bit_sliced = match step.form {
+                Form::BitSlice { is_inverse: true } => &step.sources[..],
+                Form::BitSlice { is_inverse: false } => &step.targets[..],
                 _ => &[],
             };
             let is_temporary = |&id: &u32| id as usize >= input_count + output_count;
-            assert!(turned.iter().all(is_temporary), "turned blocks are whole vectors");
+            assert!(bit_sliced.iter().all(is_temporary), "bit-sliced blocks are whole vectors");
         }
         let mut is_read = vec![false; symbol_count];
         steps.iter().flat_map(Step::reads).for_each(|id| is_read[id] = true);
@@ -427,7 +433,7 @@ impl Steps {
         }
         let has_runs = steps.iter().any(|step| step.repeat_count > 1);
         let has_networks = steps.iter().any(Step::is_network);
-        let has_turns = steps.iter().any(|step| matches!(step.form, Form::Turn { .. }));
+        let has_bit_slices = steps.iter().any(|step| matches!(step.form, Form::BitSlice { .. }));
         let most_named = steps.iter().map(|step| step.sources.len() + step.targets.len()).max().unwrap_or(0);
         let is_small =
             temporary_count == 0 && !has_runs && !has_networks && symbol_count.max(most_named) <= STACK_SYMBOLS;
@@ -443,7 +449,7 @@ impl Steps {
             slice_bytes,
             has_runs,
             has_networks,
-            has_turns,
+            has_bit_slices,
             most_named,
             is_small,
             pool,
@@ -459,14 +465,14 @@ pub(super) const LINE_BYTES: usize = 64;
 pub(super) enum Stores {
     /// Into the caches.
     Cached,
-    /// Into the caches, while sources come from memory. Networks then ask for these ahead of use: prefetchers alone lag
-    /// behind with dozens of streams in short slices.
+    /// Into the caches, while sources come from memory. Networks then prefetch their sources, because hardware
+    /// prefetchers alone lag behind with dozens of streams in short slices.
     Fetching,
-    /// Past them, where alignment allows it.
+    /// Past the caches, where alignment allows it.
     Streaming,
 }
 
-/// Out of cache, symbols of shorter slices end before prefetchers have got to know them (50+50: 6.0 GB/s at 256 bytes, 7.1
+/// Out of cache, shorter slices of symbols end before prefetchers have learned them (50+50: 6.0 GB/s at 256 bytes, 7.1
 /// at 2 KiB).
 const STREAM_SLICE_BYTES: usize = 2048;
 
@@ -477,12 +483,13 @@ fn fence() {
     unsafe { core::arch::x86_64::_mm_sfence() }
 }
 
-/// Computes one step once: so many bytes from where its symbols begin.
+/// Computes one step once, over the first `bytes` bytes of its symbols.
 ///
 /// # Safety
-/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). There is a symbol for each of
-/// its sources, then for each of its targets, and room for as many. Each is valid for so many bytes, those of turned blocks
-/// for whole vectors, targets also for writing. No target overlaps any other symbol, but it may be one of the sources.
+/// The machine has the kernel's instructions. The step is of the kernel's form ([`Kernels`]). There is a symbol for
+/// each of its sources, then for each of its targets, and room for as many. Each is valid for `bytes` bytes, those of
+/// bit-sliced blocks for whole vectors, targets also for writing. No target overlaps any other symbol, but it may be
+/// one of the sources.
 type Kernel = unsafe fn(step: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores);
 
 /// A kernel for each form of a step.
@@ -490,15 +497,15 @@ type Kernel = unsafe fn(step: &Step, symbols: Symbols<'_>, bytes: usize, stores:
 struct Kernels {
     /// Plain sums, by number of sources; a sum of more is a combination.
     sums: [Kernel; MOST_SUMMANDS + 1],
-    /// By number of targets less one, then by how to come to the first.
+    /// By number of targets less one, then by how the first is computed.
     combinations: [[Kernel; First::ALL.len()]; MOST_TARGETS],
     pairs: Kernel,
     /// Networks, by their number of levels less two, then by whether they are inverse, then by whether they are scaled.
     butterflies: [[[Kernel; 2]; 2]; NETWORK_SIZES],
     /// P and Q of RAID-6; `None` where that is no faster than products.
     p_and_q: Option<Kernel>,
-    /// To turn blocks, and back; `None` where products with any matrix of bits are not to be had.
-    turns: Option<[Kernel; 2]>,
+    /// Bit-slices blocks, and transposes them back; `None` where the machine has no product with any matrix of bits.
+    bit_slices: Option<[Kernel; 2]>,
 }
 
 /// Networks have 4, 8 or 16 values.
@@ -510,10 +517,10 @@ pub(super) struct Isa {
     name: &'static str,
     is_available: fn() -> bool,
     kernels: Kernels,
-    /// Is a vector a whole line? Streaming stores of less are put together in buffers of the processor, of which networks,
-    /// with up to 16 targets at once, would need more than there are.
+    /// Is a vector a whole line? The processor gathers shorter streaming stores in buffers, and networks with up to 16
+    /// targets at once would need more buffers than there are.
     stores_lines: bool,
-    /// Orders streaming stores before what follows.
+    /// Orders streaming stores before what follows them.
     fence: fn(),
 }
 
@@ -523,14 +530,14 @@ impl Isa {
         self.name
     }
 
-    /// Can it turn blocks, and multiply them?
-    pub(super) fn turns(&self) -> bool {
-        self.kernels.turns.is_some()
+    /// Can it bit-slice blocks and multiply them?
+    pub(super) fn bit_slices(&self) -> bool {
+        self.kernels.bit_slices.is_some()
     }
 
     fn kernel(&self, step: &Step) -> Kernel {
-        if let (Form::Turn { is_inverse }, Some(turns)) = (step.form, self.kernels.turns) {
-            return turns[usize::from(is_inverse)];
+        if let (Form::BitSlice { is_inverse }, Some(bit_slices)) = (step.form, self.kernels.bit_slices) {
+            return bit_slices[usize::from(is_inverse)];
         }
         if step.form == Form::Pairs {
             return self.kernels.pairs;
@@ -549,7 +556,7 @@ impl Isa {
     }
 }
 
-/// Fastest first; the portable one, which every machine has, is last.
+/// Fastest first. The portable set, which every machine has, is last.
 static ISAS: &[Isa] = &[
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     avx512::ISA,
@@ -562,11 +569,11 @@ static ISAS: &[Isa] = &[
     portable::ISA,
 ];
 
-/// A set that errs in the last byte of broken vectors only, for the test of the self-test.
+/// A set that errs only in the last byte of partial vectors, for the test of the self-test.
 #[cfg(test)]
 pub(super) static ERRING: &Isa = &portable::ERRING_ISA;
 
-/// What this machine has, fastest first.
+/// The sets that this machine has, fastest first.
 pub(super) fn available() -> impl Iterator<Item = &'static Isa> {
     ISAS.iter().filter(|isa| (isa.is_available)())
 }
@@ -576,8 +583,8 @@ pub(super) fn portable() -> &'static Isa {
     &ISAS[ISAS.len() - 1]
 }
 
-/// Runs the steps over symbols of any one length. Targets that no step reads are stored as `stores` says for this length of all
-/// inputs and outputs. `isa` is one of [`available`].
+/// Runs the steps over symbols of one length. Targets that no step reads are stored as `stores` says for the bytes of
+/// all inputs and outputs. `isa` is one of [`available`].
 ///
 /// # Errors
 /// Counts or lengths do not fit; nothing was written.
@@ -592,7 +599,7 @@ pub(super) fn run(
     if symbol_bytes == 0 {
         return Ok(());
     }
-    // Short calls cost more than their bytes: what has few symbols needs no more than where each begins.
+    // Short calls cost more than their bytes: a program of few symbols needs only the start of each.
     if steps.is_small {
         let mut starts = [0; STACK_SYMBOLS];
         let (of_inputs, others) = starts.split_at_mut(inputs.len());
@@ -636,8 +643,8 @@ pub(super) fn run_pieces(
     Ok(())
 }
 
-/// Runs the steps over symbols of `symbol_bytes`, one at least. Panics unless inputs and outputs are pieces of whole symbols,
-/// and these as many as the program has.
+/// Runs the steps over symbols of `symbol_bytes`, at least 1. Panics unless inputs and outputs are pieces of whole
+/// symbols, as many as the program has.
 fn run_all(
     isa: &'static Isa,
     steps: &Steps,
@@ -646,13 +653,13 @@ fn run_all(
     outputs: &mut [&mut [u8]],
     stores: fn(given_bytes: usize) -> Stores,
 ) {
-    assert!(isa.turns() || !steps.has_turns, "programs of turned blocks run where there are kernels for them");
+    assert!(isa.bit_slices() || !steps.has_bit_slices, "bit-sliced programs run where there are kernels for them");
     let given_count = steps.input_count + steps.output_count;
     let stores = match stores(symbol_bytes.saturating_mul(given_count)) {
         Stores::Streaming if steps.has_networks && !isa.stores_lines => Stores::Fetching,
         stores => stores,
     };
-    // Exposed, because a run over contiguous symbols goes from one into the next.
+    // Exposed, because a run over contiguous symbols goes from one symbol into the next.
     let inputs = inputs.iter().map(|input| (input.as_ptr().expose_provenance(), input.len()));
     let outputs = outputs.iter_mut().map(|output| (output.as_mut_ptr().expose_provenance(), output.len()));
     let pieces = inputs.chain(outputs);
@@ -675,8 +682,9 @@ fn run_all(
     }
     let slice_bytes = slice_bytes(steps, symbol_bytes, stores);
     let mut scratch = steps.pool.take();
-    // Whole symbols lie as close as those given, so that runs over both are one pass; turned blocks take whole vectors.
-    let slice_bytes = if steps.has_runs && !steps.has_turns { slice_bytes.min(symbol_bytes) } else { slice_bytes };
+    // Whole symbols lie as close as given ones, so that runs over both are one pass. Bit-sliced blocks take whole
+    // vectors.
+    let slice_bytes = if steps.has_runs && !steps.has_bit_slices { slice_bytes.min(symbol_bytes) } else { slice_bytes };
     scratch.place(pieces, symbol_bytes, steps.temporary_count, slice_bytes);
     scratch.calls.make(isa, steps, &scratch.extents);
     // SAFETY: inputs and outputs have `symbol_bytes` bytes, temporaries a slice; the calls are made for these pieces.
@@ -684,7 +692,7 @@ fn run_all(
     steps.pool.put(scratch);
 }
 
-/// Even slices, so that the last one is not a short rest; longer by a little rather than one more.
+/// Even slices, so that the last one is not a short remainder; a little longer rather than one more.
 fn slice_bytes(steps: &Steps, symbol_bytes: usize, stores: Stores) -> usize {
     let most_bytes = match stores {
         Stores::Streaming if steps.temporary_count > 0 => steps.slice_bytes.max(STREAM_SLICE_BYTES),
@@ -697,7 +705,7 @@ fn slice_bytes(steps: &Steps, symbol_bytes: usize, stores: Stores) -> usize {
     slice_bytes.next_multiple_of(LINE_BYTES)
 }
 
-/// Are these as many symbols as the program has?
+/// Checks that there are as many symbols as the program has.
 fn check_counts(steps: &Steps, given: usize, offered: usize) -> Result<(), RunError> {
     if given != steps.input_count {
         return Err(RunError::InputCount { expected: steps.input_count, given });
@@ -725,7 +733,7 @@ fn common_length(steps: &Steps, inputs: &[&[u8]], outputs: &[&mut [u8]]) -> Resu
     Ok(expected)
 }
 
-/// How many symbols pieces of these lengths hold, or else the first that holds no whole ones, and its length.
+/// The number of symbols in pieces of these lengths; or the first piece that holds no whole symbols, and its length.
 fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> Result<usize, (usize, usize)> {
     let mut count = 0;
     for (piece, bytes) in lengths.enumerate() {
@@ -740,7 +748,7 @@ fn count_symbols(lengths: impl Iterator<Item = usize>, symbol_bytes: usize) -> R
     Ok(count)
 }
 
-/// Runs all steps, none of which repeats, over one slice after the other.
+/// Runs all steps, none of which repeats, slice by slice.
 ///
 /// # Safety
 /// `isa` is available. There is the exposed address of each symbol: inputs are valid for reading `symbol_bytes` bytes,
@@ -770,12 +778,11 @@ unsafe fn run_steps(isa: &Isa, steps: &Steps, starts: &mut [usize], symbol_bytes
     }
 }
 
-/// Makes all calls over one slice after the other.
+/// Makes all calls, slice by slice.
 ///
 /// # Safety
-/// The calls are made for these steps and for the scratch's pieces. Of the symbols there inputs are valid for reading
-/// `symbol_bytes` bytes, outputs for writing as many, temporaries for writing `slice_bytes`; outputs and temporaries overlap
-/// nothing.
+/// The calls are made for these steps and for the scratch's pieces. Inputs there are valid for reading `symbol_bytes`
+/// bytes, outputs for writing as many, temporaries for writing `slice_bytes`. Outputs and temporaries overlap nothing.
 unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, symbol_bytes: usize, stores: Stores) {
     let Scratch { starts, given_piece_count, calls, room, .. } = scratch;
     room.resize(steps.most_named, ptr::null_mut());
@@ -798,7 +805,7 @@ unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, sy
             // for. Inputs and outputs have `left_bytes` bytes left, temporaries `slice_bytes`; of contiguous ones
             // `repeat_count` follow, all exposed. Outputs and temporaries overlap nothing; steps write only these.
             unsafe { (call.kernel)(step, symbols, call.repeat_count as usize * bytes, stores) };
-            // SAFETY: so many names are the call's.
+            // SAFETY: the call has this many names.
             names = unsafe { names.add(call.name_count as usize) };
         }
         left_bytes -= bytes;
@@ -809,13 +816,13 @@ unsafe fn run_calls(steps: &Steps, scratch: &mut Scratch, slice_bytes: usize, sy
     }
 }
 
-/// What `gf2p8affineqb` has to be given for bytes, with eight bytes as the matrix, to mirror these: byte `i` is bit
-/// `7 - i` alone.
+/// The operand with which `gf2p8affineqb` mirrors eight bytes that are given as its matrix: byte `i` has only bit `7 -
+/// i`.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 const MIRROR: i64 = 0x0102_0408_1020_4080;
 
-/// Multiplication by each element as the bit matrix that `gf2p8affineqb` takes: byte 7 - i is row i, which says
-/// what bits of the factor make bit i of the product.
+/// Each element as the bit matrix by which `gf2p8affineqb` multiplies: byte 7 - i is row i, the bits of the factor that
+/// make bit i of the product.
 static AFFINE: [u64; 256] = affine_table();
 
 const fn affine_table() -> [u64; 256] {

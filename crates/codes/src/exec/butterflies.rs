@@ -1,49 +1,49 @@
 //! Dot products that are networks of butterflies: n log n products instead of n^2.
 //!
 //! The additive Fourier transforms of Lin, Chung and Han ("Novel polynomial basis and its application to Reed-Solomon
-//! erasure codes", 2014, section 4) consist of such networks. A program does not say so: it has dot products, and the
-//! executor finds what can be run faster.
+//! erasure codes", 2014, section 4) consist of such networks. A program does not mark them: it has dot products, and
+//! this module recognises those that are networks.
 //!
-//! A network over 2^l values has l levels. A block of values is two halves `a` and `b`; a butterfly with the block's
-//! factor `f` takes a value of each half to `a' = a + f b`, `b' = a' + b`, or, in an inverse network, to `b' = a + b`,
-//! `a' = a + f b'`. Networks begin with the one block of all values and go on in both halves; inverse networks end with it.
-//! The outputs of a network, the inputs of an inverse one, may be scaled.
+//! A network over 2^l values has l levels. A block of values has two halves `a` and `b`. A butterfly with the block's
+//! factor `f` turns a value of each half into `a' = a + f b`, `b' = a' + b`; in an inverse network into `b' = a + b`,
+//! `a' = a + f b'`. A network begins with the block of all values and goes on in both halves; an inverse network ends
+//! with it. The outputs of a network, or the inputs of an inverse one, may be scaled.
 
 use crate::gf;
 use crate::matrix::Matrix;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Most values of a network: with their factors they fill 32 registers.
+/// The most values of a network: with their factors they fill 32 registers.
 pub(super) const MOST_POINTS: usize = 16;
 
 /// A network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Butterflies {
     pub(super) is_inverse: bool,
-    /// One per block: the block of all values, then its halves, then theirs.
+    /// One factor per block: the block of all values, then its halves, then their halves.
     pub(super) factors: Vec<u8>,
-    /// One per value; empty where all are 1.
+    /// One scale per value; empty if all are 1.
     pub(super) scales: Vec<u8>,
 }
 
 impl Butterflies {
-    /// The network that computes the product with this matrix, if there is one, and it is worth it.
+    /// The network that multiplies by this matrix; `None` if there is none, or none that is faster.
     pub(super) fn of(matrix: &Matrix) -> Option<Butterflies> {
         let size = matrix.rows();
-        // Two by two, butterflies save a product and cost a sum.
+        // With two values, butterflies save a product and cost a sum.
         if size != matrix.columns() || !size.is_power_of_two() || !(4..=MOST_POINTS).contains(&size) {
             return None;
         }
         [false, true].into_iter().find_map(|is_inverse| Butterflies::find(matrix, is_inverse))
     }
 
-    /// The matrix that the network computes the product with.
+    /// The matrix that the network multiplies by.
     pub(super) fn matrix(&self) -> Matrix {
         self.block_matrix(0, 0, self.factors.len() + 1)
     }
 
-    /// The matrix of a block, from its number, first value and size.
+    /// The matrix of a block, given its number, first value and size.
     fn block_matrix(&self, block: usize, first: usize, size: usize) -> Matrix {
         let half = size / 2;
         if half == 0 {
@@ -77,7 +77,8 @@ impl Butterflies {
         Some(network)
     }
 
-    /// Fills in what concerns one block, the reverse of [`Butterflies::block_matrix`]; `None` if there is no such network.
+    /// Fills in the factors of one block, the reverse of [`Butterflies::block_matrix`]; `None` if there is no such
+    /// network.
     fn fill(&mut self, matrix: &Matrix, block: usize, first: usize) -> Option<()> {
         let half = matrix.rows() / 2;
         if half == 0 {

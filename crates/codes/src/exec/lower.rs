@@ -1,10 +1,8 @@
 //! Program -> steps: what the kernels run.
 
-use super::Compiled;
-use super::arch::{MOST_SUMMANDS, MOST_TARGETS, Step, Steps};
+use super::arch::{MOST_TARGETS, Step, Steps};
 use super::butterflies::Butterflies;
 use super::slots;
-use crate::families::raid6;
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
@@ -13,20 +11,21 @@ use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What slices of all symbols between two uses of the same one may take of L1 (32 KiB at least on all machines we know).
+/// L1 that slices of all symbols between two uses of the same symbol may take (32 KiB or more on all machines we know).
 const L1_BYTES: usize = 32 * 1024;
 
-/// The like of L2 (512 KiB at least): where slices for L1 would be so short that calls cost more than misses.
+/// The same of L2 (512 KiB or more). It is used where slices for L1 would be so short that calls cost more than misses.
 const L2_BYTES: usize = 512 * 1024;
 
 /// Kernels work in steps of 256 bytes; a shorter slice would never fill one.
 const LEAST_SLICE_BYTES: usize = 256;
 
-/// What a step should read and write, some eighty cycles' worth, for its call to cost little beside it.
+/// A step should read and write this much, some eighty cycles' worth, so that its call costs little beside it.
 const LEAST_STEP_BYTES: usize = 6 * 1024;
 
-/// Of programs with networks: to find its pointers and factors costs a network as much as two vectors, so shorter slices
-/// lose (16+16 at 4 KiB: 34 GB/s at 256 bytes, 40 at 512, 35 at 2 KiB), though what wide codes keep then overflows L1.
+/// For programs with networks. A network spends as much on its pointers and factors as on two vectors, so shorter
+/// slices lose (16+16 at 4 KiB: 34 GB/s at 256 bytes, 40 at 512, 35 at 2 KiB), although the slices of wide codes then
+/// overflow L1.
 const NETWORK_SLICE_BYTES: usize = 512;
 
 /// Lowers a valid program.
@@ -43,7 +42,7 @@ pub(super) fn lower(program: &Program) -> Steps {
         steps.extend(own);
     };
     for op in &program.ops {
-        // Programs of many thousand sums are lowered in the time that it takes to name their symbols.
+        // Programs of many thousand sums are lowered in the time it takes to name their symbols.
         spend(op.sources().len() + op.targets().len());
         match op {
             Op::Copy { to, .. } | Op::Xor { to, .. } => add(Step::sum(op.sources(), *to)),
@@ -56,7 +55,7 @@ pub(super) fn lower(program: &Program) -> Steps {
     Steps::new(program.input_count, program.output_count, place_count, steps, slice_bytes)
 }
 
-/// How long slices are to be, so that what one step leaves in a cache the next one finds there.
+/// The length of a slice, chosen so that the next step finds in a cache what one step leaves there.
 fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize {
     let reused_count = most_reused_at_once(given_count, place_count, steps);
     if reused_count == 0 {
@@ -75,11 +74,11 @@ fn slice_bytes(given_count: usize, place_count: usize, steps: &[Step]) -> usize 
     if in_l1 * moved_symbols >= LEAST_STEP_BYTES * call_count { in_l1 } else { share(L2_BYTES, reused_count) }
 }
 
-/// The most different symbols that are read or written from one use of a symbol to its next, both ends included: what a
-/// cache has to hold for each symbol to be found there that was there before.
+/// The most different symbols that are read or written from one use of a symbol to its next, both included. A cache
+/// that holds as many keeps every symbol until it is used again.
 fn most_between_uses(symbol_count: usize, steps: &[Step]) -> usize {
     let mut latest_use = vec![None; symbol_count];
-    // By step: symbols whose latest use it is.
+    // By step: the number of symbols whose latest use it is.
     let mut latest_counts = Counts::zeros(steps.len());
     let mut seen_count = 0;
     let mut most = 1;
@@ -107,8 +106,7 @@ fn most_between_uses(symbol_count: usize, steps: &[Step]) -> usize {
     most
 }
 
-/// Numbers, whose sums over a beginning take no longer than their logarithm (Fenwick: A new data structure for cumulative
-/// frequency tables, 1994).
+/// Numbers with prefix sums in logarithmic time (Fenwick: A new data structure for cumulative frequency tables, 1994).
 struct Counts(Vec<isize>);
 
 impl Counts {
@@ -124,7 +122,7 @@ impl Counts {
         }
     }
 
-    /// Of all before this one.
+    /// The sum of all before this index.
     fn sum_before(&self, mut index: usize) -> usize {
         let mut sum = 0;
         while index > 0 {
@@ -136,8 +134,8 @@ impl Counts {
     }
 }
 
-/// The most inputs and outputs that have been read or written and will be read again, at any one step, and all places of
-/// temporaries. Programs that come back to a symbol soon, as those of slanted sums do, need few of their symbols in cache
+/// The most inputs and outputs, at any one step, that have been used and will be used again, plus all places of
+/// temporaries. Programs that return to a symbol soon, as those of slanted sums do, need few of their symbols in cache
 /// at once.
 fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -> usize {
     let mut first_and_last = vec![None; given_count];
@@ -158,8 +156,8 @@ fn most_reused_at_once(given_count: usize, place_count: usize, steps: &[Step]) -
     counts.max().unwrap_or(0).unsigned_abs() + place_count
 }
 
-/// A step where there is a network, otherwise one per at most [`MOST_TARGETS`] targets, evenly shared; a row of ones
-/// comes first, where kernels expect it. Sources that are added to one target each take no products.
+/// One step if the operation is a network; otherwise one step per at most [`MOST_TARGETS`] targets, evenly shared. A
+/// row of ones comes first, where kernels expect it. A source that is added to one target takes no product.
 fn lower_products(op: &Op) -> Vec<Step> {
     let coefficients = op.coefficients();
     if let Some(network) = Butterflies::of(&coefficients) {
@@ -203,7 +201,8 @@ fn lower_products(op: &Op) -> Vec<Step> {
         .collect()
 }
 
-/// For each of several rows a column that has a 1 there and zeros elsewhere, and all other columns, if there are any.
+/// For each of several rows a column that has a 1 there and zeros elsewhere; and all other columns. `None` if some row
+/// has no such column.
 fn addends(coefficients: &Matrix) -> Option<(Vec<usize>, Vec<usize>)> {
     let row_count = coefficients.rows();
     if row_count < 2 || coefficients.columns() <= row_count {
@@ -223,10 +222,11 @@ fn addends(coefficients: &Matrix) -> Option<(Vec<usize>, Vec<usize>)> {
     Some((addends, others))
 }
 
-/// The steps of an operation that falls apart into small ones, of two targets and two sources each at most: one for all
-/// of two and two, and all of one and one, and one for any other. `None` if it does not.
+/// The steps of an operation that consists of small independent ones, of at most two targets and two sources each: one
+/// step for all two-by-two and one-by-one parts, and one for each other part. `None` if the operation does not fall
+/// apart like that.
 fn pairs(op: &Op, coefficients: &Matrix) -> Option<Vec<Step>> {
-    // By column: the rows that it is in.
+    // By column: the rows that have it.
     let mut rows_of = vec![Vec::new(); coefficients.columns()];
     let mut columns_of = vec![Vec::new(); coefficients.rows()];
     for (row, columns) in columns_of.iter_mut().enumerate() {
@@ -276,10 +276,10 @@ fn pairs(op: &Op, coefficients: &Matrix) -> Option<Vec<Step>> {
     Some(steps)
 }
 
-/// Pairs of columns that are multiples of each other, each column in one of them at most: adding the sources before they
-/// are multiplied takes one product for a pair, and then one for each target.
+/// Pairs of columns that are multiples of each other; each column is in at most one pair. A pair's sources are added
+/// before they are multiplied, which takes one product for the pair and then one per target.
 fn couples(coefficients: &Matrix) -> Vec<[usize; 2]> {
-    // Two rows gain little, and nothing where one is of ones; in a single row all are multiples.
+    // Two rows gain little, and nothing if one is all ones; in a single row all columns are multiples.
     if coefficients.rows() < 3 {
         return Vec::new();
     }
@@ -303,81 +303,4 @@ fn couples(coefficients: &Matrix) -> Vec<[usize; 2]> {
         }
     }
     pairs
-}
-
-/// Programs that between them use every kernel, every way to come to a first target, and every coefficient.
-pub(super) fn probes() -> impl Iterator<Item = Compiled> {
-    // Odd, so that kernels that take sources in pairs have one left; 8 targets see 8 * 33 > 256 coefficients.
-    const MOST_SOURCES: usize = 33;
-    let combinations = (1..=MOST_TARGETS)
-        .flat_map(|targets| [(MOST_SOURCES, targets, false), (MOST_SOURCES, targets, true), (2, targets, false)]);
-    let sums = (0..=MOST_SUMMANDS).map(|sources| (sources, 1, true));
-    let matrix = |(sources, targets, first_is_sum)| {
-        Matrix::from_fn(
-            targets,
-            sources,
-            |row, column| {
-                if first_is_sum && row == 0 { 1 } else { (row * sources + column) as u8 }
-            },
-        )
-    };
-    let with_addends = (2..=MOST_TARGETS).flat_map(move |targets| {
-        [3, 4].map(|sources| Matrix::identity(targets).beside(&matrix((sources, targets, false))))
-    });
-    // Each first row is some sources and all other rows.
-    let remainders = (1..=MOST_TARGETS).flat_map(move |targets| {
-        [targets, MOST_SOURCES].map(|sources| {
-            let others = matrix((sources, targets, false));
-            let others_of = |column: usize| (1..targets).fold(0, |sum, row| sum ^ others.at(row, column));
-            let first = |column: usize| others_of(column) ^ u8::from(column.is_multiple_of(3));
-            Matrix::from_fn(
-                targets,
-                sources,
-                |row, column| if row == 0 { first(column) } else { others.at(row, column) },
-            )
-        })
-    });
-    let dense = sums.chain(combinations).map(matrix).chain(with_addends).chain(remainders);
-    let pairs = [4, 20].map(|targets| {
-        Matrix::from_fn(targets, targets, |row, column| match row / 2 == column / 2 {
-            true => (row * 53 + column * 11 + 1) as u8,
-            false => 0,
-        })
-    });
-    // Couples, an odd number of them, and single columns beside them.
-    let coupled = (3..=MOST_TARGETS).flat_map(|targets| {
-        [false, true].map(|first_is_sum| {
-            Matrix::from_fn(targets, 7, |row, column| {
-                let of_leader =
-                    |leader: usize| if first_is_sum && row == 0 { 1 } else { (row * 91 + leader * 37 + 2) as u8 };
-                match column {
-                    0..4 => of_leader(column),
-                    _ => gf::mul(of_leader(column - 4), (column * 59) as u8),
-                }
-            })
-        })
-    });
-    let networks = [4, 8, 16].into_iter().flat_map(|points| {
-        [(false, false), (false, true), (true, false), (true, true)].into_iter().map(move |(is_inverse, is_scaled)| {
-            let factors = (1..points).map(|index| (37 * index) as u8).collect();
-            let scales = if is_scaled { (1..=points).map(|index| (29 * index) as u8).collect() } else { Vec::new() };
-            Butterflies { is_inverse, factors, scales }.matrix()
-        })
-    });
-    // P and Q, as few symbols and as many.
-    let p_and_q = [1, 2, 5, 22, MOST_SOURCES].into_iter().map(raid6::coding);
-    let products = dense.chain(pairs).chain(coupled).chain(networks).chain(p_and_q).map(|coefficients| {
-        let (targets, sources) = (coefficients.rows(), coefficients.columns());
-        let op = Op::Dot { from: (0..sources).collect(), to: (sources..sources + targets).collect(), coefficients };
-        Program { input_count: sources, output_count: targets, temporary_count: 0, ops: vec![op] }
-    });
-    // Sums that are worth turning, with broken blocks; they see every bit of a block's matrix.
-    let (inputs, outputs) = (33, 67);
-    let sum = |output: usize| Op::Xor {
-        from: (0..inputs).filter(|input| (input * 5 + output * 3 + input * output) % 7 < 3).collect(),
-        to: inputs + output,
-    };
-    let ops = (0..outputs).map(sum).collect();
-    let sums = Program { input_count: inputs, output_count: outputs, temporary_count: 0, ops };
-    products.chain([sums]).filter_map(|program| Compiled::new(program).ok())
 }

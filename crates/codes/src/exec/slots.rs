@@ -1,4 +1,4 @@
-//! Temporaries that are not needed at the same time share their place, so that all of them stay in cache.
+//! Temporaries that are not needed at the same time share a place, so that all of them stay in cache.
 
 use super::arch::Step;
 use crate::work::spend;
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 #[derive(Default)]
 struct Places {
     is_taken: Vec<bool>,
-    /// None is free below.
+    /// All places below are taken.
     least_free: usize,
 }
 
 impl Places {
-    /// Takes so many free places in a row, the first that there are.
+    /// Takes the first `count` free places in a row.
     fn take(&mut self, count: usize) -> usize {
         let mut first = self.least_free;
         let mut free = 0;
@@ -41,10 +41,10 @@ impl Places {
     }
 }
 
-/// The same steps with temporaries renumbered by place, and how many places there are. Of symbols, so many are given;
-/// temporaries follow them. What is computed from temporaries takes their places where nothing else reads them.
+/// The same steps with temporaries renumbered by place, and the number of places. The first `given_count` symbols are
+/// given, temporaries follow. A result that is computed from temporaries takes their places if nothing else reads them.
 pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>) -> (Vec<Step>, usize) {
-    // As for programs of many thousand sums straight into outputs.
+    // Such as programs of many thousand sums that go straight into outputs.
     if temporary_count == 0 {
         return (steps, 0);
     }
@@ -57,7 +57,7 @@ pub(super) fn share(given_count: usize, temporary_count: usize, steps: Vec<Step>
     let mut places = Places::default();
     let mut place_of = vec![0; temporary_count];
     let mut shared = Vec::with_capacity(steps.len());
-    // Lists of a step's temporaries, made once.
+    // Lists of a step's temporaries, allocated once.
     let [mut read, mut written, mut ending, mut apart] = [const { Vec::new() }; 4];
     for (index, mut step) in steps.into_iter().enumerate() {
         spend(step.access_count());

@@ -8,24 +8,24 @@
 //! phi_i^T (S1 + l_i S2)         S1, S2 symmetric, alpha x alpha
 //! ```
 //!
-//! the product-matrix construction for `d = 2k - 2`. Differences of powers of `z` can be divided by where all prime factors
-//! of `M` are at least the number of nodes; `M` is the smallest such odd number. A code of larger `d` is one of
+//! This is the product-matrix construction for `d = 2k - 2`. Differences of powers of `z` have inverses if all prime
+//! factors of `M` are at least the number of nodes; `M` is the smallest such odd number. A code of larger `d` is one of
 //! `k + s`, `d + s` with `s = d - 2k + 2` whose first `s` nodes are zero and are not stored: shard `i` is node `i + s`.
 //!
-//! *Systematic*: any `k` nodes determine `S1` and `S2`, so data shards hold plain data and these are what follows from it.
-//! Neither is ever computed as a whole. For known nodes `i, j` the words `X_ij = phi_i^T (S1 + l_i S2) phi_j` are at hand,
-//! and `(X_ij + X_ji) / (l_i + l_j) = phi_i^T S2 phi_j`, likewise for `S1`; for each `i` these are values of a polynomial at
-//! `z^j`, whose value at `z^f` belongs to the sought node `f`; and for each `f` these again are values at `z^i` of the
-//! polynomial whose coefficients are node `f`. Division and interpolation walk the strips once each, so that programs are
-//! of thousands of strips, not of the hundred thousands of ones of the generator matrix.
+//! *Systematic*: any `k` nodes determine `S1` and `S2`, so data shards hold plain data, and `S1` and `S2` follow from
+//! them. Neither is ever computed as a whole. For known nodes `i, j` the words `X_ij = phi_i^T (S1 + l_i S2) phi_j` are
+//! available, and `(X_ij + X_ji) / (l_i + l_j) = phi_i^T S2 phi_j`; `S1` likewise. For each `i` these are values of a
+//! polynomial at `z^j`, whose value at `z^f` belongs to the wanted node `f`. For each `f` these are again values at
+//! `z^i` of the polynomial whose coefficients are node `f`. Division and interpolation visit the strips once each, so
+//! programs have thousands of strips, where the generator matrix has hundreds of thousands of ones.
 //!
-//! *Repair* of node `f`: helper `i` sends the one word `X_if`, a [`crate::Read`] of several terms per strip. The `d` words
-//! are values at `z^i` of a polynomial with coefficients `S1 phi_f, S2 phi_f`, of which node `f` is a sum by symmetry. A
-//! helper that cannot combine is read whole. Several lost shards are repaired so too where that is cheaper than to read
-//! `k` shards.
+//! *Repair* of node `f`: helper `i` sends one word `X_if`, a [`crate::Read`] of several terms per strip. The `d` words
+//! are values at `z^i` of a polynomial with coefficients `S1 phi_f, S2 phi_f`, and by symmetry node `f` is a sum of
+//! these. A helper that cannot combine is read whole. Several lost shards are repaired in this way, too, if that is
+//! cheaper than reading `k` shards.
 //!
-//! Cost: `(k + m) / k` bytes stored per byte; repair of one shard reads `d / (d - k + 1)` shards' worth where helpers
-//! combine, else `k`.
+//! Cost: `(k + m) / k` bytes stored per byte; the repair of one shard reads `d / (d - k + 1)` shards' worth if helpers
+//! combine, otherwise `k`.
 //!
 //! Source: Hou, Shum, Chen, Li: BASIC regenerating code (2013) and BASIC codes: low-complexity regenerating codes for
 //! distributed storage systems (2016); Rashmi, Shah, Kumar: Optimal exact-regenerating codes by a product-matrix
@@ -68,7 +68,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Elimination over more native symbols would take tens of milliseconds a plan, and their stripes would be large.
+/// Elimination over more native symbols would take tens of milliseconds per plan, and their stripes would be large.
 const MOST_NATIVES: usize = 2048;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -133,7 +133,7 @@ impl Code for Basic {
         let ways =
             self.rebuilt_sets(&symbols, have).into_iter().flat_map(|rebuilt| self.ways(&symbols, &rebuilt, have));
         let planned = ways.min_by_key(|way| way.price).map(|way| self.describe(&symbols, &way, have));
-        // Of parts of lost shards, not every strip of the others need be read, nor every step be taken.
+        // For parts of lost shards, some strips of the others and some steps may not be needed.
         let lost_count = symbols.iter().filter(|symbol| have.0[symbol.0].is_none()).count();
         match planned {
             Some(planned) if lost_count.is_multiple_of(cell) && !linear::may_be_cheaper(self.shape(), have) => {
@@ -151,19 +151,19 @@ impl Code for Basic {
 /// How much of a shard is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Only what is wanted of it.
+    /// Only its wanted symbols.
     Wanted,
-    /// That, and a word for each shard that is rebuilt.
+    /// These, and a word for each shard that is rebuilt.
     Combined,
     /// All.
     Whole,
 }
 
-/// One way to have what is wanted.
+/// One way to compute the wanted symbols.
 #[derive(Debug)]
 struct Way {
     price: Price,
-    /// Shards that are computed instead of read.
+    /// Shards that are computed and not read.
     rebuilt: Vec<usize>,
     /// From the help of `d` shards, or from all of `k`?
     is_repair: bool,
@@ -174,7 +174,8 @@ struct Way {
 }
 
 impl Basic {
-    /// What might be computed instead of read: the lost, and with them the dearest of the wanted, the two dearest, ...
+    /// Sets of shards to compute instead of reading them: the lost ones, these and the dearest wanted one, these and
+    /// the two dearest, ...
     fn rebuilt_sets(&self, symbols: &[(usize, usize)], have: &Offers) -> Vec<Vec<usize>> {
         let shards = 0..self.shape().n;
         let wanted_counts: Vec<usize> =
@@ -185,7 +186,7 @@ impl Basic {
         (0..=present.len()).map(|count| [&lost[..], &present[..count]].concat()).collect()
     }
 
-    /// From the cheapest `k` shards read whole, and from the cheapest `d` helpers.
+    /// From the cheapest `k` shards, read whole, and from the cheapest `d` helpers.
     fn ways(&self, symbols: &[(usize, usize)], rebuilt: &[usize], have: &Offers) -> Vec<Way> {
         let (n, cell) = (self.shape().n, self.nodes.cell_symbols());
         let mut wanted_subs: Vec<Vec<usize>> = vec![Vec::new(); n];
@@ -217,7 +218,7 @@ impl Basic {
                     true => (Part::Combined, combined_count),
                     false => (Part::Whole, cell),
                 };
-                // What the shard costs on top of what is read of it anyway.
+                // The price of the shard beyond the symbols that are read of it anyway.
                 let added_price = price(have, shard, count).saturating_sub(price(have, shard, direct_count));
                 (added_price, shard, part)
             };
@@ -258,7 +259,7 @@ impl Basic {
         }
         let mut builder = Builder::new(self.nodes.strip_count, reads.len(), symbols.len());
         let whole = |builder: &mut Builder, shard: usize| {
-            // Reads of a whole shard follow each other.
+            // Reads of a whole shard are consecutive.
             self.nodes.cell(builder, plain[shard][0].unwrap_or_default())
         };
         let rebuilt = if way.is_repair {
@@ -287,14 +288,14 @@ impl Basic {
                 (index, _) => self.nodes.output(&mut builder, output, &rebuilt[index.unwrap_or_default()], sub),
             }
         }
-        // Of parts of shards, not every strip of the others need be read.
+        // For parts of shards, some strips of the others may not be needed.
         let (program, kept) = passes::drop_unread(builder.finish());
         let reads: Vec<Read> = kept.into_iter().map(|read| reads[read].clone()).collect();
         Plan { price: have.price(&reads), program, reads }
     }
 }
 
-/// What it costs to read so many symbols of this shard.
+/// The price of reading `count` symbols of this shard.
 fn price(have: &Offers, shard: usize, symbol_count: usize) -> Price {
     match have.0[shard] {
         Some(offer) if symbol_count > 0 => {

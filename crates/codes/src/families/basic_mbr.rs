@@ -1,5 +1,6 @@
-//! BASIC codes at the other end: minimum-bandwidth regenerating codes of shifts and XOR only. Any `m` of `k + m` shards may
-//! be lost, and the repair of one receives no more than it stores: one word from each of `d` helpers that combine.
+//! BASIC codes at the bandwidth end: minimum-bandwidth regenerating codes of shifts and XOR only. Any `m` of `k + m`
+//! shards may be lost. The repair of one receives no more than it stores: one word from each of `d` helpers that
+//! combine.
 //!
 //! Words and ring are those of [`super::basic`]. The `B = k d - k(k-1)/2` native words are the upper triangle, row by row,
 //! of a symmetric `d x d` matrix
@@ -9,11 +10,11 @@
 //!     [ T^T 0 ]
 //! ```
 //!
-//! and shard `i` stores the `d` words `psi_i^T M`, `psi_i = (1, z^i, ..., z^((d-1)i))`. No shard holds plain data: a read
-//! decodes, which any `k` shards allow. Helper `i` sends `psi_i^T M psi_f`; these are the values at `z^i` of a polynomial
-//! with coefficients `M psi_f`, which are what shard `f` stores.
+//! and shard `i` stores the `d` words `psi_i^T M`, `psi_i = (1, z^i, ..., z^((d-1)i))`. No shard holds plain data, so
+//! every read decodes, from any `k` shards. Helper `i` sends `psi_i^T M psi_f`. These are the values at `z^i` of a
+//! polynomial with coefficients `M psi_f`, which shard `f` stores.
 //!
-//! Cost: `(k + m) d / B` bytes stored per byte; the repair of one shard receives exactly its size. Where helpers cannot
+//! Cost: `(k + m) d / B` bytes stored per byte; the repair of one shard receives exactly its size. If helpers cannot
 //! combine, the generic engine plans.
 //!
 //! Source: as [`super::basic`].
@@ -126,8 +127,8 @@ impl Code for BasicMbr {
 }
 
 impl BasicMbr {
-    /// The wanted shards as far as they are offered, the others from the cheapest helpers that combine; `None` where
-    /// these are too few.
+    /// The wanted shards as far as they are offered, the others from the cheapest helpers that combine; `None` if there
+    /// are too few helpers.
     fn repaired(&self, shards: &[usize], have: &Offers) -> Option<Plan> {
         let (d, alpha, stored_count) = (self.helper_count, self.shape().alpha, self.strip_count - 1);
         let word_price = |shard: usize| -> Option<(Price, usize)> {
@@ -141,7 +142,7 @@ impl BasicMbr {
         helpers.sort_unstable();
 
         let mut reads: Vec<Read> = Vec::new();
-        // By shard: its first read, or the first of its helpers'.
+        // By shard: its first read, or the first of its helpers.
         let mut first = vec![None; self.shape().n];
         for &shard in shards {
             if first[shard].is_some() {

@@ -1,28 +1,30 @@
-//! Clay: MDS codes that repair a lost shard from the least that theory allows, by coupling layers of an ordinary code.
+//! Clay: MDS codes that repair a lost shard from the fewest bytes that theory allows, by coupling layers of an ordinary
+//! code.
 //!
 //! Construction (Vajha et al., FAST 2018), for `q = m`, `t = ceil(n / q)`: arrange `q t` nodes in `t` columns of `q`;
-//! node `(x, y)` is row `x` of column `y`. Data shards fill the columns first, the `m` parities are the last column, and
-//! the `q t - n` nodes between them hold zeros and are not stored (shortening). Each node has `alpha = q^t` symbols, one
-//! for each plane `z = (z_0, ..., z_(t-1))`; `z_0` is the most significant digit of the sub-symbol's number. Symbol
-//! `C(x, y; z)` and its partner `C(z_y, y; z with x for z_y)` are coupled:
+//! node `(x, y)` is row `x` of column `y`. Data shards fill the columns first, the `m` parities are the last column,
+//! and the `q t - n` nodes between them hold zeros and are not stored (shortening). Each node has `alpha = q^t`
+//! symbols, one for each plane `z = (z_0, ..., z_(t-1))`; `z_0` is the most significant digit of the sub-symbol's
+//! number. Symbol `C(x, y; z)` and its partner `C(z_y, y; z with x for z_y)` are coupled:
 //!
 //! ```text
 //! U  = C + g C*          U* = g C + C*         g = 2;  U = C where x = z_y
 //! ```
 //!
-//! and in every plane the uncoupled symbols `U` are a codeword of one `[q t, q t - q]` MDS code: the normalised Cauchy
-//! matrix of `rs`. Of `C`, `C*`, `U`, `U*` any two give the others.
+//! In every plane the uncoupled symbols `U` are a codeword of one `[q t, q t - q]` MDS code, that of the normalised
+//! Cauchy matrix of `rs`. Any two of `C`, `C*`, `U`, `U*` determine the others.
 //!
-//! Decoding (`draft` below) takes `q` nodes whose `U` are unknown, among them all that cannot be read. Planes in which
-//! fewer of those are at home (`x = z_y`) come first: the `U` of all other nodes follow from what is read and from
-//! earlier planes, the missing `U` from the MDS code, the missing `C` from both. Going the other way, from what is
-//! wanted to what that needs, finds the reads: to repair node `(x, y)` take its column as the unknown ones, and only
-//! planes with `z_y = x` are needed.
+//! Decoding (`draft` below) chooses `q` nodes whose `U` are unknown, including all nodes that cannot be read. A node is
+//! at home in a plane if `x = z_y`. Planes in which fewer of the unknown nodes are at home come first. There the `U` of
+//! all other nodes follow from the reads and from earlier planes, the missing `U` from the MDS code, and the missing
+//! `C` from both. The same steps in reverse, from the wanted symbols to those they need, find the reads: to repair node
+//! `(x, y)` take its column as the unknown nodes, and only planes with `z_y = x` are needed.
 //!
-//! Costs: `n / k` stored, as for every MDS code. Repair reads `1 / q` of each of the `n - 1` others, plain symbols in
-//! runs of `q^(t-1-y)`. No helper computes anything. Where more shards are lost, what is cheaper of this with more
-//! planes and of reading `k` shards. Of few symbols every set is tried, so that no plan is cheaper at any prices; and small
-//! codes ask nodes that can to combine, where that is cheaper. Encoding multiplies 1.5 to 2 times as often as `rs` does.
+//! Cost: `n / k` stored, as for every MDS code. A repair reads `1 / q` of each of the `n - 1` others, plain symbols in
+//! runs of `q^(t-1-y)`. No helper computes anything. If more shards are lost, the plan is the cheaper of this with more
+//! planes and of reading `k` shards. With few symbols every set is tried, so no plan is cheaper at any prices; and
+//! small codes ask nodes that can to combine, where that is cheaper. Encoding multiplies 1.5 to 2 times as often as
+//! `rs` does.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -41,9 +43,9 @@ mod draft;
 use super::parameters::{Problem, data_and_parity, require};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, Wanted};
+use crate::exec::OnceLock;
 use crate::linear::{self, LazyGenerator};
 use crate::matrix::Matrix;
-use crate::once::OnceLock;
 use crate::program::Program;
 use alloc::format;
 use alloc::string::String;
@@ -61,10 +63,10 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// A stripe has to have so many symbols a cell; with more, cells of usual size fall into crumbs.
+/// The most symbols of a cell. With more, cells of usual size have tiny symbols.
 const MOST_SYMBOLS_PER_CELL: usize = 1024;
 
-/// A plane's code is one over GF(2^8).
+/// The code of a plane is one over GF(2^8).
 const MOST_NODES: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -88,7 +90,7 @@ pub(super) struct Clay {
     q: usize,
     /// Columns.
     t: usize,
-    /// Of the code of a plane: a row per check, a column per node.
+    /// The checks of the code of a plane: a row per check, a column per node.
     parity_check: Matrix,
     encode: OnceLock<Program>,
     generator: LazyGenerator,
@@ -120,12 +122,12 @@ impl Clay {
         self.q * self.t
     }
 
-    /// The node of a shard; nodes between data and parities are none.
+    /// The node of a shard. No shard has a node between data and parities.
     fn node(&self, shard: usize) -> usize {
         if shard < self.shape.k { shard } else { shard + self.node_count() - self.shape.n }
     }
 
-    /// The shard of a node; `None` where the node holds zeros.
+    /// The shard of a node; `None` if the node holds zeros.
     fn shard(&self, node: usize) -> Option<usize> {
         let first_parity = self.node_count() - self.q;
         match node {
@@ -159,7 +161,7 @@ impl Clay {
         }
     }
 
-    /// The cheapest draft that reads nothing of the shards left out; `None` if `k` shards are not left.
+    /// The cheapest draft that reads nothing of the shards left out; `None` if fewer than `k` shards remain.
     fn cheapest(&self, wanted: &[Place], have: &Offers, left_out: &[usize]) -> Option<Draft<'_>> {
         let is_offered = |shard: usize| have.0[shard].is_some() && !left_out.contains(&shard);
         let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| is_offered(shard)).collect();
@@ -181,7 +183,7 @@ impl Clay {
         drafts.min_by_key(|draft| have.price(&draft.reads()))
     }
 
-    /// Nothing costs less than this: `symbol_count` symbols, at the lowest price.
+    /// A lower bound on the price: `symbol_count` symbols at the lowest price.
     fn least_price(symbol_count: usize, have: &Offers) -> Price {
         let least = |price: fn(&Offer) -> Price| have.0.iter().flatten().map(price).min().unwrap_or(0);
         let symbols_price = least(|offer| offer.symbol_price).saturating_mul(symbol_count as Price);
@@ -211,7 +213,7 @@ impl Code for Clay {
         linear::check(self, wanted, have)?;
         let places = self.places(wanted);
         let Some(mut best) = self.cheapest(&places, have, &[]) else {
-            // Any k shards are independent of any other: what is not offered is lost.
+            // Any k shards are independent of any other, so what is not offered is lost.
             let is_lost = |shard: usize| have.0[shard].is_none();
             let alpha = self.shape.alpha;
             return Err(PlanError::unrecoverable(
@@ -230,7 +232,7 @@ impl Code for Clay {
         distinct.sort_unstable();
         distinct.dedup();
         let least_price = Clay::least_price(distinct.len().min(self.shape.native_count), have);
-        // A shard that is dear to read may be cheaper to decode, and beyond k shards all can be.
+        // A shard that is dear to read may be cheaper to decode, and all beyond k shards can be decoded.
         let is_much = distinct.len() > self.shape.native_count;
         let mut dear: Vec<usize> = distinct.iter().map(|&(shard, _)| shard).collect();
         dear.dedup();
@@ -259,7 +261,7 @@ impl Code for Clay {
     }
 }
 
-/// Does any other shard cost less?
+/// Does another shard cost less?
 fn is_dear(shard: usize, have: &Offers) -> bool {
     have.0[shard].is_some_and(|dear| {
         let is_less =

@@ -1,20 +1,21 @@
-//! Cauchy Reed-Solomon as XOR alone: the field's elements are matrices of bits, a shard's part of a stripe is `w` strips.
+//! Cauchy Reed-Solomon with XOR only. The elements of the field are matrices of bits, and a cell has `w` strips.
 //!
-//! With `w` = 8 (or 4, for up to 16 shards) and the coding matrix `C` below over GF(2^w), coded strip `l` of parity `r` is
-//! the XOR of all strips `b` of data shards `j` for which bit `l` of `C[r][j] * 2^b` is one. `C` is Jerasure's optimised
-//! ("good") Cauchy matrix, chosen for few ones:
+//! Let `w` be 8 (or 4, for up to 16 shards) and `C` the coding matrix below over GF(2^w). Coded strip `l` of parity `r`
+//! is the XOR of all strips `b` of data shards `j` for which bit `l` of `C[r][j] * 2^b` is one. `C` is Jerasure's
+//! optimised ("good") Cauchy matrix, which has few ones:
 //!
 //! ```text
 //! C[r][j] = 1 / (r ^ (m + j)),
 //! ```
 //!
-//! each column divided by its first element, so that parity 0 is the plain XOR of the data; then each other row divided by
-//! that of its elements which leaves the fewest ones in its bit matrices (the row itself, else the first such element).
-//! For `m` = 2 the second row is instead the `k` elements with the fewest ones, ascending by ones, then by value. Neither
-//! makes a square submatrix singular, so any `m` shards may be lost, up to `k + m = 2^w`.
+//! Each column is divided by its first element, so that parity 0 is the plain XOR of the data. Then each other row is
+//! divided by that element of it which leaves the fewest ones in its bit matrices (by none if the row itself has the
+//! fewest; by the first of several). For `m` = 2 the second row is instead the `k` elements with the fewest ones,
+//! ascending by ones, then by value. Neither makes a square submatrix singular, so any `m` shards may be lost, up to `k
+//! + m = 2^w`.
 //!
-//! Programs share what strips have in common ([`crate::passes::share`]). XORs of an encoding, direct, by Jerasure's smart
-//! schedule and by ours:
+//! Programs compute once what several strips have in common. XORs of an encoding, direct, by Jerasure's smart schedule
+//! and here:
 //!
 //! | | 4+2 | 6+3 | 8+4 | 10+4 | 4+4 | 6+6 | 8+8 | 12+4 |
 //! |---|---|---|---|---|---|---|---|---|
@@ -22,7 +23,7 @@
 //! | smart | 60 | 283 | 576 | 779 | 240 | 620 | 1274 | 944 |
 //! | shared | 55 | 180 | 331 | 432 | 161 | 352 | 693 | 515 |
 //!
-//! Cost: `(k + m) / k` bytes stored per byte; repair of any shard reads `k`. On machines that multiply bytes as fast as
+//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards. On machines that multiply bytes as fast as
 //! they add them, [`super::rs`] is faster.
 //!
 //! Source: Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995); Plank, Xu: Optimizing Cauchy Reed-Solomon
@@ -107,7 +108,7 @@ impl Field {
         self.multiply(a, self.powers[inverse])
     }
 
-    /// Ones in the bit matrix of the element.
+    /// The number of ones in the element's bit matrix.
     fn ones(&self, element: u8) -> u32 {
         (0..self.bits).map(|bit| self.multiply(element, 1 << bit).count_ones()).sum()
     }

@@ -1,24 +1,23 @@
-//! E-MBR: exact repair by plain transfer, at the price of storing every block twice.
+//! E-MBR: exact repair by plain transfer. Every block is stored twice.
 //!
-//! Construction (NCFS, section II-B and Fig. 1): every pair of the `n` shards shares exactly one block. Pairs
-//! `(r, d)`, `r < d`, are numbered lexicographically; block `b` of pair `(r, d)` lies in shard `r` at sub-symbol
-//! `d - 1`, its duplicate in shard `d` at sub-symbol `r`. So a shard has `n - 1` blocks, one in common with each other
-//! shard. With
+//! Construction (NCFS, section II-B and Fig. 1): every pair of the `n` shards shares exactly one block. Pairs `(r, d)`,
+//! `r < d`, are numbered lexicographically. Block `b` of pair `(r, d)` is sub-symbol `d - 1` of shard `r`, and its
+//! duplicate is sub-symbol `r` of shard `d`. So a shard has `n - 1` blocks, one in common with each other shard. With
 //!
 //! ```text
 //! m = k (2n - k - 1) / 2         native blocks, the first m pairs: those with r < k
 //! c = (n - k) (n - k - 1) / 2    code blocks, the pairs within the last n - k shards
 //! ```
 //!
-//! any `k` shards hold at least `m` different blocks, so the `c` code blocks need only be parities of an MDS code over
-//! the `m` native ones: none for `k = n - 1`, their XOR for `k = n - 2`, and in general rows of the Cauchy matrix
-//! `1 / ((m + i) ^ j)` with columns scaled so that the first row is all ones, then rows scaled so that the first column
-//! is. That takes `n (n - 1) / 2` elements of GF(2^8): `n` is at most 23.
+//! any `k` shards hold at least `m` different blocks. So the `c` code blocks can be the parities of any MDS code over
+//! the `m` native ones: none for `k = n - 1`, their XOR for `k = n - 2`, and in general rows of the Cauchy matrix `1 /
+//! ((m + i) ^ j)` with columns scaled so that the first row is all ones, then rows scaled so that the first column is
+//! all ones. That takes `n (n - 1) / 2` elements of GF(2^8), so `n` is at most 23.
 //!
-//! Costs: `n (n - 1) / m` stored per native byte. A lost shard is repaired by copying one block from each of the
-//! `n - 1` others, no helper computes anything; two lost shards share one block, which then follows from any `m`
-//! others. Only where nodes add blocks up before they send, a block that both its shards have lost may take fewer. For
-//! `k = n - 2` code block and duplicate always fall on the last two shards: placement should rotate shards over nodes.
+//! Cost: `n (n - 1) / m` stored per native byte. A lost shard is repaired by copying one block from each of the `n - 1`
+//! others; no helper computes anything. Two lost shards share one block, which follows from any `m` others. If nodes
+//! add blocks up before they send, a block that both its shards have lost may take fewer. For `k = n - 2` the code
+//! block and its duplicate always fall on the last two shards; placement should rotate shards over nodes.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -58,7 +57,8 @@ pub(super) const FAMILY: Family = Family {
 /// Blocks and parities together need distinct elements of GF(2^8): n (n - 1) / 2 is 253 for 23 shards.
 const MOST_SHARDS: usize = 23;
 
-/// Up to so many offered shards all choices of shards to ask are tried: a thousand, in a fraction of a millisecond.
+/// With at most this many offered shards all sets of shards to ask are tried: a thousand, in a fraction of a
+/// millisecond.
 const MOST_SHARDS_TRIED: u32 = 10;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -78,10 +78,10 @@ struct Embr {
     generator: LazyGenerator,
 }
 
-/// A block to be read, and the shard to read it from.
+/// A block to read, and the shard to read it from.
 type Source = (usize, usize);
 
-/// What reading would cost, and whether anything is to be decoded; the smaller the better.
+/// The price of reading, and whether anything has to be decoded. Smaller is better.
 type Cost = (Price, bool);
 
 impl Embr {
@@ -121,7 +121,7 @@ impl Embr {
         }
     }
 
-    /// What to read for these different blocks; `None` where what is offered does not determine them.
+    /// What to read for these different blocks; `None` if the offers do not determine them.
     fn sources(&self, wanted: &[usize], have: &Offers) -> Option<Vec<Source>> {
         let offered = (0..self.shape.n).filter(|&shard| have.0[shard].is_some());
         let all = offered.fold(0u32, |set, shard| set | 1 << shard);
@@ -151,8 +151,8 @@ impl Embr {
         self.sources_in(wanted, have, &asked).map(|(_, sources)| sources)
     }
 
-    /// The cheapest blocks to read where only these shards are asked, and their cost. As the outer code is MDS, these
-    /// are either the wanted blocks themselves or any `native_count` blocks.
+    /// The cheapest blocks to read if only these shards are asked, and their cost. The outer code is MDS, so these are
+    /// either the wanted blocks themselves or any `native_count` blocks.
     fn sources_in(&self, wanted: &[usize], have: &Offers, asked: &[usize]) -> Option<(Cost, Vec<Source>)> {
         let n = self.shape.n;
         let symbol_price = |shard: usize| have.0[shard].map_or(Price::MAX, |offer| offer.symbol_price);
@@ -172,7 +172,7 @@ impl Embr {
     }
 }
 
-/// What [`Embr::sources_in`] would cost for any set of shards to be asked, a bit each: hundreds of sets are compared for one plan.
+/// The cost of [`Embr::sources_in`] for any set of shards to ask, given as bits. One plan compares hundreds of sets.
 struct Costs<'a> {
     have: &'a Offers,
     native_count: usize,
@@ -180,7 +180,7 @@ struct Costs<'a> {
     pairs: Vec<(usize, usize)>,
     /// All blocks in the order in which they are chosen, from each shard that has them: (block, shard).
     in_order: Vec<Source>,
-    /// By block: the set for which it was chosen last, of those counted.
+    /// By block: the last set that chose it, of those counted.
     chosen_for: Vec<u32>,
     counted: u32,
 }
@@ -207,13 +207,13 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// The cost where the shards of this set are asked, if it is less than `best`; `None`, too, where they do not suffice.
+    /// The cost if the shards of this set are asked; `None` if they do not suffice, or if it is not less than `best`.
     fn below(&mut self, asked: u32, best: Option<Cost>) -> Option<Cost> {
         let direct = self.direct(asked, best);
         self.any(asked, direct.or(best)).or(direct)
     }
 
-    /// Of the wanted blocks themselves.
+    /// The cost of the wanted blocks themselves.
     fn direct(&self, asked: u32, best: Option<Cost>) -> Option<Cost> {
         let mut sum = Sum::default();
         for &(r, d) in &self.pairs {
@@ -229,7 +229,7 @@ impl<'a> Costs<'a> {
         Some((sum.price, false))
     }
 
-    /// Of as many blocks as there are native ones.
+    /// The cost of as many blocks as there are native ones.
     fn any(&mut self, asked: u32, best: Option<Cost>) -> Option<Cost> {
         self.counted += 1;
         let (mut sum, mut missing) = (Sum::default(), self.native_count);
@@ -295,7 +295,7 @@ impl Code for Embr {
                     let both_lost = |&block: &usize| is_lost(pair(n, block).0) && is_lost(pair(n, block).1);
                     Wanted::Natives(natives.iter().copied().filter(both_lost).collect())
                 }
-                // Two lost shards share a block, so if any is lost for good, all that are lost are.
+                // Two lost shards share a block, so if one is lost for good, all that are lost are.
                 Wanted::Shards(shards) => {
                     Wanted::Shards(shards.iter().copied().filter(|&shard| is_lost(shard)).collect())
                 }
@@ -356,7 +356,8 @@ fn reads(n: usize, sources: &[Source]) -> Vec<Read> {
     sources.iter().map(read).collect()
 }
 
-/// The wanted blocks, one per output, from the blocks read: these are among them or as many as there are native ones.
+/// The wanted blocks, one per output, from the blocks read. Either these include the wanted ones, or they are as many
+/// as there are native blocks.
 fn program(coding: &Matrix, read: &[usize], wanted: &[usize]) -> Program {
     let native_count = coding.columns();
     let input_of = |block: usize| read.iter().position(|&r| r == block);

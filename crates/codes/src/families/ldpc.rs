@@ -1,32 +1,32 @@
-//! LDPC: `k` data shards and checks, each the XOR of some of the data, as a sparse graph says.
+//! LDPC: `k` data shards and checks; a sparse graph says of which data each check is the XOR.
 //!
 //! ```text
 //! check c = XOR of the data blocks that the graph joins with c
 //! ```
 //!
-//! Not MDS: a few more than `k` shards are needed, how many more depends on which. What it gives for that: encoding and
-//! decoding are a few XORs per shard however wide the code is, and a lost data shard is repaired from the neighbours of
-//! one check, not from `k` shards.
+//! Not MDS: a read needs a few more than `k` shards; how many more depends on which. In return, encoding and decoding
+//! take a few XORs per shard at any width, and a lost data shard is repaired from the neighbours of one check, not from
+//! `k` shards.
 //!
 //! Graphs are named or given:
 //!
-//! - `ldpc:plank-5`, `-10`, `-20`, `-50`, `-100`: as many checks as data, the graphs of Collins and Plank, Assessing the
-//!   performance of erasure codes in the wide-area (2004), appendix;
-//! - `ldpc:cube-8-6`: the best graph of 8 data blocks and 6 checks for Gaidioz, Koblitz, Santos, Exploring high
-//!   performance distributed file storage using LDPC codes (2006): of all graphs that survive any 3 losses by peeling it
-//!   needs the fewest blocks on average, 8.809. Data blocks are the vertices of a cube, checks its faces;
-//! - `ldpc:8+6:55,aa,33,cc,f,f0`: any graph, a hexadecimal mask for each check, bit `i` is data block `i`. A volume keeps
-//!   the spec in every shard, where 96 characters fit: up to 16+16. [`Graph::from_file`] reads graphs from files,
+//! - `ldpc:plank-5`, `-10`, `-20`, `-50`, `-100`: as many checks as data, the graphs of Collins and Plank, Assessing
+//!   the performance of erasure codes in the wide-area (2004), appendix.
+//! - `ldpc:cube-8-6`: the best graph of 8 data blocks and 6 checks by Gaidioz, Koblitz, Santos, Exploring high
+//!   performance distributed file storage using LDPC codes (2006). Of all graphs that survive any 3 losses by peeling
+//!   it needs the fewest blocks on average, 8.809. Data blocks are the vertices of a cube, checks its faces.
+//! - `ldpc:8+6:55,aa,33,cc,f,f0`: any graph, as a hexadecimal mask for each check; bit `i` is data block `i`. A volume
+//!   keeps the spec in every shard, where 96 characters fit: up to 16+16. [`Graph::from_file`] reads graphs from files,
 //!   [`search`] finds good ones.
 //!
-//! Tolerance is one less than the smallest fatal loss (3, 3, 4, 4, 5 for the published graphs in turn, 3 for the cube)
-//! under elimination, and is computed, not believed: see [`smallest_fatal_loss`]. Where that takes too long, as it may in
-//! graphs of hundreds of blocks, the promise is what was proved. Most larger losses can be decoded as well;
-//! [`profile`] counts them, and [`sampled_blocks_needed`] estimates where they are too many to be counted.
+//! The tolerance is one less than the smallest fatal loss under elimination (tolerance 3, 3, 4, 4, 5 for the published
+//! graphs in this order, 3 for the cube). It is computed: see [`smallest_fatal_loss`]. Where that takes too long, as it
+//! may for graphs of hundreds of blocks, the code promises what was proved. Most larger losses can be decoded as well;
+//! [`profile`] counts them, and [`sampled_blocks_needed`] estimates them where they are too many to count.
 //!
-//! Planning (`ldpc/plan.rs`): cheapest derivations by peeling, the cheapest basis by elimination, both improved on within a
-//! budget, and of few blocks the search of [`crate::linear`] that proves the choice; the program peels first and eliminates only
-//! what peeling leaves.
+//! Planning (`ldpc/plan.rs`) takes the cheaper of the cheapest derivations by peeling and the cheapest basis by
+//! elimination, both improved within a budget. For few blocks the search of [`crate::linear`] proves the choice. The
+//! program peels first and eliminates only the rest.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -75,7 +75,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Graphs that have a name, as graph files.
+/// Named graphs, as graph files.
 const NAMED: [(&str, &str); 6] = [
     ("plank-5", include_str!("ldpc/plank-5.graph")),
     ("plank-10", include_str!("ldpc/plank-10.graph")),
@@ -85,7 +85,7 @@ const NAMED: [(&str, &str); 6] = [
     ("cube-8-6", include_str!("ldpc/cube-8-6.graph")),
 ];
 
-/// What a tolerance may cost to prove when a code is made: tens of milliseconds, and enough for the widest named graph.
+/// The cost of proving a tolerance when a code is made: tens of milliseconds, and enough for the widest named graph.
 const MOST_SUMS: u64 = 1_500_000;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -97,10 +97,10 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     Ok(Arc::new(LdpcCode::new(spec, graph)))
 }
 
-/// The graph of what follows the colon of a spec.
+/// The graph of the text that follows the colon of a spec.
 ///
 /// # Errors
-/// [`Problem::Syntax`] for what is neither a name nor a list of masks, or as [`Graph::new`].
+/// [`Problem::Syntax`] if it is neither a name nor a list of masks; otherwise as [`Graph::new`].
 pub fn named_or_given(parameters: &str) -> Result<Graph, Problem> {
     match NAMED.iter().find(|(name, _)| *name == parameters) {
         Some((_, file)) => Graph::from_file(file),

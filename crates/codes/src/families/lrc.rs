@@ -1,8 +1,9 @@
 //! Local reconstruction codes as in Azure: data in `l` groups, each with the XOR of its data as local parity, and `g`
-//! global parities over all data. One loss in a group reads only the group.
+//! global parities over all data. A single loss in a group is repaired from the group.
 //!
-//! Shards in order: `k` data, `l` local parities, `g` global parities. Data shard `j` is in group `floor(j * l / k)`, so
-//! groups differ by one shard at most. Any `g + 1` losses can be decoded, which is the most that this locality allows.
+//! Shards in order: `k` data, `l` local parities, `g` global parities. Data shard `j` is in group `floor(j * l / k)`,
+//! so the sizes of groups differ by at most one. Any `g + 1` losses can be decoded, which is the most that this
+//! locality allows.
 //!
 //! A persistent format, pinned by golden values. The coefficients of the global parities:
 //!
@@ -56,7 +57,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// The cosets of GF(16)* in GF(256)*: so many, each of so many elements.
+/// The cosets of GF(16)* in GF(256)*: their number, and the elements of each.
 const COSETS: usize = 17;
 const COSET_ELEMENTS: usize = 15;
 
@@ -81,7 +82,7 @@ pub(super) fn data_local_global(text: &str) -> Result<(usize, usize, usize), Pro
     Ok((next()?, next()?, next()?))
 }
 
-/// Refuses data that cannot be in so many groups.
+/// Refuses more groups than the data can fill.
 pub(super) fn check_counts(k: usize, l: usize) -> Result<(), Problem> {
     require(k >= 1, || "at least 1 data shard is needed".to_owned())?;
     require(l >= 1, || "at least 1 local group is needed, else it is rs".to_owned())?;
@@ -95,7 +96,7 @@ pub(super) fn group_of(index: usize, count: usize, groups: usize) -> usize {
 
 /// The coefficients of the global parities: `g` rows, `k` columns; needs `1 <= l <= k` and `k + g < 256`.
 #[must_use]
-pub fn global_parities(k: usize, l: usize, g: usize) -> Matrix {
+fn global_parities(k: usize, l: usize, g: usize) -> Matrix {
     if g == 2 && k.div_ceil(l) <= COSET_ELEMENTS && l <= COSETS {
         return Matrix::from_fn(g, k, |row, data| {
             let group = group_of(data, k, l);

@@ -1,9 +1,8 @@
-//! Wide local reconstruction codes whose groups cover the global parities too: every shard, of whatever kind, is
-//! repaired from its group.
+//! Wide local reconstruction codes whose groups also cover the global parities: every shard is repaired from its group.
 //!
 //! Shards in order: `k` data, `l` local parities, `g` global parities. Data and global parities, in this order, are
-//! numbered `0 .. k + g`; number `i` is in group `floor(i * l / (k + g))`, so groups differ by one shard at most. A local
-//! parity is the XOR of its group. Any `g + 1` losses can be decoded.
+//! numbered `0 .. k + g`. Number `i` is in group `floor(i * l / (k + g))`, so the sizes of groups differ by at most
+//! one. A local parity is the XOR of its group. Any `g + 1` losses can be decoded.
 //!
 //! A persistent format, pinned by golden values. The Cauchy matrix with rows `0 ..= g` and columns `y`
 //!
@@ -11,10 +10,10 @@
 //! 1 / (r ^ y)      in GF(2^8), ^ is XOR of the indices
 //! ```
 //!
-//! has each column divided by its sum; the columns are the `k` least `y > g` whose sum is not zero. Rows 1 to `g` are the
-//! global parities `G`. All rows together now sum to ones, so that the local parities sum to
-//! `sum(data) + sum(G) = row 0`: a maximum distance separable code of `g + 1` parities is at hand as long as no local
-//! parity is lost. Where `b >= 1` are lost, at most `g + 1 - b <= g` others are, and the global parities suffice.
+//! has each column divided by its sum; the columns are the `k` least `y > g` whose sum is not zero. Rows 1 to `g` give
+//! the global parities `G`. All rows together now sum to ones, so the local parities sum to `sum(data) + sum(G) = row
+//! 0`: as long as no local parity is lost, a maximum distance separable code with `g + 1` parities is available. If `b
+//! >= 1` local parities are lost, at most `g + 1 - b <= g` others are, and the global parities suffice.
 //!
 //! Cost: `(k + l + g) / k` bytes stored per byte; repair of any shard reads `(k + g) / l` shards.
 //!
@@ -66,9 +65,9 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     Ok(Arc::new(LinearCode::new(format!("lrc-uniform:{k}+{l}+{g}"), k, 1, g + 1, groups, generator)))
 }
 
-/// The coefficients of the global parities: `g` rows, `k` columns; `None` where GF(2^8) has too few elements.
+/// The coefficients of the global parities: `g` rows, `k` columns; `None` if GF(2^8) has too few elements.
 #[must_use]
-pub fn global_parities(k: usize, g: usize) -> Option<Matrix> {
+fn global_parities(k: usize, g: usize) -> Option<Matrix> {
     let element = |row: usize, column: usize| gf::inverse((row ^ column) as u8).unwrap_or(0);
     let sum = |column: usize| (0..=g).fold(0, |sum, row| sum ^ element(row, column));
     let columns: Vec<usize> = (g + 1..256).filter(|&column| sum(column) != 0).take(k).collect();

@@ -9,27 +9,27 @@
 //! shard i stores psi_i^T M                        d symbols
 //! ```
 //!
-//! What is stored are the products `U_ij = psi_i^T M psi_j = U_ji`: by each of the first `d + 1` shards for the others
-//! of them, by each later one for the first `d` shards. So the first `d + 1` shards share a symbol each two, as in
-//! `embr`, and their repair from each other is plain copying. Native symbols are the `U_ij` of the first `k` shards,
+//! Shards store products `U_ij = psi_i^T M psi_j = U_ji`: each of the first `d + 1` shards for the other ones of these,
+//! each later one for the first `d` shards. So each two of the first `d + 1` shards share a symbol, as in `embr`, and
+//! repair from each other is plain copying. Native symbols are the `U_ij` of the first `k` shards,
 //!
 //! ```text
 //! k (k - 1) / 2 + k (d - k + 1) = k (2d - k + 1) / 2       of them,
 //! ```
 //!
-//! numbered by `i`, then `j`. The others follow: for `j > d`, `i < k` from the `d` products that shard `i` has; between
-//! parities, with `phi` the first `k` elements of `psi` and `phi_i = sum of b_t phi_t`, `phi_j = sum of c_s phi_s` over
-//! the data shards,
+//! numbered by `i`, then `j`. The others follow: for `j > d`, `i < k` from the `d` products that shard `i` has. Between
+//! parities, let `phi` be the first `k` elements of `psi`, and `phi_i = sum of b_t phi_t`, `phi_j = sum of c_s phi_s`
+//! over the data shards. Then
 //!
 //! ```text
 //! U_ij = sum of b_t U_tj + sum of c_s (U_is + sum of b_t U_ts)
 //! ```
 //!
-//! since `psi_i` less the sum of the `b_t psi_t` is zero in its first `k` elements, and `M` is zero beyond those. Where a
-//! matrix takes no more than these steps, it is used instead.
+//! because `psi_i` minus the sum of the `b_t psi_t` is zero in its first `k` elements, and `M` is zero beyond those. A
+//! matrix is used instead where it costs no more than these steps.
 //!
-//! Costs: `2 n d / (k (2d - k + 1))` stored per native byte, more than any MDS code; repair reads `d` symbols, exactly
-//! one shard. Helpers beyond the first `d + 1` shards, and those of a lost one of these, have to combine.
+//! Cost: `2 n d / (k (2d - k + 1))` stored per native byte, more than any MDS code; a repair reads `d` symbols, exactly
+//! one shard. Helpers beyond the first `d + 1` shards have to combine, and so do all helpers of such a lost shard.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -45,6 +45,7 @@ use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::product_matrix::{self, ProductMatrix, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
+use crate::exec;
 use crate::linear::LazyGenerator;
 use crate::matrix::Matrix;
 use crate::passes;
@@ -64,7 +65,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Dense matrices of so many native symbols are still quick to invert.
+/// Dense matrices of this many native symbols are still quick to invert.
 const MOST_NATIVES: usize = 512;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -109,15 +110,15 @@ impl Mbr {
     }
 }
 
-/// With whose directions shard `i` is stored.
+/// The directions that shard `i` is stored with.
 fn directions(d: usize, i: usize) -> Vec<usize> {
     (0..=d).filter(|&j| j != i.min(d)).collect()
 }
 
-/// The number of the native symbol that `U_ij` is, if it is one.
+/// The number of the native symbol `U_ij`; `None` if it is not native.
 fn native(k: usize, d: usize, i: usize, j: usize) -> Option<usize> {
     let (i, j) = (i.min(j), i.max(j));
-    // Shards 0 to i - 1 begin with d, d - 1, ... new ones.
+    // Shards 0 to i - 1 introduce d, d - 1, ... new ones.
     (i < k && j <= d).then(|| i * (2 * d - i + 1) / 2 + j - i - 1)
 }
 
@@ -130,7 +131,7 @@ fn basis(shards: &[usize], count: usize) -> Matrix {
     Matrix::from_fn(shards.len(), count, |row, column| psi(shards[row], count)[column])
 }
 
-/// Operations on products, each of which is computed once.
+/// Operations on products; each product is computed once.
 struct Encoding {
     k: usize,
     d: usize,
@@ -179,14 +180,14 @@ fn encoding(shape: &Shape) -> Program {
     ops.extend(copies);
     let in_steps = Program { input_count: native_count, output_count, temporary_count, ops };
     let in_steps = passes::simplify(passes::drop_dead(in_steps));
-    // Small codes multiply no more often by a matrix, and keep nothing on the way.
+    // For small codes a matrix multiplies no more often, and needs no temporaries.
     let at_once = Program::from_matrix(&in_steps.to_matrix().expect("products are computed in the order of need"));
-    if passes::cost(&at_once) < passes::cost(&in_steps) { at_once } else { in_steps }
+    if exec::cost(&at_once) < exec::cost(&in_steps) { at_once } else { in_steps }
 }
 
 impl Encoding {
-    /// Of each data shard with itself (a temporary) and with the shards beyond the first `d + 1`, from those it has.
-    /// Returns how many temporaries there are.
+    /// The products of each data shard with itself (a temporary) and with the shards beyond the first `d + 1`, from
+    /// those it has. Returns the number of temporaries.
     fn data_products(&mut self, n: usize, first_temporary: usize) -> usize {
         let (k, d) = (self.k, self.d);
         for i in 0..k {
@@ -201,7 +202,7 @@ impl Encoding {
         k
     }
 
-    /// Of parities with each other, as the module's text says. Returns how many temporaries there are.
+    /// The products of parities with each other, as the module's text says. Returns the number of temporaries.
     fn parity_products(&mut self, n: usize, first_temporary: usize, mut temporary_count: usize) -> usize {
         let (k, d) = (self.k, self.d);
         let data: Vec<usize> = (0..k).collect();
@@ -257,7 +258,7 @@ impl ProductMatrix for Mbr {
         coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()
     }
 
-    /// Helpers give psi_h^T (M psi_f), wanted are psi_j^T (M psi_f).
+    /// Helpers send psi_h^T (M psi_f); wanted are psi_j^T (M psi_f).
     fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
         let inverse = basis(helpers, self.d()).inverse().expect("any d shards are independent");
         basis(&directions(self.d(), lost), self.d()).multiply(&inverse)

@@ -8,24 +8,24 @@
 //! ```
 //!
 //! (Pertin et al.: Distributed file system based on erasure coding for I/O-intensive applications (2014), "RozoFS"; its
-//! equation 2 has p and q exchanged.) Here an element is one symbol, so that a bin is a XOR of whole symbols: elements of
-//! 256 to 1024 bytes run fastest, with a cell of 64 KiB that is what the default `l` gives.
+//! equation 2 has p and q exchanged.) Here an element is one symbol, so a bin is an XOR of whole symbols. Elements of
+//! 256 to 1024 bytes run fastest, which the default `l` gives with cells of 64 KiB.
 //!
-//! - `mojette:k+m`: the `k` rows are stored as they are, with `m` projections of directions `i - floor(m / 2)`. Reads
+//! - `mojette:k+m`: the `k` rows are stored plainly, with `m` projections of directions `i - floor(m / 2)`. Reads
 //!   compute nothing, and less is stored than in the paper's form.
-//! - `mojette:k+m,nonsystematic`: `n = k + m` projections of directions `i - floor(n / 2)`, as in the paper; every read
+//! - `mojette:k+m,nonsystematic`: `n = k + m` projections of directions `i - floor(n / 2)`, as in the paper. Every read
 //!   decodes.
-//! - `mojette:layout-0`, `-1`, `-2`: RozoFS's layouts 2+1, 4+2, 8+4, systematic unless told otherwise.
-//! - `l=` sets the columns; without it they are a power of two for which padding stays near 1/16.
+//! - `mojette:layout-0`, `-1`, `-2`: RozoFS's layouts 2+1, 4+2, 8+4, systematic unless said otherwise.
+//! - `l=` sets the columns. Without it they are a power of two for which padding stays near 1/16.
 //!
-//! Any `k` of the `n` shards decode, for any `l`: directions are distinct (Katz's criterion). The inverse needs no
-//! elimination: from the corners of the grid on, every element is the only unknown one of some bin, `k` projections
+//! Any `k` of the `n` shards decode, for any `l`, because directions are distinct (Katz's criterion). The inverse needs
+//! no elimination. From the corners of the grid on, every element is the only unknown one of some bin; `k` projections
 //! give `l` bins each, and each lost element is one sum of a bin and elements known by then.
 //!
-//! What it costs: cells are as long as the longest projection, shorter ones end in zeros; [`Storage`] has the exact
-//! figures, with and without these zeros: `mojette:4+2` stores 1.570 bytes for a byte (1.512 without them), and the cost
-//! falls with `1 / l`. A lost shard is repaired from at most `l` symbols of each of `k` shards, a part of it (a native symbol) from
-//! one symbol of each, if no other row is missing.
+//! Cost: cells are as long as the longest projection; shorter ones end in zeros. [`Storage`] has the exact figures with
+//! and without these zeros: `mojette:4+2` stores 1.570 bytes per byte (1.512 without them), and the cost falls with `1
+//! / l`. A lost shard is repaired from at most `l` symbols of each of `k` shards. A native symbol is repaired from one
+//! symbol of each if no other row is missing.
 //!
 //! ```
 //! let code = weft_codes::parse("mojette:4+2,l=8")?;
@@ -69,7 +69,7 @@ const LAYOUTS: [(&str, (usize, usize)); 3] = [("layout-0", (2, 1)), ("layout-1",
 /// More stored symbols per stripe would make programs of megabytes, and symbols of a few bytes.
 const MOST_STORED_SYMBOLS: usize = 16_384;
 
-/// The longest projection is longer than a row by one part in so many, unless `l` is given.
+/// The inverse of the share by which the longest projection is longer than a row, unless `l` is given.
 const COLUMNS_PER_PADDING: usize = 16;
 
 /// What shards store.
@@ -81,8 +81,8 @@ pub enum Form {
     Nonsystematic,
 }
 
-/// A grid, and where its elements and bins are stored. Symbols have names: stored ones the number of their place (`shard *
-/// alpha + sub`), elements that are not stored follow row by row.
+/// A grid, and where its elements and bins are stored. Symbols have names: a stored symbol has the number of its place
+/// (`shard * alpha + sub`); elements that are not stored follow row by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Layout {
     grid: Grid,
@@ -110,7 +110,7 @@ impl Layout {
         self.shard_count() * self.alpha
     }
 
-    /// Symbols of the shard before its padding.
+    /// The number of symbols of the shard before its padding.
     fn height(&self, shard: usize) -> usize {
         match shard.checked_sub(self.data_shards()) {
             None => self.grid.columns,
@@ -214,7 +214,7 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     Ok(Arc::new(MojetteCode::new(spec, Layout::new(k, m, l, form))))
 }
 
-/// A power of two that keeps padding near its share, or less where that would be too many symbols.
+/// The largest power of two that keeps padding near its share, or a smaller one if that would be too many symbols.
 fn default_columns(k: usize, m: usize, form: Form) -> usize {
     let longest_padding = stored_symbols(k, m, 1, form) / (k + m).max(1) - 1;
     let mut columns = (COLUMNS_PER_PADDING * longest_padding).next_power_of_two();

@@ -1,20 +1,20 @@
-//! MS-BASIC exactly as printed: `k` data shards and `k` parities, each the sum of `k/2` shifted data shards.
+//! MS-BASIC exactly as printed: `k` data shards and `k` parities, each parity the sum of `k/2` shifted data shards.
 //!
-//! Number data `D_1 .. D_k` and parities `P_1 .. P_k`. A shard's part of a stripe is a word of `p` strips, `p` the
-//! smallest prime greater than `k/2`: `p - 1` strips are stored, the last is their XOR. With `z^s` the rotation by `s`
-//! strips (eqs. 1 and 2; indices of data run cyclically from `k` to 1)
+//! Number data `D_1 .. D_k` and parities `P_1 .. P_k`. A cell is a word of `p` strips, where `p` is the smallest prime
+//! greater than `k/2`. Its first `p - 1` strips are stored; the last is their XOR. Let `z^s` be the rotation by `s`
+//! strips. Then (eqs. 1 and 2; indices of data run cyclically from `k` to 1)
 //!
 //! ```text
 //! P_i = sum over t = 0 .. k/2 - 1 of z^(t i mod p) D_(i + t)
 //! ```
 //!
-//! so only XOR and renaming are needed. Any one shard follows from `k/2` others: `P_i` from its data, `D_j` from a parity
-//! that has it and that parity's other data.
+//! so only XOR and renaming are needed. Any one shard follows from `k/2` others: `P_i` from its data, and `D_j` from a
+//! parity that contains it and that parity's other data.
 //!
-//! It is **not** maximum distance separable, though the paper says so: `D_1, D_2, D_3, P_1` of `msbasic:4` do not give
-//! `D_4`, and no code that repairs from `k/2` whole shards can be, since a data shard and its `k/2` parities are then
-//! fatal. Any `k/2` losses can be decoded (found by trying all patterns up to `k` = 16, where this family therefore
-//! stops); of more losses most can:
+//! It is **not** maximum distance separable, although the paper says so: `D_1, D_2, D_3, P_1` of `msbasic:4` do not
+//! determine `D_4`. No code that repairs from `k/2` whole shards can be, since losing a data shard and its `k/2`
+//! parities is then fatal. Any `k/2` losses can be decoded (found by trying all patterns up to `k` = 16, which is why
+//! this family stops there). Of more losses most can be:
 //!
 //! | k | of k/2 + 1 losses | of k/2 + 2 | of k/2 + 3 | of k |
 //! |---|---|---|---|---|
@@ -22,10 +22,11 @@
 //! | 6 | 488 of 495 | 726 of 792 | | 641 of 924 |
 //! | 8 | 4360 of 4368 | 7896 of 8008 | 10725 of 11440 | 10003 of 12870 |
 //!
-//! Cost: 2 bytes stored per byte; the repair of a shard reads `k/2`. Take [`super::basic`] for what the paper meant.
+//! Cost: 2 bytes stored per byte; the repair of a shard reads `k/2`. Take [`super::basic`] for a code that does what
+//! the paper meant.
 //!
-//! Source: Minimum Storage BASIC Codes: A System Perspective, equations (1) and (2). That `p` is greater than `k/2`, not
-//! equal, is what the worked example has (`k` = 4, `p` = 3).
+//! Source: Minimum Storage BASIC Codes: A System Perspective, equations (1) and (2). The paper's worked example (`k` =
+//! 4, `p` = 3) shows that `p` is greater than `k/2`, not equal.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -59,7 +60,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Up to here all patterns of k/2 losses have been tried.
+/// All patterns of k/2 losses were tried up to this k.
 const MOST_DATA: usize = 16;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -81,7 +82,7 @@ fn window(k: usize, parity: usize) -> impl Iterator<Item = usize> {
     (0..k / 2).map(move |t| (parity + t) % k)
 }
 
-/// The program of the parities over words of so many strips, which decide what code it is.
+/// The program of the parities over words of this many strips, which determine the code.
 fn encode(k: usize, strip_count: usize) -> Program {
     let alpha = strip_count - 1;
     let mut builder = Builder::new(strip_count, k * alpha, k * alpha);

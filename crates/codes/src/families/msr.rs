@@ -9,27 +9,27 @@
 //! shard i stores phi_i^T S1 + l_i phi_i^T S2
 //! ```
 //!
-//! `c` is the least number for which so many elements have different `l`; the points `x_i` are those elements in order,
-//! each the first of its `l`. Any `d` vectors `(phi_i, l_i phi_i)` are independent, as these are values of a basis of
-//! all polynomials of degree below `d`. Larger `d` by shortening: with `s = d - 2k + 2`, take the code of `k + s` data
-//! shards of which the first `s` hold zeros and are not stored. So `alpha = d - k + 1`, always.
+//! `c` is the least number for which enough elements have different `l`. The points `x_i` are those elements in order,
+//! each the first with its `l`. Any `d` vectors `(phi_i, l_i phi_i)` are independent, because they are values of a
+//! basis of all polynomials of degree below `d`. Shortening gives larger `d`: with `s = d - 2k + 2`, take the code of
+//! `k + s` data shards of which the first `s` hold zeros and are not stored. So always `alpha = d - k + 1`.
 //!
-//! What is stored is `U_ij = (phi_i^T S1 + l_i phi_i^T S2) phi_j`: by data shard `i` for all other data shards `j` (those
-//! not stored first), where they are the native symbols; by a parity for all data shards `j` but the last. That makes
-//! encoding sparse: for pairs of data shards `U_ij` and `U_ji` give the products with `S1` and `S2`, so with
-//! `phi_p = sum of a_i phi_i` over the data shards `i` but `j`
+//! Shards store products `U_ij = (phi_i^T S1 + l_i phi_i^T S2) phi_j`: data shard `i` for all other data shards `j`
+//! (except unstored ones), which are the native symbols; a parity for all data shards `j` except the last. This makes
+//! encoding sparse. For pairs of data shards `U_ij` and `U_ji` give the products with `S1` and `S2`, so with `phi_p =
+//! sum of a_i phi_i` over the data shards `i` except `j`
 //!
 //! ```text
 //! U_pj = sum of a_i ((l_j + l_p) U_ij + (l_i + l_p) U_ji) / (l_i + l_j)       d symbols instead of alpha k
 //! ```
 //!
-//! and it makes the repair of a data shard a matter of plain reads: what helper `h` contributes to `f` is `U_hf`, which
-//! it stores, but for the last data shard and for parities, where helpers have to combine. Repair reads `d` symbols,
-//! `d / alpha` shards. Costs: encoding multiplies `2 alpha / k` times as often as `rs` does.
+//! It also makes the repair of a data shard a matter of plain reads: helper `h` contributes `U_hf` to shard `f`, and it
+//! stores that. For the last data shard and for parities, helpers have to combine. A repair reads `d` symbols, `d /
+//! alpha` shards. Encoding multiplies `2 alpha / k` times as often as `rs` does.
 //!
-//! Decoding from any `k` shards is the same formula with those as the data: first the products that they have with each other's
-//! directions, `alpha` times as many products as these are; then those of the lost with the directions of the known; then
-//! these with the directions that the lost are stored with. Where that costs less than a matrix, it is what plans compute.
+//! Decoding from any `k` shards is the same formula with these in place of the data. First it computes their products
+//! with each other's directions; then the products of the lost shards with the directions of the known ones; then from
+//! these the products that the lost shards store. Plans use these steps where they cost less than a matrix.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -66,7 +66,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Dense matrices of so many native symbols are still quick to invert.
+/// Dense matrices of this many native symbols are still quick to invert.
 const MOST_NATIVES: usize = 512;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
@@ -90,7 +90,7 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
 /// A point of a shard: its element and its `l`.
 type Point = (u8, u8);
 
-/// So many points with different `l`.
+/// This many points with different `l`.
 fn points(count: usize, alpha: usize) -> Option<Vec<Point>> {
     (0..=u8::MAX).find_map(|c| {
         let mut points: Vec<Point> = Vec::new();
@@ -111,7 +111,7 @@ struct Msr {
     d: usize,
     /// Shards not stored, ahead of all others.
     zero_count: usize,
-    /// By shard, with those not stored.
+    /// By shard, unstored ones included.
     points: Vec<Point>,
     encode: Program,
     generator: LazyGenerator,
@@ -147,7 +147,7 @@ impl Msr {
         msr
     }
 
-    /// Data shards, with those not stored; they come first.
+    /// The number of data shards, unstored ones included. They come first.
     fn data_count(&self) -> usize {
         self.shape.alpha + 1
     }
@@ -156,7 +156,7 @@ impl Msr {
         powers(self.points[index].0, self.shape.alpha)
     }
 
-    /// With whose directions the shard is stored (both counted with those not stored).
+    /// The directions that the shard is stored with; both count unstored shards.
     fn directions(&self, index: usize) -> Vec<usize> {
         let is_stored = |&other: &usize| other != index.min(self.data_count() - 1);
         (0..self.data_count()).filter(is_stored).collect()
@@ -166,10 +166,11 @@ impl Msr {
         Matrix::from_fn(indices.len(), self.shape.alpha, |row, column| self.phi(indices[row])[column])
     }
 
-    /// The stored symbols `wanted` of other shards from all of `k` shards `known`: for each direction all lost shards at once,
-    /// since they read the same symbols. Of a shard not stored with the direction of another, the product is computed first;
-    /// lost shards follow with the directions of those known, and from these with their own. From the data shards, which are
-    /// stored with each other's directions, parities are encoded in one step.
+    /// The stored symbols `wanted` of other shards from all of `k` shards `known`. Each direction is done for all lost
+    /// shards at once, because they read the same symbols. If a known shard is not stored with the direction of
+    /// another, that product is computed first. Then come the products of lost shards with the directions of the known,
+    /// and from these those with their own. Data shards are stored with each other's directions, so parities are
+    /// encoded from them in one step.
     fn computed(&self, known: &[usize], wanted: &[usize]) -> Program {
         let (zeros, alpha) = (self.zero_count, self.shape.alpha);
         let mut lost: Vec<usize> = wanted.iter().map(|symbol| symbol / alpha + zeros).collect();
@@ -185,7 +186,7 @@ impl Msr {
             let i = symbol / alpha + zeros;
             products.symbol[i][self.directions(i)[symbol % alpha]] = Some(products.input_count + output);
         }
-        // Any `alpha` directions do; the fewest of them of parities, with which no data shard is stored.
+        // Any `alpha` directions do. Those of parities are used last, because no data shard is stored with them.
         let through = &known[..alpha];
         for &i in &known[zeros..] {
             let others: Vec<usize> = known.iter().copied().filter(|&j| j != i).collect();
@@ -200,7 +201,7 @@ impl Msr {
         passes::simplify(passes::drop_dead(products.program()))
     }
 
-    /// The products of shard `i` with the directions `to`, as far as they are not among those `from` which it has them.
+    /// The products of shard `i` with the directions `to`, unless they are among those `from`, which it has.
     fn turned(&self, products: &mut Products, i: usize, from: &[usize], to: &[usize]) {
         let new: Vec<usize> = to.iter().copied().filter(|j| !from.contains(j)).collect();
         if new.is_empty() {
@@ -213,7 +214,7 @@ impl Msr {
         products.ops.push(Op::Dot { from: sources, to: targets, coefficients: self.basis(&new).multiply(&inverse) });
     }
 
-    /// The products of the shards `lost` with the direction `j` of a known one, from the others that are known.
+    /// The products of the shards `lost` with the direction `j` of a known shard, from the other known shards.
     fn crossed(&self, products: &mut Products, known: &[usize], lost: &[usize], j: usize) {
         let l = |index: usize| self.points[index].1;
         let others: Vec<usize> = known.iter().copied().filter(|&i| i != j).collect();
@@ -228,7 +229,7 @@ impl Msr {
                 gf::mul(combinations.at(row, column), factor)
             };
             for (of, with, l_of_other) in [(i, j, l(j)), (j, i, l(i))] {
-                // Shards that are not stored hold zeros.
+                // Unstored shards hold zeros.
                 if of >= self.zero_count {
                     from.push(products.known(of, with));
                     columns.push((0..lost.len()).map(|row| quotient(row, l_of_other)).collect());
@@ -241,7 +242,7 @@ impl Msr {
     }
 }
 
-/// Symbols that hold `U_ij`, inputs, outputs and temporaries, and how they come about.
+/// The symbols that hold `U_ij` (inputs, outputs and temporaries), and the operations that compute them.
 struct Products {
     symbol: Vec<Vec<Option<SymbolId>>>,
     input_count: usize,
@@ -260,7 +261,7 @@ impl Products {
         self.symbol[i][j].expect("products are computed in the order of need")
     }
 
-    /// The symbol that is to hold the product, a temporary where nobody wants it.
+    /// The symbol that will hold the product; a temporary if it is not wanted.
     fn place(&mut self, i: usize, j: usize) -> SymbolId {
         let next = self.input_count + self.output_count + self.temporary_count;
         self.temporary_count += usize::from(self.symbol[i][j].is_none());
@@ -292,14 +293,14 @@ impl ProductMatrix for Msr {
         coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()
     }
 
-    /// Helpers give (phi_h, l_h phi_h) (S1 phi_f; S2 phi_f), wanted are (phi_j, l_f phi_j) (S1 phi_f; S2 phi_f).
+    /// Helpers send (phi_h, l_h phi_h) (S1 phi_f; S2 phi_f); wanted are (phi_j, l_f phi_j) (S1 phi_f; S2 phi_f).
     fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
         let (alpha, zeros) = (self.shape.alpha, self.zero_count);
         let psi = |phi_of: usize, l_of: usize, column: usize| {
             let phi = self.phi(phi_of);
             if column < alpha { phi[column] } else { gf::mul(phi[column - alpha], self.points[l_of].1) }
         };
-        // Shards that are not stored contribute zeros.
+        // Unstored shards contribute zeros.
         let all: Vec<usize> = (0..zeros).chain(helpers.iter().map(|helper| helper + zeros)).collect();
         let given = Matrix::from_fn(2 * alpha, 2 * alpha, |row, column| psi(all[row], all[row], column));
         let inverse = given.inverse().expect("any d shards contribute independently");

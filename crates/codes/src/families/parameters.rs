@@ -8,7 +8,7 @@ use alloc::string::String;
 pub enum Problem {
     /// They are not written as its syntax says.
     Syntax,
-    /// They break a bound; the clause says which.
+    /// They break a bound; the text says which.
     Impossible(String),
 }
 
@@ -20,7 +20,7 @@ pub fn count(text: &str) -> Result<usize, Problem> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(Problem::Syntax);
     }
-    // Digits that do not fit are a number, only far too large a one.
+    // Digits that do not fit are still a number, only too large a one.
     let value = text.parse().unwrap_or(usize::MAX);
     if value > 65_536 { Err(Problem::Impossible("no code has so many shards".to_owned())) } else { Ok(value) }
 }

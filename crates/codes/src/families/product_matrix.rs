@@ -1,12 +1,14 @@
-//! What the two product-matrix families share: a lost shard is regenerated from one symbol of each of `d` helpers.
+//! The part that both product-matrix families share: a lost shard is regenerated from one symbol of each of `d`
+//! helpers.
 //!
-//! Both fix a message matrix `M` and encode shard `i` as `psi_i^T M`, kept in a basis of its own: what is stored are
-//! the products `psi_i^T M v` with some directions `v` that belong to other shards. To regenerate shard `f` each helper
-//! `h` sends one product, with the direction that belongs to `f`. Where `h` stores that product, it is just read;
-//! elsewhere it is a combination of what `h` stores, sent as one symbol by a node that combines, or computed here from
-//! what one that does not has to send.
+//! Both fix a message matrix `M` and encode shard `i` as `psi_i^T M`, kept in a basis of its own: it stores the
+//! products `psi_i^T M v` with some directions `v` that belong to other shards. To regenerate shard `f` each helper `h`
+//! sends one product, with the direction that belongs to `f`. If `h` stores that product, it is just read. Otherwise it
+//! is a combination of symbols of `h`: a node that combines sends it as one symbol, and for other nodes it is computed
+//! here from the symbols they send.
 
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
+use crate::exec;
 use crate::gf;
 use crate::linear;
 use crate::matrix::Matrix;
@@ -17,20 +19,21 @@ use alloc::vec::Vec;
 
 /// A code whose shards can be regenerated.
 pub(super) trait ProductMatrix: Code + Sized {
-    /// Helpers that it takes.
+    /// The number of helpers.
     fn helper_count(&self) -> usize;
-    /// The generator matrix, for questions that are not about regeneration.
+    /// The generator matrix, for plans without regeneration.
     fn generator(&self) -> &Matrix;
-    /// What a helper contributes to a lost shard: (sub-symbol, coefficient).
+    /// The contribution of a helper to a lost shard: (sub-symbol, coefficient).
     fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)>;
-    /// Sub-symbols of a lost shard from what these `helper_count` helpers contribute: a row per sub-symbol, a column
-    /// per helper.
+    /// The sub-symbols of a lost shard from the contributions of these `helper_count` helpers: a row per sub-symbol, a
+    /// column per helper.
     fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix;
-    /// Stored symbols `wanted` of other shards from all symbols of `k` shards `known`, in steps; `None` if a matrix does.
+    /// The stored symbols `wanted` of other shards from all symbols of `k` shards `known`, in steps; `None` if a matrix
+    /// is as good.
     fn decoding(&self, known: &[usize], wanted: &[usize]) -> Option<Program>;
 }
 
-/// The cheaper of regenerating what is lost, and of what the generic engine finds.
+/// The cheaper of two plans: regenerating the lost shards, and the plan of the generic engine.
 ///
 /// # Errors
 /// As [`Code::plan`].
@@ -43,7 +46,7 @@ pub(super) fn plan<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -
     }
 }
 
-/// The same plan in the family's own steps, where it reads `k` whole shards and the steps cost less.
+/// The same plan with the family's own steps, if it reads `k` whole shards and the steps cost less.
 fn decoded<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers, plan: Plan) -> Plan {
     let Shape { k, alpha, .. } = *code.shape();
     let known: Vec<usize> = plan.reads.iter().step_by(alpha).map(|read| read.shard).collect();
@@ -58,7 +61,7 @@ fn decoded<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers, plan: Pla
         return plan;
     }
     match code.decoding(&known, &places) {
-        Some(program) if passes::cost(&program) < passes::cost(&plan.program) => Plan { program, ..plan },
+        Some(program) if exec::cost(&program) < exec::cost(&plan.program) => Plan { program, ..plan },
         _ => plan,
     }
 }
@@ -67,12 +70,12 @@ fn whole_price(offer: Offer, symbol_count: usize) -> Price {
     offer.request_price.saturating_add(offer.symbol_price.saturating_mul(symbol_count as Price))
 }
 
-/// Reads what is wanted where it is offered, and regenerates the rest; `None` if helpers are too few.
+/// Reads wanted symbols where they are offered, and regenerates the rest; `None` if there are too few helpers.
 fn regenerated<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -> Option<Plan> {
     let alpha = code.shape().alpha;
     let places = places(code, wanted, have);
     let mut sent = Sent::default();
-    // By wanted symbol: its row over what was sent.
+    // By wanted symbol: its row over the symbols sent.
     let mut rows: Vec<Vec<(usize, u8)>> = vec![Vec::new(); places.len()];
     let mut lost: Vec<usize> = Vec::new();
     for (row, &symbol) in rows.iter_mut().zip(&places) {
@@ -95,7 +98,7 @@ fn regenerated<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -> Op
     Some(sent.plan(&rows, have))
 }
 
-/// The wanted stored symbols; of a native symbol that is stored twice, one that can be read.
+/// The wanted stored symbols. Of a native symbol that is stored twice, one that can be read.
 fn places(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Vec<usize> {
     let shape = code.shape();
     match wanted {
@@ -116,7 +119,7 @@ fn places(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Vec<usize> {
     }
 }
 
-/// The cheapest helpers; at equal prices those that compute least.
+/// The cheapest helpers; at equal prices those that compute the least.
 fn helpers<C: ProductMatrix>(code: &C, lost: usize, have: &Offers) -> Option<Vec<usize>> {
     let cost = |helper: usize| {
         let offer = have.0[helper]?;
@@ -130,7 +133,7 @@ fn helpers<C: ProductMatrix>(code: &C, lost: usize, have: &Offers) -> Option<Vec
     (costs.len() == code.helper_count()).then(|| costs.into_iter().map(|(_, _, helper)| helper).collect())
 }
 
-/// What helpers send: combinations, each once.
+/// The combinations that helpers send, each once.
 #[derive(Default)]
 struct Sent(Vec<Read>);
 
@@ -143,7 +146,7 @@ impl Sent {
         })
     }
 
-    /// Rows over what is sent; what a node cannot combine is read term by term.
+    /// Rows over the symbols sent. If a node does not combine, its contribution is read term by term.
     fn plan(&self, rows: &[Vec<(usize, u8)>], have: &Offers) -> Plan {
         let is_sent =
             |read: &Read| matches!(read.terms[..], [(_, 1)]) || have.0[read.shard].is_some_and(|offer| offer.combines);
@@ -188,7 +191,7 @@ impl Sent {
     }
 }
 
-/// `vector` in terms of the basis that the rows are: coefficients by row. Panics if they are none.
+/// `vector` in the basis that the rows are: coefficients by row. Panics if the rows are no basis.
 pub(super) fn in_basis(vector: &[u8], basis: &Matrix) -> Vec<u8> {
     let inverse = basis.inverse().expect("rows of a Vandermonde matrix with distinct points are independent");
     Matrix::from_fn(1, vector.len(), |_, column| vector[column]).multiply(&inverse).row(0).to_vec()

@@ -7,7 +7,8 @@
 //! MDS because the powers of the generator 2 are distinct for j < 255: of two columns `(1, 2^i)`, `(1, 2^j)` the
 //! determinant is 2^i + 2^j.
 //!
-//! Cost: `n / (n - 2)` bytes stored per byte; a repair reads `n - 2` shards, of one loss without Q where P is there.
+//! Cost: `n / (n - 2)` bytes stored per byte; a repair reads `n - 2` shards, without Q if only one shard is lost and P
+//! is there.
 //!
 //! Source: Anvin: The mathematics of RAID-6 (2004); bytes equal to Linux md and ISA-L's `pq_gen`.
 //!
@@ -47,6 +48,6 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
 
 /// P and Q over `k` data shards.
 #[must_use]
-pub fn coding(k: usize) -> Matrix {
+pub(super) fn coding(k: usize) -> Matrix {
     Matrix::from_fn(2, k, |row, column| if row == 0 { 1 } else { gf::power_of_two(column) })
 }

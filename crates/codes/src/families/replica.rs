@@ -33,7 +33,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// More copies than this is a slip of the pen.
+/// More copies than this are a typing error.
 const MOST_COPIES: usize = 256;
 
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {

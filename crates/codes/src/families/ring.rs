@@ -1,15 +1,15 @@
 //! Programs of shifts and sums: arithmetic in GF(2)[z] / (1 + z^M), M odd, on words of even parity.
 //!
-//! A word is `M` strips, each a symbol of a program, of which the last is the XOR of the others, so that `M - 1` are
-//! stored. Multiplication by `z^s` moves strip `i` to place `i + s mod M`: it costs nothing, only names change. Addition
-//! is an XOR per strip. Words of even parity are the ideal of `1 + z`, in which `1 + z^b` can be inverted wherever `b` is
-//! prime to `M`: [`Builder::quotient`] walks the strips once.
+//! A word is `M` strips, each a symbol of a program. The last is the XOR of the others, so `M - 1` are stored.
+//! Multiplication by `z^s` moves strip `i` to place `i + s mod M`; it costs nothing, because only names change.
+//! Addition is an XOR per strip. Words of even parity are the ideal of `1 + z`, in which `1 + z^b` has an inverse if
+//! `b` is prime to `M`: [`Builder::quotient`] visits the strips once.
 
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
 use alloc::vec::Vec;
 
-/// The strips of a word by place; none for the word zero.
+/// The strips of a word by place; empty for the zero word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word(Vec<SymbolId>);
 
@@ -29,7 +29,7 @@ impl Word {
     }
 }
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug)]
 pub(super) struct Builder {
     strip_count: usize,
@@ -37,12 +37,13 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// A program over words of so many strips, with so many inputs and outputs (strips, `strip_count - 1` a word).
+    /// A program over words of `strip_count` strips. Inputs and outputs are counted in strips, `strip_count - 1` per
+    /// word.
     pub(super) fn new(strip_count: usize, input_count: usize, output_count: usize) -> Builder {
         Builder { strip_count, program: Program { input_count, output_count, temporary_count: 0, ops: Vec::new() } }
     }
 
-    /// The word whose stored strips are the inputs from `first` on.
+    /// The word whose stored strips are the inputs that begin at `first`.
     pub(super) fn input(&mut self, first: SymbolId) -> Word {
         let mut strips: Vec<SymbolId> = (first..first + self.strip_count - 1).collect();
         let parity = self.temporaries(1);
@@ -67,18 +68,18 @@ impl Builder {
         }
     }
 
-    /// The strip at this place of the sum of some words as this output.
+    /// Makes the strip at this place of the sum of some words the given output.
     pub(super) fn output(&mut self, output: usize, words: &[Word], place: usize) {
         let from = nonzero(words).iter().map(|word| word.0[place]).collect();
         self.program.ops.push(Op::Xor { from, to: self.program.input_count + output });
     }
 
-    /// An input as this output.
+    /// Makes an input the given output.
     pub(super) fn copy(&mut self, output: usize, from: SymbolId) {
         self.program.ops.push(Op::Copy { from, to: self.program.input_count + output });
     }
 
-    /// The sum of some words over `z^a + z^b`; `a - b` is prime to the number of strips.
+    /// The sum of some words divided by `z^a + z^b`; `a - b` is prime to the number of strips.
     ///
     /// With the sum `c` and the step `s = |a - b|`, the quotient is `q` with `q[i] = q[i - s] + c[i]`, up to a shift. All
     /// `M` strips of `q` sum to zero, which fixes the first: of `q[0] + c[s] + ... + c[ts]`, `t < M`, each `c[ts]` is in
@@ -127,7 +128,7 @@ impl Builder {
         self.sum(&terms.collect::<Vec<_>>())
     }
 
-    /// The program, without what no output needs.
+    /// The program, without operations that no output needs.
     pub(super) fn finish(self) -> Program {
         passes::simplify(passes::drop_dead(self.program))
     }
@@ -139,8 +140,8 @@ impl Builder {
     }
 }
 
-/// The value at `z^exponent` of the polynomial whose coefficients are the words of a shard, as what a node can compute
-/// that stores them: the terms (symbol of the shard, coefficient) of each stored strip.
+/// The value at `z^exponent` of the polynomial whose coefficients are the words of a shard, as its node can compute it:
+/// the terms (symbol of the shard, coefficient) of each stored strip.
 pub(super) fn value_terms(strip_count: usize, word_count: usize, exponent: usize) -> Vec<Vec<(usize, u8)>> {
     let stored_count = strip_count - 1;
     let terms_of_strip = |strip: usize| {
@@ -151,7 +152,7 @@ pub(super) fn value_terms(strip_count: usize, word_count: usize, exponent: usize
             if place < stored_count {
                 symbols.push(first + place);
             } else {
-                // The parity strip is not stored: it is the sum of all others.
+                // The parity strip is not stored; it is the sum of all others.
                 symbols.extend(first..first + stored_count);
             }
         }
@@ -160,8 +161,8 @@ pub(super) fn value_terms(strip_count: usize, word_count: usize, exponent: usize
     (0..stored_count).map(terms_of_strip).collect()
 }
 
-/// The smallest odd number all of whose prime factors are at least `node_count`: strips of a word in codes that divide by
-/// differences of `z^i` for so many nodes `i`.
+/// The smallest odd number whose prime factors are all at least `node_count`: the strips of a word in codes that divide
+/// by differences of `z^i` for that many nodes `i`.
 pub(super) fn smallest_strip_count(node_count: usize) -> usize {
     let fits = |number: &usize| (2..node_count).all(|divisor| !number.is_multiple_of(divisor));
     (node_count.max(3)..).find(|number| number % 2 == 1 && fits(number)).unwrap_or(3)

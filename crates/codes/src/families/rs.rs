@@ -1,20 +1,20 @@
 //! Reed-Solomon with a normalised Cauchy matrix: `k` data shards, `m` parities, any `m` may be lost.
 //!
-//! A persistent format, pinned by golden bytes. Parity row `r`, column `j` of the coding matrix is
+//! A persistent format, pinned by golden bytes. The element of the coding matrix at parity row `r`, column `j` is
 //!
 //! ```text
 //! (k ^ j) / ((k + r) ^ j)      in GF(2^8), ^ is XOR of the indices
 //! ```
 //!
-//! that is ISA-L's Cauchy matrix `1 / ((k + r) ^ j)` with every column divided by its first element. Scaling columns
-//! keeps every square submatrix non-singular, so the code stays MDS up to n = 256, and it makes the first parity the
-//! plain XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a
-//! prefix of `rs:k+(m+1)`: adding parities changes none that exist.
+//! This is ISA-L's Cauchy matrix `1 / ((k + r) ^ j)` with every column divided by its first element. Scaling columns
+//! keeps every square submatrix non-singular, so the code stays MDS up to n = 256. It makes the first parity the plain
+//! XOR of the data: encoding is faster, and the repair of one loss needs no multiplication. `rs:k+m` is a prefix of
+//! `rs:k+(m+1)`: adding parities changes none that exist.
 //!
-//! Any shard follows from any k others in closed form, as a sum over a Cauchy matrix (`rs/plan.rs`). Few such sums are
-//! computed by the matrix, many (from about 16+16 on) by additive Fourier transforms in O(n log n), with the same result
-//! (`rs/transform.rs`): the parities of wide stripes, and many lost shards, if these or those read are rows of neighbours.
-//! Where lost shards and those read lie mixed, transforms help from about 64+64 on.
+//! Any shard follows from any k others in closed form, as a sum over a Cauchy matrix (`rs/plan.rs`). A few such sums
+//! are computed by the matrix. Many, from about 16+16 on, are computed by additive Fourier transforms in O(n log n),
+//! with the same result (`rs/transform.rs`): the parities of wide stripes, and many lost shards if these or the shards
+//! read are rows of neighbours. If lost and read shards are mixed, transforms help from about 64+64 on.
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
 //!
@@ -23,8 +23,8 @@
 //! ```
 //! let code = weft_codes::parse("rs:4+2")?;
 //! assert_eq!((code.shape().n, code.shape().tolerance), (6, 2));
-//! assert_eq!(weft_codes::families::rs::normalised_cauchy(4, 2).row(0), [1, 1, 1, 1]);
-//! # Ok::<(), weft_codes::SpecError>(())
+//! assert_eq!(code.encode().to_matrix()?.row(0), [1, 1, 1, 1]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod plan;
@@ -64,7 +64,7 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
         Some(transform) => LinearCode::systematic(spec, k, 1, m, Vec::new(), transform),
         None => LinearCode::systematic_mds(spec, &normalised_cauchy(k, m)),
     };
-    // Of a single data shard, parities may be copies, which the generic engine knows how to use.
+    // With a single data shard, parities may be copies; the generic engine uses that.
     if k == 1 {
         return Ok(Arc::new(linear));
     }
@@ -95,7 +95,7 @@ impl Code for ReedSolomon {
         linear::check(self, wanted, have)?;
         match self.planner.plan(wanted, have) {
             Some(plan) => Ok(plan),
-            // It has no plan either, and says what is missing.
+            // It has no plan either, and its error says what is missing.
             None => self.linear.plan(wanted, have),
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn check_counts(k: usize, m: usize) -> Result<(), Problem> {
 
 /// The coding matrix of `rs:k+m`: `m` rows, `k` columns; needs `k + m <= 256`.
 #[must_use]
-pub fn normalised_cauchy(k: usize, m: usize) -> Matrix {
+pub(crate) fn normalised_cauchy(k: usize, m: usize) -> Matrix {
     assert!(k + m <= MOST_SHARDS, "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together");
     Matrix::from_fn(m, k, |row, column| coefficient(k, row, column))
 }
@@ -122,20 +122,10 @@ fn coefficient(k: usize, row: usize, column: usize) -> u8 {
 
 /// The coding rows of ISA-L's `gf_gen_cauchy1_matrix`: `1 / ((k + r) ^ j)`; needs `k + m <= 256`.
 #[must_use]
-pub fn isal_cauchy(k: usize, m: usize) -> Matrix {
-    cauchy(m, k, |row, column| (k + row) ^ column)
-}
-
-/// Jerasure's `cauchy_original_coding_matrix` for w = 8: `1 / (r ^ (m + j))`; needs `k + m <= 256`.
-#[must_use]
-pub fn jerasure_cauchy(k: usize, m: usize) -> Matrix {
-    cauchy(m, k, |row, column| row ^ (m + column))
-}
-
-/// The inverses of sums that are never zero, since rows and columns are numbered by distinct elements below 256.
-fn cauchy(m: usize, k: usize, sum: impl Fn(usize, usize) -> usize) -> Matrix {
+pub(super) fn isal_cauchy(k: usize, m: usize) -> Matrix {
     assert!(k + m <= MOST_SHARDS, "a Cauchy matrix over GF(2^8) has at most 256 rows and columns together");
-    Matrix::from_fn(m, k, |row, column| gf::inverse(sum(row, column) as u8).unwrap_or(0))
+    // Rows and columns are distinct elements below 256, so no sum is zero.
+    Matrix::from_fn(m, k, |row, column| gf::inverse(((k + row) ^ column) as u8).unwrap_or(0))
 }
 
 #[cfg(test)]

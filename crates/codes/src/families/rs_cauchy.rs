@@ -1,22 +1,21 @@
-//! Reed-Solomon with ISA-L's Cauchy matrix, for reading and writing what users of its `gf_gen_cauchy1_matrix` store, and
-//! those of klauspost/reedsolomon's `WithCauchyMatrix`, which is the same.
+//! Reed-Solomon with ISA-L's Cauchy matrix. It reads and writes what users of its `gf_gen_cauchy1_matrix` store, and
+//! users of klauspost/reedsolomon's `WithCauchyMatrix`, which is the same.
 //!
 //! ```text
 //! parity r = sum of D_j / ((k + r) ^ j)      in GF(2^8), ^ is XOR of the indices
 //! ```
 //!
-//! Every square submatrix of a Cauchy matrix is non-singular, so any `m` shards may be lost, up to n = 256. It is [`rs`]
-//! without that one's normalised columns, so that no parity is a plain sum; for data of one's own, [`rs`] is faster.
-//!
+//! Every square submatrix of a Cauchy matrix is non-singular, so any `m` shards may be lost, up to n = 256. It differs
+//! from [`rs`] in that columns are not normalised, so no parity is a plain sum. For new data, [`rs`] is faster.
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards, even of one loss with products.
-//!
+//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards and multiplies even for one loss.
 //! Source: Bloemer et al.: An XOR-based erasure-resilient coding scheme (1995); ISA-L's `gf_gen_cauchy1_matrix`.
 //!
 //! ```
 //! let code = weft_codes::parse("rs-cauchy:10+4")?;
 //! assert_eq!((code.shape().n, code.shape().tolerance), (14, 4));
-//! assert_eq!(weft_codes::families::rs::isal_cauchy(2, 1).row(0), [142, 244]);
-//! # Ok::<(), weft_codes::SpecError>(())
+//! assert_eq!(weft_codes::parse("rs-cauchy:2+1")?.encode().to_matrix()?.row(0), [142, 244]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use super::parameters::{Problem, data_and_parity};

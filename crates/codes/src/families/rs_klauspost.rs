@@ -1,28 +1,28 @@
-//! Reed-Solomon with the matrix that klauspost/reedsolomon makes by default, for reading and writing the shards of MinIO,
-//! SeaweedFS and others that stand on it or on Backblaze's JavaReedSolomon, from which it comes.
+//! Reed-Solomon with klauspost/reedsolomon's default matrix. It reads and writes the shards of MinIO, SeaweedFS and
+//! other users of that library or of Backblaze's JavaReedSolomon, from which it comes.
 //!
-//! The data are the values at the points 0 .. k - 1 of a polynomial of degree less than `k` over GF(2^8), and parity `r` is
-//! its value at `k + r`. Those libraries compute the coding matrix as the Vandermonde matrix `i^j` of all points times the
-//! inverse of its first `k` rows; by Lagrange's formula its elements are
+//! The data are the values of a polynomial of degree less than `k` over GF(2^8) at the points 0 .. k - 1, and parity
+//! `r` is its value at `k + r`. Those libraries compute the coding matrix as the Vandermonde matrix `i^j` of all points
+//! times the inverse of its first `k` rows. By Lagrange's formula its elements are
 //!
 //! ```text
 //! C[r][j] = product over i < k, i != j of ((k + r) ^ i) / (j ^ i)      in GF(2^8), ^ is XOR of the indices
 //! ```
 //!
-//! which is the Cauchy matrix `1 / ((k + r) ^ j)` with rows and columns scaled, so that any `m` shards may be lost, up to
-//! n = 256. No parity is a plain sum, and those of `k+m` are those of `k+(m+1)` without the last.
+//! which is the Cauchy matrix `1 / ((k + r) ^ j)` with scaled rows and columns. So any `m` shards may be lost, up to n
+//! = 256. No parity is a plain sum, and the parities of `k+m` are those of `k+(m+1)` without the last.
 //!
-//! What lies around the code is each system's own: how it cuts objects into shards, and the checksums that it puts between.
+//! The code is not the whole format of those systems: each cuts objects into shards and adds checksums in its own way.
 //!
-//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards, even of one loss with products.
+//! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards and multiplies even for one loss.
 //!
 //! Source: github.com/klauspost/reedsolomon, `buildMatrix`; Backblaze: JavaReedSolomon (2015).
 //!
 //! ```
 //! let code = weft_codes::parse("rs-klauspost:10+4")?;
 //! assert_eq!((code.shape().n, code.shape().tolerance), (14, 4));
-//! assert_eq!(weft_codes::families::rs_klauspost::klauspost(2, 1).row(0), [3, 2]);
-//! # Ok::<(), weft_codes::SpecError>(())
+//! assert_eq!(weft_codes::parse("rs-klauspost:2+1")?.encode().to_matrix()?.row(0), [3, 2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use super::parameters::{Problem, data_and_parity};
@@ -49,9 +49,9 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     Ok(Arc::new(LinearCode::systematic_mds(format!("rs-klauspost:{k}+{m}"), &klauspost(k, m))))
 }
 
-/// The coding rows of `rs-klauspost:k+m`: `m` rows, `k` columns. Panics where `k + m` is more than 256.
+/// The coding rows of `rs-klauspost:k+m`: `m` rows, `k` columns. Panics if `k + m` is more than 256.
 #[must_use]
-pub fn klauspost(k: usize, m: usize) -> Matrix {
+fn klauspost(k: usize, m: usize) -> Matrix {
     assert!(k + m <= rs::MOST_SHARDS, "GF(2^8) has 256 points");
     // The product of the distances of a point to all of the first k points but this one.
     let distances = |point: usize, but: usize| {

@@ -1,12 +1,12 @@
-//! Reed-Solomon with ISA-L's Vandermonde-like matrix, for reading and writing what ISA-L's users store.
+//! Reed-Solomon with ISA-L's Vandermonde-like matrix. It reads and writes what users of ISA-L store.
 //!
 //! ```text
 //! parity r = sum of 2^(r j) D_j      in GF(2^8)
 //! ```
 //!
-//! The first row is the XOR of the data, the second the Q of RAID-6. Being
-//! systematic without elimination, the matrix is MDS only within the limits below (found by trying all square
-//! submatrices); others are refused, `rs:` has none.
+//! The first row is the XOR of the data, the second the Q of RAID-6. The matrix is systematic without elimination, so
+//! it is MDS only within limits, which were found by trying all square submatrices. Other parameters are refused; `rs:`
+//! has no such limits.
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; a repair reads `k` shards.
 //!
@@ -61,6 +61,6 @@ fn most_data_shards(m: usize) -> usize {
 
 /// The coding rows of ISA-L's `gf_gen_rs_matrix`: 2^(r * j).
 #[must_use]
-pub fn isal_vandermonde(k: usize, m: usize) -> Matrix {
+pub(crate) fn isal_vandermonde(k: usize, m: usize) -> Matrix {
     Matrix::from_fn(m, k, |row, column| gf::power_of_two(row * column))
 }

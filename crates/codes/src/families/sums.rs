@@ -1,12 +1,12 @@
-//! Sums of symbols one after the other, and the program that they make: how planners of XOR codes write down what follows
-//! from what. Symbols have names, any numbers that a planner likes.
+//! Lists of sums of symbols, and the programs they make. Planners of XOR codes write down with them how symbols follow
+//! from each other. A symbol's name is any number that the planner chooses.
 
 use crate::program::{Op, Program, SymbolId};
 use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The symbol `name` is the XOR of these, each named once; zeros where there is none.
+/// The symbol `name` is the XOR of these, each named once; zeros if there are none.
 #[derive(Clone, Debug)]
 pub(super) struct Sum {
     pub(super) name: usize,
@@ -14,7 +14,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Of nothing.
+    /// The sum of nothing.
     pub(super) fn zero(name: usize) -> Sum {
         Sum { name, of: Vec::new() }
     }
@@ -36,7 +36,7 @@ pub(super) fn needed(sums: Vec<Sum>, wanted: &[usize]) -> Vec<Sum> {
     kept
 }
 
-/// What has to be read for these sums and the wanted symbols: all that no sum gives, ascending.
+/// The symbols to read for these sums and the wanted symbols: all that no sum computes, ascending.
 pub(super) fn reads(sums: &[Sum], wanted: &[usize]) -> Vec<usize> {
     let is_given = Flags::of(&sums.iter().map(|sum| sum.name).collect::<Vec<_>>());
     let named = sums.iter().flat_map(|sum| &sum.of).chain(wanted).copied();

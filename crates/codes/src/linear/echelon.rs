@@ -1,11 +1,11 @@
-//! Echelons: independent rows, each with a 1 at its pivot and zeros at the pivots of earlier ones. (`span.rs` remembers
-//! how they came about, too.)
+//! Echelons: independent rows, each with a 1 at its pivot and zeros at the pivots of earlier rows. (`span.rs` also
+//! remembers how rows were made.)
 
 use crate::gf;
 use crate::row::Row;
 use alloc::vec::Vec;
 
-/// What is left of the row modulo an echelon.
+/// The row modulo an echelon.
 pub(super) fn residual<R: Row>(echelon: &[(usize, R)], row: &R) -> R {
     let mut residual = row.clone();
     for (pivot, step) in echelon {
@@ -17,7 +17,7 @@ pub(super) fn residual<R: Row>(echelon: &[(usize, R)], row: &R) -> R {
     residual
 }
 
-/// The row, a residual, as the next step of the echelon: pivot and row; `None` for zeros.
+/// A residual as the next step of the echelon: pivot and row; `None` for zeros.
 pub(super) fn step<R: Row>(mut row: R) -> Option<(usize, R)> {
     let pivot = row.first_nonzero()?;
     if let Some(inverse) = gf::inverse(row.at(pivot)) {

@@ -1,5 +1,6 @@
-//! Which losses a code survives, decided by its parity checks.
+//! Which losses a code survives, computed from its parity checks.
 
+use super::generator::generator;
 use super::span::Span;
 use crate::code::Code;
 use crate::gf;
@@ -9,15 +10,15 @@ use crate::row::{Bits, Bytes, Row};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The parity checks of a code. Losses can be decoded exactly when no code word but zero lies on lost shards alone, which
-/// is when the columns of the parity check matrix at the lost symbols are independent. That takes few columns for
-/// few losses, and each loss more takes but its own columns.
+/// The parity checks of a code. Losses can be decoded exactly when no code word except zero lies on lost shards alone,
+/// that is when the columns of the parity check matrix at the lost symbols are independent. Few losses need few
+/// columns, and each further loss needs only its own.
 #[derive(Clone, Debug)]
 pub struct Erasures {
     n: usize,
     alpha: usize,
     native_count: usize,
-    /// By stored symbol; `None` where not even all shards together determine the natives.
+    /// By stored symbol; `None` if not even all shards together determine the natives.
     columns: Option<Columns>,
 }
 
@@ -33,7 +34,7 @@ impl Erasures {
     /// # Errors
     /// The code's encode program is invalid.
     pub fn new(code: &dyn Code) -> Result<Erasures, ProgramError> {
-        let generator = super::generator(code)?;
+        let generator = generator(code)?;
         let columns = if generator.is_binary() {
             parity_checks(&generator).map(Columns::Bits)
         } else {
@@ -49,13 +50,13 @@ impl Erasures {
         self.n
     }
 
-    /// With more losses than this, less is left than was stored.
+    /// With more losses than this, fewer symbols are left than natives were stored.
     #[must_use]
     pub fn most_lost(&self) -> usize {
         self.n.saturating_sub(self.native_count.div_ceil(self.alpha))
     }
 
-    /// Can all native symbols be had without these (distinct) shards? Panics on a shard that does not exist.
+    /// Can all native symbols be decoded without these (distinct) shards? Panics on a shard that does not exist.
     #[must_use]
     pub fn decodes(&self, lost: &[usize]) -> bool {
         match &self.columns {
@@ -65,8 +66,8 @@ impl Erasures {
         }
     }
 
-    /// How many patterns of so many losses can be decoded, by trying each; calls `visit` with each pattern that cannot,
-    /// shortened to its first shards that are fatal already.
+    /// The number of patterns of `lost_count` losses that can be decoded, found by trying each. Calls `visit` with each
+    /// pattern that cannot, shortened to its first shards that are already fatal.
     pub fn count(&self, lost_count: usize, visit: &mut dyn FnMut(&[usize])) -> u64 {
         match &self.columns {
             None => 0,
@@ -83,7 +84,7 @@ impl Erasures {
         (self.n * self.alpha).saturating_sub(self.native_count)
     }
 
-    /// About how many element operations deciding about one pattern of so many losses takes.
+    /// About how many element operations it takes to judge one pattern of `lost_count` losses.
     #[must_use]
     pub fn operations(&self, lost_count: usize) -> u64 {
         let checks = self.check_count();
@@ -94,7 +95,7 @@ impl Erasures {
     }
 }
 
-/// The columns of a parity check matrix, by stored symbol: a basis of the rows is chosen, and each other row minus its
+/// The columns of a parity check matrix, by stored symbol. A basis of the rows is chosen; each other row minus its
 /// combination of the basis is a check. `None` unless the rows span everything.
 fn parity_checks<R: Row>(generator: &Matrix) -> Option<Vec<R>> {
     let rows: Vec<R> = (0..generator.rows()).map(|symbol| R::pack(generator.row(symbol))).collect();
@@ -124,9 +125,9 @@ struct Chosen<'a, R> {
     columns: &'a [R],
     alpha: usize,
     shards: Vec<usize>,
-    /// By where they lead, which they do with a one.
+    /// By the index of their first nonzero element, which is a one.
     by_lead: Vec<Option<R>>,
-    /// Where they do, in the order in which they came.
+    /// These indices, in the order in which the columns came.
     leads: Vec<usize>,
 }
 
@@ -139,7 +140,7 @@ impl<'a, R: Row> Chosen<'a, R> {
         shards.iter().all(|&shard| self.push(shard))
     }
 
-    /// Chooses one more shard, if all columns stay independent.
+    /// Adds one shard, if all columns stay independent.
     fn push(&mut self, shard: usize) -> bool {
         let before = self.leads.len();
         for symbol in shard * self.alpha..(shard + 1) * self.alpha {
@@ -170,7 +171,7 @@ impl<'a, R: Row> Chosen<'a, R> {
         }
     }
 
-    /// Independent choices of `left` more shards after the last, below `n`.
+    /// Tries `left` more shards after the last, below `n`.
     fn count(&mut self, n: usize, left: usize, visit: &mut dyn FnMut(&[usize])) -> u64 {
         if left == 0 {
             return 1;

@@ -1,4 +1,4 @@
-//! The cheapest set of plain reads: a search over all sets of offered symbols, cut short wherever it cannot get cheaper.
+//! The cheapest set of plain reads: a search over all sets of offered symbols, cut short where it cannot get cheaper.
 
 use super::echelon::{added, residual, spans, step};
 use crate::code::{Offers, Price};
@@ -6,7 +6,8 @@ use crate::row::Row;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Elimination that a search may take, in element operations: some milliseconds. Codes of sixteen symbols stay far below it.
+/// Element operations of elimination that a search may take: some milliseconds. Codes of sixteen symbols stay far
+/// below.
 const MOST_OPERATIONS: u64 = 1 << 22;
 
 /// A search, and the best set found so far.
@@ -16,24 +17,25 @@ pub(super) struct Search<'a, R> {
     have: &'a Offers,
     /// Offered symbols, cheapest first.
     symbols: Vec<usize>,
-    /// Only what is cheaper is looked for.
+    /// Only cheaper sets are searched for.
     below: Price,
     best: Option<Vec<usize>>,
     visits_left: u64,
 }
 
-/// What was chosen so far.
+/// The symbols chosen so far.
 struct Chosen<R> {
     symbols: Vec<usize>,
     price: Price,
-    /// By shard: how many of its symbols.
+    /// By shard: the number of its symbols.
     counts: Vec<usize>,
     /// Rows with a 1 at their pivot and zeros at the pivots of earlier ones.
     echelon: Vec<(usize, R)>,
 }
 
 impl<'a, R: Row> Search<'a, R> {
-    /// A search among these symbols (cheapest first) for what costs less than `below`; rows have so many columns.
+    /// A search among these symbols (cheapest first) for sets that cost less than `below`. Rows have `columns`
+    /// elements.
     pub(super) fn new(
         stored: &'a [R],
         alpha: usize,
@@ -46,7 +48,8 @@ impl<'a, R: Row> Search<'a, R> {
         Search { stored, alpha, have, symbols, below, best: None, visits_left: MOST_OPERATIONS / operations }
     }
 
-    /// The cheapest symbols that determine the targets, if there are any below the price given and the search gets so far.
+    /// The cheapest symbols that determine the targets; `None` if none cost less than the given price, or if the search
+    /// does not get that far.
     pub(super) fn cheapest(mut self, targets: &[R]) -> Option<Vec<usize>> {
         let counts = vec![0; self.have.0.len()];
         let mut chosen = Chosen { symbols: Vec::new(), price: 0, counts, echelon: Vec::new() };
@@ -55,7 +58,8 @@ impl<'a, R: Row> Search<'a, R> {
         self.best
     }
 
-    /// `missing`: what the targets add to the span of what is chosen; `next`: the first symbol not yet decided on.
+    /// `missing`: what the targets add to the span of the chosen symbols; `next`: the first symbol that is not decided
+    /// yet.
     fn visit(&mut self, next: usize, chosen: &mut Chosen<R>, missing: &[(usize, R)]) {
         if missing.is_empty() {
             if chosen.price < self.below {
@@ -91,7 +95,7 @@ impl<'a, R: Row> Search<'a, R> {
         }
     }
 
-    /// What one more symbol of the shard costs.
+    /// The price of one more symbol of the shard.
     fn due(&self, chosen: &Chosen<R>, shard: usize) -> Price {
         self.have.0[shard].map_or(Price::MAX, |offer| {
             let request_price = if chosen.counts[shard] == 0 { offer.request_price } else { 0 };
@@ -99,7 +103,7 @@ impl<'a, R: Row> Search<'a, R> {
         })
     }
 
-    /// What so many more symbols cost at least; `None` where there are not so many.
+    /// A lower bound on the price of `count` more symbols; `None` if there are fewer.
     fn least_price(&self, next: usize, chosen: &Chosen<R>, count: usize) -> Option<Price> {
         let share = |&symbol: &usize| {
             let offer = self.have.0[symbol / self.alpha]?;
@@ -114,9 +118,9 @@ impl<'a, R: Row> Search<'a, R> {
         Some(least)
     }
 
-    /// Do the symbols from `next` on have what is missing?
+    /// Do the symbols from `next` on span what is missing?
     fn reaches(&self, next: usize, chosen: &Chosen<R>, missing: &[(usize, R)]) -> bool {
-        // Rows without a part in what is chosen stay so when they are reduced by each other.
+        // Rows that are reduced by the chosen ones stay so when they are reduced by each other.
         let echelon = added(&chosen.echelon, self.symbols[next..].iter().map(|&symbol| &self.stored[symbol]));
         spans(&echelon, missing.iter().map(|(_, row)| row))
     }

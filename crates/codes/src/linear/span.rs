@@ -1,4 +1,4 @@
-//! The span of some rows, grown one row at a time, that remembers how everything in it follows from its members.
+//! The span of some rows, grown row by row. It remembers how everything in it follows from its members.
 
 use crate::gf;
 use crate::row::Row;
@@ -20,17 +20,17 @@ struct Step<R> {
 }
 
 impl<R: Row> Span<R> {
-    /// The span of nothing, in a space of so many columns.
+    /// The span of nothing, in a space of `columns` dimensions.
     pub(crate) fn new(columns: usize) -> Span<R> {
         Span { columns, members: Vec::new(), echelon: Vec::new() }
     }
 
-    /// Names of the rows taken in, in that order.
+    /// Names of the rows that were taken in, in that order.
     pub(crate) fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// Takes the row in if it is not in the span yet.
+    /// Takes the row in unless it is already in the span.
     pub(crate) fn insert(&mut self, name: usize, row: &R) {
         if self.members.len() == self.columns {
             return;
@@ -54,7 +54,7 @@ impl<R: Row> Span<R> {
         residual.first_nonzero().is_none().then(|| combination.elements(self.members.len()))
     }
 
-    /// What is left of the row after subtracting a combination of members, and that combination.
+    /// The row minus a combination of members, and that combination.
     fn reduce(&self, row: &R) -> (R, R) {
         let mut residual = row.clone();
         let mut combination = R::zeros(self.columns);

@@ -4,8 +4,8 @@ use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Drops every operation, and every row of a dot product, that no output depends on;
-/// temporaries nothing writes any more are gone.
+/// Drops every operation, and every row of a dot product, that no output depends on, and the temporaries that are then
+/// unused.
 #[must_use]
 pub fn drop_dead(mut program: Program) -> Program {
     crate::work::spend(program.access_count() + program.symbol_count());
@@ -27,7 +27,7 @@ pub fn drop_dead(mut program: Program) -> Program {
     program
 }
 
-/// Drops inputs that no operation reads; says which are left.
+/// Drops inputs that no operation reads. Returns which are left.
 #[must_use]
 pub fn drop_unread(mut program: Program) -> (Program, Vec<SymbolId>) {
     let mut is_read = vec![false; program.symbol_count()];
@@ -45,7 +45,7 @@ pub fn drop_unread(mut program: Program) -> (Program, Vec<SymbolId>) {
     (program, kept)
 }
 
-/// Numbers the temporaries that are left without gaps.
+/// Numbers the remaining temporaries without gaps.
 fn renumber_temporaries(program: &mut Program, live: &[bool]) {
     let first_temporary = program.outputs().end;
     let mut number: Vec<SymbolId> = (0..program.symbol_count()).collect();

@@ -1,7 +1,7 @@
 //! Joins operations that read the same symbols, so that the symbols are read once.
 //!
-//! Plain sums are not joined with each other: they take no multiplication, and what they have in common is computed
-//! once by [`super::share`].
+//! Plain sums are not joined with each other: they take no multiplication, and [`super::share`] computes what they have
+//! in common once.
 
 use crate::matrix::Matrix;
 use crate::program::{Op, Program, SymbolId};
@@ -22,8 +22,8 @@ pub fn fuse(mut program: Program) -> Program {
     program
 }
 
-/// Reading no symbol that `earlier` does not read, `op` can run as early as `earlier`. Equal work per output: a
-/// copy or a short sum is not worth a row of mostly zeros.
+/// `op` reads no symbol that `earlier` does not read, so it can run as early as `earlier`. The work per output must be
+/// about equal: a copy or a short sum is not worth a row of mostly zeros.
 fn joinable(earlier: &Op, op: &Op) -> bool {
     spend(1);
     let (wide, narrow) = (earlier.sources(), op.sources());
@@ -50,7 +50,7 @@ fn join(earlier: &Op, op: &Op) -> Op {
     let to: Vec<SymbolId> = earlier.targets().iter().chain(op.targets()).copied().collect();
     let narrow = op.coefficients();
     let widened = Matrix::from_fn(narrow.rows(), from.len(), |row, column| {
-        // A symbol may be named more than once; its coefficients add up, and go to its first place.
+        // A symbol may be named more than once; its coefficients are added and go to its first place.
         if from[..column].contains(&from[column]) {
             return 0;
         }

@@ -1,17 +1,17 @@
-//! Joins chains of XORs into XORs of many symbols, so that what lies between them need not be stored and read back.
+//! Joins chains of XORs into XORs of many symbols, so that intermediate results are not stored and read back.
 
 use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Puts the summands of each temporary that is a sum, and that one other sum alone reads, in its place.
+/// Replaces each temporary that is a sum, and that only one other sum reads, by its summands.
 #[must_use]
 pub fn inline(program: Program) -> Program {
     inline_where(program, |_, read_count| read_count == 1)
 }
 
-/// Undoes sharing that saves XORs and costs time: the summands of a temporary go in its place wherever it is read, if
-/// loading them there is less work than to store it and to load it again.
+/// Undoes sharing that saves XORs but costs time: replaces a temporary by its summands wherever it is read, if loading
+/// them there is less work than storing it and loading it again.
 #[must_use]
 pub fn unshare(program: Program) -> Program {
     // Processors load twice as much at a time as they store.
@@ -20,7 +20,7 @@ pub fn unshare(program: Program) -> Program {
     inline_where(program, is_cheaper)
 }
 
-/// Inlines temporaries of so many summands that are read so often, all by sums, where the rule says so.
+/// Inlines temporaries that only sums read, where the rule allows it for their number of summands and of reads.
 fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Program {
     crate::work::spend(program.access_count() + program.symbol_count());
     let first_temporary = program.outputs().end;
@@ -48,12 +48,12 @@ fn inline_where(mut program: Program, rule: impl Fn(usize, usize) -> bool) -> Pr
             }
         }
     }
-    // Nothing reads them any more. (Of products, unread ones stay: networks compute them on the way.)
+    // Nothing reads them any more. (Products stay even if unread: networks compute them on the way.)
     program.ops.retain(|op| !matches!(op, Op::Xor { to, .. } if sums[*to].is_some()));
     program
 }
 
-/// Puts the summands in ascending order, less those that cancel out.
+/// Sorts the summands, without those that cancel.
 fn remove_pairs(summands: &mut Vec<SymbolId>) {
     summands.sort_unstable();
     if summands.array_windows().any(|[a, b]| a == b) {

@@ -4,8 +4,8 @@ use crate::program::{Op, Program};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Orders operations depth first from the outputs: each output's operation in turn, and before it those whose results it
-/// reads and that nothing before has needed.
+/// Orders operations depth first from the outputs: each output's operation, preceded by the operations whose results it
+/// reads and that have not run yet.
 #[must_use]
 pub fn schedule(mut program: Program) -> Program {
     crate::work::spend(program.access_count() + program.symbol_count());
@@ -16,7 +16,7 @@ pub fn schedule(mut program: Program) -> Program {
     let mut order = Vec::with_capacity(program.ops.len());
     let mut is_seen = vec![false; program.ops.len()];
     for output in program.outputs() {
-        // Operations on the way to the output, each with how many of its sources are done.
+        // Operations on the way to the output, each with the number of its sources that are done.
         let mut path: Vec<(usize, usize)> = Vec::new();
         let mut next = writer[output];
         loop {

@@ -6,22 +6,22 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// All blocks together take at most so many operations on words of 64 XORs: some milliseconds.
+/// The most operations on words of 64 XORs for all blocks together: some milliseconds.
 const MOST_OPERATIONS: usize = 1 << 22;
 
-/// Symbols of a block, where all symbols in one block would take too long.
+/// Symbols of a block, if one block of all symbols would take too long.
 const BLOCK_SYMBOLS: usize = 64;
 
-/// One block holds as many symbols as can be compared with each other in so many operations.
+/// The most operations for comparing all symbols of a single block with each other.
 const MOST_BLOCK_OPERATIONS: usize = 1 << 15;
 
-/// Replaces the pair of symbols that most XORs have in common by a temporary, and so on as long as two XORs have one in
-/// common.
+/// Replaces the pair of symbols that most XORs have in common by a temporary, and repeats this as long as two XORs have
+/// a pair in common.
 ///
 /// This is Paar's greedy algorithm for linear circuits, or RePair on sets, as Uezato (Accelerating XOR-based erasure
 /// coding using program optimization techniques, SC 2021) applies it to erasure codes. Each temporary saves as many
-/// operations as there are XORs with the pair, less one. Symbols of large programs are paired within blocks, and XORs of
-/// thousands that are left when the time is over stay as they are.
+/// operations as there are XORs with the pair, less one. Symbols of large programs are paired within blocks. When the
+/// budget is spent, the remaining XORs stay as they are.
 #[must_use]
 pub fn share(program: Program) -> Program {
     let is_row = |op: &Op| matches!(op, Op::Xor { from, .. } if from.len() > 1);
@@ -33,7 +33,8 @@ pub fn share(program: Program) -> Program {
     let most_operations = MOST_OPERATIONS / symbols.len().div_ceil(block_symbols).max(1);
 
     let mut next = program.symbol_count();
-    // By XOR: the temporaries to be computed just before it, the first that needs them, and what it reads then.
+    // By XOR: the temporaries to compute just before it, because it is the first that needs them; and the symbols that
+    // it then reads.
     let mut temporaries: Vec<Vec<Op>> = vec![Vec::new(); rows.len()];
     let mut sources: Vec<Vec<SymbolId>> = vec![Vec::new(); rows.len()];
     for block in symbols.chunks(block_symbols) {
@@ -71,7 +72,7 @@ struct Occurrences {
     bits: Vec<u64>,
 }
 
-/// Which of these operations have which symbols; a symbol that one of them names twice cancels out.
+/// Which of these operations have which symbols. A symbol that an operation names twice cancels.
 fn occurrences(program: &Program, rows: &[usize]) -> Vec<Occurrences> {
     let mut by_symbol: BTreeMap<SymbolId, Vec<u64>> = BTreeMap::new();
     for (row, &op) in rows.iter().enumerate() {
@@ -84,7 +85,8 @@ fn occurrences(program: &Program, rows: &[usize]) -> Vec<Occurrences> {
     by_symbol.into_iter().map(|(symbol, bits)| Occurrences { symbol, bits }).collect()
 }
 
-/// Replaces pairs, most common first; `define` is given each pair and where it is common, and names what replaces it.
+/// Replaces pairs, most common first. `define` is given each pair and the XORs that have it, and returns the symbol
+/// that replaces it.
 fn pair_up(
     symbols: &mut Vec<Occurrences>,
     mut operations_left: usize,
@@ -122,7 +124,7 @@ fn pair_up(
             operations_left -= operations;
             spend(operations);
         }
-        // Exact where it matters; of hundreds in common, an eighth less is as good.
+        // Exact where it matters: for hundreds in common, an eighth less is as good.
         level -= level.div_ceil(8);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::program::{Op, Program};
 
-/// Turns single-output dot products whose coefficients are all ones into XORs, and sums of one symbol into copies.
-/// Rows of ones in wider dot products stay: the kernels know them, and the symbols are read but once.
+/// Turns single-output dot products whose coefficients are all ones into XORs, and sums of one symbol into copies. Rows
+/// of ones in wider dot products stay: the kernels know them, and the symbols are read only once.
 #[must_use]
 pub fn simplify(mut program: Program) -> Program {
     for op in &mut program.ops {

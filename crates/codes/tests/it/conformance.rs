@@ -64,7 +64,7 @@ fn smallest_check(lost: &Lost<'_>) -> usize {
 /// A test per entry, and the table of them all.
 macro_rules! claims {
     ($($test:ident: $claims:expr,)*) => {
-        const CLAIMS: &[Claims] = &[$($claims),*];
+        pub const CLAIMS: &[Claims] = &[$($claims),*];
         $(#[test]
         fn $test() {
             conforms(&$claims);

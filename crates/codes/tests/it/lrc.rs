@@ -1,7 +1,7 @@
 //! Local reconstruction codes: what they decode, what a repair reads, and coefficients that must never change.
 
 use crate::random::Random;
-use weft_codes::families::{lrc, lrc_uniform};
+use std::ops::Range;
 use weft_codes::{Code, Matrix, Offer, Offers, Wanted, linear};
 
 /// The stored symbols that are left determine everything.
@@ -112,11 +112,14 @@ fn one_loss_reads_its_group() {
 
 #[test]
 fn the_coefficients_are_a_persistent_format() {
-    let rows = |matrix: &Matrix| (0..matrix.rows()).map(|row| matrix.row(row).to_vec()).collect::<Vec<_>>();
-    assert_eq!(rows(&lrc::global_parities(6, 2, 2)), [[1, 152, 78, 2, 45, 156], [1, 78, 153, 4, 37, 94]]);
-    assert_eq!(rows(&lrc::global_parities(4, 2, 3)), [[166, 70, 187, 123], [245, 104, 143, 82], [210, 143, 245, 200]]);
-    let uniform = lrc_uniform::global_parities(6, 2).expect("8 shards are few");
-    assert_eq!(rows(&uniform), [[211, 210, 251, 238, 147, 215], [187, 187, 148, 44, 226, 127]]);
+    let globals = |spec: &str, shards: Range<usize>| {
+        let generator = linear::generator(&*weft_codes::parse(spec).expect(spec)).expect(spec);
+        shards.map(|shard| generator.row(shard).to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(globals("lrc:6+2+2", 8..10), [[1, 152, 78, 2, 45, 156], [1, 78, 153, 4, 37, 94]]);
+    assert_eq!(globals("lrc:4+2+3", 6..9), [[166, 70, 187, 123], [245, 104, 143, 82], [210, 143, 245, 200]]);
+    let uniform = [[211, 210, 251, 238, 147, 215], [187, 187, 148, 44, 226, 127]];
+    assert_eq!(globals("lrc-uniform:6+2+2", 8..10), uniform);
     // A polynomial in 31, modulo 2^64, over all elements of the generator; computed by another program, too.
     for (spec, sum) in [
         ("lrc:12+2+2", 1_799_607_958_762_088_703),

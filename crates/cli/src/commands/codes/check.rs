@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use serde::Serialize;
 use std::process::ExitCode;
+use std::sync::Arc;
 use weft_codes::{Code, Erasures, Matrix, Offer, Offers, Program, Read, Wanted, analysis, measure};
 
 #[derive(Debug, clap::Args)]
@@ -62,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let codes = arguments.codes.iter().map(|spec| compose::code(spec)).collect::<Result<Vec<_>>>()?;
     let mut checked = Vec::new();
     for code in &codes {
-        let of_code = check(&**code, arguments.all)?;
+        let of_code = check(code, arguments.all)?;
         if !arguments.json {
             of_code.tell(code.shape().n);
         }
@@ -77,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Every number of losses that is promised to be survived, and one more; beyond that those that leave as much as was stored,
 /// as long as there are few patterns. Of many numbers some are tried unless all are asked for.
-fn check(code: &dyn Code, all: bool) -> Result<Checked> {
+fn check(code: &Arc<dyn Code>, all: bool) -> Result<Checked> {
     let bench = Bench::new(code)?;
     let (n, tolerance) = (code.shape().n, code.shape().tolerance);
     let are_few = |lost_count: &usize| analysis::binomial(n, *lost_count) <= PATTERNS_MAX;
@@ -130,15 +131,15 @@ impl Checked {
 
 /// A code with one encoded stripe.
 struct Bench<'a> {
-    code: &'a dyn Code,
+    code: &'a Arc<dyn Code>,
     /// `None` where they are too large.
     erasures: Option<Erasures>,
     stripe: Stripe,
 }
 
 impl<'a> Bench<'a> {
-    fn new(code: &'a dyn Code) -> Result<Self> {
-        Ok(Self { code, erasures: figures::erasures(code)?, stripe: Stripe::encoded(code)? })
+    fn new(code: &'a Arc<dyn Code>) -> Result<Self> {
+        Ok(Self { code, erasures: figures::erasures(&**code)?, stripe: Stripe::encoded(code)? })
     }
 
     /// With each of these numbers of losses how many patterns are tried. What one number leaves of the effort is for the next.

@@ -16,7 +16,7 @@ fn every_combination_comes_once() {
 #[test]
 fn a_code_is_checked_within_and_beyond_its_promise() {
     let code = weft_codes::parse("rs:4+2").expect("a code");
-    let checked = check(&*code, false).expect("it decodes rightly");
+    let checked = check(&code, false).expect("it decodes rightly");
     assert!(checked.keeps_its_promise);
     let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.patterns, l.tried, l.decodable)).collect();
     assert_eq!(counts, [(1, 6, 6, 6), (2, 15, 15, 15), (3, 20, 20, 0)]);
@@ -26,7 +26,7 @@ fn a_code_is_checked_within_and_beyond_its_promise() {
 #[test]
 fn patterns_beyond_the_promise_are_tried_as_long_as_enough_is_left() {
     let code = weft_codes::parse("msbasic:4").expect("a code");
-    let checked = check(&*code, false).expect("it decodes rightly");
+    let checked = check(&code, false).expect("it decodes rightly");
     let counts: Vec<_> = checked.losses.iter().map(|l| (l.lost, l.tried, l.decodable)).collect();
     assert_eq!((checked.tolerance, counts), (2, vec![(1, 8, 8), (2, 28, 28), (3, 56, 52), (4, 70, 46)]));
 }
@@ -36,7 +36,7 @@ fn patterns_beyond_the_promise_are_tried_as_long_as_enough_is_left() {
 fn nodes_that_compute_are_checked_too() {
     for spec in ["msr:4+4,d=7", "basic:4+4,d=6"] {
         let code = weft_codes::parse(spec).expect("a code");
-        let bench = Bench::new(&*code).expect("it encodes");
+        let bench = Bench::new(&code).expect("it encodes");
         let last = code.shape().n - 1;
         let offer = |shard| (shard != last).then_some(Offer { combines: true, ..OFFER });
         let have = Offers((0..code.shape().n).map(offer).collect());
@@ -66,7 +66,7 @@ fn of_many_numbers_of_losses_some_are_tried() {
 #[test]
 fn many_patterns_are_sampled_unless_all_are_asked_for() {
     let code = weft_codes::parse("rs:40+3").expect("a code");
-    let bench = Bench::new(&*code).expect("it encodes");
+    let bench = Bench::new(&code).expect("it encodes");
     let tried = |effort| bench.tried(&[1, 2, 3], effort).expect("it decodes rightly");
     assert_eq!(tried(1), [(1, SAMPLE_MIN), (2, SAMPLE_MIN), (3, SAMPLE_MIN)]);
     // What few patterns leave of the effort is for more of the others.
@@ -76,7 +76,7 @@ fn many_patterns_are_sampled_unless_all_are_asked_for() {
     assert_eq!(some, tried(EFFORT / 8));
     let sampled = bench.losses(3, 10, &ProgressBar::hidden()).expect("it decodes rightly");
     assert_eq!((sampled.patterns, sampled.tried, sampled.decodable, sampled.exact), (12_341, 10, 10, false));
-    let all = check(&*code, true).expect("it decodes rightly");
+    let all = check(&code, true).expect("it decodes rightly");
     assert!(all.losses.iter().all(|losses| losses.exact && losses.tried == analysis::binomial(43, losses.lost)));
 }
 
@@ -84,7 +84,7 @@ fn many_patterns_are_sampled_unless_all_are_asked_for() {
 #[test]
 fn wide_codes_are_checked_by_a_few_patterns() {
     let code = weft_codes::parse("clay:10+8").expect("a code");
-    let bench = Bench::new(&*code).expect("it encodes");
+    let bench = Bench::new(&code).expect("it encodes");
     assert!(bench.erasures.is_none());
     assert_eq!(bench.tried(&[8], 1).expect("it decodes rightly"), [(8, SAMPLE_MIN)]);
     assert_eq!(bench.losses(8, SAMPLE_MIN, &ProgressBar::hidden()).expect("it decodes rightly").decodable, SAMPLE_MIN);

@@ -3,7 +3,7 @@ use crate::commands::codes::stripe::Stripe;
 
 fn names(spec: &str) -> Vec<String> {
     let code = weft_codes::parse(spec).expect(spec);
-    symbols(code.shape(), &Stripe::encoded(&*code).expect(spec).stored).iter().map(Symbol::name).collect()
+    symbols(code.shape(), &Stripe::encoded(&code).expect(spec).stored).iter().map(Symbol::name).collect()
 }
 
 #[test]

@@ -82,7 +82,7 @@ struct NamedSize {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let code = compose::code(&arguments.code)?;
-    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code)?.stored);
+    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&code)?.stored);
     let shown = Shown::new(&*code, &symbols, arguments.availability)?;
     if let Some(file) = &arguments.svg {
         let drawing = drawing::svg(code.spec(), &shown.caption(), code.shape(), &symbols);

@@ -2,7 +2,7 @@ use super::*;
 
 fn shown(spec: &str) -> Shown {
     let code = weft_codes::parse(spec).expect(spec);
-    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&*code).expect("it encodes").stored);
+    let symbols = layout::symbols(code.shape(), &Stripe::encoded(&code).expect("it encodes").stored);
     Shown::new(&*code, &symbols, 0.95).expect(spec)
 }
 

@@ -4,7 +4,8 @@ use super::figures::SEED;
 use anyhow::Result;
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
-use weft_codes::{Code, Compiled, Content, Program, executor};
+use std::sync::Arc;
+use weft_codes::{Code, Codec, Compiled, Program, executor};
 
 /// A symbol's length; the next multiple of the code's alignment where that is no divisor.
 const SYMBOL_BYTES: usize = 64;
@@ -17,25 +18,14 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    pub fn encoded(code: &dyn Code) -> Result<Self> {
+    pub fn encoded(code: &Arc<dyn Code>) -> Result<Self> {
         let shape = code.shape();
         let symbol_bytes = SYMBOL_BYTES.next_multiple_of(shape.symbol_alignment_bytes.max(1));
-        let mut random = StdRng::seed_from_u64(SEED);
-        let mut symbol = || {
-            let mut bytes = vec![0; symbol_bytes];
-            random.fill_bytes(&mut bytes);
-            bytes
-        };
-        let natives: Vec<Vec<u8>> = (0..shape.native_count).map(|_| symbol()).collect();
-        let coded_count = shape.contents.iter().filter(|content| **content == Content::Coded).count();
-        let mut coded = vec![vec![0; symbol_bytes]; coded_count];
-        compute(code.encode().clone(), &natives.iter().collect::<Vec<_>>(), &mut coded)?;
-        let mut coded = coded.into_iter();
-        let symbol_of = |content: &Content| match content {
-            Content::Native(native) => natives[*native].clone(),
-            Content::Coded => coded.next().unwrap_or_default(),
-        };
-        let stored = shape.contents.iter().map(symbol_of).collect();
+        let mut data = vec![0; shape.native_count * symbol_bytes];
+        StdRng::seed_from_u64(SEED).fill_bytes(&mut data);
+        let shards = Codec::of(code.clone())?.encode(&data);
+        let natives = data.chunks(symbol_bytes).map(<[u8]>::to_vec).collect();
+        let stored = shards.iter().flat_map(|shard| shard.chunks(symbol_bytes)).map(<[u8]>::to_vec).collect();
         Ok(Self { natives, stored })
     }
 }

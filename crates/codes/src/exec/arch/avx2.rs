@@ -17,7 +17,7 @@ pub(super) const GFNI_ISA: Isa = Isa {
     name: "avx2-gfni",
     is_available: || has_feature!("avx2") && has_feature!("gfni"),
 
-    kernels: Kernels { turns: gfni::TURNS, ..gfni::KERNELS },
+    kernels: Kernels { bit_slices: gfni::BIT_SLICES, ..gfni::KERNELS },
     stores_lines: false,
     fence,
 };
@@ -26,18 +26,19 @@ mod nibbles {
     use super::super::kernels::{entry_points, p_and_q_kernel};
     use super::{Bytes32, Nibbles};
 
-    // Four vectors at a time share the loads of tables; from three targets on the 16 registers hold two, from five on but one.
+    // Four vectors at a time share the loads of tables. From three targets on the 16 registers hold two vectors of
+    // each, from five on only one.
     entry_points!(Bytes32<Nibbles>, "avx2", [4, 4, 2, 2, 1, 1, 1, 1]);
     p_and_q_kernel!(Bytes32<Nibbles>, "avx2");
 }
 
 mod gfni {
-    use super::super::kernels::{entry_points, turns};
+    use super::super::kernels::{bit_slices, entry_points};
     use super::{Affine, Bytes32};
 
-    // As many as leave of 16 registers one for a factor and one for a product; the loads of factors are shared.
+    // As many as leave one of 16 registers for a factor and one for a product; the loads of factors are shared.
     entry_points!(Bytes32<Affine>, "avx2,gfni", [4, 4, 2, 2, 2, 2, 1, 1]);
-    turns!(Bytes32<Affine>, "avx2,gfni");
+    bit_slices!(Bytes32<Affine>, "avx2,gfni");
 }
 
 /// x^8 in GF(2^8).
@@ -71,7 +72,7 @@ impl Multiply for Nibbles {
     unsafe fn factor(step: &Step, index: usize) -> Nibbles {
         // SAFETY: as the trait says; a table is twice 16 bytes.
         unsafe {
-            // Read plainly: in large kernels the compiler leaves `_mm_loadu_si128` a call.
+            // A plain read: in large kernels the compiler leaves `_mm_loadu_si128` as a call.
             let products: *const __m128i = NIBBLES[*step.coefficients.get_unchecked(index) as usize].as_ptr().cast();
             let low = _mm256_broadcastsi128_si256(products.read_unaligned());
             Nibbles(low, _mm256_broadcastsi128_si256(products.add(1).read_unaligned()))

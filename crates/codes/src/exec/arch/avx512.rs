@@ -1,20 +1,26 @@
 //! AVX-512 with GFNI: a multiplication by a constant is one `gf2p8affineqb` per 64 bytes.
 
-use super::kernels::{BitVector, Vector, entry_points, turns};
+use super::kernels::{BitVector, Vector, bit_slices, entry_points};
 use super::{Isa, Kernels, MIRROR, Step, fence};
 use core::arch::x86_64::*;
 
-pub(super) const ISA: Isa =
-    Isa { name: "avx512-gfni", is_available, kernels: Kernels { turns: TURNS, ..KERNELS }, stores_lines: true, fence };
+pub(super) const ISA: Isa = Isa {
+    name: "avx512-gfni",
+    is_available,
+    kernels: Kernels { bit_slices: BIT_SLICES, ..KERNELS },
+    stores_lines: true,
+    fence,
+};
 
 fn is_available() -> bool {
     has_feature!("avx512f") && has_feature!("avx512bw") && has_feature!("gfni")
 }
 
-// Four vectors at a time amortise the loads of coefficients; from four targets on registers are left for three, then two.
+// Four vectors at a time share the loads of coefficients. From four targets on the registers suffice for three, then
+// two.
 entry_points!(Bytes64, "avx512f,avx512bw,gfni", [4, 4, 4, 3, 3, 3, 2, 2]);
 
-turns!(Bytes64, "avx512f,avx512bw,gfni");
+bit_slices!(Bytes64, "avx512f,avx512bw,gfni");
 
 /// Truth table of `a ^ b ^ c` for `vpternlog`.
 const XOR3: i32 = 0x96;
@@ -22,7 +28,7 @@ const XOR3: i32 = 0x96;
 /// Truth table of `a ^ b & c`.
 const XOR_AND: i32 = 0x78;
 
-/// The mask of the first so many bytes, fewer than a vector has.
+/// The mask of the first `bytes` bytes, fewer than a vector has.
 #[inline(always)]
 fn first(bytes: usize) -> __mmask64 {
     (1 << bytes) - 1

@@ -1,8 +1,8 @@
-//! Which kernels to call, and with which symbols, when symbols lie in memory so and so.
+//! Which kernels to call with which symbols, given where symbols lie in memory.
 //!
-//! To look up thousands of symbols, and how far each run over them reaches, takes as long as to add them, and drives them
-//! out of L1. What follows from how many symbols lie in each piece of memory is therefore found once, and kept until a
-//! program is run over others.
+//! Looking up thousands of symbols, and how far each run over them reaches, takes as long as adding them, and evicts
+//! them from L1. So this is done once for the layout of the given pieces, and kept until the program runs over another
+//! layout.
 
 use super::{Isa, Kernel, Step, Steps, portable};
 use alloc::vec::Vec;
@@ -12,25 +12,25 @@ use core::ptr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) symbol_count: usize,
-    /// From the begin of one to that of the next.
+    /// From the start of one to the start of the next.
     pub(super) pitch_bytes: usize,
-    /// Is a slice all that lies between the begins of two symbols, so that several are one pass?
+    /// Is the distance of two symbols one slice, so that several are one pass?
     pub(super) is_close: bool,
 }
 
-/// A symbol: so many bytes after the begin of a piece of memory.
+/// A symbol: an offset from the start of a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) piece: u32,
     pub(super) offset_bytes: u32,
 }
 
-/// What names stand for, while a program runs.
+/// The addresses that names stand for while a program runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
-    /// Where pieces begin, exposed addresses.
+    /// Where pieces begin: exposed addresses.
     pub(super) starts: *const usize,
-    /// Room for as many pointers as any step names symbols.
+    /// Room for as many pointers as the largest step has symbols.
     #[cfg_attr(
         not(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64")),
         allow(dead_code)
@@ -38,8 +38,8 @@ pub(super) struct Places {
     pub(super) room: *mut *mut u8,
 }
 
-/// The symbols of a step: its sources, then its targets. Kernels of few symbols find them as they need them, in registers;
-/// that is what makes short calls cheap.
+/// The symbols of a step: its sources, then its targets. Kernels of few symbols find their addresses in registers when
+/// they need them, which makes short calls cheap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Symbols<'a> {
     pub(super) names: *const Name,
@@ -60,10 +60,10 @@ impl Symbols<'_> {
         }
     }
 
-    /// Where the first so many begin.
+    /// Where the first `count` symbols begin.
     ///
     /// # Safety
-    /// As [`Symbols::at`] says, of each; there is room for so many.
+    /// As [`Symbols::at`] says, of each; there is room for `count`.
     #[cfg_attr(
         not(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64")),
         allow(dead_code)
@@ -78,10 +78,10 @@ impl Symbols<'_> {
     }
 }
 
-/// How many bytes a call is for, and how its targets are stored.
+/// How many bytes a call computes, and how its targets are stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// A slice of temporaries alone, whole even where that of other symbols is not.
+    /// A slice of temporaries only, whole even where that of other symbols is not.
     Internal,
     /// A slice.
     Plain,
@@ -89,7 +89,7 @@ pub(super) enum Kind {
     Final,
 }
 
-/// A call of a kernel for some repetitions of a step, over symbols that follow each other.
+/// A call of a kernel for some repetitions of a step, over consecutive symbols.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {
     pub(super) kernel: Kernel,
@@ -102,11 +102,11 @@ pub(super) struct Call {
 /// The calls of a program.
 #[derive(Debug)]
 pub(super) struct Calls {
-    /// What they are made for.
+    /// The layout that they are made for.
     pub(super) isa: &'static Isa,
     extents: Vec<Extent>,
     pub(super) calls: Vec<Call>,
-    /// Of each call in turn.
+    /// The names of each call, call by call.
     pub(super) names: Vec<Name>,
 }
 
@@ -118,7 +118,7 @@ impl Default for Calls {
 }
 
 impl Calls {
-    /// Makes the calls of these steps for pieces of these extents, unless there already are those.
+    /// Makes the calls of these steps for pieces of these extents, unless they are made already.
     pub(super) fn make(&mut self, isa: &'static Isa, steps: &Steps, extents: &[Extent]) {
         if ptr::eq(isa, self.isa) && *extents == self.extents {
             return;

@@ -1,4 +1,4 @@
-//! The kernels, written once for every instruction set: what differs between sets is a [`Vector`].
+//! The kernels, written once for every instruction set. A [`Vector`] is the difference between sets.
 //!
 //! Everything here is inlined into functions of `arch/*.rs` that enable the instructions of their vector.
 
@@ -7,7 +7,7 @@ use super::BLOCK_SYMBOLS;
 use super::{First, LINE_BYTES, Step, Stores, Symbols};
 
 impl Step {
-    /// How many sources are combined, coupled ones as one with what they are coupled with.
+    /// The number of sources that are combined; a coupled source and its partner count as one.
     #[inline(always)]
     fn combined_count(&self) -> usize {
         self.sources.len() - self.coupled_count - self.addend_count
@@ -15,17 +15,17 @@ impl Step {
 }
 
 impl First {
-    // By number, since that is what functions can be generic over.
+    // By number, because functions cannot be generic over the enum.
     pub(super) const PRODUCTS: usize = First::Products as usize;
     pub(super) const SUM: usize = First::Sum as usize;
     pub(super) const REMAINDER: usize = First::Remainder as usize;
 }
 
-/// A register of bytes and the few instructions that kernels are made of.
+/// A register of bytes and the few instructions that kernels need.
 ///
 /// # Safety
-/// All functions need a machine with the instructions of the vector; pointers are valid for [`Vector::BYTES`]
-/// bytes, or as many as are named.
+/// All functions need a machine with the instructions of the vector. Pointers are valid for [`Vector::BYTES`] bytes, or
+/// for as many as are named.
 pub(super) trait Vector: Copy {
     /// Bytes of the register.
     const BYTES: usize;
@@ -33,9 +33,9 @@ pub(super) trait Vector: Copy {
     type Factor: Copy;
     /// A register in the form that multiplication takes, by any coefficient.
     type Operand: Copy;
-    /// Are three registers added as fast as two? Then sources are taken by twos.
+    /// Is adding three registers as fast as adding two? Then sources are taken in pairs.
     const ADDS_THREE: bool;
-    /// Are products so fast that out of cache it matters how well prefetchers tell sources apart?
+    /// Are products so fast that, out of cache, it matters how well prefetchers tell sources apart?
     const UNROLLS: bool;
 
     /// All zeros.
@@ -44,21 +44,21 @@ pub(super) trait Vector: Copy {
     unsafe fn load(from: *const u8) -> Self;
     /// Stores the bytes at `to`, aligned or not.
     unsafe fn store(self, to: *mut u8);
-    /// The so many bytes at `from`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
+    /// The first `bytes` bytes at `from`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
     #[inline(always)]
     unsafe fn load_part(from: *const u8, bytes: usize) -> Self {
         let mut whole = [0; LINE_BYTES];
-        // SAFETY: a vector is no longer than a line, and so many bytes are valid.
+        // SAFETY: a vector is no longer than a line, and `bytes` bytes are valid.
         unsafe {
             from.copy_to_nonoverlapping(whole.as_mut_ptr(), bytes);
             Self::load(whole.as_ptr())
         }
     }
-    /// Stores the first so many bytes at `to`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
+    /// Stores the first `bytes` bytes at `to`, fewer than [`Vector::BYTES`]; the pointer need not be valid for more.
     #[inline(always)]
     unsafe fn store_part(self, to: *mut u8, bytes: usize) {
         let mut whole = [0; LINE_BYTES];
-        // SAFETY: a vector is no longer than a line, and so many bytes are valid.
+        // SAFETY: a vector is no longer than a line, and `bytes` bytes are valid.
         unsafe {
             self.store(whole.as_mut_ptr());
             to.copy_from_nonoverlapping(whole.as_ptr(), bytes);
@@ -76,9 +76,9 @@ pub(super) trait Vector: Copy {
     unsafe fn mask(step: &Step, index: usize) -> Self;
     /// Coefficient `index` of the step, in the order of [`Step::coefficients`].
     unsafe fn factor(step: &Step, index: usize) -> Self::Factor;
-    /// What is multiplied.
+    /// A factor of products, prepared once.
     unsafe fn operand(self) -> Self::Operand;
-    /// Each byte of what the operand is made of times the coefficient.
+    /// Each byte of the operand times the coefficient.
     unsafe fn product(operand: Self::Operand, factor: Self::Factor) -> Self;
     /// Each byte times the coefficient.
     #[inline(always)]
@@ -86,19 +86,19 @@ pub(super) trait Vector: Copy {
         // SAFETY: as the trait says.
         unsafe { Self::product(self.operand(), factor) }
     }
-    /// Asks for the cache line at `from`, which need not be valid.
+    /// Prefetches the cache line at `from`, which need not be valid.
     unsafe fn prefetch(from: *const u8);
 }
 
-/// Where a kernel is in its symbols.
+/// The position of a kernel in its symbols.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Bytes from their begin.
+    /// Offset in bytes from their start.
     at: usize,
-    /// The so many bytes that are left, where that is no whole vector. Symbols of any length so take vector kernels, and no
-    /// byte is written twice, which steps in place need.
+    /// The bytes that are left, if they are no whole vector. So symbols of any length take vector kernels, and no byte
+    /// is written twice, which steps in place need.
     part_bytes: Option<usize>,
-    /// Is what follows to be asked for?
+    /// Are later lines prefetched?
     prefetches: bool,
 }
 
@@ -109,7 +109,7 @@ impl Place {
         Place { at, part_bytes: None, prefetches: false }
     }
 
-    /// The broken vector that so many bytes end with, if they do.
+    /// The partial vector at the end of this many bytes, if there is one.
     #[inline(always)]
     fn rest<V: Vector>(bytes: usize) -> Option<Place> {
         let part_bytes = bytes % V::BYTES;
@@ -117,7 +117,7 @@ impl Place {
     }
 }
 
-/// How far ahead of its use a line of a long stream is asked for.
+/// How far ahead of its use a line of a long stream is prefetched.
 const PREFETCH_BYTES: usize = 256;
 
 /// The plain sum of exactly `SOURCES` sources, whose pointers stay in registers.
@@ -170,18 +170,18 @@ pub(super) unsafe fn sum_of<V: Vector, const SOURCES: usize>(
     }
 }
 
-/// Vectors of a plain sum that are written out: then a load meets the same source in one slice after the other, at a
-/// distance that prefetchers learn. With 4, sums of other sources in the slices between mislead them.
+/// Vectors of a plain sum that are written out. With this many, a load meets the same source from slice to slice, at a
+/// distance that prefetchers learn. With 4, the sums of other sources in between mislead them.
 const SUM_VECTORS: usize = 16;
 
-/// Does a plain sum of `sources` sources take two lines of each at a time, instead of a vector? Where sources lie whole pages
-/// apart, their lines and the target's share a set of the first-level cache, which has eight ways: a line of many sources
-/// that is read vector by vector is gone in between.
+/// Does a plain sum of `sources` sources take two lines of each at a time, instead of a vector? If sources lie whole
+/// pages apart, their lines and the target's share a set of the first-level cache, which has eight ways. A line of many
+/// sources that is read vector by vector is evicted in between.
 const fn takes_lines<V: Vector>(sources: usize) -> bool {
     sources > 8 || sources == 8 && V::BYTES < LINE_BYTES
 }
 
-/// Vectors of the sum of all sources, the same of each source one after the other.
+/// Vectors of the sum of all sources, source after source.
 #[inline(always)]
 unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
     sources: &[*const u8; SOURCES],
@@ -210,8 +210,8 @@ unsafe fn sum_at<V: Vector, const SOURCES: usize, const VECTORS: usize>(
     }
 }
 
-/// `TARGETS` combinations of any number of sources, `VECTORS` vectors of each at a time; the first as [`First`]
-/// number `FIRST` says.
+/// `TARGETS` combinations of any number of sources, `VECTORS` vectors of each at a time. `FIRST` is the number of a
+/// [`First`].
 ///
 /// # Safety
 /// As [`super::Kernel`] says; the step has `TARGETS` targets, and its first is number `FIRST`.
@@ -238,7 +238,7 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
         } else {
             combine_all::<V, TARGETS, VECTORS, FIRST, ROUND_SOURCES, false>(step, symbols, blocks_bytes, stores);
         }
-        // What is left is too little for code of its own.
+        // The rest is too little for code of its own.
         let mut at = blocks_bytes;
         while at < bytes {
             let place = match bytes - at < V::BYTES {
@@ -254,7 +254,8 @@ pub(super) unsafe fn combine<V: Vector, const TARGETS: usize, const VECTORS: usi
     }
 }
 
-/// [`combine`] of whole blocks of vectors, by code for `UNROLLED` sources at a time, some of which may be coupled if `COUPLED`.
+/// [`combine`] of whole blocks of vectors, by code for `UNROLLED` sources at a time; with `COUPLED` some of them may be
+/// coupled.
 #[inline(always)]
 unsafe fn combine_all<
     V: Vector,
@@ -290,15 +291,15 @@ unsafe fn combine_all<
     }
 }
 
-/// So many sources are told apart by the code that loads them. With as many streams the hardware's own prefetchers lose
-/// track.
+/// The code has a load instruction of its own for each of this many sources. With as many streams the hardware's
+/// prefetchers alone lose track.
 const UNROLLED_SOURCES: usize = 16;
 
-/// Sources of the shortest loop, which is the fastest in cache, unless many sources lie back to back or pages apart.
+/// Sources of the shortest loop, which is the fastest in cache unless many sources lie back to back or pages apart.
 const ROUND_SOURCES: usize = 2;
 
-/// Are there as many sources as code can tell apart, and do any two neighbours among them lie back to back, or a page and more
-/// apart? In cache, too, it then helps to tell them apart.
+/// Are there as many sources as the code can tell apart, and do two neighbours among them lie back to back, or a page
+/// or more apart? Then it helps to tell them apart in cache, too.
 #[inline(always)]
 unsafe fn are_far_apart(symbols: *const *mut u8, source_count: usize, bytes: usize) -> bool {
     const PAGE_BYTES: usize = 4096;
@@ -313,11 +314,11 @@ unsafe fn are_far_apart(symbols: *const *mut u8, source_count: usize, bytes: usi
     })
 }
 
-/// Fewer sources than this take no loop: prefetchers that see a load alternate between only two sources take them for one
-/// stream and fetch what nobody asked for (4+4 at 16 KiB: 70 GB/s, or 94 written out).
+/// Fewer sources than this take no loop. Prefetchers that see a load alternate between only two sources take them for
+/// one stream and fetch lines that nobody needs (4+4 at 16 KiB: 70 GB/s in a loop, 94 written out).
 const SHORT_SOURCES: usize = 3 * ROUND_SOURCES;
 
-/// `VECTORS` vectors of all targets, by code that is written out for `UNROLLED` sources.
+/// `VECTORS` vectors of all targets, by code written out for `UNROLLED` sources.
 #[inline(always)]
 unsafe fn combine_at<
     V: Vector,
@@ -343,8 +344,8 @@ unsafe fn combine_at<
         }
         let paired = combined_count & !1;
         let mut source = 0;
-        // Written out, so that each load instruction follows one stream: prefetchers tell streams apart by it, and an
-        // instruction that goes round several misleads them.
+        // Written out, so that each load instruction follows one stream. Prefetchers tell streams apart by the
+        // instruction, and one that visits several streams misleads them.
         macro_rules! add_pairs {
             ($($pair:literal)*) => {
                 'all: loop {
@@ -377,7 +378,7 @@ unsafe fn combine_at<
     }
 }
 
-/// Adds sources number `source` and the next.
+/// Adds source number `source` and the next one.
 #[inline(always)]
 unsafe fn add_pair<V: Vector, const TARGETS: usize, const VECTORS: usize, const FIRST: usize, const COUPLED: bool>(
     step: &Step,
@@ -446,7 +447,7 @@ unsafe fn add_one<V: Vector, const TARGETS: usize, const VECTORS: usize, const F
     }
 }
 
-/// Vectors of source number `source`, with those of its partner added if it has one.
+/// Vectors of source number `source`, with those of its partner added if there is one.
 #[inline(always)]
 unsafe fn combined<V: Vector, const TARGETS: usize, const VECTORS: usize, const COUPLED: bool>(
     step: &Step,
@@ -469,7 +470,7 @@ unsafe fn combined<V: Vector, const TARGETS: usize, const VECTORS: usize, const 
     }
 }
 
-/// Pairs of targets, each from its pair of sources, one pair after the other.
+/// Pairs of targets, each from its pair of sources, pair after pair.
 ///
 /// # Safety
 /// As [`super::Kernel`] says; the step is one of pairs.
@@ -499,7 +500,7 @@ pub(super) unsafe fn pairs<V: Vector>(step: &Step, symbols: Symbols<'_>, bytes: 
     }
 }
 
-/// A vector of both targets of a pair; factors go by source, then by target.
+/// A vector of both targets of a pair. Factors are ordered by source, then by target.
 #[inline(always)]
 unsafe fn pair_at<V: Vector>(
     sources: [*const u8; 2],
@@ -518,7 +519,7 @@ unsafe fn pair_at<V: Vector>(
     }
 }
 
-/// A register whose bytes are doubled with less than a product.
+/// A register whose bytes are doubled faster than they are multiplied.
 ///
 /// # Safety
 /// As [`Vector`] says.
@@ -560,7 +561,7 @@ pub(super) unsafe fn p_and_q<V: DoublingVector>(step: &Step, symbols: Symbols<'_
     }
 }
 
-/// Vectors of P and of Q over `count` sources, that of the highest power first.
+/// Vectors of P and of Q over `count` sources, the highest power first.
 #[inline(always)]
 unsafe fn p_and_q_at<V: DoublingVector, const VECTORS: usize>(
     symbols: *const *mut u8,
@@ -628,8 +629,9 @@ pub(super) unsafe fn butterflies<V: Vector, const POINTS: usize, const INVERSE: 
     }
 }
 
-/// Does the block with the number of each block and the indices of both values, for all butterflies of the level whose blocks
-/// have halves of `$half` of `POINTS` values. No closure: these do not have the instructions of the function around them.
+/// Runs the statement with the number of each block and the indices of both values, for all butterflies of the level
+/// whose half blocks have `$half` of `POINTS` values. It is no closure, because a closure lacks the instructions of the
+/// function around it.
 macro_rules! each_butterfly {
     ($half:expr, |$block:ident, $a:ident, $b:ident| $butterfly:block) => {{
         let block_count = POINTS / (2 * $half);
@@ -695,41 +697,41 @@ unsafe fn network_at<V: Vector, const POINTS: usize, const INVERSE: bool, const 
     }
 }
 
-/// A register whose bytes are multiplied by any matrix of bits ([`Vector::factor`] is one), as turned blocks need.
+/// A register whose bytes are multiplied by any matrix of bits ([`Vector::factor`] is one), as bit-sliced blocks need.
 ///
 /// # Safety
 /// As [`Vector`] says.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(super) trait BitVector: Vector {
-    /// The bytes of both in turn: those of the first half of each 16, then those of the second.
+    /// The bytes of both, alternating: first those of the first half of each 16, then those of the second.
     unsafe fn interleaved(self, other: Self) -> [Self; 2];
-    /// Each eight bytes, a matrix of bits, mirrored in the diagonal from upper right to lower left, if bit 0 is on the
-    /// right. Twice is nothing.
+    /// Mirrors each eight bytes, a matrix of bits with bit 0 on the right, in the diagonal from upper right to lower
+    /// left. Twice is the identity.
     unsafe fn mirrored(self) -> Self;
 }
 
-/// Turns a block of up to eight symbols, or turns it back: see `exec/turned.rs`.
+/// Bit-slices a block of up to eight symbols, or transposes it back: see `exec/bit_sliced.rs`.
 ///
 /// # Safety
-/// As [`super::Kernel`] says; the step is a turn of this kind.
+/// As [`super::Kernel`] says; the step bit-slices in this direction.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 #[inline(always)]
-pub(super) unsafe fn turn<V: BitVector, const INVERSE: bool>(
+pub(super) unsafe fn bit_slice<V: BitVector, const INVERSE: bool>(
     step: &Step,
     symbols: Symbols<'_>,
     bytes: usize,
     stores: Stores,
 ) {
-    // SAFETY: vectors lie within `bytes`, and what is turned is whole.
+    // SAFETY: vectors lie within `bytes`, and bit-sliced symbols are whole vectors.
     unsafe {
         let symbols = symbols.first(step.sources.len() + step.targets.len());
         let mut at = 0;
         while at + V::BYTES <= bytes {
-            turn_at::<V, INVERSE>(step, symbols, Place::whole(at), stores);
+            bit_slice_at::<V, INVERSE>(step, symbols, Place::whole(at), stores);
             at += V::BYTES;
         }
         if let Some(rest) = Place::rest::<V>(bytes) {
-            turn_at::<V, INVERSE>(step, symbols, rest, Stores::Cached);
+            bit_slice_at::<V, INVERSE>(step, symbols, rest, Stores::Cached);
         }
     }
 }
@@ -737,14 +739,15 @@ pub(super) unsafe fn turn<V: BitVector, const INVERSE: bool>(
 /// A vector of each symbol of a block.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 #[inline(always)]
-unsafe fn turn_at<V: BitVector, const INVERSE: bool>(
+unsafe fn bit_slice_at<V: BitVector, const INVERSE: bool>(
     step: &Step,
     symbols: *const *mut u8,
     place: Place,
     stores: Stores,
 ) {
-    // Of the number of a byte, its vector's three bits and then the four of its place in 16 bytes, to interleave moves the
-    // first bit to the end: three times, and eight bytes next to each other are those of one place; seven times is nothing.
+    // The number of a byte has three bits for its vector and four for its place in 16 bytes. Interleaving moves the
+    // first bit to the end. After three rounds eight neighbouring bytes are those of one place; after seven all is as
+    // before.
     const ROUNDS: usize = 3;
     let (given, gotten) = if INVERSE { (Place::whole(place.at), place) } else { (place, Place::whole(place.at)) };
     // SAFETY: there is a pointer for each source, then for each target, and both are valid at this place.
@@ -771,7 +774,7 @@ unsafe fn turn_at<V: BitVector, const INVERSE: bool>(
     }
 }
 
-/// Vectors of a source; it may ask for those [`PREFETCH_BYTES`] later, which may lie past the end.
+/// Vectors of a source. With prefetch it also asks for those [`PREFETCH_BYTES`] later, which may lie past the end.
 #[inline(always)]
 unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, place: Place) -> [V; VECTORS] {
     // SAFETY: the caller's source is valid for these vectors, or the part of one.
@@ -784,13 +787,13 @@ unsafe fn load<V: Vector, const VECTORS: usize>(source: *const u8, place: Place)
     }
 }
 
-/// The vector of this number.
+/// The vector with this number.
 #[inline(always)]
 unsafe fn load_one<V: Vector>(source: *const u8, place: Place, vector: usize) -> V {
     // SAFETY: as above.
     unsafe {
         let start = source.add(place.at + vector * V::BYTES);
-        // Once a line, where several vectors are one.
+        // Once per line, if several vectors are one line.
         if place.prefetches && (vector * V::BYTES).is_multiple_of(LINE_BYTES) {
             V::prefetch(start.wrapping_add(PREFETCH_BYTES));
         }
@@ -821,8 +824,8 @@ fn is_aligned<V: Vector>(target: *mut u8) -> bool {
     target.addr().is_multiple_of(V::BYTES)
 }
 
-/// Makes `KERNELS` of a vector: functions that enable its instructions, with so many vectors at a time for steps of 1
-/// to [`super::MOST_TARGETS`] targets.
+/// Makes `KERNELS` of a vector: functions that enable its instructions, with the given numbers of vectors at a time for
+/// steps of 1 to [`super::MOST_TARGETS`] targets.
 macro_rules! entry_points {
     ($vector:ty, $features:literal, [$($vectors:literal),*]) => {
         pub(super) const KERNELS: $crate::exec::arch::Kernels = {
@@ -918,7 +921,7 @@ macro_rules! entry_points {
                     ],
                 ],
                 p_and_q: None,
-                turns: None,
+                bit_slices: None,
             }
         };
     };
@@ -943,22 +946,22 @@ macro_rules! p_and_q_kernel {
     };
 }
 
-/// Makes `TURNS` of a vector that can be multiplied by any matrix of bits.
+/// Makes `BIT_SLICES` of a vector that can be multiplied by any matrix of bits.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-macro_rules! turns {
+macro_rules! bit_slices {
     ($vector:ty, $features:literal) => {
-        pub(super) const TURNS: Option<[$crate::exec::arch::Kernel; 2]> = {
+        pub(super) const BIT_SLICES: Option<[$crate::exec::arch::Kernel; 2]> = {
             use $crate::exec::arch::{Step, Stores, Symbols, kernels};
 
             /// # Safety
-            /// As [`kernels::turn`] says.
+            /// As [`kernels::bit_slice`] says.
             #[target_feature(enable = $features)]
-            unsafe fn turn<const INVERSE: bool>(s: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
+            unsafe fn bit_slice<const INVERSE: bool>(s: &Step, symbols: Symbols<'_>, bytes: usize, stores: Stores) {
                 // SAFETY: the caller's promises are passed on.
-                unsafe { kernels::turn::<$vector, INVERSE>(s, symbols, bytes, stores) }
+                unsafe { kernels::bit_slice::<$vector, INVERSE>(s, symbols, bytes, stores) }
             }
 
-            Some([turn::<false>, turn::<true>])
+            Some([bit_slice::<false>, bit_slice::<true>])
         };
     };
 }
@@ -975,8 +978,8 @@ macro_rules! firsts {
     }};
 }
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(super) use bit_slices;
 pub(super) use entry_points;
 pub(super) use firsts;
 pub(super) use p_and_q_kernel;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-pub(super) use turns;

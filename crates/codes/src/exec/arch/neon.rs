@@ -10,11 +10,11 @@ pub(super) const ISA: Isa = Isa {
     is_available: || has_feature!("neon"),
     kernels: Kernels { p_and_q: P_AND_Q, ..KERNELS },
     stores_lines: false,
-    // Stores past the caches are plain stores here.
+    // There are no streaming stores here; plain ones stand for them.
     fence: || (),
 };
 
-// Four vectors share the loads of tables; from four targets on the 32 registers hold but two.
+// Four vectors share the loads of tables; from four targets on the 32 registers hold only two.
 entry_points!(Bytes16, "neon", [4, 4, 4, 2, 2, 2, 2, 2]);
 
 p_and_q_kernel!(Bytes16, "neon");

@@ -1,5 +1,5 @@
-//! A value that is made on first use, without the standard library. Threads that come at once may each make one; the first
-//! to finish is kept.
+//! A value that is made on first use, without the standard library. Threads that come at the same time may each make
+//! one; the first to finish is kept.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// As the standard library's of this name, as far as this crate needs it.
+/// As the standard library's type of this name, as far as this crate needs it.
 pub(crate) struct OnceLock<T> {
     value: AtomicPtr<T>,
     /// Owns a `T`, for the drop check and for `Send` and `Sync`.

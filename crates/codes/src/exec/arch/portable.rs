@@ -8,7 +8,7 @@ use core::slice;
 
 pub(super) const ISA: Isa = isa("portable", kernel);
 
-/// Errs in the last byte of broken vectors only.
+/// Errs only in the last byte of partial vectors.
 #[cfg(test)]
 pub(super) const ERRING_ISA: Isa = isa("erring", erring_kernel);
 
@@ -19,7 +19,7 @@ const fn isa(name: &'static str, kernel: Kernel) -> Isa {
         pairs: kernel,
         butterflies: [[[kernel; 2]; 2]; NETWORK_SIZES],
         p_and_q: None,
-        turns: None,
+        bit_slices: None,
     };
     Isa { name, is_available: || true, kernels, stores_lines: false, fence: || () }
 }
@@ -68,7 +68,7 @@ unsafe fn kernel(step: &Step, symbols: Symbols<'_>, bytes: usize, _: Stores) {
     }
 }
 
-/// Bytes of all targets that are computed together.
+/// Bytes of each target that are computed together.
 const BLOCK_BYTES: usize = 256;
 
 /// # Safety

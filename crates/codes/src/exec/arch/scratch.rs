@@ -1,4 +1,4 @@
-//! What a run needs beside the symbols given, kept from run to run so that none allocates.
+//! Memory that a run needs beside the given symbols, kept from run to run so that none allocates.
 
 use super::LINE_BYTES;
 use super::calls::{Calls, Extent};
@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// A cache line, of which only the place matters here.
+/// A cache line. Only its alignment matters.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line(#[allow(dead_code)] [u8; LINE_BYTES]);
 
-/// Room for one run at a time.
+/// Memory for one run at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
-    /// Where pieces begin, exposed addresses; together they hold all symbols, in the order of their ids.
+    /// Where pieces begin: exposed addresses. Together they hold all symbols, in the order of their ids.
     pub(super) starts: Vec<usize>,
-    /// What lies in each piece.
+    /// The symbols in each piece.
     pub(super) extents: Vec<Extent>,
     /// How many of the pieces hold inputs and outputs; temporaries follow.
     pub(super) given_piece_count: usize,
@@ -28,8 +28,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Places symbols of so many bytes in memory that is given by starts and lengths, and after them so many temporaries
-    /// of a slice each.
+    /// Places symbols of `symbol_bytes` in memory that is given by starts and lengths; after them `temporary_count`
+    /// temporaries of a slice each.
     pub(super) fn place(
         &mut self,
         given: impl Iterator<Item = (usize, usize)>,
@@ -58,7 +58,7 @@ impl Scratch {
         self.add(start, symbols, most_symbols(slice_bytes), false);
     }
 
-    /// Adds symbols that begin there, in pieces of at most so many: to the last piece, if they follow it.
+    /// Adds symbols that begin at this address, in pieces of limited size: to the last piece, if they follow it.
     fn add(&mut self, mut start: usize, symbols: Extent, most_count: usize, follow: bool) {
         let mut left_count = symbols.symbol_count;
         if let Some(last) = self.extents.last_mut().filter(|_| follow) {
@@ -77,22 +77,22 @@ impl Scratch {
     }
 }
 
-/// How many symbols a piece may have, for a name to tell each.
+/// The most symbols of a piece, so that a name can tell each.
 fn most_symbols(pitch_bytes: usize) -> usize {
     (u32::MAX as usize / pitch_bytes).max(1)
 }
 
-/// Runs of one program at the same time that keep their scratch; further ones allocate.
+/// The number of simultaneous runs of one program that keep their scratch; further ones allocate.
 const SLOT_COUNT: usize = 32;
 
-/// Scratch of runs that are over.
+/// Scratch of runs that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     slots: [AtomicPtr<Scratch>; SLOT_COUNT],
 }
 
 impl Pool {
-    /// Scratch that nobody else has.
+    /// Scratch that nobody else uses.
     pub(super) fn take(&self) -> Box<Scratch> {
         for slot in &self.slots {
             if slot.load(Ordering::Relaxed).is_null() {
@@ -107,7 +107,7 @@ impl Pool {
         Box::default()
     }
 
-    /// Gives scratch back.
+    /// Returns scratch for later runs.
     pub(super) fn put(&self, scratch: Box<Scratch>) {
         let given = Box::into_raw(scratch);
         for slot in &self.slots {
@@ -120,7 +120,7 @@ impl Pool {
     }
 }
 
-/// A copy of a program begins with nothing.
+/// A copy of a program starts without scratch.
 impl Clone for Pool {
     fn clone(&self) -> Pool {
         Pool::default()

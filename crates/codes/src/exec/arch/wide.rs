@@ -1,15 +1,16 @@
-//! Plain loops over words, which the compiler makes vector instructions of.
+//! Plain loops over words, which the compiler turns into vector instructions.
 
-/// Something computed by such loops.
+/// A computation by such loops.
 pub(crate) trait Wide {
-    /// What comes of it.
+    /// Its result.
     type Output;
 
-    /// Computes it. To be `#[inline(always)]`: only then it takes the instructions of the function that calls it.
+    /// Computes it. Implementations are `#[inline(always)]`: only then they use the instructions of the function that
+    /// calls them.
     fn run(self) -> Self::Output;
 }
 
-/// Computes it with the widest instructions of this machine that are worth it.
+/// Computes it with the widest instructions of this machine that gain anything.
 pub(crate) fn widely<W: Wide>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     if has_feature!("avx2") && has_feature!("bmi1") && has_feature!("lzcnt") && has_feature!("popcnt") {

@@ -1,4 +1,4 @@
-//! The nodes of a BASIC code as words of a program: what follows from what.
+//! The nodes of a BASIC code as words of a program, and how one follows from others.
 
 use crate::families::ring::{Builder, Word, smallest_strip_count, value_terms};
 use crate::program::SymbolId;
@@ -33,12 +33,12 @@ impl Nodes {
         self.word_count * self.word_symbols()
     }
 
-    /// The shard whose strips are the inputs from `first` on.
+    /// The shard whose strips are the inputs that begin at `first`.
     pub(super) fn cell(&self, builder: &mut Builder, first: SymbolId) -> Vec<Word> {
         (0..self.word_count).map(|word| builder.input(first + word * self.word_symbols())).collect()
     }
 
-    /// Strip `sub` of the shard with these words as this output.
+    /// Makes strip `sub` of the shard with these words the given output.
     pub(super) fn output(&self, builder: &mut Builder, output: usize, words: &[Word], sub: usize) {
         let (word, place) = (sub / self.word_symbols(), sub % self.word_symbols());
         builder.output(output, &words[word..=word], place);
@@ -71,7 +71,7 @@ impl Nodes {
             }
         }
 
-        // One known node is more than the words of a node need.
+        // A single known node gives more than the words of a node need.
         let used = 0..self.word_count;
         let others = |i: usize| (0..count).filter(move |&j| j != i);
         let exponents_of_others = |i: usize| others(i).map(|j| exponents[j]).collect::<Vec<_>>();
@@ -95,7 +95,7 @@ impl Nodes {
                 let s1 = others(i).map(|j| builder.sum(&[x[i][j].clone(), s2[i][j].shifted(l(i))])).collect();
                 let s1 = builder.interpolated(&exponents_of_others(i), s1);
                 let s2 = others(i).map(|j| s2[i][j].clone()).collect();
-                // The powers of z^w that the coefficients of l_w S2 go with follow those of S1.
+                // The powers of z^w of the coefficients of l_w S2 follow those of S1.
                 [s1, builder.interpolated(&exponents_of_others(i), s2)].concat()
             };
             let polynomials: Vec<Vec<Word>> = used.map(polynomial).collect();
@@ -105,7 +105,7 @@ impl Nodes {
         values.into_iter().map(|values| builder.interpolated(&exponents[..self.word_count], values)).collect()
     }
 
-    /// What a helper sends for the repair of shard `lost`: the terms of each strip of one word.
+    /// The word that a helper sends for the repair of shard `lost`: the terms of each strip.
     pub(super) fn help(&self, lost: usize) -> Vec<Vec<(usize, u8)>> {
         value_terms(self.strip_count, self.word_count, self.exponent(lost))
     }

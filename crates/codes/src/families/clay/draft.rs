@@ -1,7 +1,7 @@
-//! From what is wanted to what is read and computed.
+//! From wanted symbols to reads and operations.
 //!
-//! Every symbol is asked for when something needs it, and computed once; asking goes on until it meets what can be
-//! read. It ends: the `U` of a plane asks for planes in which fewer of the nodes that cannot be read are at home.
+//! A symbol is requested when something needs it, and computed once. Requests go on until they reach symbols that can
+//! be read. This ends, because the `U` of a plane request planes in which fewer of the unreadable nodes are at home.
 
 use super::{Clay, Place};
 use crate::code::{Offers, Price, Read};
@@ -20,7 +20,7 @@ const COUPLING: u8 = 2;
 /// The determinant of the coupling, 1 + g^2.
 const DETERMINANT: u8 = 1 ^ gf::mul(COUPLING, COUPLING);
 
-/// What may be read, and whose uncoupled symbols the code of a plane has to give.
+/// Which nodes may be read, and whose uncoupled symbols come from the code of a plane.
 pub(super) struct Sources {
     /// By node: is it read, or known to be zero?
     is_known: Vec<bool>,
@@ -29,21 +29,21 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Nothing is to be decoded.
+    /// Nothing has to be decoded.
     pub(super) fn plain(clay: &Clay, offered: &[usize]) -> Sources {
         let is_known = |node| clay.shard(node).is_none_or(|shard| offered.contains(&shard));
         let is_known = (0..clay.node_count()).map(is_known).collect();
         Sources { is_known, is_decoded: vec![false; clay.node_count()] }
     }
 
-    /// Just these `k` shards.
+    /// Only these `k` shards.
     pub(super) fn these(clay: &Clay, shards: &[usize]) -> Sources {
         let Sources { is_known, .. } = Sources::plain(clay, shards);
         let is_decoded = is_known.iter().map(|known| !known).collect();
         Sources { is_known, is_decoded }
     }
 
-    /// The `k` shards that cost least beside what is wanted of them anyway.
+    /// The `k` shards that cost the least beyond the wanted symbols of them.
     pub(super) fn fewest_shards(clay: &Clay, offered: &[usize], wanted: &[Place], have: &Offers) -> Sources {
         let added_price = |shard: usize| {
             let Some(offer) = have.0[shard] else {
@@ -57,7 +57,7 @@ impl Sources {
         let mut cheapest = offered.to_vec();
         cheapest.sort_by_key(|&shard| added_price(shard));
         let Sources { is_decoded, .. } = Sources::these(clay, &cheapest[..clay.shape.k]);
-        // Wanted symbols of the others are still read where they are offered.
+        // Wanted symbols of the other shards are still read if they are offered.
         let mut is_known: Vec<bool> = is_decoded.iter().map(|decoded| !decoded).collect();
         for &(shard, _) in wanted.iter().filter(|place| offered.contains(&place.0)) {
             is_known[clay.node(shard)] = true;
@@ -65,21 +65,21 @@ impl Sources {
         Sources { is_known, is_decoded }
     }
 
-    /// All that is offered; decoded are the columns of what is lost, as far as they can be. Whole shards take the
-    /// fewest planes so.
+    /// All that is offered. The columns of lost nodes are decoded, as far as possible: whole shards need the fewest
+    /// planes that way.
     pub(super) fn fewest_planes(clay: &Clay, offered: &[usize], lost: &[Place], have: &Offers) -> Sources {
         let is_in_lost_column = |node: usize| lost.iter().any(|&(shard, _)| clay.node(shard) / clay.q == node / clay.q);
         Sources::decoding(clay, offered, have, is_in_lost_column)
     }
 
-    /// All that is offered; decoded are nodes not at home in the planes of what is lost, as far as they can be: each of
-    /// these would add a partner. Few symbols take the fewest others so.
+    /// All that is offered. Nodes that are not at home in the planes of lost symbols are decoded, as far as possible,
+    /// because each would add a partner. A few symbols need the fewest others that way.
     pub(super) fn fewest_partners(clay: &Clay, offered: &[usize], lost: &[Place], have: &Offers) -> Sources {
         let is_never_at_home = |node: usize| lost.iter().all(|&(_, plane)| !clay.is_at_home(node, plane));
         Sources::decoding(clay, offered, have, is_never_at_home)
     }
 
-    /// All that is offered; decoded are what is not, then what is preferred, then what is dearest.
+    /// All that is offered. Decoded are the nodes that are not offered, then preferred ones, then the dearest.
     fn decoding(clay: &Clay, offered: &[usize], have: &Offers, is_preferred: impl Fn(usize) -> bool) -> Sources {
         let Sources { is_known, .. } = Sources::plain(clay, offered);
         let price = |node| {
@@ -101,7 +101,7 @@ enum Value {
     Computed(usize),
 }
 
-/// Reads and operations that give what is wanted.
+/// Reads and operations that compute the wanted symbols.
 pub(super) struct Draft<'a> {
     clay: &'a Clay,
     sources: Sources,
@@ -109,7 +109,7 @@ pub(super) struct Draft<'a> {
     others: Vec<usize>,
     /// The decoded nodes' `U` over those of all others: a row per decoded node, a column per other.
     plane_decoder: Matrix,
-    /// By node and plane, as far as asked for.
+    /// By node and plane, as far as requested.
     coupled: Vec<Option<Value>>,
     uncoupled: Vec<Option<Value>>,
     reads: Vec<Place>,
@@ -126,7 +126,7 @@ struct Combination {
 }
 
 impl<'a> Draft<'a> {
-    /// What the wanted symbols (of shards that are known, or with `q` nodes decoded) need.
+    /// Requests the wanted symbols, of known shards or with `q` nodes decoded.
     pub(super) fn new(clay: &'a Clay, sources: Sources, wanted: &[Place]) -> Draft<'a> {
         let symbol_count = clay.node_count() * clay.shape.alpha;
         let (decoded, others): (Vec<usize>, Vec<usize>) =
@@ -145,8 +145,8 @@ impl<'a> Draft<'a> {
             outputs: Vec::new(),
         };
         let has_runs = draft.has_runs();
-        // Plane by plane, so that what planes share is near; where planes that follow each other do the same, all before
-        // what is coupled, so that it is one run.
+        // Plane by plane, so that symbols that planes share are near. If consecutive planes do the same, all of them
+        // come before the coupled symbols, so that they form one run.
         let mut order: Vec<Place> = wanted.to_vec();
         order.sort_by_key(|&(shard, plane)| (plane, shard));
         for planes in order.chunk_by(|a, b| a.1 / clay.q == b.1 / clay.q) {
@@ -165,14 +165,14 @@ impl<'a> Draft<'a> {
     }
 
     /// Are the nodes whose `U` come from the code of a plane just those of the last column, none of which is read? Then
-    /// planes that follow each other do the same. Runs of two gain less than copying what is at home costs.
+    /// consecutive planes do the same. Runs of two gain less than copying the symbols at home costs.
     fn has_runs(&self) -> bool {
         let first = self.clay.node_count() - self.clay.q;
         self.clay.q > 2 && self.decoded.iter().all(|&node| node >= first && !self.sources.is_known[node])
     }
 
-    /// Computes what is made of a single computed symbol, that nothing else needs, and of symbols read, together with
-    /// that symbol: in repairs, all that a plane gives comes from one operation.
+    /// Merges an operation into the one before it, if it uses a single computed symbol, which nothing else needs, and
+    /// symbols read. In repairs, one operation then computes everything that a plane gives.
     fn fold(&mut self) {
         let mut use_counts = vec![0; self.computed_count];
         for value in self.ops.iter().flat_map(|op| &op.from).chain(&self.outputs) {
@@ -180,7 +180,7 @@ impl<'a> Draft<'a> {
                 use_counts[*computed] += 1;
             }
         }
-        // By computed symbol: the operation that gives it, and in which row.
+        // By computed symbol: the operation that computes it, and its row.
         let mut origins = vec![(0, 0); self.computed_count];
         let mut kept: Vec<Combination> = Vec::with_capacity(self.ops.len());
         for op in core::mem::take(&mut self.ops) {
@@ -213,7 +213,7 @@ impl<'a> Draft<'a> {
         reads.into_iter().map(|(shard, plane)| Read { shard, terms: vec![(plane, 1)] }).collect()
     }
 
-    /// What follows from the reads.
+    /// The program over the reads.
     pub(super) fn program(&self) -> Program {
         let mut order: Vec<usize> = (0..self.reads.len()).collect();
         order.sort_unstable_by_key(|&read| self.reads[read]);
@@ -222,7 +222,7 @@ impl<'a> Draft<'a> {
 
         let (input_count, output_count) = (order.len(), self.outputs.len());
         let mut symbol_of: Vec<Option<SymbolId>> = vec![None; self.computed_count];
-        // Runs write symbols that follow each other, which outputs do not.
+        // Runs write consecutive symbols, which outputs are not.
         let mut temporary_count = 0;
         let is_run = |run: &&[Combination]| self.has_runs() && run.len() > 1;
         for run in self.ops.chunk_by(|op, next| op.is_followed_by(next, &input_of)).filter(is_run) {
@@ -262,7 +262,7 @@ impl<'a> Draft<'a> {
         passes::simplify(passes::drop_dead(Program { input_count, output_count, temporary_count, ops }))
     }
 
-    /// `C` of a node in a plane; `None` where it is always zero.
+    /// `C` of a node in a plane; `None` if it is always zero.
     fn coupled(&mut self, node: usize, plane: usize) -> Option<Value> {
         let shard = self.clay.shard(node)?;
         let index = node * self.clay.shape.alpha + plane;
@@ -292,7 +292,7 @@ impl<'a> Draft<'a> {
             return Some(both[0]);
         }
         let read = self.coupled(partner, partner_plane);
-        // U = C + g C* has C at once; U* = g C + C* has it where U* is what the code of a plane gives.
+        // U = C + g C* gives C at once; U* = g C + C* gives it if U* comes from the code of a plane.
         let (uncoupled, factor, of_read) = if self.sources.is_decoded[partner] {
             (self.uncoupled(partner, partner_plane), inverse(COUPLING), inverse(COUPLING))
         } else {
@@ -304,7 +304,7 @@ impl<'a> Draft<'a> {
         Some(self.compute(terms.into_iter().map(|(value, _)| value).collect(), &coefficients)[0])
     }
 
-    /// `U` of a decoded node: computed with those of all decoded nodes of the plane.
+    /// `U` of a decoded node, computed together with those of all decoded nodes of the plane.
     fn uncoupled(&mut self, node: usize, plane: usize) -> Value {
         let alpha = self.clay.shape.alpha;
         if self.uncoupled[node * alpha + plane].is_none() {
@@ -358,7 +358,7 @@ impl<'a> Draft<'a> {
 /// At most this many small operations become one: its matrix grows with their square.
 const MOST_TOGETHER: usize = 128;
 
-/// Operations in order, small ones that follow each other as one, together with copies of what there is by then.
+/// Operations in order. Consecutive small ones are merged into one, together with copies of symbols that exist by then.
 fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     let mut copies_of: BTreeMap<SymbolId, Vec<Op>> = BTreeMap::new();
     for copy in copies {
@@ -366,7 +366,7 @@ fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     }
     let mut gathered: Vec<Op> = Vec::with_capacity(ops.len());
     let (mut small, mut copies): (Vec<Op>, Vec<Op>) = (Vec::new(), Vec::new());
-    // Of what small ones write.
+    // The targets of small operations.
     let mut later_copies: Vec<Op> = Vec::new();
     for op in ops {
         let is_small = op.sources().len() <= 2 && op.targets().len() <= 2;
@@ -388,7 +388,7 @@ fn gathered(ops: Vec<Op>, copies: Vec<Op>) -> Vec<Op> {
     gathered
 }
 
-/// Operations none of which reads what another writes, as few.
+/// Merges operations none of which reads what another writes, into as few as possible.
 fn together(ops: Vec<Op>) -> Vec<Op> {
     if ops.len() < 2 {
         return ops;
@@ -412,7 +412,7 @@ fn one_of(ops: &[Op]) -> Op {
 }
 
 impl Combination {
-    /// Is `next` this one, with reads whose inputs are one higher?
+    /// Is `next` this operation with inputs one higher?
     fn is_followed_by(&self, next: &Combination, input_of: &[usize]) -> bool {
         let input = |value: &Value| match *value {
             Value::Read(read) => Some(input_of[read]),
@@ -422,7 +422,7 @@ impl Combination {
         self.coefficients == next.coefficients && self.from.iter().zip(&next.from).all(follows)
     }
 
-    /// Gives, instead of the target of a row, what `later` makes of it and of symbols read.
+    /// Replaces the target of a row by what `later` computes from it and from symbols read.
     fn replace(&mut self, row: usize, later: &Combination) {
         let target = self.to[row];
         let factor_of = |value: &Value| later.from.iter().position(|from| from == value);
@@ -447,7 +447,7 @@ impl Combination {
 fn plane_decoder(clay: &Clay, decoded: &[usize], others: &[usize]) -> Matrix {
     match clay.parity_check.select_columns(decoded).inverse() {
         Some(inverse) => inverse.multiply(&clay.parity_check.select_columns(others)),
-        // Nothing is decoded.
+        // Nothing has to be decoded.
         None => Matrix::zero(0, 0),
     }
 }

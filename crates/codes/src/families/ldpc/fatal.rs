@@ -1,10 +1,10 @@
-//! The smallest fatal loss: how few lost blocks can cost data, whatever the decoder.
+//! The smallest fatal loss: the fewest lost blocks that can cost data, with any decoder.
 //!
 //! Lost blocks are fatal exactly when some non-zero data looks like zeros in every block that is left. Give each block
 //! a column: to a check its unit vector, to a data block the sum of the unit vectors of its checks. Such data is then a
 //! set of lost blocks whose columns add up to zero, so the smallest fatal loss is the smallest dependent set of columns
-//! (the minimum distance of the code). To find it, sets of growing size are split in halves: a set of `t` is two sums
-//! of about `t / 2` columns that are equal.
+//! (the minimum distance of the code). To find it, sets of growing size are split in halves: a set of size `t` is two
+//! equal sums of about `t / 2` columns.
 
 use super::graph::Graph;
 use crate::analysis::binomial;
@@ -21,12 +21,12 @@ pub struct FatalLoss {
     pub is_exact: bool,
 }
 
-/// Finds the smallest fatal loss, unless that takes more than `most_sums` sums of one size; what is proved until then is
-/// returned.
+/// Finds the smallest fatal loss, unless that takes more than `most_sums` sums of one size; then returns what is
+/// proved.
 #[must_use]
 pub fn smallest_fatal_loss(graph: &Graph, most_sums: u64) -> FatalLoss {
     let columns = columns(graph);
-    // A data block is gone for good with all its checks.
+    // A data block that is lost with all its checks is lost for good.
     let degree = |data: usize| graph.checks().iter().filter(|check| check.contains(&data)).count();
     let surely_fatal = (0..graph.data_count()).map(|data| 1 + degree(data)).min().unwrap_or(1);
     for size in 1..surely_fatal {
@@ -40,9 +40,9 @@ pub fn smallest_fatal_loss(graph: &Graph, most_sums: u64) -> FatalLoss {
     FatalLoss { at_least: surely_fatal, is_exact: true }
 }
 
-/// A column per block. Up to 128 checks the columns are as the module says; beyond, each check has a random word in place
-/// of its unit vector. Sums that are zero stay zero, so no dependent set is missed; that one is seen where there is none
-/// (once in 2^100 or so) would make the promise smaller, never wrong.
+/// A column per block. Up to 128 checks the columns are as the module says; beyond, each check has a random word
+/// instead of its unit vector. Sums that are zero stay zero, so no dependent set is missed. A false one, which occurs
+/// once in 2^100 or so, would make the promise smaller, never wrong.
 fn columns(graph: &Graph) -> Vec<u128> {
     let check_count = graph.checks().len();
     let mut random = Random::new(check_count as u64);
@@ -61,7 +61,7 @@ fn columns(graph: &Graph) -> Vec<u128> {
     columns
 }
 
-/// Do some `size` columns add up to zero? Supposes that no fewer do.
+/// Do some `size` columns add up to zero? Assumes that no fewer do.
 fn some_set_is_dependent(columns: &[u128], size: usize) -> bool {
     let mut small = Vec::new();
     each_sum(columns, size / 2, 0, &mut |sum| small.push(sum));
@@ -69,7 +69,7 @@ fn some_set_is_dependent(columns: &[u128], size: usize) -> bool {
     if size.is_multiple_of(2) {
         return small.windows(2).any(|pair| pair[0] == pair[1]);
     }
-    // Most sums are found missing by a glance at one bit.
+    // Most sums are found missing by one bit.
     let place = |sum: u128| {
         let mixed = (sum as u64 ^ (sum >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 42;
         (mixed as usize / 64, mixed % 64)

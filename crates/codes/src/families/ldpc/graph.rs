@@ -1,4 +1,4 @@
-//! Graphs: which data blocks each check sums; how they are written in specs and in files.
+//! Graphs: the data blocks that each check sums, and how graphs are written in specs and files.
 
 use crate::families::parameters::{Problem, count, data_and_parity, require};
 use crate::row::{Bits, Row};
@@ -12,19 +12,19 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
     data_count: usize,
-    /// By check: data blocks it sums, ascending.
+    /// By check: the data blocks it sums, ascending.
     checks: Vec<Vec<usize>>,
 }
 
-/// The algebra would allow more; what it takes to prove a tolerance grows with a power of this.
+/// The algebra would allow more, but the cost of proving a tolerance grows with a power of this.
 const MOST_BLOCKS: usize = 1024;
 
 impl Graph {
-    /// A graph of so many data blocks, with the data blocks of each check in any order.
+    /// A graph of `data_count` data blocks, with the data blocks of each check in any order.
     ///
     /// # Errors
-    /// [`Problem::Impossible`]: too few or too many blocks, a check of nothing or of what is not there, a data block
-    /// that is in no check.
+    /// [`Problem::Impossible`]: too few or too many blocks, a check of no blocks or of blocks that do not exist, a data
+    /// block that is in no check.
     pub fn new(data_count: usize, mut checks: Vec<Vec<usize>>) -> Result<Graph, Problem> {
         require(data_count >= 1, || "at least 1 data block is needed".to_owned())?;
         require(!checks.is_empty(), || "at least 1 check is needed".to_owned())?;
@@ -69,8 +69,8 @@ impl Graph {
         Graph::checked(data_count, check_count, checks)
     }
 
-    /// Reads a graph file: a line `data+checks`, then a line per check with the numbers of its data blocks. Empty lines,
-    /// and what follows a `#`, are passed over.
+    /// Reads a graph file: a line `data+checks`, then a line per check with the numbers of its data blocks. Empty lines
+    /// and everything after a `#` are skipped.
     ///
     /// # Errors
     /// [`Problem::Impossible`] with the line that is wrong, or as [`Graph::new`].
@@ -107,7 +107,7 @@ impl Graph {
         format!("{}+{}:{}", self.data_count, self.checks.len(), masks.join(","))
     }
 
-    /// How many data blocks.
+    /// The number of data blocks.
     #[must_use]
     pub fn data_count(&self) -> usize {
         self.data_count

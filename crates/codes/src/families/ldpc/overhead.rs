@@ -1,20 +1,21 @@
-//! How many blocks a graph needs: exactly for small graphs, sampled for large ones.
+//! The number of blocks that a graph needs: exact for small graphs, sampled for large ones.
 //!
-//! Blocks are drawn in random order until all data follow; every block drawn counts. With `u(s)` undecodable sets among
-//! the `C(N, s)` sets of `s` blocks, more than `s` draws are needed with probability `u(s) / C(N, s)`, and the mean is the
+//! Blocks are drawn in random order until all data follow; every block drawn counts. If `u(s)` of the `C(N, s)` sets of
+//! `s` blocks are undecodable, more than `s` draws are needed with probability `u(s) / C(N, s)`, and the mean is the
 //! sum of these over `s = 0 .. N`.
 //!
-//! Counting looks at all `2^N` sets, up to 1,024 at one time: a row of bits for those that differ in some checks only. For one
-//! choice of data and check blocks at hand, with `U` the data unknown:
+//! Counting visits all `2^N` sets, up to 1,024 at a time: a row of bits for those that differ only in some checks. For
+//! one choice of data and check blocks that are there, let `U` be the unknown data:
 //!
-//! - peeling decodes when some check at hand sums one block `u` of `U` only, and peeling decodes `U - u`, which is the same
-//!   for whichever such check;
-//! - elimination fails when some of `U`, added up, is seen by no check at hand: that is when it fails for `U` without one of
-//!   them, or when the sum of all `U` is not seen.
+//! - Peeling decodes if some check that is there sums only one block `u` of `U`, and peeling decodes `U - u`. Any such
+//!   check gives the same result.
+//! - Elimination fails if no check that is there sees the sum of some of `U`: that is if it fails for `U` without one
+//!   of them, or if the sum of all of `U` is not seen.
 //!
-//! So each set of data follows from the sets that have one less, for many sets of checks at once, and which checks matter to a set
-//! of data from the set without its first block. Where one check that is at hand in all of a row decides, peeling comes to the row
-//! of a smaller set of data: most sets refer to such a row, and take its counts by size as they are.
+//! So each set of data follows from the sets with one block less, for many sets of checks at once. The checks that
+//! matter to a set of data follow from those of the set without its first block. If one check decides that is there in
+//! all sets of a row, peeling arrives at the row of a smaller set of data. Most sets refer to such a row, and take its
+//! counts by size as they are.
 
 use super::graph::Graph;
 use crate::analysis::binomial;
@@ -28,20 +29,20 @@ use alloc::vec::Vec;
 /// How data are derived from blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoder {
-    /// Only by checks of which all data blocks but one are known.
+    /// Only by checks whose data blocks are known except one.
     Peeling,
-    /// By any combination of checks: what can be decoded at all.
+    /// By any combination of checks: everything that can be decoded at all.
     Elimination,
 }
 
 /// Counts over all sets of blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// By number of blocks at hand, `0 ..= block count`: how many sets of so many do not give all data.
+    /// By number of blocks that are there, `0 ..= block count`: how many sets of that size do not give all data.
     pub undecodable: Vec<u64>,
 }
 
-/// Beyond this many blocks counting takes minutes, beyond this many checks or data blocks its tables grow too large.
+/// With more blocks than this counting takes minutes; with more checks or data blocks its tables are too large.
 pub(super) const MOST_COUNTED_BLOCKS: usize = 32;
 pub(super) const MOST_COUNTED_OF_A_KIND: usize = 20;
 
@@ -65,7 +66,7 @@ impl Profile {
         self.undecodable.iter().enumerate().map(share).sum()
     }
 
-    /// Any so many lost blocks can be borne.
+    /// Any this many lost blocks are survived.
     #[must_use]
     pub fn losses_survived(&self) -> usize {
         self.undecodable.iter().rev().take_while(|&&sets| sets == 0).count().saturating_sub(1)
@@ -89,21 +90,22 @@ pub(super) struct Counter {
     data_count: usize,
     /// By check: the data blocks it sums.
     checks: Vec<u32>,
-    /// Room that is used again.
+    /// Buffers that are used again.
     narrow: Room<1>,
     wide: Room<16>,
 }
 
-/// Of the check sets of a block, a bit each, smaller sets first.
+/// Some check sets of a block: a bit each, smaller sets first.
 type Sets<const WORDS: usize> = [u64; WORDS];
 
-/// How many sets of a block, by their number of checks, of which there are up to 10.
+/// The number of sets of a block by their number of checks, at most 10.
 type BySize = [u16; 16];
 
 /// The undecodable check sets of a block.
 #[derive(Default)]
 struct Room<const WORDS: usize> {
-    /// By set of unknown data: at whose place its row is. The place after all sets has the row that all sets of a block fail.
+    /// By set of unknown data: the index of its row. The index after all sets has the row in which all sets of a block
+    /// fail.
     row_of: Vec<u32>,
     rows: Vec<Sets<WORDS>>,
     by_size: Vec<BySize>,
@@ -115,7 +117,7 @@ impl Counter {
         Counter::of_masks(graph.data_count(), graph.checks().iter().map(mask).collect())
     }
 
-    /// By check the data blocks it sums; at most 20 of each.
+    /// By check: the data blocks it sums. At most 20 of each.
     pub(super) fn of_masks(data_count: usize, checks: Vec<u32>) -> Counter {
         Counter { data_count, checks, narrow: Room::default(), wide: Room::default() }
     }
@@ -127,8 +129,8 @@ impl Counter {
 
     /// Counts undecodable sets by size.
     pub(super) fn count(&mut self, decoder: Decoder) -> Profile {
-        // The order of checks makes no difference to what is counted. The last ones are there for all sets of a block or for
-        // none; there small checks, which more often have just one unknown, decide about most blocks as wholes.
+        // The order of checks does not change the counts. The last checks are there in all sets of a block or in none.
+        // Small checks, which more often have just one unknown, then decide about whole blocks.
         let mut checks = self.checks.clone();
         checks.sort_unstable_by_key(|check| core::cmp::Reverse(check.count_ones()));
         let looked_at = looked_at(self.data_count, &checks, decoder);
@@ -142,8 +144,8 @@ impl Counter {
     }
 }
 
-/// By set of unknown data, which checks the decoder looks at: for peeling those that sum just one of it, for elimination those
-/// that sum an odd number. Each set follows from the one without its first block.
+/// By set of unknown data: the checks that the decoder uses. Peeling uses those that sum just one of it, elimination
+/// those that sum an odd number. Each set follows from the one without its first block.
 fn looked_at(data_count: usize, checks: &[u32], decoder: Decoder) -> Vec<u32> {
     let checks_of = |data: usize| {
         let sums = |(index, check): (usize, &u32)| (check >> data & 1) << index;
@@ -163,7 +165,7 @@ fn looked_at(data_count: usize, checks: &[u32], decoder: Decoder) -> Vec<u32> {
     looked_at
 }
 
-/// How many undecodable sets there are, by size.
+/// The number of undecodable sets, by size.
 struct Counting<'a, const WORDS: usize> {
     data_count: usize,
     checks: &'a [u32],
@@ -181,7 +183,7 @@ impl<const WORDS: usize> Wide for Counting<'_, WORDS> {
         let low_count = checks.len().min(WORD_CHECKS + WORDS.ilog2() as usize);
         let mut check_sets: Vec<usize> = (0..1 << low_count).collect();
         check_sets.sort_by_key(|set| set.count_ones());
-        // By check of a block: the sets without it. By size: the sets of that many checks, where they lie.
+        // By check of a block: the sets without it. By size: where the sets of that many checks lie.
         let of = |holds: &dyn Fn(usize) -> bool| sets(|place| check_sets.get(place).is_some_and(|&set| holds(set)));
         let without: Vec<Sets<WORDS>> = (0..low_count).map(|check| of(&|set| set >> check & 1 == 0)).collect();
         let mut of_size: Vec<(usize, usize, u64)> = Vec::new();
@@ -196,7 +198,7 @@ impl<const WORDS: usize> Wide for Counting<'_, WORDS> {
             }
             by_size
         };
-        // Where nothing is unknown nothing fails.
+        // If nothing is unknown nothing fails.
         let all_fail = looked_at.len();
         row_of.resize(all_fail, 0);
         rows.resize(all_fail + 1, [0; WORDS]);
@@ -214,7 +216,7 @@ impl<const WORDS: usize> Wide for Counting<'_, WORDS> {
                 let check_of_all = (checks_there >> low_count != 0).then(|| checks_there.ilog2() as usize);
                 let after = |check: usize| row_of[unknown ^ (checks[check] as usize & unknown)] as usize;
                 let row = match (decoder, check_of_all) {
-                    // Whatever peeling does first, it ends with the same data.
+                    // Peeling ends with the same data whatever it does first.
                     (Decoder::Peeling, Some(check)) => after(check),
                     (Decoder::Peeling, None) => {
                         let mut failing = rows[all_fail];
@@ -245,7 +247,7 @@ impl<const WORDS: usize> Wide for Counting<'_, WORDS> {
                 if row == unknown {
                     by_size[unknown] = counted(&rows[unknown]);
                 }
-                // A copy, which the compiler sees not to change with what is added to.
+                // A copy, so that the compiler sees that the sum does not change it.
                 let sets = by_size[row];
                 let found = &mut found[unknown.count_ones() as usize];
                 (0..sets.len()).for_each(|size| found[size] += u32::from(sets[size]));
@@ -265,7 +267,7 @@ fn sets<const WORDS: usize>(holds: impl Fn(usize) -> bool) -> Sets<WORDS> {
     core::array::from_fn(|word| (64 * word..64 * (word + 1)).map(bit).fold(0, |sets, bit| sets | bit))
 }
 
-/// The places of the bits that are set.
+/// The indices of the bits that are set.
 fn ones(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;
     core::iter::from_fn(move || {
@@ -275,18 +277,18 @@ fn ones(mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A mean estimated by drawing.
+/// A mean estimated from random samples.
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
     /// Mean of the samples.
     pub mean: f64,
-    /// Its standard error: about two times in three the true mean is no farther away.
+    /// Its standard error: the true mean is closer than this about two times in three.
     pub standard_error: f64,
 }
 
-/// The mean number of blocks drawn until all data follow, from so many random orders (at least 2); equal seeds give equal
-/// samples.
+/// The mean number of blocks drawn until all data follow, from `samples` random orders (at least 2). Equal seeds give
+/// equal samples.
 #[cfg(feature = "std")]
 #[must_use]
 pub fn sampled_blocks_needed(graph: &Graph, decoder: Decoder, samples: usize, seed: u64) -> Sampled {
@@ -306,7 +308,7 @@ pub fn sampled_blocks_needed(graph: &Graph, decoder: Decoder, samples: usize, se
     Sampled { mean, standard_error: (variance / count).sqrt() }
 }
 
-/// How many blocks of this order (of all blocks) the decoder takes to find all data.
+/// The number of blocks of this order (of all blocks) that the decoder takes to find all data.
 #[must_use]
 pub fn blocks_needed(graph: &Graph, decoder: Decoder, order: &[usize]) -> usize {
     match decoder {
@@ -320,7 +322,7 @@ fn blocks_to_peel(graph: &Graph, order: &[usize]) -> usize {
     let mut known = vec![false; data_count];
     let mut known_count = 0;
     let mut is_drawn = vec![false; graph.checks().len()];
-    // By check: how many of its data blocks are unknown, and their XOR, which names the last one.
+    // By check: the number of its unknown data blocks, and their XOR, which is the last one.
     let mut unknown: Vec<(usize, usize)> =
         graph.checks().iter().map(|check| (check.len(), check.iter().fold(0, |sum, data| sum ^ data))).collect();
     let mut checks_of = vec![Vec::new(); data_count];
@@ -358,7 +360,7 @@ fn blocks_to_peel(graph: &Graph, order: &[usize]) -> usize {
     order.len()
 }
 
-/// The first so many that span the data.
+/// The number of blocks at the beginning that span the data.
 fn blocks_to_eliminate(graph: &Graph, order: &[usize]) -> usize {
     let data_count = graph.data_count();
     // By leading element: a row that begins there.

@@ -1,11 +1,11 @@
-//! Planning: choose what to read, then derive what is wanted from it.
+//! Planning: choose what to read, then derive the wanted blocks from it.
 //!
-//! Choosing (`plan/choose.rs`) takes the cheapest of what peeling (`plan/peel.rs`) and elimination (`plan/basis.rs`) suggest, and
-//! improves on it for as long as its budget allows; deriving (`plan/derive.rs`) peels first and eliminates what is left. Words: a
-//! block is a shard of one symbol; an equation is a check with its data blocks, whose XOR is zero.
+//! Choosing (`plan/choose.rs`) takes the cheaper of what peeling (`plan/peel.rs`) and elimination (`plan/basis.rs`)
+//! suggest, and improves it within a budget. Deriving (`plan/derive.rs`) peels first and eliminates the rest. A block
+//! is a shard of one symbol. An equation is a check with its data blocks, whose XOR is zero.
 //!
-//! A decision has a budget: [`OPERATIONS_PER_SYMBOL`] for each symbol that its program touches and each offer, however wide the
-//! graph is. What is found first is good enough; what looks for better stops when the budget is spent.
+//! A decision has a budget: [`OPERATIONS_PER_SYMBOL`] for each symbol that its program touches and for each offer, at
+//! any width of the graph. The first choice is good enough; improvements stop when the budget is spent.
 
 mod basis;
 mod choose;
@@ -20,16 +20,17 @@ use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 use basis::Basis;
-use choose::Answer;
+use choose::Candidate;
 
-/// What a decision may take for each symbol that its program touches and each offer that it looks at, in operations on a word, an
-/// edge or a price, before it takes the best so far: less than the program takes of cells of a few KiB, the smallest that are stored.
+/// The budget of a decision for each symbol that its program touches and each offer, in operations on a word, an edge
+/// or a price. After that it takes the best choice so far. That is less than the program takes for cells of a few KiB,
+/// the smallest that are stored.
 const OPERATIONS_PER_SYMBOL: u64 = 64;
 
-/// What a decision may take however little there is to be read: some ten microseconds.
+/// The budget of a decision that reads little: some ten microseconds.
 const OPERATIONS_MIN: u64 = 1 << 14;
 
-/// What a graph is to its plans, made once.
+/// A graph as its planner needs it, made once.
 pub(super) struct Planner {
     /// By check: the blocks whose XOR is zero, the check itself last.
     equations: Vec<Vec<usize>>,
@@ -40,7 +41,7 @@ pub(super) struct Planner {
     basis: Basis,
 }
 
-/// By block: what reading it costs; `None` where it cannot be read.
+/// By block: the price of reading it; `None` if it cannot be read.
 type Prices = [Option<Price>];
 
 impl Planner {
@@ -68,7 +69,7 @@ impl Planner {
         let price = |offer: &crate::code::Offer| offer.request_price.saturating_add(offer.symbol_price);
         let prices: Vec<Option<Price>> = have.0.iter().map(|offer| offer.as_ref().map(price)).collect();
         match self.cheapest(targets, &prices) {
-            Ok(Answer { price, reads, sums }) => {
+            Ok(Candidate { price, reads, sums }) => {
                 let program = sums::program(&reads, sums, targets);
                 let reads = reads.into_iter().map(|shard| Read { shard, terms: vec![(0, 1)] }).collect();
                 Ok(Plan { reads, program, price })
@@ -78,10 +79,10 @@ impl Planner {
     }
 }
 
-/// Operations done for a decision, and how many it may do.
+/// Operations spent on a decision, and its budget.
 struct Budget {
     done: u64,
-    /// Symbols of the best answer's program, and offers.
+    /// Symbols of the best candidate's program, and offers.
     symbols: u64,
 }
 
@@ -96,7 +97,7 @@ impl Budget {
         self.done += operations as u64;
     }
 
-    /// An answer was found whose program touches this many symbols.
+    /// A candidate was found whose program touches this many symbols.
     fn allow(&mut self, symbols_touched: usize) {
         self.symbols += symbols_touched as u64;
     }

@@ -22,8 +22,9 @@ pub enum Goal {
     MostLosses,
 }
 
-/// What to look for, and for how long. Equal searches find equal graphs. A search is several walks that know nothing of each
-/// other, so that threads may share them: the best of what they find, by [`Search::is_better`], is what one after the other finds.
+/// What to search for, and for how long. Equal searches find equal graphs. A search consists of several independent
+/// walks, so that threads may share them. The best of their results, by [`Search::is_better`], is the result of running
+/// them one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// Data blocks.
@@ -34,22 +35,22 @@ pub struct Search {
     pub decoder: Decoder,
     /// What is better.
     pub goal: Goal,
-    /// Of the pseudo-random numbers.
+    /// Seed of the pseudo-random numbers.
     pub seed: u64,
-    /// Graphs to look at; 100,000 find the best of 8+6, in a second.
+    /// Graphs to look at. 100,000 find the best of 8+6, in a second.
     pub iterations: u64,
 }
 
-/// The best graph so far.
+/// The best graph found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// The graph.
     pub graph: Graph,
-    /// Any so many lost blocks can be borne (by the decoder of the search).
+    /// Any this many lost blocks are survived by the decoder of the search.
     pub losses_survived: usize,
     /// The mean number of blocks drawn until all data follow.
     pub mean_blocks: f64,
-    /// The graph was the so-manieth looked at, from 1.
+    /// The number of graphs looked at when it was found, itself included.
     pub iteration: u64,
 }
 
@@ -67,15 +68,15 @@ impl Found {
     }
 }
 
-/// Graphs looked at between two starts, for each edge that there may be. Tried with 8+6: longer walks all end in the broad
-/// hollow of the second best graph, shorter ones do not reach its bottom.
+/// Graphs looked at in one walk, for each possible edge. Tried with 8+6: longer walks all end in the wide basin of the
+/// second best graph, shorter ones do not reach its bottom.
 const ITERATIONS_PER_EDGE: u64 = 12;
 
-/// Temperatures in mean blocks needed: one edge changes the mean by some hundredths; the best graphs differ by less.
+/// Temperatures in mean blocks needed. One edge changes the mean by some hundredths; the best graphs differ by less.
 const FIRST_TEMPERATURE: f64 = 0.05;
 const LAST_TEMPERATURE: f64 = 0.005;
 
-/// A loss survived less is borne for a while like so many blocks needed more, or its hollows could not be crossed.
+/// The penalty for surviving one loss less, in blocks needed. It is finite so that walks can leave a basin.
 const BLOCKS_PER_LOSS: f64 = 0.2;
 
 impl Search {
@@ -84,13 +85,13 @@ impl Search {
         ITERATIONS_PER_EDGE.saturating_mul((self.data_count as u64).saturating_mul(self.check_count as u64).max(1))
     }
 
-    /// Of how many walks it is made.
+    /// The number of its walks.
     #[must_use]
     pub fn walk_count(&self) -> u64 {
         self.iterations.max(1).div_ceil(self.walk_iterations())
     }
 
-    /// Is one the better find? Of equals the one that was looked at first.
+    /// Is one graph better than the other? Of equal ones the earlier is.
     #[must_use]
     pub fn is_better(&self, one: &Found, other: &Found) -> bool {
         let (first, second) = ((one.losses_survived, one.mean_blocks), (other.losses_survived, other.mean_blocks));
@@ -98,8 +99,8 @@ impl Search {
     }
 }
 
-/// The best of the graphs looked at. `watch` is told the number of graphs looked at so far and the best of them, and may
-/// break off.
+/// The best of the graphs looked at. `watch` receives the number of graphs looked at so far and the best of them, and
+/// may stop the search.
 ///
 /// # Errors
 /// [`Problem::Impossible`]: counts of zero, or too large to be judged exactly.
@@ -121,7 +122,7 @@ pub fn search(task: &Search, mut watch: impl FnMut(u64, &Found) -> ControlFlow<(
     Ok(best.expect("a search has a walk"))
 }
 
-/// The best of the graphs that this walk of the search looks at, counted from 0; `watch` hears of this walk alone.
+/// The best of the graphs that this walk, counted from 0, looks at; `watch` sees only this walk.
 ///
 /// # Errors
 /// As [`search`].
@@ -139,7 +140,7 @@ pub fn walk(
         format!("graphs are judged exactly up to {MOST_COUNTED_BLOCKS} blocks in all")
     })?;
     let walk_iterations = task.walk_iterations();
-    // Seeds next to each other make numbers that have nothing in common only after they are mixed.
+    // Neighbouring seeds give unrelated numbers only after they are mixed.
     let mut random = Random::new(if index == 0 { seed } else { Random::new(seed.wrapping_add(index)).next() });
     let first = index.saturating_mul(walk_iterations).saturating_add(1);
     let mut walk = Walk::start(data_count, check_count, decoder, &mut random);
@@ -178,14 +179,15 @@ struct Walk {
     decoder: Decoder,
     counter: Counter,
     judgement: Judgement,
-    /// What was judged on this walk, by its checks in ascending order: towards its end a walk comes by the same graphs again.
+    /// Judged graphs of this walk, by their checks in ascending order: towards its end a walk meets the same graphs
+    /// again.
     judged: BTreeMap<Vec<u32>, Judgement>,
 }
 
 impl Walk {
     /// Begins at a random graph.
     fn start(data_count: usize, check_count: usize, decoder: Decoder, random: &mut Random) -> Walk {
-        // Three checks per data block are where good graphs begin; a check of nothing takes one block.
+        // Good graphs begin at about three checks per data block; an empty check takes one block.
         let mut checks = vec![0u32; check_count];
         for data in 0..data_count {
             (0..3).for_each(|_| checks[random.below(check_count)] |= 1 << data);
@@ -201,7 +203,7 @@ impl Walk {
         walk
     }
 
-    /// What the graph is worth; in which order its checks come makes no difference.
+    /// The value of the graph. The order of its checks does not matter.
     fn judged(&mut self) -> Judgement {
         let mut checks = self.counter.checks_mut().to_vec();
         checks.sort_unstable();
@@ -213,7 +215,7 @@ impl Walk {
         judgement
     }
 
-    /// Changes an edge, or moves one, unless that is too bad for this temperature.
+    /// Changes or moves an edge, unless the result is too bad for this temperature.
     fn step(&mut self, goal: Goal, temperature: f64, random: &mut Random) {
         let before = self.counter.checks_mut().to_vec();
         let checks = self.counter.checks_mut();

@@ -1,4 +1,4 @@
-//! Sets of columns of a row, in words of 64, so that planners move whole rows along a direction at once.
+//! Sets of columns of a row, in words of 64, so that planners shift whole rows along a direction at once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -19,22 +19,22 @@ impl Columns {
         Columns { count, words: vec![0; count.div_ceil(WORD)] }
     }
 
-    /// Adds a column that there is.
+    /// Adds an existing column.
     pub(super) fn add(&mut self, column: usize) {
         self.words[column / WORD] |= 1 << (column % WORD);
     }
 
-    /// Is this column, which there is, among them?
+    /// Is this existing column among them?
     pub(super) fn has(&self, column: usize) -> bool {
         self.words[column / WORD] >> (column % WORD) & 1 == 1
     }
 
-    /// How many they are.
+    /// The number of columns.
     pub(super) fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Adds others of equally many, moved by `by` columns; what leaves the row is dropped.
+    /// Adds the columns of another set of the same row length, shifted by `by`; columns beyond the row are dropped.
     pub(super) fn add_moved(&mut self, others: &Columns, by: isize) {
         let (words, bits) = (by.unsigned_abs() / WORD, by.unsigned_abs() % WORD);
         let at = |index: Option<usize>| index.and_then(|index| others.words.get(index)).copied().unwrap_or(0);
@@ -54,7 +54,7 @@ impl Columns {
         }
     }
 
-    /// Words that it takes: what a pass over all columns costs.
+    /// The number of words: the cost of a pass over all columns.
     pub(super) fn word_count(&self) -> usize {
         self.words.len()
     }

@@ -1,4 +1,4 @@
-//! The geometry: rows of elements, projections of bins, and which element follows from which bin.
+//! The geometry: rows of elements, projections of bins, and the order in which elements follow from bins.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub struct Grid {
     pub directions: Vec<isize>,
 }
 
-/// An element that is recovered, and where from.
+/// A recovered element and the bin that it follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovery {
     /// The element.
@@ -29,7 +29,7 @@ pub struct Recovery {
 }
 
 impl Grid {
-    /// A grid with so many projections, directions around 0: `p_i = i - floor(n / 2)`.
+    /// A grid with this many projections, in directions around 0: `p_i = i - floor(n / 2)`.
     #[must_use]
     pub fn new(rows: usize, columns: usize, projection_count: usize) -> Grid {
         let middle = (projection_count / 2) as isize;
@@ -56,14 +56,14 @@ impl Grid {
         })
     }
 
-    /// How far the row is shifted on its way into the projection; never negative.
+    /// The shift of the row on its way into the projection; never negative.
     fn shift(&self, projection: usize, row: usize) -> isize {
         let p = self.directions[projection];
         row as isize * p - ((self.rows as isize - 1) * p).min(0)
     }
 
-    /// How far each lost row's recovery runs ahead of the last one's, for ascending rows and projections of descending
-    /// direction, one for each: `ahead[j - 1] = ahead[j] + p_j (row_j - row_(j - 1))`, shifted to a minimum of 0.
+    /// How far the recovery of each lost row runs ahead of that of the last one, for ascending rows and one projection
+    /// each, of descending direction: `ahead[j - 1] = ahead[j] + p_j (row_j - row_(j - 1))`, shifted to a minimum of 0.
     #[must_use]
     pub fn ahead(&self, lost_rows: &[usize], projections: &[usize]) -> Vec<usize> {
         let mut ahead = vec![0; lost_rows.len()];
@@ -75,14 +75,14 @@ impl Grid {
         ahead.into_iter().map(|columns| (columns - least) as usize).collect()
     }
 
-    /// How many columns further a line of the projection meets another row.
+    /// The number of columns between the points at which a line of the projection meets two rows.
     pub(super) fn moved(&self, projection: usize, from_row: usize, to_row: usize) -> isize {
         (from_row as isize - to_row as isize) * self.directions[projection]
     }
 
-    /// All elements of the lost rows (ascending), in an order in which each is the only one of its bin that is not known
-    /// yet. Takes as many projections as rows, of descending direction; row `j` is found in projection `j`, starting from
-    /// the corners (Normand, Kingston, Evenou 2006).
+    /// All elements of the lost rows (ascending), in an order in which each is the only unknown one of its bin. Takes
+    /// as many projections as rows, of descending direction. Row `j` is recovered from projection `j`, starting at the
+    /// corners (Normand, Kingston, Evenou 2006).
     pub fn recoveries(&self, lost_rows: &[usize], projections: &[usize]) -> Vec<Recovery> {
         let recovery = |(position, column): (usize, usize)| {
             let (element, projection) = ((lost_rows[position], column), projections[position]);

@@ -1,12 +1,12 @@
-//! Planning: plain elements where they are offered, else the cheapest `k` shards; then, in gather form, the order of
-//! recovery of [`Grid::recoveries`](super::Grid::recoveries), and of that only what the wanted symbols need.
+//! Planning. Plain elements are read if they are offered, otherwise the cheapest `k` shards. The program follows the
+//! order of [`Grid::recoveries`](super::Grid::recoveries), as far as the wanted symbols need it.
 //!
-//! All of it is geometry. What an element needs lies on one line through it, so that what a choice of shards reads follows
-//! from the order of recovery gone through backwards ([`Reach`]), at the cost of the program that it finds; choices that
-//! cannot be the cheapest are told by their first step. With fewer than `k` shards the grid is peeled from its corners, which
-//! finds everything that Katz's criterion says can be found where the unknown rows follow each other. Elimination is left for
-//! grids so small that it tries all sets of symbols, and for rows apart that are shorter than the directions are steep, where
-//! data would be lost without it.
+//! Everything is geometry. An element needs only elements on one line through it, so the reads of a choice of shards
+//! follow from the order of recovery in reverse ([`Reach`]), at the cost of the program that it finds. Choices that
+//! cannot be the cheapest are recognised by their first step. With fewer than `k` shards the grid is peeled from its
+//! corners. If the unknown rows are consecutive, this finds everything that Katz's criterion allows. Elimination is
+//! left for two cases: grids so small that it tries all sets of symbols, and rows that are apart and short beside the
+//! steepness of directions, where data would be lost without it.
 
 use super::Layout;
 use super::columns::Columns;
@@ -19,10 +19,10 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Chunks that a cell's worth of elements makes.
+/// The number of chunks of a cell's worth of elements.
 const CHUNKS_PER_CELL: usize = 2;
 
-/// Shards to decode from: as many as there are rows.
+/// Shards to decode from, as many as there are rows.
 #[derive(PartialEq, Eq)]
 struct Choice {
     /// Rows that no chosen shard stores, ascending.
@@ -31,10 +31,10 @@ struct Choice {
     projections: Vec<usize>,
 }
 
-/// What a choice of shards takes to have what is wanted.
+/// What a choice of shards needs for the wanted symbols.
 struct Reach {
     price: Price,
-    /// By row: elements that are read, of rows that are stored and kept, or recovered.
+    /// By row: elements that are read, if the row is stored and kept, or recovered.
     rows: Vec<Columns>,
 }
 
@@ -71,14 +71,15 @@ pub(super) fn plan(
             return Err(linear::unrecoverable(code, &had, wanted, have));
         }
     };
-    // Rows so short may follow in part from fewer shards, and nodes may add bins up.
+    // Such short rows may follow in part from fewer shards, and nodes may add bins up.
     Ok(linear::cheaper_than(plan.price, code.shape(), have, engine)?.unwrap_or(plan))
 }
 
-/// The sets of `k` shards that may be the cheapest. A whole row costs `l` symbols of each of `k` shards, so the `k` cheapest
-/// shards are best: the cheapest projections, however many, and the cheapest data. Parts of a row take fewer symbols the
-/// fewer rows are lost, and none of rows that are read plainly: so every number of projections is tried, for shards in
-/// order of the price of a row and of so many symbols as are wanted, with rows that are wanted kept first or not.
+/// The sets of `k` shards that may be the cheapest. A whole row costs `l` symbols of each of `k` shards, so the `k`
+/// cheapest shards are best: the cheapest projections, for any number of them, and the cheapest data. Parts of a row
+/// need fewer symbols the fewer rows are lost, and none of rows that are read plainly. So every number of projections
+/// is tried, with shards in the order of the price of a row and of the price of the wanted symbols, and with or without
+/// keeping wanted rows first.
 fn choices(layout: &Layout, targets: &[usize], have: &Offers) -> Vec<Choice> {
     let grid = &layout.grid;
     let mut is_wanted = vec![false; layout.shard_count()];
@@ -120,27 +121,28 @@ fn choices(layout: &Layout, targets: &[usize], have: &Offers) -> Vec<Choice> {
 }
 
 impl Layout {
-    /// The plan that reads all that is wanted as it is stored; `None` where that is not offered.
+    /// The plan that reads all wanted symbols as they are stored; `None` if some are not offered.
     fn direct(&self, targets: &[usize], have: &Offers) -> Option<Plan> {
         let is_there =
             |&name: &usize| self.is_zero(name) || self.shard(name).is_some_and(|shard| have.0[shard].is_some());
         targets.iter().all(is_there).then(|| self.summed(self.zeros(targets), targets, have))
     }
 
-    /// The plan of these sums, each of which is needed for what is wanted.
+    /// The plan of these sums, each of which the wanted symbols need.
     fn summed(&self, sums: Vec<Sum>, targets: &[usize], have: &Offers) -> Plan {
         let names = sums::reads(&sums, targets);
         let reads: Vec<Read> = names.iter().map(|&name| self.read(name)).collect();
         Plan { program: sums::program(&names, sums, targets), price: have.price(&reads), reads }
     }
 
-    /// What the choice takes, if that is cheaper than `below`.
+    /// What the choice needs, if it is cheaper than `below`.
     fn reach(&self, choice: &Choice, targets: &[usize], have: &Offers, below: Option<Price>) -> Option<Reach> {
         let grid = &self.grid;
         let Choice { lost_rows, projections } = choice;
         let none = || Columns::none(grid.columns);
         let mut rows: Vec<Columns> = (0..grid.rows).map(|_| none()).collect();
-        // By lost row: bins of its projection that are wanted themselves and read, by the column of what is found in them.
+        // By lost row: bins of its projection that are wanted and read, by the column of the element that is found in
+        // them.
         let mut bins: Vec<Columns> = lost_rows.iter().map(|_| none()).collect();
         spend(targets.len() + (grid.rows + lost_rows.len()) * none().word_count());
         for &name in targets {
@@ -173,7 +175,7 @@ impl Layout {
             });
             of_kept.chain(of_lost).fold(0, Price::saturating_add)
         };
-        // What is wanted needs at least what lies on lines through itself.
+        // The wanted symbols need at least what lies on lines through themselves.
         let is_too_dear = |price: Price| below.is_some_and(|below| price >= below);
         if below.is_some() {
             let mut least = rows.clone();
@@ -184,7 +186,7 @@ impl Layout {
                 return None;
             }
         }
-        // Whatever else a bin has of lost rows is recovered before what is found in it.
+        // The other elements of lost rows in a bin are recovered before the element that is found in it.
         for (position, column) in grid.recovery_order(lost_rows, projections).rev() {
             let row = lost_rows[position];
             if rows[row].has(column) {
@@ -205,7 +207,7 @@ impl Layout {
         (!is_too_dear(price)).then_some(Reach { price, rows })
     }
 
-    /// Adds what lies in these other rows on the lines on which elements of a lost row are found.
+    /// Adds the elements of these other rows on the lines in which elements of a lost row are found.
     fn add_lines(
         &self,
         choice: &Choice,
@@ -221,15 +223,15 @@ impl Layout {
         }
     }
 
-    /// The position of the lost row that is found in this bin, and the column of what is; `None` where the bin is not read
-    /// for that.
+    /// The position of the lost row that is found in this bin, and the column of the element; `None` if the bin is not
+    /// read for that.
     fn found_in(&self, choice: &Choice, projection: usize, bin: usize) -> Option<(usize, usize)> {
         let position = choice.projections.iter().position(|&chosen| chosen == projection)?;
         let column = bin.checked_sub(self.grid.bin(projection, (choice.lost_rows[position], 0)))?;
         (column < self.grid.columns).then_some((position, column))
     }
 
-    /// The plan of a choice, of what it reaches.
+    /// The plan of a choice, from what it reaches.
     fn described(&self, choice: &Choice, reach: &Reach, targets: &[usize], have: &Offers) -> Plan {
         let grid = &self.grid;
         let Choice { lost_rows, projections } = choice;
@@ -263,9 +265,9 @@ impl Layout {
         self.summed(sums, targets, have)
     }
 
-    /// May more follow from fewer than `k` shards than is found by peeling? Katz's criterion says no where the unknown rows
-    /// follow each other. Rows apart may follow if they have no more elements than bins touch them, which takes rows that are
-    /// short beside the steepness of directions; then by elimination.
+    /// Can more follow from fewer than `k` shards than peeling finds? Katz's criterion says no if the unknown rows are
+    /// consecutive. Rows apart may follow by elimination if they have no more elements than bins touch them, which only
+    /// rows do that are short beside the steepness of directions.
     fn may_have_all(&self, have: &Offers) -> bool {
         let grid = &self.grid;
         let unknown: Vec<usize> =
@@ -276,7 +278,7 @@ impl Layout {
         last - first >= unknown.len() && bins.sum::<usize>() >= unknown.len() * grid.columns
     }
 
-    /// The plan that peels; `None` where that does not come to all that is wanted.
+    /// The plan that peels; `None` if that does not reach all wanted symbols.
     fn peeled_plan(&self, targets: &[usize], have: &Offers) -> Option<Plan> {
         let sums = self.peeled(have);
         self.had(&sums, targets, have).iter().all(|&had| had).then(|| {
@@ -285,8 +287,8 @@ impl Layout {
         })
     }
 
-    /// What follows from less than `k` shards at the corners: as long as a bin has one unknown element, that one is found.
-    /// Then the bins of shards that are not offered, and zeros.
+    /// The sums that follow from fewer than `k` shards by peeling: as long as a bin has one unknown element, that
+    /// element is found. Then the bins of shards that are not offered, and zeros.
     fn peeled(&self, have: &Offers) -> Vec<Sum> {
         let grid = &self.grid;
         let is_row_read = |row: usize| row < self.data_shards() && have.0[row].is_some();
@@ -311,7 +313,7 @@ impl Layout {
             spend(grid.rows + offered.len());
             let elements: Vec<Element> = grid.elements(projection, bin).collect();
             let is_unknown = |&&(row, column): &&Element| !is_known[row * grid.columns + column];
-            // It may have been found in another bin meanwhile.
+            // Another bin may have given it in the meantime.
             let Some(&element) = elements.iter().find(is_unknown) else { continue };
             is_known[element.0 * grid.columns + element.1] = true;
             let others = elements.iter().filter(|&&other| other != element);
@@ -330,7 +332,7 @@ impl Layout {
         sums
     }
 
-    /// Can the wanted symbols be had by these sums from what is offered, each in turn?
+    /// For each wanted symbol: do these sums compute it from what is offered?
     fn had(&self, sums: &[Sum], targets: &[usize], have: &Offers) -> Vec<bool> {
         let is_offered = |name: usize| self.shard(name).is_some_and(|shard| have.0[shard].is_some());
         let name_count = self.stored_count() + self.grid.rows * self.grid.columns;
@@ -342,14 +344,14 @@ impl Layout {
         targets.iter().map(|&name| is_had[name]).collect()
     }
 
-    /// The bins of these projections as sums of elements, in an order in which elements are met again soon: chunk of columns
-    /// by chunk, in each all projections, and of each the bins around those columns in a row.
+    /// The bins of these projections as sums of elements, in an order that revisits elements soon: chunk of columns by
+    /// chunk, in each chunk all projections, and of each the consecutive bins around those columns.
     pub(super) fn projected(&self, projections: &[usize]) -> Vec<Sum> {
         let grid = &self.grid;
-        // All rows of a chunk are a part of a cell; of 64 KiB, as much as L1 holds beside the bins.
+        // All rows of a chunk are a part of a cell; for cells of 64 KiB as much as L1 holds beside the bins.
         let chunk_columns = (grid.columns / (CHUNKS_PER_CELL * grid.rows)).max(1) as isize;
         let bins = projections.iter().flat_map(|&projection| {
-            // Where the middle row goes, other rows are on either side.
+            // The middle row is followed; other rows are on either side.
             let middle = grid.bin(projection, (grid.rows / 2, 0)) as isize;
             let chunk = move |bin: usize| (bin as isize - middle).div_euclid(chunk_columns);
             (0..grid.bin_count(projection)).map(move |bin| (chunk(bin), projection, bin))
@@ -364,7 +366,7 @@ impl Layout {
         bins.into_iter().map(sum).collect()
     }
 
-    /// What fills shorter cells, of these names.
+    /// The padding of shorter cells, among these names.
     pub(super) fn zeros(&self, names: &[usize]) -> Vec<Sum> {
         let mut zeros: Vec<usize> = names.iter().copied().filter(|&name| self.is_zero(name)).collect();
         zeros.sort_unstable();
@@ -372,7 +374,7 @@ impl Layout {
         zeros.into_iter().map(Sum::zero).collect()
     }
 
-    /// Where the symbol of this name lies in the geometry.
+    /// What the symbol of this name is in the geometry.
     fn place(&self, name: usize) -> Place {
         if self.is_zero(name) {
             return Place::Zero;

@@ -1,14 +1,15 @@
 //! Plans of Reed-Solomon codes without elimination: every coefficient in closed form.
 //!
-//! The stored symbol of element `i` is `v_i f(i)` for a polynomial `f` of degree below k (a generalised Reed-Solomon code).
-//! With `L(z)` the product of all `z ^ j` over data `j`, and `L'(j)` that without the factor of `j`, `v` is
+//! The stored symbol of element `i` is `v_i f(i)` for a polynomial `f` of degree below k (a generalised Reed-Solomon
+//! code). Let `L(z)` be the product of all `z ^ j` over data `j`, and `L'(j)` the same without the factor of `j`. Then
+//! `v` is
 //!
 //! ```text
 //! 1 / ((k ^ j) L'(j)) for datum j,      1 / L(y) for parity y
 //! ```
 //!
-//! since Lagrange's formula then gives the parities of the coding matrix. By the same formula any shard `t` follows from
-//! any k others `A`: its coefficient of the shard `a` is `v_t L_A(t) / (v_a (t ^ a) L_A'(a))`.
+//! because Lagrange's formula then gives the parities of the coding matrix. By the same formula any shard `t` follows
+//! from any k others `A`: the coefficient of shard `a` is `v_t L_A(t) / (v_a (t ^ a) L_A'(a))`.
 
 use super::transform::{Cauchy, Point};
 use crate::code::{Offers, Plan, Price, Read, Wanted};
@@ -18,13 +19,13 @@ use crate::work::spend;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What a code needs for its plans.
+/// The constants of a code that its plans need.
 #[derive(Clone, Debug)]
 pub(super) struct Planner {
     k: usize,
-    /// Of `v`, by shard.
+    /// Logarithms of `v`, by shard.
     logarithms: Vec<usize>,
-    /// Of `L` at parities and `L'` at data, by shard.
+    /// Logarithms of `L` at parities and of `L'` at data, by shard.
     products: Vec<usize>,
 }
 
@@ -40,7 +41,7 @@ impl Planner {
         Planner { k, logarithms: products.iter().enumerate().map(logarithm).collect(), products }
     }
 
-    /// The program that encodes by transforms, where these are faster than the matrix.
+    /// The program that encodes by transforms; `None` if the matrix is faster.
     pub(super) fn transform(&self) -> Option<Program> {
         let (data, parities): (Vec<usize>, Vec<usize>) = (0..self.logarithms.len()).partition(|&shard| shard < self.k);
         let sums = self.sums(&parities, &data);
@@ -51,8 +52,8 @@ impl Planner {
         Some(program)
     }
 
-    /// The cheapest plan for a question that fits the shape; `None` if there is none. Fewer than k shards determine
-    /// nothing but themselves, so either reading what is wanted or reading the k cheapest shards is cheapest.
+    /// The cheapest plan for wanted symbols and offers that fit the shape; `None` if there is none. Fewer than k shards
+    /// determine nothing but themselves, so the cheapest plan reads either the wanted shards or the k cheapest ones.
     pub(super) fn plan(&self, wanted: &Wanted, have: &Offers) -> Option<Plan> {
         let (Wanted::Natives(wanted) | Wanted::Shards(wanted)) = wanted;
         let mut is_wanted = vec![false; have.0.len()];
@@ -80,7 +81,7 @@ impl Planner {
         Some(Plan { reads, program: self.program(wanted, &shards), price: price(chosen) })
     }
 
-    /// The wanted shards from those read: themselves where they are among these, which are k otherwise.
+    /// The wanted shards from those read: the same shards if they are among these; otherwise k shards are read.
     fn program(&self, wanted: &[usize], read: &[usize]) -> Program {
         let (input_count, output_count) = (read.len(), wanted.len());
         let mut ops = Vec::new();
@@ -102,9 +103,9 @@ impl Planner {
         program
     }
 
-    /// The shards computed as sums over those read, which are k; none is both.
+    /// The shards computed as sums over the k shards read; no shard is both.
     pub(super) fn sums(&self, computed: &[usize], read: &[usize]) -> Cauchy {
-        // What is read are the data but for some, and as many parities: few factors differ from those of all data.
+        // The shards read are all data but a few, and as many parities: only few factors differ from those of all data.
         let mut is_read = vec![false; self.logarithms.len()];
         read.iter().for_each(|&shard| is_read[shard] = true);
         let missing: Vec<usize> = (0..self.k).filter(|&datum| !is_read[datum]).collect();
@@ -130,6 +131,6 @@ fn log(element: usize) -> usize {
 
 /// The logarithm, below [`GROUP`], of the product of `element ^ other` over all others but itself.
 fn log_product(element: usize, others: &[usize]) -> usize {
-    // Differences of bytes have logarithms, and that of 0, which is its own, counts nothing.
+    // Differences of bytes have logarithms; the difference 0, which is the element's own, counts nothing.
     others.iter().filter(|&&other| other != element).map(|&other| log(element ^ other)).sum::<usize>() % GROUP
 }

@@ -1,4 +1,4 @@
-//! Sums over Cauchy matrices in O(n log n): what wide stripes are encoded and decoded by.
+//! Sums over Cauchy matrices in O(n log n), for encoding and decoding wide stripes.
 //!
 //! Parities, and lost shards of any kind, are sums over the shards read (`rs/plan.rs`):
 //!
@@ -6,35 +6,36 @@
 //! target t = r_t * sum of u_s * source s / (t ^ s)      over the sources s
 //! ```
 //!
-//! With the elements of GF(2^8) numbered as bytes, `V` the elements below 2^b, and `W(x)` the product of all `x ^ v` with `v`
-//! in `V`, a polynomial that is linear over GF(2), let `X = x0 ^ V` and `Y = y0 ^ V` be different cosets. By Lagrange's
-//! formula the polynomial `p` of least degree that takes the values `d_x` on `X` is on `Y`
+//! The elements of GF(2^8) are numbered as bytes. Let `V` be the elements below 2^b, and `W(x)` the product of all `x ^
+//! v` with `v` in `V`, a polynomial that is linear over GF(2). Let `X = x0 ^ V` and `Y = y0 ^ V` be different cosets.
+//! By Lagrange's formula the polynomial `p` of least degree that takes the values `d_x` on `X` has on `Y` the values
 //!
 //! ```text
 //! p(y) = W(x0 ^ y0) / c * sum of d_x / (y ^ x) over x in X,    c = product of all of V but 0
 //! ```
 //!
-//! because every `W'` is `c` and `W` is constant on cosets. So the sums over `X` are, but for a constant, an interpolation
-//! on `X` and an evaluation on `Y`. Both are networks of butterflies in the basis of Lin, Chung and Han ("Novel polynomial
-//! basis and its application to Reed-Solomon erasure codes", 2014): the element number `i` of the basis is the product of the
-//! `W_b(x) / W_b(2^b)` for the bits `b` of `i`. The coefficients of several `X`, times the constants, are added up before one
-//! evaluation on `Y`. What is in the same coset is summed directly.
+//! because every `W'` is `c` and `W` is constant on cosets. So the sums over `X` are, up to a constant, an
+//! interpolation on `X` and an evaluation on `Y`. Both are networks of butterflies in the basis of Lin, Chung and Han
+//! ("Novel polynomial basis and its application to Reed-Solomon erasure codes", 2014): element number `i` of the basis
+//! is the product of the `W_b(x) / W_b(2^b)` for the bits `b` of `i`. The coefficients of several `X`, times the
+//! constants, are added up before one evaluation on `Y`. Sources and targets in the same coset are summed directly.
 //!
-//! Few sources `R` that share a coset with targets, as the last data of a stripe do with the first parities, are not
-//! interpolated. With `S` the sum of `u_s * source s / (t ^ s)` over all sources and `R(t)` the product of all `t ^ r`,
+//! A few sources `R` that share a coset with targets, as the last data of a stripe do with the first parities, are not
+//! interpolated. Let `S` be the sum of `u_s * source s / (t ^ s)` over all sources, and `R(t)` the product of all `t ^
+//! r`. Then
 //!
 //! ```text
 //! R(t) S(t) = sum of u_s R(s) * source s / (t ^ s) over the other sources + h(t),    h of degree below |R|
 //! ```
 //!
-//! which is `u_r R'(r) * source r` at each `r`. That gives the first `|R|` coefficients on their own coset from its other
-//! coefficients, which the other sources determine, and `h` from these: the same `h` is added on every coset, and in this
-//! basis has as few coefficients.
+//! which is `u_r R'(r) * source r` at each `r`. From that follow the first `|R|` coefficients on the coset of `R`,
+//! given its other coefficients, which the other sources determine; and `h` follows from these. The same `h` is added
+//! on every coset, and in this basis it has only as many coefficients.
 //!
-//! Of n shards, cosets of `L` take about `n log L` products in networks and `(n / 2)^2 / L` where cosets meet, which is least
-//! for `L` of 8 or 16 at n up to 256, as large as a network that fits a machine's registers. Each shard is then read and
-//! written three times. (Smaller networks, one after the other, would meet in larger cosets, with fewer products; but the
-//! shards would be read and written once more, and that costs more than the products.)
+//! Of n shards, cosets of `L` take about `n log L` products in networks and `(n / 2)^2 / L` where cosets meet. That is
+//! least for `L` of 8 or 16 at n up to 256, which is the largest network that fits into registers. Each shard is then
+//! read and written three times. (Smaller networks in sequence would meet in larger cosets, with fewer products. But
+//! the shards would be read and written once more, which costs more than the products.)
 
 use crate::exec::MOST_TARGETS;
 use crate::gf;
@@ -43,51 +44,51 @@ use crate::program::{Op, Program, SymbolId};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A shard's element, and the factor of its column or row.
+/// The element of a shard, and the factor of its column or row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
     pub(super) element: u8,
     pub(super) factor: u8,
 }
 
-/// The matrix of `target factor * source factor / (target ^ source)`, a row per target, a column per source; no source is a
-/// target.
+/// The matrix of `target factor * source factor / (target ^ source)`: a row per target, a column per source. No source
+/// is a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cauchy {
     pub(super) sources: Vec<Point>,
     pub(super) targets: Vec<Point>,
 }
 
-/// Nonzero elements, whose logarithms count modulo this.
+/// The number of nonzero elements: logarithms count modulo this.
 const GROUP: usize = 255;
 
 /// Points in the same coset.
 struct Coset {
     number: usize,
-    /// Which points they are, by element.
+    /// Indices of the points, by element.
     members: Vec<usize>,
 }
 
-/// A network takes for each of its values as long as so many products, whatever its size: that is how long the loads and
-/// stores take, which hide the butterflies. Measured with GFNI, where a product takes half a cycle for 64 bytes: 16+16 by
-/// the matrix 27 GB/s and by two networks of 16 37, 50+50 9 and 19, 20+20 23 and 25, 32+8 60 and 55. Where products are
-/// slower, transforms lose nothing by it.
+/// A network takes the time of this many products for each of its values, whatever its size: the time of its loads and
+/// stores, which hide the butterflies. Measured with GFNI, where a product takes half a cycle for 64 bytes, by the
+/// matrix and by two networks of 16, in GB/s: 16+16 27 and 37, 50+50 9 and 19, 20+20 23 and 25, 32+8 60 and 55. Where
+/// products are slower, transforms lose nothing by this value.
 const NETWORK_PRODUCTS: usize = 7;
 
-/// Up to so many of a coset's points are summed by products; a network costs more.
+/// At most this many points of a coset are summed by products; a network costs more.
 const MOST_SINGLE: usize = NETWORK_PRODUCTS - 1;
 
-/// To take one value from a network's temporaries, likewise.
+/// The time of taking one value from a network's temporaries, in the same unit.
 const PICK_PRODUCTS: usize = 4;
 
-/// Sizes of cosets that are tried; larger networks have no kernel.
+/// Sizes of cosets that are tried. Larger networks have no kernel.
 const TRANSFORM_BITS: [usize; 2] = [3, 4];
 
-/// No transform takes less: two networks of 8.
+/// The least time of a transform: two networks of 8.
 const LEAST_TRANSFORM_PRODUCTS: usize = 2 * 8 * NETWORK_PRODUCTS;
 
 impl Cauchy {
-    /// Adds to the program what computes `to` from `from`, the fastest way.
+    /// Adds operations that compute `to` from `from` in the fastest way.
     pub(super) fn append(&self, program: &mut Program, from: &[SymbolId], to: &[SymbolId]) {
         match self.fastest_bits() {
             Some(bits) => self.transform(bits, program, from, to),
@@ -98,19 +99,19 @@ impl Cauchy {
         }
     }
 
-    /// The cosets, of 2 to this power, through which it is computed fastest; `None` where that is by all products.
+    /// The logarithm of the size of the cosets that compute it fastest; `None` if plain products do.
     pub(super) fn fastest_bits(&self) -> Option<usize> {
         let products = self.sources.len() * self.targets.len();
         if products <= LEAST_TRANSFORM_PRODUCTS {
             return None;
         }
         let costs = TRANSFORM_BITS.map(|bits| (self.cost_products(bits), bits));
-        // Near a tie the matrix, which needs no temporaries and is planned sooner.
+        // In a near tie the matrix wins: it needs no temporaries and is planned sooner.
         let fastest = costs.into_iter().min().filter(|(cost, _)| cost + cost / 8 < products);
         fastest.map(|(_, bits)| bits)
     }
 
-    /// About how many products take as long as [`Cauchy::transform`].
+    /// The time of [`Cauchy::transform`], in products.
     fn cost_products(&self, bits: usize) -> usize {
         let size = 1 << bits;
         let (sources, targets) = (count(&self.sources, bits), count(&self.targets, bits));
@@ -123,7 +124,7 @@ impl Cauchy {
             let (source_count, target_count) = (sources[coset], targets[coset]);
             let is_rest = rest == Some(coset);
             if is_rest {
-                // Few products, but in steps of their own.
+                // These are few products, but in steps of their own.
                 cost += 2 * source_count * size;
             } else if source_count > 0 && is_met(&targets, coset) {
                 met_sources += 1;
@@ -135,11 +136,11 @@ impl Cauchy {
             }
             if source_count > 0 && !is_rest {
                 cost += source_count * target_count;
-                // They are picked from the network's.
+                // These are picked from the network's values.
                 cost += if target_count > MOST_SINGLE { PICK_PRODUCTS * target_count } else { 0 };
             }
         }
-        // One with one is no product, because the source's factors take it in.
+        // One source and one target take no product, because the source's factors include it.
         let meetings = if met_sources * met_targets > 1 { met_sources * met_targets } else { 0 };
         cost + size * meetings
     }
@@ -162,7 +163,7 @@ impl Cauchy {
         gf::power_of_two(log(target.factor) + log(source.factor) + GROUP - divisor)
     }
 
-    /// Adds to the program what computes `to` from `from` through cosets of 2^`bits`.
+    /// Adds operations that compute `to` from `from` through cosets of 2^`bits`.
     pub(super) fn transform(&self, bits: usize, program: &mut Program, from: &[SymbolId], to: &[SymbolId]) {
         let rest = rest(&count(&self.sources, bits), &count(&self.targets, bits));
         let (rest, sources): (Vec<Coset>, Vec<Coset>) =
@@ -174,7 +175,8 @@ impl Cauchy {
         }
     }
 
-    /// The sums times the polynomial that is zero at these sources; with their own factors times its derivative.
+    /// The sums times the polynomial that is zero at these sources; for the sources themselves, their factors times its
+    /// derivative.
     fn times_zeros_of(&self, rest: &Coset) -> Cauchy {
         let zeros: Vec<u8> = rest.members.iter().map(|&source| self.sources[source].element).collect();
         let product = |element: u8| {
@@ -192,7 +194,7 @@ impl Cauchy {
         }
     }
 
-    /// [`Cauchy::transform`] by these cosets of sources, and the rest if there is one, which the factors are for.
+    /// [`Cauchy::transform`] by these cosets of sources and the rest, if there is one; the factors are for the rest.
     fn transform_cosets(
         &self,
         bits: usize,
@@ -203,12 +205,12 @@ impl Cauchy {
     ) {
         let mut builder = Builder { program, zero: None };
         let targets = cosets(&self.targets, bits);
-        // Meetings there are plain sums, because what the sources are multiplied by anyway says so.
+        // Meetings there are plain sums, because the factors of the sources already include the constants.
         let is_apart = |target: &&Coset| sources.iter().all(|source| source.number != target.number);
         let main = targets.iter().find(is_apart).or(targets.first()).map_or(0, |target| target.number);
         let scale = |source: usize| if source == main { 1 } else { meeting(bits, source, main) };
 
-        // The rest adds to all.
+        // The rest adds to all cosets.
         let is_met = |y: &&Coset| rest.is_some() || sources.iter().any(|x| x.number != y.number);
         let met: Vec<&Coset> = targets.iter().filter(is_met).collect();
         let meeting_sources: Vec<&Coset> =
@@ -236,8 +238,8 @@ impl Cauchy {
         }
     }
 
-    /// As many first coefficients of a polynomial as the rest has sources, so that it takes their values, times their
-    /// factors: from these sources and its other coefficients.
+    /// The first coefficients, as many as the rest has sources, of the polynomial that takes the values of these
+    /// sources times their factors; computed from these sources and its other coefficients.
     fn first_coefficients(&self, bits: usize, rest: &Coset) -> Matrix {
         let (size, count) = (1 << bits, rest.members.len());
         let points: Vec<Point> = rest.members.iter().map(|&source| self.sources[source]).collect();
@@ -249,7 +251,7 @@ impl Cauchy {
         inverse.multiply(&values.beside(&columns(count..size)))
     }
 
-    /// The coefficients of the polynomial that takes the sources' values, times their factors and `scale`, on the coset.
+    /// The coefficients of the polynomial that takes on the coset the sources' values, times their factors and `scale`.
     fn interpolate(
         &self,
         bits: usize,
@@ -276,8 +278,8 @@ impl Cauchy {
         to
     }
 
-    /// The targets in a coset: the polynomial with these coefficients, unless there are none, and the sources in the same
-    /// coset.
+    /// The targets in a coset, from the polynomial with these coefficients (unless there are none) and the sources in
+    /// the same coset.
     fn evaluate(
         &self,
         bits: usize,
@@ -307,7 +309,7 @@ impl Cauchy {
         }
         let mut all = builder.temporaries(size);
         if own.is_empty() {
-            // The others are computed with them, and not needed.
+            // The others are computed with them, but are not needed.
             places.iter().zip(&symbols).rev().for_each(|(&place, &symbol)| all[place] = symbol);
             builder.combine(evaluation, coefficients, &all);
             let copies = places.iter().zip(symbols).filter(|&(&place, symbol)| all[place] != symbol);
@@ -320,7 +322,7 @@ impl Cauchy {
     }
 }
 
-/// The cosets of 2^`bits` that have any of the points.
+/// The cosets of 2^`bits` that contain points.
 fn cosets(points: &[Point], bits: usize) -> Vec<Coset> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|&point| points[point].element);
@@ -329,21 +331,21 @@ fn cosets(points: &[Point], bits: usize) -> Vec<Coset> {
     same.map(|members| Coset { number: number(members[0]), members: members.to_vec() }).collect()
 }
 
-/// How many of the points each coset of 2^`bits` has, of at least 4.
+/// The number of points in each coset of 2^`bits`, of at least 4.
 fn count(points: &[Point], bits: usize) -> [usize; 64] {
     let mut counts = [0; 64];
     points.iter().for_each(|point| counts[usize::from(point.element) >> bits] += 1);
     counts
 }
 
-/// The first coset with targets and as few sources as one step computes, if there are other sources.
+/// The first coset with targets and with few enough sources for one step, if there are sources elsewhere.
 fn rest(sources: &[usize], targets: &[usize]) -> Option<usize> {
     let is_alone = |coset: usize| sources.iter().sum::<usize>() == sources[coset];
     (0..sources.len())
         .find(|&coset| (1..=MOST_TARGETS).contains(&sources[coset]) && targets[coset] > 0 && !is_alone(coset))
 }
 
-/// `c / W(x0 ^ y0)` for the cosets of these numbers, which differ.
+/// `c / W(x0 ^ y0)` for the cosets with these numbers, which differ.
 fn meeting(bits: usize, x: usize, y: usize) -> u8 {
     let nonzero = (0..bits).fold(1, |product, bit| gf::mul(product, SUBSPACES[bit][1 << bit]));
     gf::divide(nonzero, SUBSPACES[bits][(x ^ y) << bits]).unwrap_or(0)
@@ -371,13 +373,14 @@ const fn subspaces() -> [[u8; 256]; 8] {
     of
 }
 
-/// The factor of the butterflies of a block: `W_b` of its first element over that of 2^b, where its halves have 2^b.
+/// The factor of the butterflies of a block: `W_b` of its first element over `W_b` of 2^b, if its halves have 2^b
+/// elements.
 fn factor(bit: usize, first: usize) -> u8 {
     gf::divide(SUBSPACES[bit][first], SUBSPACES[bit][1 << bit]).unwrap_or(0)
 }
 
-/// Values on the coset of 2^`bits` with this first element, from coefficients: a row per element, a column per element of
-/// the basis.
+/// Values on the coset of 2^`bits` with this first element, from coefficients: a row per element, a column per element
+/// of the basis.
 fn evaluation(bits: usize, first: usize) -> Matrix {
     let mut matrix = Matrix::identity(1 << bits);
     for bit in (0..bits).rev() {
@@ -415,7 +418,7 @@ fn each_butterfly(bits: usize, bit: usize, first: usize, mut butterfly: impl FnM
 
 /// Sources that are not interpolated; see the module's text.
 struct Rest {
-    /// Which of the cosets met is theirs.
+    /// The index of their coset among those that meet.
     row: usize,
     symbols: Vec<SymbolId>,
     /// See [`Cauchy::first_coefficients`].
@@ -451,8 +454,8 @@ impl Builder<'_> {
         }
     }
 
-    /// For each row of `meetings` the coefficients of a polynomial, as the sum over those of each column, and of what
-    /// the rest adds.
+    /// For each row of `meetings` the coefficients of a polynomial: the sum over those of each column, plus the part of
+    /// the rest.
     fn meet(&mut self, meetings: &Matrix, coefficients: &[Vec<SymbolId>], rest: Option<&Rest>) -> Vec<Vec<SymbolId>> {
         if rest.is_none() && *meetings == Matrix::identity(meetings.rows()) {
             return coefficients.to_vec();
@@ -463,7 +466,7 @@ impl Builder<'_> {
         self.add_up(meetings, coefficients, &to, first..size);
         if let Some(Rest { row: own, symbols, matrix }) = rest {
             self.combine(matrix.clone(), &[symbols, &to[*own][first..]].concat(), &to[*own][..first]);
-            // What is added there is the difference to what the meetings give, and is added to all.
+            // The rest adds the difference to what the meetings give there, and the same on every coset.
             let others: Vec<usize> = (0..to.len()).filter(|row| row != own).collect();
             let differences = Matrix::from_fn(others.len(), coefficients.len(), |row, column| {
                 meetings.at(others[row], column) ^ meetings.at(*own, column)
@@ -485,7 +488,7 @@ impl Builder<'_> {
         indices: core::ops::Range<usize>,
     ) {
         let rows: Vec<usize> = (0..matrix.rows()).collect();
-        // As many rows as a kernel takes: the same for all coefficients is then one run.
+        // As many rows as a kernel takes, so that the operations for all coefficients form one run.
         for rows in rows.chunks(rows.len().div_ceil(rows.len().div_ceil(MOST_TARGETS).max(1)).max(1)) {
             let matrix = matrix.select_rows(rows);
             for index in indices.clone() {

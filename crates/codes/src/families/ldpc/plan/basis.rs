@@ -1,26 +1,27 @@
-//! A basis of all blocks that changes a member at a time: every other block as a sum of members, a bit per member.
+//! A basis of all blocks that changes one member at a time. Every other block is a sum of members, stored as a bit per
+//! member.
 //!
-//! It begins with the data blocks, of which every check is the sum that the graph says, so that a few losses cost a few
-//! exchanges and not an elimination of everything. Exchanging a member for a block whose sum it is in takes a row operation
-//! for each other block whose sum it is in too.
+//! It begins with the data blocks, of which every check is the sum that the graph says. So a few losses cost a few
+//! exchanges and not an elimination of everything. Exchanging a member for a block whose sum contains it takes a row
+//! operation for each other block whose sum contains it.
 
 use super::Budget;
 use crate::families::ldpc::graph::Graph;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Independent blocks that give all others.
+/// Independent blocks that determine all others.
 #[derive(Clone)]
 pub(super) struct Basis {
     /// Words of a row.
     words: usize,
-    /// By slot, which is the place of a bit: the member.
+    /// By slot, which is the index of a bit: the member.
     members: Vec<usize>,
     /// By block: the slot of a member.
     slots: Vec<Option<usize>>,
-    /// By block, `words` each: which members it is the sum of. Those of members themselves are not kept.
+    /// By block, `words` each: the members that it is the sum of. Rows of members are not kept.
     rows: Vec<u64>,
-    /// The blocks that are no members and whose rows are kept.
+    /// The other blocks whose rows are kept.
     others: Vec<usize>,
 }
 
@@ -41,12 +42,12 @@ impl Basis {
         self.words
     }
 
-    /// Forgets blocks that are no members.
+    /// Drops the rows of blocks that are not members.
     pub(super) fn retain_others(&mut self, is_kept: impl Fn(usize) -> bool) {
         self.others.retain(|&block| is_kept(block));
     }
 
-    /// The blocks that are no members.
+    /// The blocks that are not members.
     pub(super) fn others(&self) -> &[usize] {
         &self.others
     }
@@ -61,12 +62,12 @@ impl Basis {
         self.slots[block]
     }
 
-    /// Which members a block that is none is the sum of.
+    /// The members that a block is the sum of, if it is not a member.
     pub(super) fn row(&self, other: usize) -> &[u64] {
         &self.rows[other * self.words..(other + 1) * self.words]
     }
 
-    /// Which members any block is the sum of.
+    /// The members that any block is the sum of.
     pub(super) fn sum_of(&self, block: usize) -> Vec<u64> {
         match self.slots[block] {
             None => self.row(block).to_vec(),
@@ -78,12 +79,12 @@ impl Basis {
         }
     }
 
-    /// Is the member in that slot in the sum that another block is?
+    /// Does the sum of another block contain the member in that slot?
     pub(super) fn is_in(&self, slot: usize, other: usize) -> bool {
         self.rows[other * self.words + slot / 64] >> (slot % 64) & 1 == 1
     }
 
-    /// Makes `incoming`, in whose sum the member in that slot is, a member in its place.
+    /// Exchanges the member in that slot for `incoming`, whose sum contains it.
     pub(super) fn exchange(&mut self, slot: usize, incoming: usize, budget: &mut Budget) {
         let outgoing = core::mem::replace(&mut self.members[slot], incoming);
         (self.slots[outgoing], self.slots[incoming]) = (None, Some(slot));
@@ -96,7 +97,8 @@ impl Basis {
             } else if self.is_in(slot, other) {
                 let words = &mut self.rows[other * self.words..(other + 1) * self.words];
                 words.iter_mut().zip(&row).for_each(|(word, added)| *word ^= added);
-                // The bit has stood for the outgoing member, and stands for the incoming one, which is in what was added.
+                // The bit stood for the outgoing member, and stands now for the incoming one, which was in the sum that
+                // is added.
                 words[slot / 64] |= 1 << (slot % 64);
                 budget.spend(self.words);
             }

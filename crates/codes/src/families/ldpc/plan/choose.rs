@@ -1,15 +1,15 @@
 //! Choosing what to read.
 //!
-//! Two suggestions, each improved on as far as the budget reaches, of which the cheaper is taken:
+//! Two candidates, each improved within the budget, of which the cheaper is taken:
 //!
-//! 1. *peeled*: the cheapest derivations by single equations (`peel.rs`). The best for one target and no overlap, and good
-//!    otherwise;
-//! 2. *spanned*: the cheapest basis, without what the targets do not need. The best when all data are wanted, by the exchange
-//!    property of matroids; and where peeling fails, whatever it costs.
+//! 1. *peeled*: the cheapest derivations by single equations (`peel.rs`). It is the best for one target and no overlap,
+//!    and good otherwise.
+//! 2. *spanned*: the cheapest basis, without members that no target needs. It is the best when all data are wanted, by
+//!    the exchange property of matroids; and it works where peeling fails.
 //!
-//! An improvement reads another block in the place of one that is read: any other in whose sum it is. The cheapest basis is first
-//! improved as the generic engine does it, by leaving out one block after the other, so that no answer is dearer than the engine's.
-//! Where few blocks are offered, that engine then proves the answer the cheapest or finds the one that is.
+//! An improvement replaces a block that is read by any other block whose sum contains it. The cheapest basis is first
+//! improved as the generic engine does, by leaving out one block after another, so no candidate is dearer than the
+//! engine's. With few offered blocks, that engine then proves the candidate the cheapest or finds the one that is.
 
 use super::basis::{Basis, count_ones, ones};
 use super::{Budget, Planner, Prices};
@@ -19,17 +19,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Reads that suffice, and what follows from them.
-pub(super) struct Answer {
+pub(super) struct Candidate {
     pub(super) price: Price,
     /// Ascending, each used.
     pub(super) reads: Vec<usize>,
     pub(super) sums: Vec<Sum>,
 }
 
-impl Answer {
-    pub(super) fn new(reads: Vec<usize>, sums: Vec<Sum>, prices: &Prices) -> Answer {
+impl Candidate {
+    pub(super) fn new(reads: Vec<usize>, sums: Vec<Sum>, prices: &Prices) -> Candidate {
         let price = reads.iter().filter_map(|&block| prices[block]).fold(0, Price::saturating_add);
-        Answer { price, reads, sums }
+        Candidate { price, reads, sums }
     }
 
     /// Symbols that the program touches.
@@ -39,8 +39,8 @@ impl Answer {
 }
 
 impl Planner {
-    /// The cheapest answer found; or which of the targets follow from what is offered, where not all do.
-    pub(super) fn cheapest(&self, targets: &[usize], prices: &Prices) -> Result<Answer, Vec<bool>> {
+    /// The cheapest candidate found. If the offers do not determine all targets: which of them they determine.
+    pub(super) fn cheapest(&self, targets: &[usize], prices: &Prices) -> Result<Candidate, Vec<bool>> {
         let mut budget = Budget::new(prices.len());
         let mut distinct = targets.to_vec();
         distinct.sort_unstable();
@@ -51,22 +51,22 @@ impl Planner {
             budget.allow(peeled.symbols_touched());
         }
         let least_price = least_price(data_wanted, prices, &mut budget);
-        let is_settled = |peeled: &Answer, budget: &Budget| peeled.price <= least_price || budget.is_spent();
+        let is_settled = |peeled: &Candidate, budget: &Budget| peeled.price <= least_price || budget.is_spent();
         match peeled {
             Some(peeled) if is_settled(&peeled, &budget) => Ok(peeled),
             peeled => self.improved(peeled, targets, &distinct, prices, &mut budget),
         }
     }
 
-    /// The best of what follows from `peeled`, if there is such an answer, and of what the cheapest basis gives.
+    /// The cheaper of the candidate that follows from `peeled`, if there is one, and of the cheapest basis.
     fn improved(
         &self,
-        peeled: Option<Answer>,
+        peeled: Option<Candidate>,
         targets: &[usize],
         distinct: &[usize],
         prices: &Prices,
         budget: &mut Budget,
-    ) -> Result<Answer, Vec<bool>> {
+    ) -> Result<Candidate, Vec<bool>> {
         let wants_all_data = distinct.partition_point(|&block| block < self.data_count) == self.data_count;
         let mut best: Option<(Price, Vec<usize>)> = None;
         let mut suggest = |choice: &Choice| {
@@ -82,10 +82,10 @@ impl Planner {
             suggest(&choice);
         }
         let ranks = Ranks::new(distinct, prices, budget);
-        // Of all data it is the best there is, whatever peeling says.
+        // If all data are wanted it is the best, whatever peeling finds.
         let is_needed = wants_all_data || peeled.is_none();
         match Choice::of_cheapest_basis(self, distinct, prices, &ranks, is_needed, budget) {
-            Some(mut choice) if choice.is_answer() => {
+            Some(mut choice) if choice.suffices() => {
                 if !wants_all_data {
                     choice.leave_out(&ranks, budget);
                     choice.improve(budget);
@@ -101,13 +101,13 @@ impl Planner {
             (_, better) => {
                 let reads = better.map_or_else(Vec::new, |(_, reads)| reads);
                 let sums = self.derive(&reads, distinct, budget).expect("what the basis says gives the targets");
-                Ok(Answer::new(sums::reads(&sums, distinct), sums, prices))
+                Ok(Candidate::new(sums::reads(&sums, distinct), sums, prices))
             }
         }
     }
 }
 
-/// No answer is cheaper: independent targets need as many reads as there are.
+/// A lower bound on the price: independent targets need as many reads as there are targets.
 fn least_price(independent: usize, prices: &Prices, budget: &mut Budget) -> Price {
     let mut offered: Vec<Price> = prices.iter().flatten().copied().collect();
     budget.spend(offered.len());
@@ -118,8 +118,8 @@ fn least_price(independent: usize, prices: &Prices, budget: &mut Budget) -> Pric
     offered[..count].iter().fold(0, |sum, &price| sum.saturating_add(price))
 }
 
-/// Blocks in the order of preference: cheap before dear, at equal prices wanted ones first, so that what is at hand is not
-/// computed; those that are not offered last.
+/// Blocks in the order of preference: cheap before dear; at equal prices wanted ones first, so that they are read and
+/// not computed; blocks that are not offered last.
 struct Ranks {
     blocks: Vec<usize>,
     /// By block: its place in that order.
@@ -139,7 +139,7 @@ impl Ranks {
     }
 }
 
-/// A basis, and the targets as sums of its members: what these name is read.
+/// A basis, and the targets as sums of its members. The members in these sums are read.
 struct Choice<'a> {
     basis: Basis,
     prices: &'a Prices,
@@ -150,7 +150,7 @@ struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Of a basis in which these reads are, as far as they are independent; they give the targets.
+    /// From a basis that contains these reads, as far as they are independent. They determine the targets.
     fn of_reads(
         planner: &Planner,
         reads: &[usize],
@@ -163,7 +163,7 @@ impl<'a> Choice<'a> {
         reads.iter().for_each(|&block| is_read[block] = true);
         for &block in reads.iter().filter(|&&block| block >= planner.data_count) {
             let free = |slot: &usize| !is_read[basis.members()[*slot]];
-            // Of what is in the way first what cannot be read.
+            // Members that cannot be read are exchanged first.
             let slot = ones(basis.row(block)).filter(free).max_by_key(|&slot| {
                 let price = prices[basis.members()[slot]];
                 (price.is_none(), price)
@@ -175,8 +175,8 @@ impl<'a> Choice<'a> {
         Choice::new(basis, targets, prices, budget)
     }
 
-    /// Of the basis that costs least, found by taking the dearest members out first (the reverse greedy choice). `None` where that is
-    /// not `needed` and the budget does not suffice; where it is, it goes as far as targets need it.
+    /// From the basis of least price, found by removing the dearest members first (the reverse greedy choice). `None`
+    /// if it is not `needed` and the budget does not suffice. If it is needed, it goes as far as targets need it.
     fn of_cheapest_basis(
         planner: &Planner,
         targets: &'a [usize],
@@ -187,14 +187,14 @@ impl<'a> Choice<'a> {
     ) -> Option<Choice<'a>> {
         let mut basis = usable_basis(planner, targets, prices, budget);
         let mut is_allowed = false;
-        // The cheapest block that is no member: members cheaper than that stay.
+        // The cheapest block that is not a member: members that are cheaper stay.
         let mut cheapest_other = 0;
         for (rank, &block) in ranks.blocks.iter().enumerate().rev() {
             let Some(slot) = basis.slot(block) else { continue };
             if prices[block].is_some() && is_needed && !core::mem::replace(&mut is_allowed, true) {
-                // What is left of the way only makes it cheaper.
+                // The remaining steps only make it cheaper.
                 let choice = Choice::new(basis, targets, prices, budget);
-                if !choice.is_answer() {
+                if !choice.suffices() {
                     return Some(choice);
                 }
                 budget.allow(choice.reads().len() + targets.len());
@@ -238,11 +238,11 @@ impl<'a> Choice<'a> {
     }
 
     /// Are all members that targets need offered?
-    fn is_answer(&self) -> bool {
+    fn suffices(&self) -> bool {
         ones(&self.used()).all(|slot| self.prices[self.basis.members()[slot]].is_some())
     }
 
-    /// Does each of these, which are among the targets, follow from what is offered?
+    /// For each of these targets: does it follow from the offers?
     fn determined(&self, targets: &[usize]) -> Vec<bool> {
         let is_determined = |target: &usize| {
             let sum = self.targets.binary_search(target).ok().map(|place| &self.sums[place]);
@@ -260,14 +260,14 @@ impl<'a> Choice<'a> {
         used
     }
 
-    /// What is read, ascending.
+    /// The reads, ascending.
     fn reads(&self) -> Vec<usize> {
         let mut reads: Vec<usize> = ones(&self.used()).map(|slot| self.basis.members()[slot]).collect();
         reads.sort_unstable();
         reads
     }
 
-    /// What these members cost, one of them exchanged for another block; `None` where one is not offered.
+    /// The price of these members with one of them exchanged for another block; `None` if one is not offered.
     fn price_of(&self, used: &[u64], exchanged: Option<(usize, usize)>, budget: &mut Budget) -> Option<Price> {
         budget.spend(count_ones(used) as usize);
         let price = |slot| match exchanged {
@@ -277,7 +277,8 @@ impl<'a> Choice<'a> {
         ones(used).try_fold(0, |sum: Price, slot| Some(sum.saturating_add(price(slot)?)))
     }
 
-    /// The price with `incoming` in the place of the member in that slot, in whose sum the member is; `None` where that is no answer.
+    /// The price with `incoming` in the place of the member in that slot, which is in its sum; `None` if the targets do
+    /// not follow.
     fn price_after(&self, slot: usize, incoming: usize, budget: &mut Budget) -> Option<Price> {
         let row = self.basis.row(incoming);
         let mut used = vec![0; row.len()];
@@ -307,8 +308,8 @@ impl<'a> Choice<'a> {
         self.price = price;
     }
 
-    /// Of a cheapest basis: leaves out one block that is read after the other, each time the one that saves most, as long as that
-    /// is cheaper. What takes its place is the cheapest block that can, so that the basis stays the cheapest of what is left.
+    /// From a cheapest basis: leaves out one block after another, each time the one that saves the most, as long as the
+    /// price falls. The cheapest possible block replaces it, so the basis stays the cheapest of the remaining blocks.
     fn leave_out(&mut self, ranks: &Ranks, budget: &mut Budget) {
         let mut is_left_out = vec![false; self.prices.len()];
         loop {
@@ -341,7 +342,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Exchanges members for whatever makes the answer cheaper, until nothing does or the budget is spent.
+    /// Exchanges members as long as that makes the candidate cheaper and the budget lasts.
     fn improve(&mut self, budget: &mut Budget) {
         loop {
             let before = self.price;
@@ -370,7 +371,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The data blocks as a basis, and of the other blocks those that are offered or wanted.
+/// The data blocks as a basis; of the other blocks those that are offered or wanted have rows.
 fn usable_basis(planner: &Planner, targets: &[usize], prices: &Prices, budget: &mut Budget) -> Basis {
     let mut basis = planner.basis.clone();
     basis.retain_others(|block| prices[block].is_some() || targets.binary_search(&block).is_ok());

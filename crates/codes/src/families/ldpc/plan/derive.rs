@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 impl Planner {
     /// Sums from these blocks to the targets, each needed; `None` if the targets do not follow. Numbers from the block
-    /// count on name what is needed only on the way.
+    /// count on name intermediate sums.
     pub(super) fn derive(&self, reads: &[usize], targets: &[usize], budget: &mut Budget) -> Option<Vec<Sum>> {
         let mut known = vec![false; self.block_count()];
         let mut sums = self.peel(reads, &mut known, budget);
@@ -49,11 +49,11 @@ impl Planner {
         sums
     }
 
-    /// Solves the equations that peeling left, for the unknown blocks that they determine. What each equation knows is
-    /// summed once; solutions are sums of those sums.
+    /// Solves the equations that peeling left for the unknown blocks that they determine. The known blocks of each
+    /// equation are summed once, and solutions are sums of those sums.
     ///
-    /// An unknown check that nobody wants is in one equation, which says no more than what it would be: only equations of
-    /// known and of wanted checks are looked at, and of blocks only those in them.
+    /// An unknown check that is not wanted is in one equation, which says only what the check would be. So only
+    /// equations of known and of wanted checks are used, and of blocks only those in them.
     fn eliminate(&self, targets: &[usize], known: &mut [bool], budget: &mut Budget) -> Vec<Sum> {
         let is_of_use = |equation: &usize| {
             let check = self.data_count + equation;
@@ -68,7 +68,7 @@ impl Planner {
         unknown.dedup();
         let mut place = vec![None; known.len()];
         unknown.iter().enumerate().for_each(|(index, &block)| place[block] = Some(index));
-        // A row per equation: its unknown blocks, then which equations were added up.
+        // A row per equation: its unknown blocks, then the equations that were added up.
         let width = unknown.len() + left.len();
         let row = |(index, &equation): (usize, &usize)| {
             let mut row = Bits::zeros(width);

@@ -1,8 +1,8 @@
-//! The cheapest derivation of every block by single equations, found in the order of growing price (Dijkstra's algorithm on a
-//! hypergraph, Knuth 1977). A derivation that uses a block twice counts it twice, so this is the best for one target and no
-//! overlap, and good otherwise.
+//! The cheapest derivation of every block by single equations, found in the order of growing price (Dijkstra's
+//! algorithm on a hypergraph, Knuth 1977). A derivation that uses a block twice counts it twice, so the result is the
+//! best for one target and no overlap, and good otherwise.
 
-use super::choose::Answer;
+use super::choose::Candidate;
 use super::{Budget, Planner, Prices};
 use crate::code::Price;
 use crate::families::sums::{self, Sum};
@@ -11,23 +11,23 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// A block that may be settled: its price, the equation it follows from (none where it is read), and the block.
+/// A block that may be settled: its price, the equation it follows from (none if it is read), and the block.
 type Open = Reverse<(Price, Option<usize>, usize)>;
 
-/// How a block is had, once that is settled.
+/// How a settled block is obtained.
 #[derive(Clone, Copy)]
 struct Settled {
-    /// The so-manieth that was settled: what a block follows from comes before it.
+    /// Its rank in the order of settling: a block follows from blocks of lower rank.
     order: usize,
     by: Option<usize>,
 }
 
-/// Operations of adding to a heap of some hundred or taking from it.
+/// Operations of adding to or taking from a heap of some hundred.
 const HEAP_OPERATIONS: usize = 8;
 
 impl Planner {
-    /// What single equations give; `None` where they do not give every target.
-    pub(super) fn peeled(&self, targets: &[usize], prices: &Prices, budget: &mut Budget) -> Option<Answer> {
+    /// The reads and equations of the targets; `None` if single equations do not give all of them.
+    pub(super) fn peeled(&self, targets: &[usize], prices: &Prices, budget: &mut Budget) -> Option<Candidate> {
         let settled = self.settled(targets, prices, budget);
         let mut derived = Vec::new();
         let mut is_met = vec![false; prices.len()];
@@ -47,16 +47,16 @@ impl Planner {
         }
         derived.sort_unstable_by_key(|(order, _)| *order);
         let sums: Vec<Sum> = derived.into_iter().map(|(_, sum)| sum).collect();
-        Some(Answer::new(sums::reads(&sums, targets), sums, prices))
+        Some(Candidate::new(sums::reads(&sums, targets), sums, prices))
     }
 
-    /// By block: how it is had for the least, as far as that had to be found out for the targets.
+    /// By block: its cheapest derivation, as far as the targets need it.
     fn settled(&self, targets: &[usize], prices: &Prices, budget: &mut Budget) -> Vec<Option<Settled>> {
         let mut settled: Vec<Option<Settled>> = vec![None; prices.len()];
         let mut is_target = vec![false; prices.len()];
         targets.iter().for_each(|&target| is_target[target] = true);
         let mut targets_left = is_target.iter().filter(|&&is_target| is_target).count();
-        // By equation: how many of its blocks are not settled, and what the others cost.
+        // By equation: the number of its blocks that are not settled, and the price of the others.
         let mut sums: Vec<(usize, Price)> = self.equations.iter().map(|equation| (equation.len(), 0)).collect();
         let read = |block: usize| Some(Reverse((prices[block]?, None, block)));
         let mut open: BinaryHeap<Open> = (0..prices.len()).filter_map(read).collect::<Vec<_>>().into();

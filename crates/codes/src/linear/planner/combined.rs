@@ -1,7 +1,7 @@
-//! Questions to nodes that combine: what each sends is any subspace of what it stores, so that the symbols of an answer
-//! made of plain ones are not what it is best asked for.
+//! Reads from nodes that combine. A node may send any subspace of what it stores, so the symbols of a plain candidate
+//! are not the best ones to ask it for.
 
-use super::{Answer, Question};
+use super::{Candidate, Planner};
 use crate::code::{Price, Read};
 use crate::linear::echelon::{added, residual, spans, step};
 use crate::linear::span::Span;
@@ -10,10 +10,10 @@ use crate::row::Row;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Elimination that the search for such answers may take, in element operations: about a millisecond.
+/// Element operations of elimination that the search for such candidates may take: about a millisecond.
 const MOST_OPERATIONS: u64 = 1 << 21;
 
-/// Of more nodes there are too many sets.
+/// More nodes have too many sets.
 const MOST_SHARDS_TRIED: usize = 8;
 
 /// What a node might send.
@@ -24,10 +24,10 @@ struct Part<R> {
     row: R,
 }
 
-impl<R: Row> Question<'_, R> {
-    /// The cheapest answer of nodes that send no more than the others leave open, if that is cheaper: of every set of nodes that
-    /// is not too dear, as far as the search gets.
-    pub(super) fn combined(&self, mut best: Answer) -> Answer {
+impl<R: Row> Planner<'_, R> {
+    /// The cheapest candidate in which nodes send no more than the others leave open, if it is cheaper. Tries every set
+    /// of nodes that is not too dear, as far as the search gets.
+    pub(super) fn combined(&self, mut best: Candidate) -> Candidate {
         let offered: Vec<usize> = (0..self.shape.n).filter(|&shard| self.have.0[shard].is_some()).collect();
         if offered.len() > MOST_SHARDS_TRIED {
             return best;
@@ -54,14 +54,14 @@ impl<R: Row> Question<'_, R> {
                 None => break,
             }
             match self.cut_down(&asked) {
-                Some(answer) if answer.price < best.price => best = answer,
+                Some(candidate) if candidate.price < best.price => best = candidate,
                 _ => {}
             }
         }
         best
     }
 
-    /// What asking all of these nodes costs at least: a symbol each, and as many as are needed in all.
+    /// A lower bound on the price of asking all of these nodes: a symbol of each, and as many as are needed in all.
     fn least_price_of(&self, asked: &[usize]) -> Price {
         let one = |&shard: &usize| Read { shard, terms: Vec::new() };
         let price = self.have.price(&asked.iter().map(one).collect::<Vec<_>>());
@@ -70,14 +70,15 @@ impl<R: Row> Question<'_, R> {
         price.saturating_add(cheapest.unwrap_or(0).saturating_mul(more))
     }
 
-    /// Have these nodes what is wanted?
+    /// Do the symbols of these nodes determine what is wanted?
     fn is_determined_by(&self, asked: &[usize]) -> bool {
         let symbols = self.symbols(asked);
         spans(&added(&[], symbols.iter().map(|&symbol| &self.stored[symbol])), &self.targets)
     }
 
-    /// What these nodes send where each is cut down, dearest first, to what the others leave open; they have what is wanted.
-    fn cut_down(&self, asked: &[usize]) -> Option<Answer> {
+    /// The candidate in which each of these nodes, dearest first, is cut down to what the others leave open. The nodes
+    /// determine what is wanted.
+    fn cut_down(&self, asked: &[usize]) -> Option<Candidate> {
         let alpha = self.shape.alpha;
         let mut parts: Vec<Vec<Part<R>>> = vec![Vec::new(); self.shape.n];
         for &shard in asked {
@@ -96,11 +97,11 @@ impl<R: Row> Question<'_, R> {
             let combines = self.have.0[shard].is_some_and(|offer| offer.combines);
             parts[shard] = if combines { self.least_sent(&own, &others) } else { self.least_read(own, &others) };
         }
-        self.answered_by(&parts)
+        self.candidate_from(&parts)
     }
 
-    /// Combinations of a node's parts, as few as determine the targets together with what others send: preferably such as
-    /// are parts of the targets, since these leave less for others to send.
+    /// Combinations of a node's parts, as few as determine the targets together with what others send. Those that are
+    /// parts of the targets come first, since they leave less for others to send.
     fn least_sent(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
         let mut known = others.to_vec();
         let mut sent = Vec::new();
@@ -111,7 +112,8 @@ impl<R: Row> Question<'_, R> {
                 sent.push(combination);
             }
         }
-        // Combinations beyond the targets may stand for those within; what is not needed is left out, last first.
+        // Combinations beyond the targets may replace those within; combinations that are not needed are left out, last
+        // first.
         for index in (0..sent.len()).rev() {
             let mut fewer = sent.clone();
             fewer.remove(index);
@@ -144,7 +146,7 @@ impl<R: Row> Question<'_, R> {
         zeros
     }
 
-    /// Combinations of parts that are, but for what others send, what each target lacks.
+    /// For each target the combination of parts that it lacks beside what others send.
     fn openings(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
         let mut span: Span<R> = Span::new(self.shape.native_count);
         own.iter().enumerate().for_each(|(index, part)| span.insert(index, &residual(others, &part.row)));
@@ -170,7 +172,7 @@ impl<R: Row> Question<'_, R> {
         Some(Part { terms, row })
     }
 
-    /// The parts of a node that does not combine without those that the others make needless.
+    /// The parts of a node that does not combine, without those that the others make redundant.
     fn least_read(&self, mut own: Vec<Part<R>>, others: &[(usize, R)]) -> Vec<Part<R>> {
         for index in (0..own.len()).rev() {
             let part = own.remove(index);
@@ -181,8 +183,8 @@ impl<R: Row> Question<'_, R> {
         own
     }
 
-    /// The answer from what nodes send, each part of it used.
-    fn answered_by(&self, parts: &[Vec<Part<R>>]) -> Option<Answer> {
+    /// The candidate made of what nodes send; each part is used.
+    fn candidate_from(&self, parts: &[Vec<Part<R>>]) -> Option<Candidate> {
         let sent: Vec<(usize, &Part<R>)> =
             parts.iter().enumerate().flat_map(|(shard, parts)| parts.iter().map(move |part| (shard, part))).collect();
         let mut span: Span<R> = Span::new(self.shape.native_count);
@@ -197,11 +199,11 @@ impl<R: Row> Question<'_, R> {
         let reads: Vec<Read> = used.iter().map(read).collect();
         let coefficients = Matrix::from_fn(expressed.len(), used.len(), |row, column| expressed[row][used[column]]);
         let price: Price = self.have.price(&reads);
-        Some(Answer { price, reads, coefficients })
+        Some(Candidate { price, reads, coefficients })
     }
 }
 
-/// An echelon of what it spans together with these parts.
+/// The echelon of an echelon and these parts.
 fn with<R: Row>(echelon: &[(usize, R)], parts: &[Part<R>]) -> Vec<(usize, R)> {
     [echelon, &added(echelon, parts.iter().map(|part| &part.row))].concat()
 }

@@ -1,4 +1,4 @@
-//! A question in terms of the generator matrix, and the ways of answering it.
+//! The planner: wanted and offered symbols in terms of the generator matrix, and the ways to find cheap reads.
 
 mod combined;
 
@@ -12,15 +12,15 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The search for cheaper answers ends after so many element operations of elimination: some milliseconds on bits,
-/// never reached by codes of a few dozen symbols.
+/// The search for cheaper reads ends after this many element operations of elimination: some milliseconds on bits.
+/// Codes of a few dozen symbols never reach it.
 const SEARCH_OPERATIONS: u64 = 1 << 28;
 
-/// Up to so many offered symbols all sets of them are tried that bounds do not rule out.
-pub(super) const MOST_SYMBOLS_TRIED: usize = 24;
+/// With at most this many offered symbols, all sets of them are tried unless a bound rules them out.
+const MOST_SYMBOLS_TRIED: usize = 24;
 
-/// What is asked.
-pub(super) struct Question<'a, R> {
+/// What is wanted and what is offered.
+pub(super) struct Planner<'a, R> {
     shape: &'a Shape,
     have: &'a Offers,
     /// The stored symbols as combinations of natives: a row each.
@@ -29,21 +29,21 @@ pub(super) struct Question<'a, R> {
     targets: Vec<R>,
     /// Stored symbols by row.
     symbols_of: BTreeMap<R, Vec<usize>>,
-    /// So many symbols must be read at least.
+    /// At least this many symbols must be read.
     least_symbols: usize,
 }
 
 /// Reads that suffice, and how the wanted symbols follow from them.
-pub(super) struct Answer {
+pub(super) struct Candidate {
     pub(super) price: Price,
     reads: Vec<Read>,
     /// A row per wanted symbol, a column per read.
     coefficients: Matrix,
 }
 
-impl<'a, R: Row> Question<'a, R> {
-    /// A question that fits the shape.
-    pub(super) fn new(shape: &'a Shape, generator: &Matrix, wanted: &Wanted, have: &'a Offers) -> Question<'a, R> {
+impl<'a, R: Row> Planner<'a, R> {
+    /// A planner for wanted symbols and offers that fit the shape.
+    pub(super) fn new(shape: &'a Shape, generator: &Matrix, wanted: &Wanted, have: &'a Offers) -> Planner<'a, R> {
         let alpha = shape.alpha;
         let stored: Vec<R> = (0..generator.rows()).map(|symbol| R::pack(generator.row(symbol))).collect();
         let targets: Vec<R> = match wanted {
@@ -66,25 +66,25 @@ impl<'a, R: Row> Question<'a, R> {
         for (symbol, row) in stored.iter().enumerate() {
             symbols_of.entry(row.clone()).or_default().push(symbol);
         }
-        Question { shape, have, stored, targets, symbols_of, least_symbols }
+        Planner { shape, have, stored, targets, symbols_of, least_symbols }
     }
 
-    /// Does what is offered determine the wanted symbol, for each in turn?
+    /// For each wanted symbol: do the offered ones determine it?
     pub(super) fn determined(&self) -> Vec<bool> {
         let span = self.span(&self.offered());
         self.targets.iter().map(|target| span.express(target).is_some()).collect()
     }
 
-    /// The cheapest answer that the ways below find; `None` if there is none.
-    pub(super) fn answered(&self, is_mds: bool) -> Option<Answer> {
+    /// The cheapest candidate that the ways below find; `None` if there is none.
+    pub(super) fn cheapest_found(&self, is_mds: bool) -> Option<Candidate> {
         let least_price = self.least_price();
         let best = self.direct();
-        let is_cheapest = |best: &Option<Answer>| best.as_ref().is_some_and(|best| best.price <= least_price);
+        let is_cheapest = |best: &Option<Candidate>| best.as_ref().is_some_and(|best| best.price <= least_price);
         if is_cheapest(&best) {
             return best;
         }
         let spanned = self.spanned(&self.offered())?;
-        // A node that combines may send less than the symbols that an answer is made of.
+        // A node that combines may send less than the symbols that a candidate is made of.
         let is_plain = self.shape.alpha == 1 || !self.have.0.iter().flatten().any(|offer| offer.combines);
         let is_settled = is_mds || spanned.price <= least_price;
         let found = if is_settled { spanned } else { self.improved(self.local(spanned)) };
@@ -96,14 +96,14 @@ impl<'a, R: Row> Question<'a, R> {
             best
         } else if !is_plain {
             self.combined(best)
-        } else if !is_mds && super::tries_all(self.shape, self.have) {
+        } else if !is_mds && tries_all(self.shape, self.have) {
             self.cheapest(best)
         } else {
             best
         })
     }
 
-    /// No answer is cheaper than this.
+    /// A lower bound on the price.
     fn least_price(&self) -> Price {
         let alpha = self.shape.alpha;
         let mut prices: Vec<Price> = Vec::with_capacity(self.stored.len());
@@ -117,7 +117,7 @@ impl<'a, R: Row> Question<'a, R> {
     }
 
     /// Reads each wanted symbol itself, from the shard where it is cheapest.
-    fn direct(&self) -> Option<Answer> {
+    fn direct(&self) -> Option<Candidate> {
         let mut is_taken = vec![false; self.stored.len()];
         let mut is_asked = vec![false; self.shape.n];
         let mut places = Vec::new();
@@ -140,11 +140,11 @@ impl<'a, R: Row> Question<'a, R> {
             let column = symbols.partition_point(|taken| taken < symbol);
             coefficients.row_mut(row)[column] = 1;
         }
-        Some(self.answer(&symbols, &coefficients))
+        Some(self.candidate(&symbols, &coefficients))
     }
 
-    /// The greedy choice of a basis among these symbols; `None` if that does not span the targets.
-    fn spanned(&self, symbols: &[usize]) -> Option<Answer> {
+    /// The greedy choice of a basis among these symbols; `None` if it does not span the targets.
+    fn spanned(&self, symbols: &[usize]) -> Option<Candidate> {
         let span = self.span(symbols);
         let expressed: Vec<Vec<u8>> = self.targets.iter().map(|target| span.express(target)).collect::<Option<_>>()?;
         let mut used: Vec<(usize, usize)> = (0..span.members().len())
@@ -154,12 +154,12 @@ impl<'a, R: Row> Question<'a, R> {
         used.sort_unstable();
         let symbols: Vec<usize> = used.iter().map(|&(symbol, _)| symbol).collect();
         let coefficients = Matrix::from_fn(expressed.len(), used.len(), |row, column| expressed[row][used[column].1]);
-        Some(self.answer(&symbols, &coefficients))
+        Some(self.candidate(&symbols, &coefficients))
     }
 
-    /// The cheapest answer from within locality groups, if that is cheaper: from each alone, and from the wanted shards
-    /// at hand together with a group that repairs it for each that is lost.
-    fn local(&self, mut best: Answer) -> Answer {
+    /// The cheapest candidate from within locality groups, if it is cheaper. It tries each group alone, and the wanted
+    /// shards that are there together with a group that repairs each lost one.
+    fn local(&self, mut best: Candidate) -> Candidate {
         let is_offered = |&shard: &usize| self.have.0[shard].is_some();
         let (mut near, lost): (Vec<usize>, Vec<usize>) = self.wanted_shards().into_iter().partition(is_offered);
         for shard in lost {
@@ -172,7 +172,7 @@ impl<'a, R: Row> Question<'a, R> {
         for shards in self.shape.groups.iter().map(|group| &group.shards).chain([&near]) {
             let offered: Vec<usize> = shards.iter().copied().filter(is_offered).collect();
             match self.spanned(&self.symbols(&offered)) {
-                Some(answer) if answer.price < best.price => best = answer,
+                Some(candidate) if candidate.price < best.price => best = candidate,
                 _ => {}
             }
         }
@@ -188,8 +188,8 @@ impl<'a, R: Row> Question<'a, R> {
         shards
     }
 
-    /// The cheapest answer from any set of offered symbols, if that is cheaper, as far as the search gets.
-    fn cheapest(&self, best: Answer) -> Answer {
+    /// The cheapest candidate from any set of offered symbols, if it is cheaper, as far as the search gets.
+    fn cheapest(&self, best: Candidate) -> Candidate {
         let mut symbols = self.offered();
         symbols.sort_by_key(|&symbol| self.whole_price(symbol / self.shape.alpha));
         let columns = self.shape.native_count;
@@ -198,9 +198,9 @@ impl<'a, R: Row> Question<'a, R> {
         found.filter(|found| found.price < best.price).unwrap_or(best)
     }
 
-    /// Leaves out one used shard after the other, each time the one that saves most, as long as that is cheaper and
-    /// the search has not become too long.
-    fn improved(&self, mut best: Answer) -> Answer {
+    /// Leaves out one used shard after another, each time the one that saves the most, as long as the price falls and
+    /// the search is not too long.
+    fn improved(&self, mut best: Candidate) -> Candidate {
         // A span takes one reduction per stored symbol, each over at most as many rows as there are natives.
         let columns = self.shape.native_count as u64;
         let mut spans_left = SEARCH_OPERATIONS / (columns * columns * self.stored.len() as u64).max(1);
@@ -215,10 +215,10 @@ impl<'a, R: Row> Question<'a, R> {
                 let others: Vec<usize> = left.iter().copied().filter(is_other).collect();
                 Some((self.spanned(&others)?, shard))
             };
-            match used.into_iter().filter_map(without).min_by_key(|(answer, _)| answer.price) {
-                Some((answer, shard)) if answer.price < best.price => {
+            match used.into_iter().filter_map(without).min_by_key(|(candidate, _)| candidate.price) {
+                Some((candidate, shard)) if candidate.price < best.price => {
                     left.retain(|symbol| symbol / self.shape.alpha != shard);
-                    best = answer;
+                    best = candidate;
                 }
                 _ => return best,
             }
@@ -229,7 +229,7 @@ impl<'a, R: Row> Question<'a, R> {
         self.have.0[symbol / self.shape.alpha]
     }
 
-    /// What reading all of an offered shard costs.
+    /// The price of reading all of an offered shard.
     fn whole_price(&self, shard: usize) -> Price {
         let price = |offer: Offer| {
             offer.request_price.saturating_add(offer.symbol_price.saturating_mul(self.shape.alpha as Price))
@@ -248,8 +248,8 @@ impl<'a, R: Row> Question<'a, R> {
         self.symbols(&shards)
     }
 
-    /// The span of these offered symbols, taken cheapest shard first; at equal prices wanted symbols first, so that what
-    /// is at hand is not computed.
+    /// The span of these offered symbols, taken cheapest shard first. At equal prices wanted symbols come first, so
+    /// that they are read and not computed.
     fn span(&self, symbols: &[usize]) -> Span<R> {
         let mut is_wanted = vec![false; self.stored.len()];
         for symbol in self.targets.iter().filter_map(|target| self.symbols_of.get(target)).flatten() {
@@ -265,10 +265,11 @@ impl<'a, R: Row> Question<'a, R> {
         span
     }
 
-    /// Reads and price for these symbols (ascending); nodes that combine send no more than the rank of their share.
-    fn answer(&self, symbols: &[usize], coefficients: &Matrix) -> Answer {
+    /// Reads and price for these symbols (ascending). Nodes that combine send no more than the rank of their share.
+    fn candidate(&self, symbols: &[usize], coefficients: &Matrix) -> Candidate {
         let alpha = self.shape.alpha;
-        let mut answer = Answer { price: 0, reads: Vec::new(), coefficients: Matrix::zero(coefficients.rows(), 0) };
+        let mut candidate =
+            Candidate { price: 0, reads: Vec::new(), coefficients: Matrix::zero(coefficients.rows(), 0) };
         let mut shares = Vec::new();
         let mut first = 0;
         for of_shard in symbols.chunk_by(|a, b| a / alpha == b / alpha) {
@@ -291,20 +292,25 @@ impl<'a, R: Row> Question<'a, R> {
             for row in 0..sent.rows() {
                 let nonzero = (0..of_shard.len()).filter(|&column| sent.at(row, column) != 0);
                 let terms = nonzero.map(|column| (of_shard[column] % alpha, sent.at(row, column))).collect();
-                answer.reads.push(Read { shard, terms });
+                candidate.reads.push(Read { shard, terms });
             }
             shares.extend(columns);
         }
-        answer.coefficients = coefficients.select_columns(&shares);
-        answer.price = self.have.price(&answer.reads);
-        answer
+        candidate.coefficients = coefficients.select_columns(&shares);
+        candidate.price = self.have.price(&candidate.reads);
+        candidate
     }
 }
 
-impl Answer {
-    /// The answer as a plan.
+impl Candidate {
+    /// The candidate as a plan.
     pub(super) fn describe(self) -> Plan {
         let program = Program::from_matrix(&self.coefficients);
         Plan { reads: self.reads, program, price: self.price }
     }
+}
+
+/// Are so few symbols offered that the planner tries every set of them?
+pub(super) fn tries_all(shape: &Shape, have: &Offers) -> bool {
+    have.0.iter().flatten().count() * shape.alpha <= MOST_SYMBOLS_TRIED
 }
