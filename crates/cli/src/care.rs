@@ -3,22 +3,17 @@
 
 use crate::render;
 use crate::signals::Ending;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::ops::Range;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
-use weft_care::balance::Estimate;
-use weft_care::collect::Kept;
-use weft_care::lease::alone;
-use weft_care::openings;
-use weft_care::{Away, CareError, ConvertRecord, Job, Progress, Roster, Tally};
-use weft_engine::{Keeper, holder};
-use weft_format::NodeId;
-use weft_meta::owner::{Holder, current_owner};
+use weft_engine::MetaUrl;
+use weft_engine::care::{Away, BalanceEstimate, ConvertRecord, Job, Kept, Progress, Tally};
+pub use weft_engine::words::count;
+use weft_engine::{EngineError, Keeper};
 
 /// Status when some file survives fewer losses than it should.
 pub const DEGRADED: u8 = 2;
@@ -32,19 +27,20 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// Segments in hand get so long to be finished when a signal asks for the end: others wait for the lease.
 const HURRY: Duration = Duration::from_secs(3);
 
-/// Runs a job to its end, after those of other processes, and shows how far it is. A signal ends it after the segments in
-/// hand, a second one or [`HURRY`] later at once; either way the lease is given back.
+/// Says for whom a job waits.
+pub fn waits(bar: &ProgressBar) -> impl FnOnce(&str) {
+    |other| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"))
+}
+
+/// Runs a job to its end and shows how far it is. A signal ends it after the segments in hand, a second one or [`HURRY`] later at once;
+/// either way the lease is given back.
 pub fn watch<T>(
     keeper: &Keeper,
     job: &Job,
     bar: &ProgressBar,
-    work: impl Future<Output = Result<T, CareError>>,
+    work: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T> {
     let ended = keeper.runtime.block_on(async {
-        let waits = |other: &str| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"));
-        let holder = holder();
-        let guarded = openings::guarded(&*keeper.catalogue, &keeper.transfer, job, work);
-        let work = alone(&*keeper.catalogue, &holder, job, waits, guarded);
         tokio::pin!(work);
         let every = if bar.is_hidden() { TELL_EVERY } else { DRAW_EVERY };
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
@@ -72,7 +68,7 @@ pub fn watch<T>(
 }
 
 /// `1.2 GiB of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes 1.1 GiB at least`
-pub fn balance_sentence(estimate: &Estimate) -> String {
+pub fn balance_sentence(estimate: &BalanceEstimate) -> String {
     let (bytes, least) = (render::bytes(estimate.bytes_to_move), render::bytes(estimate.least_bytes));
     format!(
         "{bytes} of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes {least} at least"
@@ -258,8 +254,7 @@ pub fn byte_ranges(ranges: &[Range<u64>]) -> String {
 }
 
 /// Why nodes that are silent are not rebuilt, and what to do; a line each.
-pub fn silent_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
-    let meta = meta.display();
+pub fn silent_nodes(meta: &MetaUrl, nodes: &[Away]) -> Vec<String> {
     let line = |Away { name, why, refuses }: &Away| match refuses {
         true => format!("{why}; nothing is wrong with it: do this as a user who may read and write it"),
         false => format!(
@@ -270,8 +265,7 @@ pub fn silent_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
 }
 
 /// Nodes that are silent and given up; a line each.
-pub fn given_up_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
-    let meta = meta.display();
+pub fn given_up_nodes(meta: &MetaUrl, nodes: &[Away]) -> Vec<String> {
     let line = |Away { name, why, .. }: &Away| {
         format!(
             "{why}; it has been given up, and what it held is rebuilt on other nodes as far as they can take it. If it answers again it is \
@@ -279,51 +273,6 @@ pub fn given_up_nodes(meta: &Path, nodes: &[Away]) -> Vec<String> {
         )
     };
     nodes.iter().map(line).collect()
-}
-
-/// Refuses to give nodes up where files are lost by it that could be read if nodes came back.
-pub fn refuse_losses(meta: &Path, nodes: &[NodeId]) -> Result<()> {
-    let keeper = Keeper::open(meta)?;
-    let mut roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
-    let before = weft_care::glance(&*keeper.catalogue, &roster)?;
-    roster.presume_lost(&nodes.iter().copied().collect());
-    let after = weft_care::glance(&*keeper.catalogue, &roster)?;
-    let lost: Vec<&String> = after.lost_paths.difference(&before.lost_paths).collect();
-    if lost.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> = nodes.iter().map(|id| roster.name(*id)).collect();
-    let shown: Vec<String> = lost.iter().take(PATHS_SHOWN).map(|path| render::line(path)).collect();
-    let more = if lost.len() > PATHS_SHOWN { ", ..." } else { "" };
-    bail!(
-        "to give up {} now would LOSE {} in part or whole ({}{more}), which can be read again when that comes back: attach it \
-         (weft node move {} NAME FOLDER, if it is elsewhere), or say --force",
-        names.join(", "),
-        count(lost.len() as u64, "file"),
-        shown.join(", "),
-        meta.display()
-    );
-}
-
-/// Who has the volume now. Where that cannot be told it counts as in use.
-pub fn owner(meta: &Path) -> Owner {
-    match current_owner(meta) {
-        Ok(None) => Owner::Nobody,
-        Ok(Some(holder)) => Owner::Somebody(holder),
-        Err(_) => Owner::Unknown,
-    }
-}
-
-/// Who has a volume.
-pub enum Owner {
-    Nobody,
-    Somebody(Holder),
-    Unknown,
-}
-
-/// `1 file`, `2 files`.
-pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// `850 ms`, `42 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.

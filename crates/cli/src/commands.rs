@@ -30,12 +30,13 @@ mod umount;
 
 pub use node::moved_sentence;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// An erasure-coded file system over any folders: losing some of them costs nothing.
+/// One POSIX drive of any folders, disks, servers and buckets, which survives the loss of some of them.
 ///
-/// META is the path of a volume's metadata file. `weft quickstart ./try` shows everything at once.
+/// META is the metadata of a volume: FILE or sqlite:FILE. `weft quickstart ./try` shows everything at once; `weft COMMAND --help` has
+/// examples.
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, max_term_width = 100)]
 pub struct Arguments {
@@ -43,19 +44,53 @@ pub struct Arguments {
     pub command: Command,
 }
 
+/// The commands as `weft --help` shows them.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "fsck"]),
+    ("Nodes", &["node", "placement"]),
+    ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
+    ("Safety", &["status", "care", "repair", "scrub", "gc"]),
+    ("Codes", &["codes", "choose", "encode", "decode"]),
+    ("Measurements", &["bench", "lab"]),
+];
+
+/// The whole command line, its commands in groups.
+pub fn command() -> clap::Command {
+    let command = Arguments::command();
+    let mut groups = String::new();
+    for (title, names) in GROUPS {
+        groups += &format!("\n{title}:\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            groups += &format!("  {name:<12}{}\n", about.map(ToString::to_string).unwrap_or_default());
+        }
+    }
+    command.help_template(format!(
+        "{{about-section}}\n{{usage-heading}} {{usage}}\n{groups}\nOptions:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Reads the arguments of this process.
+///
+/// # Errors
+/// What clap prints: a refusal, or a help text that was asked for.
+pub fn parse() -> Result<Arguments, clap::Error> {
+    Arguments::from_arg_matches(&command().try_get_matches()?)
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a volume over new folders, mount it, and say what to try
+    /// Make a volume of new folders, mount it, and show what to try
     Quickstart(quickstart::Arguments),
     /// Make a new volume
     Format(format::Arguments),
-    /// Add, list, replace or remove the nodes of a volume
+    /// Add, list, change, replace or remove the nodes of a volume
     #[command(subcommand)]
     Node(node::Arguments),
     /// Mount a volume at a directory
     Mount(mount::Arguments),
-    /// Unmount, and wait until everything is on the nodes
+    /// Unmount a volume, and wait until everything is on the nodes
     Umount(umount::Arguments),
     /// Copy files into a volume, mounted or not
     Put(put::Arguments),
@@ -65,10 +100,10 @@ pub enum Command {
     Ls(ls::Arguments),
     /// Remove files from a volume
     Rm(rm::Arguments),
-    /// See and bring back what was deleted
+    /// List, restore or purge deleted files
     #[command(subcommand)]
     Trash(trash::Arguments),
-    /// Say or choose how what is written to a directory is protected
+    /// Show or set the code of a directory
     #[command(subcommand)]
     Policy(policy::Arguments),
     Placement(placement::Arguments),
@@ -81,16 +116,16 @@ pub enum Command {
     Backup(backup::Arguments),
     Restore(restore::Arguments),
     Gc(gc::Arguments),
-    /// Erasure codes: which there are, what they can lose, whether that is true
+    /// List, show, prove and measure erasure codes
     #[command(subcommand)]
     Codes(codes::Arguments),
     Choose(choose::Arguments),
     Encode(encode::Arguments),
     Decode(decode::Arguments),
-    /// Run the papers' experiments, and report what agrees with them
+    /// Repeat the experiments of papers, and report what agrees with them
     #[command(subcommand)]
     Lab(lab::Arguments),
-    /// Measure any directory: creates, small files, sequential and random
+    /// Measure any directory: creates, small files, sequential and random access
     Bench(bench::Arguments),
 }
 
@@ -144,3 +179,7 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let is_pipe = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref().is_some_and(is_pipe))
 }
+
+#[cfg(test)]
+#[path = "commands_tests.rs"]
+mod tests;

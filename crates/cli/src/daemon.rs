@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use weft_engine::MetaUrl;
 
 /// How the start of a mount ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,25 +26,22 @@ pub enum Outcome {
 }
 
 /// Where a mount in the background writes what it has to say.
-pub fn log_path(meta: &Path) -> PathBuf {
-    let mut path = meta.as_os_str().to_owned();
-    path.push(".log");
-    path.into()
+pub fn log_path(meta: &MetaUrl) -> PathBuf {
+    meta.note_file(".log")
 }
 
 /// Starts `weft mount META DIRECTORY` in the background and waits until it is in service or has given up.
-pub fn start(meta: &Path, mountpoint: &Path, flags: &[OsString]) -> Result<Outcome> {
+pub fn start(meta: &MetaUrl, mountpoint: &Path, flags: &[OsString]) -> Result<Outcome> {
     let log_path = log_path(meta);
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path);
-    let log = log.with_context(|| {
-        format!("the log {} cannot be written: mount as the owner of {}", log_path.display(), meta.display())
-    })?;
+    let log = log
+        .with_context(|| format!("the log {} cannot be written: mount as the owner of {}", log_path.display(), meta))?;
     let program = std::env::current_exe().context("this program cannot find itself")?;
     let mut child = Command::new(program)
         .arg("mount")
         .arg("--detached")
         .args(flags)
-        .arg(meta)
+        .arg(meta.to_os_string())
         .arg(mountpoint)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

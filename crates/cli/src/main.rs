@@ -4,7 +4,7 @@
 //!
 //! The loop: `arguments -> commands::run -> one sentence on stderr and a status other than 0, or nothing more`.
 //!
-//! Start reading at `commands.rs`; the crate `engine` puts a volume together, `tree.rs` is what `put`, `get`, `ls` and `rm` walk.
+//! Start reading at `commands.rs`; the crate `engine` does what commands ask for.
 
 // Where the reader of our output has gone (`weft node list META | head -1`), other programs are ended by SIGPIPE. Rust
 // ignores that signal and std's macros panic; these end the program as quietly.
@@ -20,11 +20,11 @@ macro_rules! println {
 }
 
 mod amount;
+mod arguments;
 mod care;
 mod commands;
 mod compose;
 mod daemon;
-mod ended;
 mod metrics;
 mod render;
 mod shard_files;
@@ -33,7 +33,6 @@ mod trace;
 mod tree;
 mod unfinished;
 
-use clap::Parser;
 use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -49,7 +48,7 @@ use tracing_subscriber::{EnvFilter, Layer};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let arguments = match commands::Arguments::try_parse() {
+    let arguments = match commands::parse() {
         Ok(arguments) => arguments,
         Err(error) => {
             // clap's own status is 2, which says `degraded` here. Where its text cannot be written nobody reads it.

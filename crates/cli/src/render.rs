@@ -42,12 +42,6 @@ fn changes_direction(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A name or path in JSON, which holds text only: the text, and the bytes in hexadecimal digits where these are none.
-pub fn for_programs(name: &[u8]) -> (String, Option<String>) {
-    let hex = || name.iter().map(|byte| format!("{byte:02x}")).collect();
-    (String::from_utf8_lossy(name).into_owned(), std::str::from_utf8(name).is_err().then(hex))
-}
-
 /// `1.5 GiB`; below 1 KiB, whole bytes.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -7,10 +7,10 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use weft_engine::transfers::objects::{Coder, Survivors};
 use weft_format::shard::{HEADER_BYTES, ShardError, ShardHeader};
 use weft_format::shard_file::{FILE_HEADER_BYTES, ShardFileHeader};
 use weft_format::{ShardIndex, VolumeId};
-use weft_transfer::objects::{Coder, Survivors};
 
 /// The shard files of one encoded file, as far as they were found.
 pub struct Set {

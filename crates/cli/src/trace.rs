@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use tokio::time::Instant;
-use weft_transfer::trace::{Event, What};
+use weft_engine::transfers::trace::{Event, What};
 
 /// Writes it to a file: a picture where the name ends in `.svg`, JSON otherwise.
 pub fn write(path: &Path, events: &[Event]) -> Result<()> {

@@ -1,7 +1,7 @@
 use super::*;
 use std::time::Duration;
+use weft_engine::transfers::trace::Block;
 use weft_format::SegmentId;
-use weft_transfer::trace::Block;
 
 fn events() -> Vec<Event> {
     let began = Instant::now();

@@ -1,178 +1,40 @@
-//! A tree of files that commands walk: a folder of this machine, or a volume without a mount.
-//!
-//! A volume that is mounted is walked through its mount, since it can have only one owner; so `put` copies from a folder
-//! to a folder or to a volume, `get` the other way, and both are [`copy`].
-//!
-//! What a tree says is not believed: names that lead elsewhere are refused, symbolic links are never followed, and a
-//! directory that contains itself ends a walk with an error.
+//! Files of volumes as commands walk them: through the mount on this machine if there is one.
 
-mod copy;
-mod folder;
-mod reading;
-mod volume;
-mod walk;
-
-pub use copy::{Copying, copy, copy_bytes};
-pub use folder::FolderTree;
-pub use reading::ReaderTree;
-pub use volume::VolumeTree;
-pub use walk::{Visit, Walk};
-
-use anyhow::{Context, Result, bail};
-use rustix::fs::Access;
-use std::ffi::OsString;
-use std::io::{Read, Write};
+use crate::render;
+use anyhow::Result;
+use indicatif::ProgressBar;
 use std::num::NonZeroU64;
-use std::path::{Component, Path, PathBuf};
-use weft_engine::{Engine, Options, VolumeReader};
-use weft_format::Ino;
-use weft_format::records::{Kind, Timestamp};
-use weft_meta::owner::current_owner;
-use weft_transfer::Settings;
+use std::path::{Path, PathBuf};
+use weft_engine::MetaUrl;
+use weft_engine::files::{self, Progress, Tree};
+use weft_gateways::fuse::mounts;
 
-/// Which inode of which file system something is.
-pub type FileId = (u64, u64);
-
-/// What a tree knows of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub id: FileId,
-    pub kind: Kind,
-    /// Permission bits, setuid, setgid, sticky.
-    pub mode: u16,
-    pub uid: u32,
-    pub gid: u32,
-    pub nlink: u32,
-    pub size: u64,
-    pub modified: Timestamp,
+/// Where the volume's owner has it mounted on this machine.
+pub fn mountpoint(meta: &MetaUrl) -> Result<Option<PathBuf>> {
+    let holder = meta.current_owner().ok().flatten();
+    let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint) else { return Ok(None) };
+    Ok(mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()).then_some(mountpoint))
 }
 
-/// What a file, a directory or a link is given after it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
-    pub kind: Kind,
-    /// Not of links.
-    pub mode: u16,
-    /// User and group; otherwise those that it was made with stay.
-    pub owner: Option<(u32, u32)>,
-    pub modified: Timestamp,
+/// The files of a volume, to be changed.
+pub fn open(meta: &MetaUrl, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
+    Ok(files::open(meta, mountpoint(meta)?.as_deref(), bwlimit)?)
 }
 
-/// A file being written. Dropped without [`Sink::finish`], it keeps what was written so far.
-pub trait Sink: Write {
-    /// Goes on this many bytes further; what lies between is zeros that take no room.
-    fn skip(&mut self, bytes: u64) -> Result<()>;
-    /// Everything written is in the file, which is given these attributes, whatever has its name by now.
-    fn finish(self: Box<Self>, attributes: &Attributes) -> Result<()>;
+/// The files of a volume, to be read.
+pub fn open_to_read(meta: &MetaUrl, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
+    Ok(files::open_to_read(meta, mountpoint(meta)?.as_deref(), bwlimit)?)
 }
 
-/// A tree of files. Paths are absolute; symbolic links are never followed.
-pub trait Tree {
-    /// What is at a path; `None`: nothing.
-    fn entry(&self, path: &Path) -> Result<Option<Entry>>;
-    /// The entries of a directory by name, sorted.
-    fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>>;
-    /// A symbolic link's target.
-    fn read_link(&self, path: &Path) -> Result<PathBuf>;
-    /// A file's bytes.
-    fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>>;
-    /// Makes a file that only its owner may read, under a name that nothing has.
-    fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>>;
-    /// Makes a directory that only its owner may enter.
-    fn make_directory(&self, path: &Path) -> Result<()>;
-    /// Makes a symbolic link.
-    fn make_link(&self, path: &Path, target: &Path) -> Result<()>;
-    /// Makes a pipe, a socket or a device that only its owner may open; refused where it cannot be.
-    fn make_special(&self, path: &Path, kind: Kind) -> Result<()>;
-    /// Gives it owner, mode and modification time.
-    fn set(&self, path: &Path, attributes: &Attributes) -> Result<()>;
-    /// Gives what is at `from` the name `to`, at once in place of a file that has it.
-    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Removes a file or an empty directory.
-    fn remove(&self, path: &Path, kind: Kind) -> Result<()>;
-    /// The policy by which what is made in a directory, or written to a file, is kept; as `weft_vfs::policy_for` reads it.
-    fn policy(&self, path: &Path) -> Result<String>;
-    /// Chooses it.
-    fn set_policy(&self, path: &Path, policy: &str) -> Result<()>;
-    /// Gives what was deleted, at so many milliseconds since the Unix epoch, its name back.
-    fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
-    /// Is it a volume? Then files have policies, and a directory has one name.
-    fn is_volume(&self) -> bool;
-    /// Lets go of what was deleted, for good.
-    fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
-    /// Ends the walk: everything changed is durable.
-    fn close(self: Box<Self>) -> Result<()>;
-}
+/// A copy, on a progress bar.
+pub struct Shown<'b>(pub &'b ProgressBar);
 
-/// The tree of the volume of `meta` for reading: through its mount if it has one on this machine that this user may enter, else directly,
-/// which needs no ownership.
-pub fn open_to_read(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
-    let holder = current_owner(meta).ok().flatten();
-    let may_enter = |mountpoint: &Path| rustix::fs::access(mountpoint, Access::READ_OK | Access::EXEC_OK).is_ok();
-    if let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint)
-        && weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours())
-        && may_enter(&mountpoint)
-    {
-        return open_limited(meta, bwlimit);
+impl Progress for Shown<'_> {
+    fn begin(&self, from: &Path) {
+        self.0.set_message(render::line(&from.to_string_lossy()));
     }
-    let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-    Ok(Box::new(ReaderTree::new(VolumeReader::open(meta, settings)?)))
-}
 
-/// The tree of the volume of `meta`: through its mount if it has one on this machine, else directly.
-pub fn open(meta: &Path) -> Result<Box<dyn Tree>> {
-    open_limited(meta, None)
-}
-
-/// The same, moving so many bytes a second at most; refused where a mount moves them.
-pub fn open_limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
-    let holder = current_owner(meta).ok().flatten();
-    match holder.and_then(|holder| holder.mountpoint) {
-        Some(mountpoint) if weft_gateways::fuse::mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()) => {
-            if bwlimit.is_some() {
-                bail!(
-                    "{} is mounted, and its mount moves the bytes: limit that, with `weft mount --bwlimit`",
-                    meta.display()
-                );
-            }
-            Ok(Box::new(FolderTree::of_mount(mountpoint)?))
-        }
-        // Where somebody else holds it without a mount, opening says who.
-        _ => {
-            let settings = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-            Ok(Box::new(VolumeTree::new(Engine::open(meta, Options { transfer: settings, ..Options::default() })?)))
-        }
+    fn advance(&self, bytes: u64) {
+        self.0.inc(bytes);
     }
-}
-
-/// A path in a volume as commands take it: absolute, `dir` meaning `/dir`.
-pub fn volume_path(text: &Path) -> Result<PathBuf> {
-    let mut path = PathBuf::from("/");
-    for component in text.components() {
-        match component {
-            Component::RootDir | Component::CurDir => {}
-            Component::Normal(name) => path.push(name),
-            _ => bail!("{}: `..` has no meaning in a path of a volume: write the path without it", text.display()),
-        }
-    }
-    Ok(path)
-}
-
-/// What is at a path that must be there.
-pub fn require(tree: &dyn Tree, path: &Path) -> Result<Entry> {
-    let entry = tree.entry(path)?;
-    entry.with_context(|| format!("{}: no such file or directory", path.display()))
-}
-
-/// Removes it and everything below.
-pub fn remove_all(tree: &dyn Tree, path: &Path) -> Result<()> {
-    let mut walk = Walk::new(tree, path)?;
-    while let Some((visit, path, entry)) = walk.step()? {
-        match visit {
-            Visit::Enter => {}
-            Visit::Leave => tree.remove(&path, Kind::Directory)?,
-            Visit::Other => tree.remove(&path, entry.kind)?,
-        }
-    }
-    Ok(())
 }

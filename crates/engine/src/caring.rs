@@ -5,13 +5,13 @@ use crate::error::EngineError;
 use crate::keeper::Keeper;
 use crate::runtime::{holder, now_ms};
 use parking_lot::Mutex;
-use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use weft_care::watch::Patience;
 use weft_care::worker::{Options, Worker};
+use weft_meta::MetaUrl;
 use weft_vfs::Volume;
 use weft_vfs::node_watcher::NodeWatcher;
 
@@ -50,7 +50,7 @@ impl Caring {
     ///
     /// # Errors
     /// [`EngineError::Clock`].
-    pub fn of_keeper(keeper: &Keeper, meta: &Path, patience: Patience) -> Result<Caring, EngineError> {
+    pub fn of_keeper(keeper: &Keeper, meta: &MetaUrl, patience: Patience) -> Result<Caring, EngineError> {
         let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
         let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store| opener.members(store))));
         let follow_nodes = move || node_watcher.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);

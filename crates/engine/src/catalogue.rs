@@ -2,7 +2,6 @@
 
 use parking_lot::Mutex;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
 use weft_format::records::{
@@ -10,7 +9,7 @@ use weft_format::records::{
     Succession, Timestamp, Unjoined, Wanted,
 };
 use weft_format::{Generation, Ino, NodeId, SegmentId};
-use weft_meta::{Access, Extent, Fence, MetaError, Store};
+use weft_meta::{Access, Extent, Fence, MetaError, MetaUrl, Store};
 use weft_vfs::open::open_store;
 use weft_vfs::{VfsError, Volume, join};
 
@@ -27,8 +26,8 @@ enum Files {
     Fixed,
     /// By the owner, which it is.
     Owned(Weak<Volume>),
-    /// By an owner in passing, while nobody has it mounted, of the metadata at this path.
-    Free(PathBuf),
+    /// By an owner in passing, while nobody has it mounted, of the metadata at this place.
+    Free(MetaUrl),
 }
 
 /// The lease of those who change segments.
@@ -49,8 +48,8 @@ impl StoreCatalogue {
 
     /// Of a volume, with the metadata at `meta`, which this process may own in passing.
     #[must_use]
-    pub fn in_passing(store: Arc<Store>, meta: &Path) -> Self {
-        Self { files: Files::Free(meta.to_owned()), ..Self::new(store) }
+    pub fn in_passing(store: Arc<Store>, meta: &MetaUrl) -> Self {
+        Self { files: Files::Free(meta.clone()), ..Self::new(store) }
     }
 
     /// Changes where files refer to, by the owner or in passing; durably.
@@ -101,7 +100,7 @@ fn place(extent: &Extent, data: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// After commands that own the volume and end soon.
-fn open_in_passing(meta: &Path) -> Result<Store, CatalogueError> {
+fn open_in_passing(meta: &MetaUrl) -> Result<Store, CatalogueError> {
     open_store(meta, Access::Passing, None).map_err(|error| match error {
         MetaError::InUse(by_whom) => {
             tracing::debug!(by_whom, "files stay where they are");

@@ -1,10 +1,10 @@
 use super::*;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_format::geometry::Geometry;
 use weft_format::records::{PolicyRecord, VolumeRecord};
 use weft_format::{PolicyId, VolumeId};
-use weft_meta::engines::{MemoryKv, SqliteKv};
-use weft_meta::keys;
+use weft_meta::engines::MemoryKv;
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 use weft_meta::owner::{Holder, OwnerLock};
 
@@ -12,12 +12,13 @@ use weft_meta::owner::{Holder, OwnerLock};
 fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() {
     let folder = tempfile::tempdir().expect("a folder");
     let meta = folder.path().join("meta.db");
-    SqliteKv::create(&meta).expect("made");
-    let kv = Arc::new(SqliteKv::open(&meta, Access::Owner, keys::SHARED, None).expect("opened"));
+    let url = MetaUrl::from(meta.as_path());
+    url.create().expect("made");
+    let kv = url.open(Access::Owner, None).expect("opened");
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
     Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("formatted");
-    let store = Arc::new(open_store(&meta, Access::Shared, None).expect("opened"));
-    let catalogue = StoreCatalogue::in_passing(store, &meta);
+    let store = Arc::new(open_store(&url, Access::Shared, None).expect("opened"));
+    let catalogue = StoreCatalogue::in_passing(store, &url);
     let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");
     let record = SegmentRecord { code: "replica:2".into(), geometry, generation: Generation(1), shards: Vec::new() };
     let whole = (catalogue.new_segment(1), record);

@@ -6,10 +6,11 @@ use crate::error::EngineError;
 use crate::kinds::kinds_of;
 use crate::runtime::runtime;
 use crate::trash_emptier::TrashEmptier;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::{Handle, Runtime};
 use weft_care::{Roster, Tally};
+use weft_meta::MetaUrl;
 use weft_transfer::DiskRoom;
 use weft_vfs::Volume;
 use weft_vfs::open::Opener;
@@ -47,7 +48,7 @@ impl Engine {
     ///
     /// # Errors
     /// Another process owns it; metadata is missing, not ours, of a newer format, or an old copy; the disk cache cannot be used.
-    pub fn open(meta: &Path, options: Options) -> Result<Engine, EngineError> {
+    pub fn open(meta: &MetaUrl, options: Options) -> Result<Engine, EngineError> {
         let runtime = runtime()?;
         let Options { mountpoint, volume: settings, transfer, disk_cache, short_circuit, empties_trash, is_cared_for } =
             options;

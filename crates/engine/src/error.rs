@@ -1,10 +1,11 @@
 //! Why a volume cannot be opened, kept or closed.
 
+use crate::words::count;
 use std::io;
 use weft_care::{CareError, CatalogueError};
 use weft_format::SegmentId;
-use weft_meta::MetaError;
 use weft_meta::engines::OpenError;
+use weft_meta::{MetaError, MetaUrl};
 use weft_nodes::{NodeError, UrlError};
 use weft_vfs::VfsError;
 
@@ -50,6 +51,39 @@ pub enum EngineError {
     /// A place of which no node can be made; a sentence.
     #[error("{0}")]
     Place(String),
+    /// Nothing could be written.
+    #[error(
+        "{code} needs {needed} nodes and {meta} has {}: add {} more with `weft node add {meta} NAME FOLDER`",
+        count(*there as u64, "node"), needed - there
+    )]
+    TooFewNodes {
+        /// The volume.
+        meta: MetaUrl,
+        /// The code.
+        code: String,
+        /// Nodes that it needs.
+        needed: usize,
+        /// Nodes that take shards.
+        there: usize,
+    },
+    /// A placement rule leaves too few failure units.
+    #[error("{policy} needs {needed} failure units, and with {levels} levels there are {units}")]
+    TooFewUnits {
+        /// The policy's code.
+        policy: String,
+        /// Units that it needs.
+        needed: usize,
+        /// Levels of a unit by the rule.
+        levels: u32,
+        /// Units by the rule.
+        units: usize,
+    },
+    /// Its holder has not said who it is.
+    #[error("it cannot be told whether the volume is in use")]
+    UnknownOwner,
+    /// The analysis of a code.
+    #[error(transparent)]
+    Analysis(#[from] weft_codes::ProgramError),
     /// A fault of this program.
     #[error("{what} panicked: the log has the place")]
     Panicked {

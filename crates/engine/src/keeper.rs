@@ -6,16 +6,25 @@ use crate::open_store;
 use crate::runtime::runtime;
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
+use weft_care::Roster;
 use weft_care::balance::{self, Estimate};
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
 use weft_format::NodeId;
-use weft_meta::Store;
+use weft_meta::{MetaUrl, Store};
 use weft_transfer::Transfer;
 use weft_vfs::open::{Opener, open_transfer};
+
+/// What giving up some nodes would lose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// By name.
+    pub nodes: Vec<String>,
+    /// Paths of files, sorted.
+    pub paths: Vec<String>,
+}
 
 /// A volume opened for caring. Its transfers are background work.
 pub struct Keeper {
@@ -30,7 +39,7 @@ pub struct Keeper {
     /// Opens nodes that come later.
     pub opener: Arc<Opener>,
     /// Where the metadata is.
-    pub(crate) meta: PathBuf,
+    pub(crate) meta: MetaUrl,
 }
 
 impl Keeper {
@@ -38,7 +47,7 @@ impl Keeper {
     ///
     /// # Errors
     /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
-    pub fn open(meta: &Path) -> Result<Keeper, EngineError> {
+    pub fn open(meta: &MetaUrl) -> Result<Keeper, EngineError> {
         Keeper::limited(meta, None)
     }
 
@@ -46,14 +55,14 @@ impl Keeper {
     ///
     /// # Errors
     /// As [`Keeper::open`].
-    pub fn limited(meta: &Path, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
+    pub fn limited(meta: &MetaUrl, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
         let runtime = runtime()?;
         let store = Arc::new(open_store(meta)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
         let opener = Arc::new(crate::opener(&store));
         let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();
         let catalogue = Arc::new(StoreCatalogue::new(store.clone()));
-        Ok(Keeper { store, catalogue, transfer, runtime, opener, meta: meta.to_path_buf() })
+        Ok(Keeper { store, catalogue, transfer, runtime, opener, meta: meta.clone() })
     }
 
     /// Nodes that a worker has given up.
@@ -66,6 +75,27 @@ impl Keeper {
             |name: &str| doubted.iter().any(|(node, opinion)| node == name && *opinion == Opinion::GivenUp);
         let nodes = self.store.nodes()?.into_iter();
         Ok(nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect())
+    }
+
+    /// All nodes, after each was asked for what it holds.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn probe(&self) -> Result<Roster, EngineError> {
+        Ok(self.runtime.block_on(Roster::probe(&*self.catalogue, &self.transfer))?)
+    }
+
+    /// Which files would be lost, in part or whole, if these nodes were gone for good, and are not lost already.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn loss_without(&self, nodes: &[NodeId]) -> Result<Loss, EngineError> {
+        let mut roster = self.probe()?;
+        let before = weft_care::glance(&*self.catalogue, &roster)?;
+        roster.presume_lost(&nodes.iter().copied().collect());
+        let after = weft_care::glance(&*self.catalogue, &roster)?;
+        let paths = after.lost_paths.difference(&before.lost_paths).cloned().collect();
+        Ok(Loss { nodes: nodes.iter().map(|id| roster.name(*id)).collect(), paths })
     }
 
     /// What must move for every node to hold its share, but for nodes that a worker has given up.

@@ -1,9 +1,8 @@
 //! The kinds of nodes that this program has: the one place where they are put together.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weft_daemon::{AddressBook, Daemons};
-use weft_meta::Store;
+use weft_meta::{MetaUrl, Store};
 use weft_nodes::{Kind, Kinds};
 use weft_vfs::open::Opener;
 
@@ -15,12 +14,8 @@ pub fn kinds() -> Kinds {
 
 /// The same for the volume with the metadata at `meta`: its daemons are followed where they go, and what is known of that is kept beside
 /// the metadata. With `short_circuit` shards of daemons on this machine are read past them.
-pub(crate) fn kinds_of(meta: Option<&Path>, short_circuit: bool) -> Kinds {
-    let file = meta.map(|meta| {
-        let mut file = meta.as_os_str().to_owned();
-        file.push("-addresses");
-        PathBuf::from(file)
-    });
+pub(crate) fn kinds_of(meta: Option<&MetaUrl>, short_circuit: bool) -> Kinds {
+    let file = meta.map(|meta| meta.note_file("-addresses"));
     let book = if short_circuit { AddressBook::with_short_circuit(file) } else { AddressBook::new(file) };
     with_daemons(Daemons::followed(book))
 }
@@ -28,7 +23,7 @@ pub(crate) fn kinds_of(meta: Option<&Path>, short_circuit: bool) -> Kinds {
 /// Opens the nodes of the volume in `store`.
 #[must_use]
 pub fn opener(store: &Store) -> Opener {
-    Opener::new(kinds_of(store.file(), false))
+    Opener::new(kinds_of(store.url(), false))
 }
 
 fn with_daemons(daemons: Daemons) -> Kinds {

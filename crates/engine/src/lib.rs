@@ -1,12 +1,16 @@
 //! A volume put together: metadata, nodes, transfer, files, and the background work that keeps it whole.
 //!
-//! Every face of WeftFS (the command line, a mount, later S3 or NFS) opens a volume here and calls what it gets:
+//! Every front end of WeftFS (the command line, a mount, later S3 or NFS) opens a volume here and calls what it gets:
 //!
 //! - [`Engine`] owns a volume, for reading and writing, with its trash emptier and its worker if they are wanted;
 //! - [`VolumeReader`] only reads, beside the owner;
-//! - [`Keeper`] looks at segments and repairs them, beside the owner;
-//! - [`reports`] tells how safe a volume is, its nodes, its care, and where a file is;
-//! - [`format()`] makes a volume, [`nodes`] makes nodes of it and replaces them.
+//! - [`Keeper`] looks at segments, repairs, scrubs and collects, beside the owner; [`Compaction`] compacts, as the owner;
+//! - [`reports`] has the data of `status`, `care status`, `node list` and `info`, [`check()`] what is wrong with the metadata;
+//! - [`format()`] makes a volume, [`copies`] copies its metadata and continues from a copy;
+//! - [`nodes::NodeTable`] changes the nodes, [`Placement`] the placement rule, [`survey()`] measures nodes;
+//! - [`files`] walks and copies trees of files and sets policies, [`trash`] restores deleted files.
+//!
+//! A call returns a public struct or a typed error; a volume is named by a [`MetaUrl`].
 //!
 //! What it never does: print, parse arguments, catch signals, or know a protocol.
 //!
@@ -15,36 +19,62 @@
 //! Start reading at `engine.rs`, then `catalogue.rs` (where care and metadata meet) and `caring.rs`. `examples/second_face.rs` is
 //! a face of its own in thirty lines.
 
+pub mod bench;
+pub mod care;
 mod caring;
 mod catalogue;
+mod checking;
+mod compaction;
+mod control;
+pub mod copies;
+pub mod ended;
 mod engine;
 mod error;
+pub mod files;
+mod jobs;
 mod keeper;
+pub mod key_file;
 mod kinds;
 mod making;
 pub mod nodes;
+mod owner;
+mod placement;
 mod reader;
 pub mod reports;
 mod runtime;
+mod survey;
+pub mod transfers;
+pub mod trash;
 mod trash_emptier;
+pub mod words;
 
 pub use caring::{Caring, Metrics};
 pub use catalogue::StoreCatalogue;
+pub use checking::{CheckReport, Finding, check};
+pub use compaction::Compaction;
+pub use control::{CareRequest, request_care};
 pub use engine::{Engine, Options};
 pub use error::EngineError;
-pub use keeper::Keeper;
+pub use jobs::Hold;
+pub use keeper::{Keeper, Loss};
 pub use kinds::{kinds, opener};
 pub use making::format;
+pub use owner::{Owner, current_owner};
+pub use placement::{Placement, PlacementReport, Risk};
 pub use reader::VolumeReader;
 pub use runtime::{holder, now_ms, runtime};
+pub use survey::{NodeFigures, Survey, survey};
 
-use std::path::Path;
+pub use weft_cluster::set_count;
+pub use weft_meta::MetaUrl;
+pub use weft_meta::owner::Holder;
 use weft_meta::{Access, MetaError, Store};
+pub use weft_vfs::Settings as VolumeSettings;
 
 /// The metadata at `meta`, beside the owner of the volume.
 ///
 /// # Errors
 /// [`MetaError::Refused`]: it is missing, not ours, or of a newer format.
-pub fn open_store(meta: &Path) -> Result<Store, MetaError> {
+pub fn open_store(meta: &MetaUrl) -> Result<Store, MetaError> {
     weft_vfs::open::open_store(meta, Access::Shared, None)
 }

@@ -2,26 +2,22 @@
 
 use crate::error::EngineError;
 use crate::runtime::now_ms;
-use std::path::Path;
-use std::sync::Arc;
 use weft_codes::Code;
 use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId, VolumeId};
-use weft_meta::engines::SqliteKv;
-use weft_meta::{Access, SetAttributes, Store, keys};
+use weft_meta::{Access, MetaUrl, SetAttributes, Store};
 
 /// Makes a volume with its metadata at `meta`. Its root directory has this code, and belongs to the user of this process.
 ///
 /// # Errors
 /// Something is at `meta` already, or nothing can be made there.
-pub fn format(meta: &Path, code: &dyn Code, write_margin: Option<u16>) -> Result<(), EngineError> {
+pub fn format(meta: &MetaUrl, code: &dyn Code, write_margin: Option<u16>) -> Result<(), EngineError> {
     let policy = weft_vfs::policy_for(&weft_vfs::policy_text(&PolicyRecord::of(code.spec(), write_margin)))?;
     let now_ms = now_ms()?;
     let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 };
     let volume = VolumeRecord { volume: VolumeId(rand::random()), created_ms: now_ms, default_policy: PolicyId(0) };
-    SqliteKv::create(meta)?;
-    let kv = SqliteKv::open(meta, Access::Owner, keys::SHARED, None)?;
-    let store = Store::format(Arc::new(kv), &volume, &policy, now)?;
+    meta.create()?;
+    let store = Store::format(meta.open(Access::Owner, None)?, &volume, &policy, now)?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let owner = SetAttributes { uid: Some(uid), gid: Some(gid), ..SetAttributes::default() };
     store.set_attributes(Ino::ROOT, &owner)?;

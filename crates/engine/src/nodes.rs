@@ -1,22 +1,62 @@
 //! The nodes of a volume: made, replaced, renewed, taken back.
 
 mod elsewhere;
+mod error;
 mod making;
+mod table;
 
 pub use elsewhere::{Moved, moved};
+pub use error::{NodesError, ProbeError};
 pub use making::create;
+pub use table::{Changes, Displaced, MovedTo, NewNode, NodeTable, OldNode, Place, Replaced};
 
 use crate::error::EngineError;
 use crate::runtime::runtime;
+use std::sync::Arc;
 use weft_care::Renewed;
-use weft_format::NodeId;
+use weft_codes::Code;
 use weft_format::records::{NodeRecord, NodeState};
-use weft_meta::{MetaError, Store};
+use weft_format::{Ino, NodeId};
+use weft_meta::{MetaError, MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
 
 /// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
 const OLD: &str = ".old-";
 const LOST: &str = ".lost-";
+
+/// Nodes that take new shards.
+#[must_use]
+pub fn active_count(nodes: &[(NodeId, NodeRecord)]) -> usize {
+    nodes.iter().filter(|(_, node)| node.state == NodeState::Active).count()
+}
+
+/// Refuses a volume with fewer nodes than a code has shards, by default the code of its root directory: nothing could be written.
+///
+/// # Errors
+/// [`EngineError::TooFewNodes`].
+pub fn require(meta: &MetaUrl, code: Option<&dyn Code>) -> Result<(), EngineError> {
+    let (code, needed) = match code {
+        Some(code) => (code.spec().to_owned(), code.shape().n),
+        None => {
+            let code = root_code(meta)?;
+            (code.spec().to_owned(), code.shape().n)
+        }
+    };
+    let there = active_count(&crate::open_store(meta)?.nodes()?);
+    if there < needed {
+        return Err(EngineError::TooFewNodes { meta: meta.clone(), code, needed, there });
+    }
+    Ok(())
+}
+
+/// The code of a volume's root directory.
+///
+/// # Errors
+/// Metadata cannot be read, or names a code that this program does not know.
+pub fn root_code(meta: &MetaUrl) -> Result<Arc<dyn Code>, EngineError> {
+    let store = crate::open_store(meta)?;
+    Ok(weft_codes::parse(&store.policy(store.attributes(Ino::ROOT)?.policy)?.code)?)
+}
 
 /// The weight of a node for which none was given: its size in GiB.
 #[must_use]

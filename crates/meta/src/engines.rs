@@ -1,4 +1,6 @@
 //! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default. Both pass `conformance.rs`.
+//!
+//! A volume names its engine by a [`MetaUrl`](crate::MetaUrl). A new engine is a file here and one line in [`KINDS`].
 
 pub mod memory;
 mod memtable;
@@ -7,3 +9,36 @@ pub mod sqlite;
 pub use memory::MemoryKv;
 pub(crate) use sqlite::WITNESS_BYTES;
 pub use sqlite::{OpenError, SqliteKv, is_written_through};
+
+use crate::kv::Kv;
+use crate::owner::Holder;
+use crate::types::Access;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An engine that keeps volumes beyond the life of a process. Functions take the place: what follows the scheme in an address.
+pub struct EngineKind {
+    /// What an address of it begins with, before the colon.
+    pub scheme: &'static str,
+    /// Why a place is none; a clause that ends in the mend.
+    pub(crate) refuse: fn(&OsStr) -> Option<&'static str>,
+    /// The place as every process of this machine can use it.
+    pub(crate) absolute: fn(&OsStr) -> OsString,
+    /// See [`MetaUrl::create`](crate::MetaUrl::create); so with the others.
+    pub(crate) create: fn(&OsStr) -> Result<(), OpenError>,
+    pub(crate) exists: fn(&OsStr) -> bool,
+    pub(crate) remove: fn(&OsStr) -> io::Result<()>,
+    pub(crate) open: Open,
+    pub(crate) back_up: fn(&OsStr, &Path) -> Result<(), OpenError>,
+    pub(crate) restore: fn(&Path, &OsStr) -> Result<(), OpenError>,
+    pub(crate) current_owner: fn(&OsStr) -> io::Result<Option<Holder>>,
+    pub(crate) note_file: fn(&OsStr, &str) -> PathBuf,
+}
+
+/// Opens a place; others are told about the mountpoint.
+type Open = fn(&OsStr, Access, Option<&Path>) -> Result<Arc<dyn Kv>, OpenError>;
+
+/// The engines of this build. The first takes addresses without a scheme.
+pub static KINDS: &[&EngineKind] = &[&sqlite::KIND];

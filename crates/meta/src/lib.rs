@@ -5,7 +5,7 @@
 //!
 //! The loop of every operation: `snapshot -> decide -> commit if nothing it read has changed, else again`.
 //!
-//! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`.
+//! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`. `url.rs` selects an engine, `engines.rs` lists them.
 
 pub mod conformance;
 mod descriptor;
@@ -19,6 +19,7 @@ pub mod merge;
 pub mod owner;
 pub mod store;
 pub mod types;
+pub mod url;
 
 pub use error::MetaError;
 pub use guard::{Denied, Guard, Renaming};
@@ -28,3 +29,4 @@ pub use types::{
     Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, NewInode, Owner, PolicyMaker,
     RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };
+pub use url::{MetaUrl, MetaUrlError};

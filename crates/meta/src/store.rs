@@ -36,7 +36,6 @@ pub(crate) mod values;
 mod xattrs;
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -44,10 +43,10 @@ use parking_lot::{Mutex, RwLock};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
 
-use crate::MetaError;
 use crate::guard::Guard;
 use crate::keys::{Counter, Key};
 use crate::kv::{Batch, Kv, KvError};
+use crate::{MetaError, MetaUrl};
 use txn::{Company, Txn};
 use values::Usage;
 
@@ -80,7 +79,8 @@ pub struct Store {
     cookies: Mutex<Range<u64>>,
     /// When all inodes were last looked at for policies that nothing has.
     policies_looked_at: Mutex<Option<Timestamp>>,
-    file: Option<PathBuf>,
+    /// Where it is, where that is known.
+    url: Option<MetaUrl>,
     /// Why nothing may be changed any more.
     halted: OnceLock<String>,
 }
@@ -167,20 +167,20 @@ impl Store {
             inos: Mutex::new(0..0),
             cookies: Mutex::new(0..0),
             policies_looked_at: Mutex::new(None),
-            file: None,
+            url: None,
             halted: OnceLock::new(),
         }
     }
 
-    /// The same, known to be in this file.
-    pub fn in_file(mut self, file: &Path) -> Store {
-        self.file = Some(file.to_owned());
+    /// The same, known to be there.
+    pub fn at(mut self, url: &MetaUrl) -> Store {
+        self.url = Some(url.clone());
         self
     }
 
-    /// The file that it is in, where that is known: what is only a help is kept beside it.
-    pub fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    /// Where it is, where that is known.
+    pub fn url(&self) -> Option<&MetaUrl> {
+        self.url.as_ref()
     }
 
     /// What the volume is.

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
-use weft_meta::engines::{OpenError, SqliteKv};
+use weft_meta::engines::OpenError;
 use weft_meta::owner::OwnerError;
-use weft_meta::{Access, MetaError, Store, keys};
+use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_nodes::wrappers::{LimitNode, Limits};
 use weft_nodes::{Kinds, Node, NodeAt, NodeIdentity};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
@@ -23,16 +23,16 @@ use weft_transfer::{DiskRoom, Fleet, Transfer};
 /// Nodes that metadata names, opened.
 pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
 
-/// Opens the metadata at `path`. `mountpoint` is what others are told about an owner.
+/// Opens the metadata at `url`. `mountpoint` is what others are told about an owner.
 ///
 /// # Errors
 /// [`MetaError::InUse`], for an owner; [`MetaError::Refused`]: missing, not ours, or of a newer format.
-pub fn open_store(path: &Path, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
-    let kv = SqliteKv::open(path, access, keys::SHARED, mountpoint).map_err(|error| match error {
+pub fn open_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
+    let kv = url.open(access, mountpoint).map_err(|error| match error {
         OpenError::Owner(OwnerError::InUse { .. }) => MetaError::InUse(error.to_string()),
         other => MetaError::Refused(other.to_string()),
     })?;
-    Ok(Store::open(Arc::new(kv))?.in_file(path))
+    Ok(Store::open(kv)?.at(url))
 }
 
 /// A node, and the record that it was opened by.
@@ -119,12 +119,12 @@ async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
     openings::take(store, transfer, &known).await
 }
 
-/// The metadata at `path`, owned by this process for a change without a volume: it has taken an opening.
+/// The metadata at `url`, owned by this process for a change without a volume: it has taken an opening.
 ///
 /// # Errors
 /// As [`open_store`]; `Superseded`: nodes know a newer opening.
-pub fn own_store(path: &Path, transfer: &Transfer, runtime: &tokio::runtime::Handle) -> Result<Store, MetaError> {
-    let store = open_store(path, Access::Owner, None)?;
+pub fn own_store(url: &MetaUrl, transfer: &Transfer, runtime: &tokio::runtime::Handle) -> Result<Store, MetaError> {
+    let store = open_store(url, Access::Owner, None)?;
     runtime.block_on(begin(&store, transfer))?;
     Ok(store)
 }
@@ -134,12 +134,12 @@ pub fn own_store(path: &Path, transfer: &Transfer, runtime: &tokio::runtime::Han
 /// # Errors
 /// As [`open_store`] and [`Opener::members`].
 pub fn open_reader(
-    path: &Path,
+    url: &MetaUrl,
     opener: &Opener,
     transfer_settings: weft_transfer::Settings,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Reader, VfsError> {
-    let store = open_store(path, Access::Shared, None)?;
+    let store = open_store(url, Access::Shared, None)?;
     let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
     Ok(Reader::new(store, transfer, runtime.clone()))
 }
@@ -149,7 +149,7 @@ pub fn open_reader(
 /// # Errors
 /// As [`open_store`] and [`Opener::members`]; `Superseded`: nodes know a newer opening; the disk cache cannot be used.
 pub fn open_volume(
-    path: &Path,
+    url: &MetaUrl,
     mountpoint: Option<&Path>,
     opener: Opener,
     settings: Settings,
@@ -158,7 +158,7 @@ pub fn open_volume(
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
     let access = if settings.read_only { Access::Shared } else { Access::Owner };
-    let store = open_store(path, access, mountpoint)?;
+    let store = open_store(url, access, mountpoint)?;
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     if settings.read_only {
         // A copy of the metadata may be read, so nobody is asked about openings.

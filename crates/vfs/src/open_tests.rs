@@ -65,14 +65,15 @@ fn nodes_that_are_reached_as_before_stay_open() {
 fn a_volume_that_is_in_use_is_told_from_one_that_cannot_be_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("meta.db");
-    SqliteKv::create(&path).expect("made");
+    let url = MetaUrl::from(path.as_path());
+    url.create().expect("made");
     let mount = OwnerLock::acquire(&path, &Holder::this_process(Some(Path::new("/mnt")))).expect("free");
     for access in [Access::Owner, Access::Passing] {
-        let error = open_store(&path, access, None).err();
+        let error = open_store(&url, access, None).err();
         assert!(matches!(&error, Some(MetaError::InUse(who)) if who.contains("/mnt")), "{error:?}");
     }
     drop(mount);
-    let error = open_store(&path, Access::Owner, None).err();
+    let error = open_store(&url, Access::Owner, None).err();
     assert!(matches!(&error, Some(MetaError::Refused(_))), "it is not formatted: {error:?}");
 }
 

@@ -1,29 +1,26 @@
 //! `weft backup META FILE`: a copy of the metadata that can be made the volume's again.
 
+use crate::arguments::Meta;
 use anyhow::Result;
 use std::path::PathBuf;
-use weft_meta::engines::SqliteKv;
+use weft_engine::copies;
 
-/// Copy a volume's metadata to a new file, also while it is mounted
+/// Copy a volume's metadata to a new file, even while the volume is mounted
 ///
-/// The copy is as of one moment, at most a tenth of a second ago. `weft restore FILE META` makes metadata of it again; nothing else
-/// opens it.
+/// The copy is a consistent snapshot, at most a tenth of a second old. Only `weft restore FILE META` opens it.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft backup meta.db /media/usb/meta.backup")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// The file to make, best on another disk
     file: PathBuf,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { meta, file } = arguments;
-    SqliteKv::back_up(meta, file)?;
-    println!(
-        "Copied {} to {}: `weft restore {} META` continues from it",
-        meta.display(),
-        file.display(),
-        file.display()
-    );
+    copies::back_up(meta, file)?;
+    println!("Copied {} to {}: `weft restore {} META` continues from it", meta, file.display(), file.display());
     Ok(())
 }

@@ -2,87 +2,94 @@
 //! and whether they may.
 
 use crate::amount;
+use crate::arguments::{Bandwidth, META_HELP, Meta, Output, meta_url};
 use crate::care;
 use crate::metrics::{self, Endpoint};
 use crate::render;
 use crate::signals::Ending;
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use weft_care::balance::{Estimate, Load};
-use weft_care::lease::TTL_MS;
-use weft_care::record::CareWish;
-use weft_care::watch::{Opinion, Patience};
+use weft_engine::CareRequest;
+use weft_engine::MetaUrl;
+use weft_engine::care::{BalanceEstimate, LEASE_MS, Load, Opinion, Patience};
 use weft_engine::reports::CareReport;
-use weft_engine::{Caring, Keeper, StoreCatalogue};
+use weft_engine::{Caring, Keeper};
 
-/// Keep a volume whole: watch its nodes, rebuild what is lost, scrub, clear away
+/// Keep a volume whole: watch its nodes, rebuild lost shards, scrub, balance, collect garbage
 ///
-/// A mount does so by itself; this is for volumes that are not mounted, and for machines that have more to spare. Any number may
-/// run, anywhere: one at a time works.
+/// A mount does this by itself. Use `weft care` for volumes that are not mounted, or on a machine with time to spare. Any number may run,
+/// anywhere; one at a time works.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft care meta.db
+  weft care meta.db --bwlimit 50M --metrics localhost:9100")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Metadata file of the volume
-    #[arg(required = true)]
-    meta: Option<PathBuf>,
-    /// A node silent for so long is given up: what it holds is rebuilt elsewhere. If it comes back it is welcome
+    #[arg(help = META_HELP, value_parser = meta_url(), required = true)]
+    meta: Option<MetaUrl>,
+    /// Give up a node after this long without an answer, and rebuild its shards elsewhere; it is taken back if it returns
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "15m")]
     give_up_after: u64,
-    /// Read every shard this often; `0` for never
+    /// Read every shard this often (0 = never)
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "30d")]
     scrub_every: u64,
-    /// Look this often whether each node holds its share, beside whenever nodes come, go or change; `0`: move nothing for it
+    /// Balance the nodes this often, and whenever nodes change (0 = never)
     #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "1d")]
     balance_every: u64,
-    /// Show progress, nodes in doubt and segments at risk to Prometheus, at this address of this machine
+    /// Serve metrics for Prometheus at this local address: progress, suspect nodes, segments at risk
     #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen)]
     metrics: Option<SocketAddr>,
-    /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
+    #[command(flatten)]
+    bandwidth: Bandwidth,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// What the worker is at, what it did, and which nodes it doubts
+    /// Show what the worker does and did, and which nodes it suspects
+    #[command(after_help = "Example:
+  weft care status meta.db")]
     Status {
-        /// Metadata file of the volume
-        meta: PathBuf,
-        /// For programs
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        meta: Meta,
+        #[command(flatten)]
+        output: Output,
     },
-    /// Hold what is under way, and begin nothing
+    /// Pause the task in progress, and begin no other
+    #[command(after_help = "Example:
+  weft care pause meta.db")]
     Pause {
-        /// Metadata file of the volume
-        meta: PathBuf,
+        #[command(flatten)]
+        meta: Meta,
     },
-    /// Go on after a pause
-    #[command(visible_alias = "start")]
+    /// Resume after a pause
+    #[command(
+        visible_alias = "start",
+        after_help = "Example:
+  weft care resume meta.db"
+    )]
     Resume {
-        /// Metadata file of the volume
-        meta: PathBuf,
+        #[command(flatten)]
+        meta: Meta,
     },
-    /// Give up what is under way; it is begun again when there is reason to
+    /// Cancel the task in progress; it begins again when there is reason to
+    #[command(after_help = "Example:
+  weft care cancel meta.db")]
     Cancel {
-        /// Metadata file of the volume
-        meta: PathBuf,
+        #[command(flatten)]
+        meta: Meta,
     },
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         None => serve(arguments)?,
-        Some(Command::Status { meta, json }) => return status(meta, *json),
-        Some(Command::Pause { meta }) => wish(meta, |wish| wish.is_paused = true)?,
-        Some(Command::Resume { meta }) => wish(meta, |wish| wish.is_paused = false)?,
-        Some(Command::Cancel { meta }) => wish(meta, |wish| wish.cancel_count += 1)?,
+        Some(Command::Status { meta, output }) => return status(meta, output.json),
+        Some(Command::Pause { meta }) => weft_engine::request_care(meta, CareRequest::Pause)?,
+        Some(Command::Resume { meta }) => weft_engine::request_care(meta, CareRequest::Resume)?,
+        Some(Command::Cancel { meta }) => weft_engine::request_care(meta, CareRequest::Cancel)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,30 +112,22 @@ impl Arguments {
 }
 
 fn serve(arguments: &Arguments) -> Result<()> {
-    let meta = arguments.meta.as_deref().context("no metadata file is given")?;
+    let meta = arguments.meta.as_ref().context("no metadata file is given")?;
     let listener = arguments.metrics.map(metrics::listen).transpose()?;
-    let keeper = Keeper::limited(meta, arguments.bwlimit)?;
+    let keeper = Keeper::limited(meta, arguments.bandwidth.bwlimit)?;
     let runtime = keeper.runtime.handle();
     // Caught before the worker begins.
     let mut ending = runtime.block_on(async { Ending::catch() })?;
     let caring = Caring::of_keeper(&keeper, meta, arguments.patience())?;
     let start = |listener| Endpoint::start(listener, caring.metrics(), runtime);
     let _endpoint = listener.map(start).transpose()?;
-    tracing::info!(meta = %meta.display(), "caring: Ctrl-C ends it");
+    tracing::info!(meta = %meta, "caring: Ctrl-C ends it");
     runtime.block_on(ending.asked());
     tracing::info!("ending after the segments in hand");
     Ok(caring.end(runtime)?)
 }
 
-/// Tells all workers what people want of them.
-pub fn wish(meta: &Path, change: impl FnOnce(&mut CareWish)) -> Result<()> {
-    let catalogue = StoreCatalogue::new(Arc::new(weft_engine::open_store(meta)?));
-    let mut wish = CareWish::load(&catalogue)?;
-    change(&mut wish);
-    Ok(wish.store(&catalogue)?)
-}
-
-fn status(meta: &Path, json: bool) -> Result<ExitCode> {
+fn status(meta: &MetaUrl, json: bool) -> Result<ExitCode> {
     let status = Keeper::open(meta)?.care_report()?;
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
@@ -139,7 +138,7 @@ fn status(meta: &Path, json: bool) -> Result<ExitCode> {
 }
 
 /// What is to move, and which nodes it is about.
-fn balance_lines(balance: &Estimate) -> Vec<String> {
+fn balance_lines(balance: &BalanceEstimate) -> Vec<String> {
     if !balance.is_out {
         return Vec::new();
     }
@@ -154,28 +153,28 @@ fn balance_lines(balance: &Estimate) -> Vec<String> {
     std::iter::once(care::balance_sentence(balance)).chain(balance.loads.iter().map(line)).collect()
 }
 
-fn lines(meta: &Path, status: &CareReport) -> Vec<String> {
+fn lines(meta: &MetaUrl, status: &CareReport) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(record) = &status.record else {
-        return vec![format!("nobody has cared for it yet: weft care {}, or mount it", meta.display())];
+        return vec![format!("nobody has cared for it yet: weft care {}, or mount it", meta)];
     };
     lines.push(match (status.is_cared_for, record.is_paused) {
         (true, false) => format!("{} cares for it", record.holder),
         (true, true) => {
-            format!("{} would care for it, and is paused: weft care resume {}", record.holder, meta.display())
+            format!("{} would care for it, and is paused: weft care resume {}", record.holder, meta)
         }
         (false, _) => format!(
             "nobody cares for it since {} (that was {}): weft care {}, or mount it",
             care::moment(record.updated_ms),
             record.holder,
-            meta.display()
+            meta
         ),
     });
     if let (true, Some((deed, progress))) = (status.is_cared_for, &record.now) {
         lines.push(format!("{deed} under way: {}", care::progress_line(progress)));
     }
     if let Some(holder) = status.lease_holder.as_ref().filter(|holder| **holder != record.holder) {
-        let seconds = TTL_MS / 1000;
+        let seconds = LEASE_MS / 1000;
         lines.push(format!("{holder} changes segments now, or has died less than {seconds} s ago"));
     }
     lines.extend(balance_lines(&status.balance));

@@ -1,26 +1,26 @@
 //! `weft choose [META]`: which codes suit the nodes that there are and what is asked of them.
 
 mod nodes_file;
-mod probe;
 mod table;
-mod volume;
 
 use crate::amount::parse_size;
+use crate::arguments::{META_HELP, Output, meta_url};
 use crate::care;
 use crate::compose;
 use anyhow::{Context, Result, bail};
 use nodes_file::{Assumed, NodesFile};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use volume::{Conversion, Stored, VolumeNodes};
+use weft_engine::{MetaUrl, Survey};
 use weft_lab::models::choice::{self, Choice, Needs, Node};
 use weft_lab::page::Ranked;
 
 /// Rank the codes that suit your nodes and needs
 ///
-/// Nodes come from a volume, from a JSON file, or from both. The file then adds what the volume does not
-/// know of its nodes, prices above all. Only `name` is required (and `room`, without a volume):
+/// Nodes come from a volume, from a JSON file, or from both. The file adds what the volume does not know
+/// about its nodes, above all prices. Only `name` is required, and `room` without a volume:
 ///
 ///   {"client_speed": "125M", "repair_share": 0.2,
 ///    "nodes": [{"name": "nas1", "speed": "80M", "latency_ms": 10, "room": "4T", "domain": "home",
@@ -29,18 +29,21 @@ use weft_lab::page::Ranked;
 ///
 /// Speeds are bytes a second. A domain fails as one and holds at most one shard of a segment; by default
 /// each node is its own. Codes that meet the needs come first: the cheapest to store, then the cheapest
-/// to repair, then the fastest to read. A loss is that of any data of the volume, computed from the exact
-/// patterns of lost nodes that each code survives.
+/// to repair, then the fastest to read. The chance of a loss is that of losing any data of the volume; it
+/// is computed from the exact patterns of lost nodes that each code survives.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft choose meta.db
+  weft choose meta.db --nodes prices.json --capacity 10T
+  weft choose --nodes nodes.json --explain rs:4+2")]
 #[command(verbatim_doc_comment)]
 pub struct Arguments {
-    /// Metadata file of a volume whose nodes are looked at
-    #[arg(required_unless_present = "nodes")]
-    meta: Option<PathBuf>,
+    #[arg(help = META_HELP, value_parser = meta_url(), required_unless_present = "nodes")]
+    meta: Option<MetaUrl>,
     /// JSON file of nodes, see above
     #[arg(long, value_name = "FILE")]
     nodes: Option<PathBuf>,
-    /// Highest chance to lose any data within a year
+    /// Highest acceptable chance to lose any data within a year
     #[arg(long, value_name = "CHANCE", default_value = "1e-6", value_parser = parse_chance)]
     loss: f64,
     /// Data to be stored, as in 10T [default: a third of the room of all nodes]
@@ -52,18 +55,17 @@ pub struct Arguments {
     /// Time until the repair of a lost node begins
     #[arg(long, value_name = "TIME", default_value = "15m", value_parser = care::parse_duration)]
     detect: u64,
-    /// Show how each number of this code is computed
+    /// Show how each number for this code is computed
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
-    /// Show all codes instead of the first ones
+    /// Show all codes, not only the first ones
     #[arg(long)]
     all: bool,
-    /// Write a page with pictures, all codes, and how each number is computed, to be shared
+    /// Write an HTML page with pictures, all codes and how each number is computed
     #[arg(long, value_name = "FILE.html", conflicts_with = "explain")]
     page: Option<PathBuf>,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 const SMALL_FILE_BYTES: u64 = 64 << 10;
@@ -118,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(path) = &arguments.page {
         write_page(path, &heading, &question, &choices)?;
     }
-    if arguments.json {
+    if arguments.output.json {
         let row =
             |choice| Row { choice, conversion: question.stored.as_ref().map(|stored| stored.conversion_to(choice)) };
         let choices = choices.iter().map(row).collect();
@@ -132,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if std::io::stdout().is_terminal() {
         println!("{}", table::bars(&choices));
     }
-    table::advice(&choices, arguments.meta.as_deref(), question.stored.as_ref())
+    table::advice(&choices, arguments.meta.as_ref(), question.stored.as_ref())
         .iter()
         .for_each(|line| println!("{line}"));
     Ok(())
@@ -155,14 +157,15 @@ fn explain(question: &Question, spec: &str) -> Result<()> {
 
 fn question(arguments: &Arguments) -> Result<Question> {
     let file = arguments.nodes.as_deref().map(NodesFile::read).transpose()?.unwrap_or_default();
-    let volume = arguments.meta.as_deref().map(VolumeNodes::look).transpose()?;
+    let volume = arguments.meta.as_ref().map(weft_engine::survey).transpose()?;
     let mut assumed = Assumed::default();
     let (nodes, mut notes, stored) = match volume {
         None => (file.to_nodes(&mut assumed)?, Vec::new(), None),
         Some(volume) => {
             require_known(&file, &volume, arguments.nodes.as_deref())?;
+            let notes = notes(&volume);
             let nodes = volume.nodes.into_iter().map(|known| file.completed(known, &mut assumed)).collect();
-            (nodes, volume.notes, Some(volume.stored))
+            (nodes, notes, Some(Stored { by_code: volume.data_bytes_by_code }))
         }
     };
     notes.extend(assumed.notes());
@@ -179,8 +182,41 @@ fn question(arguments: &Arguments) -> Result<Question> {
     Ok(Question { nodes, needs, notes, stored })
 }
 
+/// How the nodes of a volume were measured.
+fn notes(volume: &Survey) -> Vec<String> {
+    let mut notes = vec![
+        "latencies are medians of three requests; speeds are limits of nodes, or one read of up to 1 MiB of a shard"
+            .to_owned(),
+    ];
+    if !volume.silent.is_empty() {
+        let silent = volume.silent.join(", ");
+        notes.push(format!("these do not answer now, and their weight counts as their room: {silent}"));
+    }
+    notes
+}
+
+/// Data bytes by code.
+struct Stored {
+    by_code: BTreeMap<String, u64>,
+}
+
+/// What converting all that a volume stores moves at most: shards that both codes share, and segments that can be merged, save some of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Conversion {
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+impl Stored {
+    fn conversion_to(&self, choice: &Choice) -> Conversion {
+        let others = self.by_code.iter().filter(|(code, _)| **code != choice.code);
+        let read_bytes = others.map(|(_, bytes)| bytes).sum::<u64>();
+        Conversion { read_bytes, written_bytes: (read_bytes as f64 * choice.stored_per_byte) as u64 }
+    }
+}
+
 /// A name in the file that no node has is a slip of the pen.
-fn require_known(file: &NodesFile, volume: &VolumeNodes, path: Option<&Path>) -> Result<()> {
+fn require_known(file: &NodesFile, volume: &Survey, path: Option<&Path>) -> Result<()> {
     let is_known = |name: &str| volume.nodes.iter().any(|node| node.name == name);
     match file.names().find(|name| !is_known(name)) {
         Some(name) => bail!(

@@ -1,6 +1,5 @@
 use super::*;
 use std::fs;
-use std::time::Duration;
 
 fn read(text: &str) -> Result<NodesFile> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -36,22 +35,15 @@ fn what_a_file_gets_wrong_is_named() {
 #[test]
 fn a_file_counts_more_than_what_was_measured() {
     let file = read(r#"{"nodes": [{"name": "a", "latency_ms": 3, "price_per_gib_month": 0.5}]}"#).expect("read");
-    let known = |name: &str| nodes_file::Known {
+    let known = |name: &str| weft_engine::NodeFigures {
         name: name.to_owned(),
         latency_ms: Some(1.0),
         bytes_per_second: Some(5e6),
         room_bytes: 7.0,
-        ..nodes_file::Known::default()
+        ..weft_engine::NodeFigures::default()
     };
     let mut assumed = Assumed::default();
     let (a, b) = (file.completed(known("a"), &mut assumed), file.completed(known("b"), &mut assumed));
     assert_eq!((a.latency_ms, a.price_per_gib_month, a.bytes_per_second, a.room_bytes), (3.0, 0.5, 5e6, 7.0));
     assert_eq!((b.latency_ms, b.price_per_gib_month), (1.0, 0.0));
-}
-
-#[test]
-fn a_speed_is_what_is_left_without_the_latency() {
-    let (read, latency) = (Duration::from_millis(110), Duration::from_millis(10));
-    assert!((probe::speed(1_000_000, read, latency) - 1e7).abs() < 1.0);
-    assert!((probe::speed(1_000_000, Duration::from_millis(10), latency) - 1e9).abs() < 1.0, "never without end");
 }

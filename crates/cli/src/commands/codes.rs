@@ -16,16 +16,15 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Arguments {
-    /// List the families of codes with an example of each: what it survives, stores and reads
+    /// List the families of codes, with an example of each: what it survives, stores and reads
     List(list::Arguments),
-    /// Show a code's inside: what lies on which node, how it is made, what it survives, what a repair takes
+    /// Show a code: what is on which node, how it is computed, what it survives, what a repair reads
     Show(show::Arguments),
-    /// Prove codes: lose every pattern of nodes that they promise to survive (a sample where there are too many), decode,
-    /// rebuild and compare
+    /// Prove codes: lose every pattern of nodes that they promise to survive, or a sample of many, decode, rebuild and compare
     Check(check::Arguments),
-    /// Measure how fast codes encode, decode and repair here, on one core and on all, beside the machine's limits
+    /// Measure how fast codes encode, decode and repair here, on one core and on all, beside the limits of the machine
     Bench(bench::Arguments),
-    /// Search for a sparse graph of XORs; equal searches find equal graphs
+    /// Search for a sparse graph of XORs; equal arguments find equal graphs
     SearchLdpc(search_ldpc::Arguments),
 }
 

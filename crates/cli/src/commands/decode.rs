@@ -1,6 +1,7 @@
 //! `weft decode DIR`: files out of shard files, and lost shard files out of the others.
 
 use super::encode::progress_bar;
+use crate::arguments::Output;
 use crate::care::{DEGRADED, UNREADABLE, count};
 use crate::render;
 use crate::shard_files::{self, Finds, Set, shard_name};
@@ -13,32 +14,35 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_engine::transfers::objects::Survivors;
 use weft_format::ShardIndex;
 use weft_format::shard_file::{FileHasher, ShardFileHeader};
-use weft_transfer::objects::Survivors;
 
-/// Make files again from what is left of their shards (see `weft encode`)
+/// Make files again from their remaining shard files (see `weft encode`)
 ///
-/// Shards are known by what is in them, not by name or order; damaged parts count as lost. A file gets its name only once all
-/// of it was made and has the digest of the one that was encoded. Status of --check: 0 when every shard is whole, 2 when some
-/// are missing or damaged, 3 when a file cannot be made from the rest.
+/// Shard files are recognised by their content, not by name or order; damaged parts count as lost. A file gets its name only when it is
+/// complete and its digest is that of the encoded file. Exit status of --check: 0 if every shard is whole, 2 if some are missing or damaged,
+/// 3 if a file cannot be made from the rest.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft decode photos.tar.shards
+  weft decode --check photos.tar.shards
+  weft decode --repair photos.tar.shards")]
 pub struct Arguments {
     /// Folders with shard files, or shard files
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// The file to make, or a folder that is there; otherwise the file's own name in the current folder
+    /// File to make, or an existing folder [default: the file's own name, in the current folder]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
     output: Option<PathBuf>,
-    /// Only say which shards are missing or damaged, and whether the rest suffices
+    /// Only report which shards are missing or damaged, and whether the rest suffices
     #[arg(long)]
     check: bool,
-    /// Make missing and damaged shard files anew instead of the file
+    /// Rebuild missing and damaged shard files instead of the file
     #[arg(long, conflicts_with = "check")]
     repair: bool,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Output,
 }
 
 #[derive(Serialize)]
@@ -61,7 +65,7 @@ struct Answer {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Finds { sets, unrecognised } = shard_files::find(&arguments.paths)?;
-    if !arguments.json {
+    if !arguments.printed.json {
         unrecognised.iter().for_each(|path| println!("{}: it is passed over", shard_files::unlike(path)));
     }
     let targets = if arguments.check || arguments.repair { Vec::new() } else { targets(arguments, &sets)? };
@@ -75,12 +79,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         };
         bar.finish_and_clear();
         let answer = answer.with_context(|| shown(set))?;
-        if !arguments.json && (arguments.check || answer.decodes) {
+        if !arguments.printed.json && (arguments.check || answer.decodes) {
             say(arguments, &answer);
         }
         answers.push(answer);
     }
-    if arguments.json {
+    if arguments.printed.json {
         println!("{}", serde_json::to_string_pretty(&answers)?);
     }
     if !arguments.check {

@@ -1,5 +1,6 @@
 //! `weft encode CODE FILE...`: files into shard files, without a volume.
 
+use crate::arguments::Output;
 use crate::compose;
 use crate::render;
 use crate::shard_files::shard_name;
@@ -15,28 +16,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use weft_engine::transfers::objects::Coder;
 use weft_format::geometry::Geometry;
 use weft_format::shard_file::{FileHasher, MAX_NAME_BYTES, ShardFileHeader};
 use weft_format::{SegmentId, ShardIndex, VolumeId};
-use weft_transfer::objects::Coder;
 
-/// Cut files into shards, of which some may be lost: shard files for any disks, without a volume
+/// Cut files into shard files, some of which may be lost; no volume is needed
 ///
-/// `weft decode` makes the file again from the shards that are left, whatever their names and order.
+/// `weft decode` makes the file again from the remaining shard files, whatever their names and order.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft encode rs:4+2 photos.tar
+  weft encode rs:4+2 photos.tar --output /mnt/shards")]
 pub struct Arguments {
-    /// As `weft codes list` has them: rs:4+2, lrc:6+2+2
+    /// Code, as in rs:4+2 or lrc:6+2+2 (`weft codes list`)
     #[arg(value_name = "CODE")]
     code: String,
     /// Files to encode
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder for the shards of all files, made if it is not there; otherwise each FILE has its own, FILE.shards
+    /// Folder for the shards of all files, made if missing [default: FILE.shards for each FILE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Output,
 }
 
 #[derive(Serialize)]
@@ -67,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         encoded.push(encode(&coder, job, &bar)?);
     }
     bar.finish_and_clear();
-    if arguments.json {
+    if arguments.printed.json {
         println!("{}", serde_json::to_string_pretty(&encoded)?);
         return Ok(());
     }

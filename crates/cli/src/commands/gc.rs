@@ -1,76 +1,56 @@
 //! `weft gc META`: shards that nothing needs are removed, and segments that are mostly dead are compacted.
 
-use crate::amount;
-use crate::care::{self, DEGRADED, Owner, count};
+use crate::arguments::{Bandwidth, Meta, Output};
+use crate::care::{self, DEGRADED, count};
 use crate::render;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde::Serialize;
-use std::collections::HashSet;
-use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::runtime::Runtime;
-use weft_care::collect::{Beside, Options, Report, Retired, Sightings};
-use weft_care::{Catalogue, ConvertRecord, Job};
-use weft_engine::{Engine, Keeper};
-use weft_meta::MetaError;
-use weft_transfer::Settings;
-use weft_vfs::open::own_store;
-use weft_vfs::{Demand, Volume};
+use weft_engine::care::{CollectReport, Job, Retired};
+use weft_engine::{Compaction, Keeper};
 
-/// Remove shards that nothing needs: of deleted files, and what killed writers and repairs left behind
+/// Remove unneeded shards: of deleted files, and those that killed writers and repairs left behind
 ///
-/// While the volume is mounted nothing is removed: a mount does so by itself, or `weft care` beside it. Segments with more dead bytes
-/// than living ones are compacted, small segments are merged if there are many of them, and segments whose files want unlike codes are
-/// divided. Status: 0, or 2 when something stays because a node did not answer.
+/// While the volume is mounted nothing is removed: the mount does that, or `weft care` beside it. Segments with more dead than live
+/// bytes are compacted, many small segments are merged, and segments shared by files of different policies are divided. Exit status: 0, or 2 if
+/// something stays because a node did not answer.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft gc meta.db --dry-run
+  weft gc meta.db")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
-    /// Leave alone what is younger than this by the machine's clock, as in 30s or 2h
-    #[arg(long, value_name = "DURATION", value_parser = care::parse_duration, default_value = "10m")]
+    #[command(flatten)]
+    meta: Meta,
+    /// Keep everything younger than this, as in 30s or 2h
+    #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "10m")]
     grace: u64,
-    /// Only say what would be removed and compacted
+    /// Only report what would be removed and compacted
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Compacting, read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::open(&arguments.meta)?;
-    // Held meanwhile, so that nobody begins to write, as an opening of its own, after which nobody commits what others stored. Who has
-    // seen nothing yet removes nothing beside others.
-    let alone = match own_store(&arguments.meta, &keeper.transfer, keeper.runtime.handle()) {
-        Ok(store) => Some(store),
-        Err(MetaError::InUse(_)) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let sightings = Sightings::default();
-    let in_use = alone.is_none().then_some(Beside { sightings: &sightings, at_ms: 0 });
-    let options = Options { grace_ms: arguments.grace, in_use, dry_run: arguments.dry_run };
+    let hold = keeper.hold()?;
     let (job, bar) = (Job::default(), care::progress_bar());
-    let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::collect::collect(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?);
+    let what = (arguments.grace, arguments.dry_run);
+    let work = keeper.collect(&job, hold.as_ref(), what, care::waits(&bar));
     let report = care::watch(&keeper, &job, &bar, work)?;
-    drop(alone);
-    let mut compaction = Compaction::default();
+    drop(hold);
     // After the collection, which makes room for it.
-    let divided_count = ConvertRecord::load(&*keeper.catalogue)?.map_or(0, |last| last.divided_count);
-    let work_count = report.thin_count + report.small_count + divided_count;
-    if work_count > 0
-        && !arguments.dry_run
-        && let Err(error) = compaction.run(arguments, work_count, &keeper.runtime)
-    {
-        compaction.failure = Some(format!("{error:#}"));
-    }
-    if arguments.json {
+    let work_count = report.thin_count + report.small_count + keeper.divided_count()?;
+    let compaction = match work_count {
+        0 => Compaction::default(),
+        _ if arguments.dry_run => Compaction::default(),
+        _ => compact(arguments, &keeper, work_count),
+    };
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { report: &report, compaction: &compaction })?);
     } else {
         let lines = [lines(arguments, &report), compaction_lines(&report, &compaction)].concat();
@@ -87,90 +67,35 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 #[derive(Serialize)]
 struct Outcome<'r> {
     #[serde(flatten)]
-    report: &'r Report,
+    report: &'r CollectReport,
     compaction: &'r Compaction,
 }
 
-/// What became of segments that are mostly dead, and of small ones.
-#[derive(Default, Serialize)]
-struct Compaction {
-    /// Segments that were mostly dead and now have no living byte.
-    segment_count: u64,
-    /// Small segments whose bytes are now in larger ones.
-    merged_count: u64,
-    /// Living bytes that were moved to new segments.
-    moved_bytes: u64,
-    /// Bytes of shards that will be removed with the emptied segments.
-    freed_bytes: u64,
-    /// Who has the volume: only its owner may compact it.
-    left_to: Option<String>,
-    /// Why it ended early.
-    failure: Option<String>,
-}
-
-impl Compaction {
-    /// As the volume's owner for the time it takes; what was done before a failure counts.
-    fn run(&mut self, arguments: &Arguments, work_count: u64, runtime: &Runtime) -> Result<()> {
-        match care::owner(&arguments.meta) {
-            Owner::Nobody => {}
-            Owner::Somebody(holder) => {
-                let and = match holder.mountpoint {
-                    Some(_) => "which compacts by itself when it is quiet and enough is dead",
-                    None => "so run gc again when it has ended",
-                };
-                self.left_to = Some(format!("the volume is in use by {holder}, {and}"));
-                return Ok(());
-            }
-            Owner::Unknown => bail!("it cannot be told whether the volume is in use"),
-        }
-        let settings = Settings { bytes_per_second: arguments.bwlimit, ..Settings::default() };
-        let options = weft_engine::Options { transfer: settings, ..weft_engine::Options::default() };
-        let engine = Engine::open(&arguments.meta, options)?;
-        let outcome = self.rounds(engine.volume(), work_count, runtime);
-        engine.close()?;
-        outcome
-    }
-
-    /// Until nothing is left to compact. Ctrl-C ends it after the round at hand, a second one at once.
-    fn rounds(&mut self, volume: &Volume, work_count: u64, runtime: &Runtime) -> Result<()> {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = interrupted.clone();
-        let watch = runtime.spawn(async move {
-            while tokio::signal::ctrl_c().await.is_ok() {
-                if flag.swap(true, Ordering::Relaxed) {
-                    // Nothing is lost: what is half done was not begun as far as files are concerned.
-                    std::process::exit(130);
-                }
-            }
-        });
-        let bar = care::progress_bar();
-        bar.set_length(work_count);
-        let mut tried = HashSet::new();
-        let mut outcome = Ok(());
-        while !interrupted.load(Ordering::Relaxed) {
-            match volume.compact(Demand::Any, &mut tried) {
-                Ok(round) if round.chosen_count == 0 => break,
-                Ok(round) => {
-                    self.segment_count += round.emptied_count - round.merged_count;
-                    self.merged_count += round.merged_count;
-                    self.moved_bytes += round.moved_bytes;
-                    self.freed_bytes += round.freed_bytes;
-                    bar.set_position(tried.len() as u64);
-                    bar.set_message(format!("compacting: {} moved", render::bytes(self.moved_bytes)));
-                }
-                Err(error) => {
-                    outcome = Err(error.into());
-                    break;
-                }
+/// Until nothing is left to compact. Ctrl-C ends it after the round at hand, a second one at once.
+fn compact(arguments: &Arguments, keeper: &Keeper, work_count: u64) -> Compaction {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    let watch = keeper.runtime.spawn(async move {
+        while tokio::signal::ctrl_c().await.is_ok() {
+            if flag.swap(true, Ordering::Relaxed) {
+                // Nothing is lost: what is half done was not begun as far as files are concerned.
+                std::process::exit(130);
             }
         }
-        bar.finish_and_clear();
-        watch.abort();
-        outcome
-    }
+    });
+    let bar = care::progress_bar();
+    bar.set_length(work_count);
+    let compaction = Compaction::run(&arguments.meta, arguments.bandwidth.bwlimit, |so_far, tried| {
+        bar.set_position(tried);
+        bar.set_message(format!("compacting: {} moved", render::bytes(so_far.moved_bytes)));
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    watch.abort();
+    compaction
 }
 
-fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
+fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
     let (trash, retired, orphans) = (&report.trash, &report.retired, &report.orphans);
     let removed = if arguments.dry_run { "would remove" } else { "removed" };
     let mut lines = Vec::new();
@@ -225,7 +150,7 @@ fn lines(arguments: &Arguments, report: &Report) -> Vec<String> {
     lines
 }
 
-fn compaction_lines(report: &Report, compaction: &Compaction) -> Vec<String> {
+fn compaction_lines(report: &CollectReport, compaction: &Compaction) -> Vec<String> {
     let mut lines = Vec::new();
     if compaction.segment_count + compaction.merged_count > 0 {
         let of_these = match compaction.merged_count {

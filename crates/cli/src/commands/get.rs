@@ -1,38 +1,40 @@
 //! `weft get META /SRC... DST`: files out of a volume.
 
 use super::put::progress_bar;
-use crate::amount;
+use crate::arguments::{Bandwidth, Meta};
 use crate::trace;
-use crate::tree::{self, Copying, FolderTree, ReaderTree, Tree, Walk};
+use crate::tree::{self, Shown};
 use anyhow::{Context, Result, bail};
 use indicatif::ProgressBar;
 use std::io::{IsTerminal, Write};
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use weft_engine::VolumeReader;
+use weft_engine::files::{Copying, FolderTree, ReaderTree, Tree, Walk, copy, require, volume_path};
+use weft_engine::transfers::{Profile, Settings};
 use weft_format::records::Kind;
-use weft_transfer::{Profile, Settings};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft get meta.db /photos ./photos
+  weft get meta.db /notes.txt -
+  weft get meta.db /big.iso big.iso --trace download.svg")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// Paths in the volume
     #[arg(required = true, value_name = "/SRC")]
     sources: Vec<PathBuf>,
-    /// A directory that is there, or the new name of a single SRC; `-` is standard output
+    /// An existing directory, or the new name of a single SRC; `-` is standard output
     #[arg(value_name = "DST")]
     destination: PathBuf,
-    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
+    /// Which nodes are asked when: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
     #[arg(long, value_name = "PROFILE")]
     read_profile: Option<Profile>,
-    /// Write what was asked of which node when: a picture if FILE ends in `.svg`, otherwise JSON
+    /// Write which node was asked for what, and when: a picture if FILE ends in `.svg`, else JSON
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Receive at most this many bytes per second from nodes, as in 10M; the volume must not be mounted
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    /// Keep owners and set-user-id, set-group-id and sticky bits [default: everything belongs to you]
     #[arg(short, long)]
     preserve: bool,
 }
@@ -41,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.read_profile.is_some() || arguments.trace.is_some() {
         return traced(arguments);
     }
-    let volume = tree::open_to_read(&arguments.meta, arguments.bwlimit)?;
+    let volume = tree::open_to_read(&arguments.meta, arguments.bandwidth.bwlimit)?;
     let progress = progress_bar(total_bytes(&*volume, &arguments.sources));
     let copied = get(&*volume, arguments, &progress);
     progress.finish_and_clear();
@@ -52,15 +54,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// With an engine of its own: a mount's cannot be asked.
 fn traced(arguments: &Arguments) -> Result<()> {
     let profile = arguments.read_profile.unwrap_or_default();
-    let settings = Settings { profile, bytes_per_second: arguments.bwlimit, ..Settings::default() };
-    let tree = ReaderTree::new(VolumeReader::open(&arguments.meta, settings)?);
+    let settings = Settings { profile, bytes_per_second: arguments.bandwidth.bwlimit, ..Settings::default() };
+    let tree = ReaderTree::open(&arguments.meta, settings)?;
     if arguments.trace.is_some() {
-        tree.reader().transfer().start_trace();
+        tree.start_trace();
     }
     let progress = progress_bar(total_bytes(&tree, &arguments.sources));
     let copied = get(&tree, arguments, &progress);
     progress.finish_and_clear();
-    let events = tree.reader().transfer().finish_trace();
+    let events = tree.finish_trace();
     Box::new(tree).close()?;
     if let Some(file) = &arguments.trace {
         trace::write(file, &events)?;
@@ -71,7 +73,7 @@ fn traced(arguments: &Arguments) -> Result<()> {
 /// What there is to copy, for those who watch. What cannot be looked at is told when it is copied.
 fn total_bytes(volume: &dyn Tree, sources: &[PathBuf]) -> Option<u64> {
     let bytes_below = |source: &PathBuf| {
-        let mut walk = Walk::new(volume, &tree::volume_path(source).ok()?).ok()?;
+        let mut walk = Walk::new(volume, &volume_path(source).ok()?).ok()?;
         let mut bytes = 0u64;
         while let Some((_, _, entry)) = walk.step().ok()? {
             bytes = bytes.saturating_add(if entry.kind == Kind::File { entry.size } else { 0 });
@@ -86,8 +88,8 @@ fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Resu
     if destination == Path::new("-") {
         let mut output = std::io::stdout().lock();
         for source in sources {
-            let source = tree::volume_path(source)?;
-            if tree::require(volume, &source)?.kind != Kind::File {
+            let source = volume_path(source)?;
+            if require(volume, &source)?.kind != Kind::File {
                 bail!("{} is no file: only files can be written to standard output", source.display());
             }
             std::io::copy(&mut volume.read(&source)?, &mut output)?;
@@ -108,14 +110,14 @@ fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Resu
         bail!("there is no folder {}: make it with `mkdir -p`", folder.display());
     }
     let here = FolderTree::of_folder(folder.to_path_buf())?;
-    let how = Copying { preserve: *preserve, progress };
+    let how = Copying { preserve: *preserve, progress: &Shown(progress) };
     for source in sources {
-        let source = tree::volume_path(source)?;
+        let source = volume_path(source)?;
         let target = match new_name.or(source.file_name()) {
             Some(name) => Path::new("/").join(name),
             None => PathBuf::from("/"),
         };
-        tree::copy(volume, &source, &here, &target, how)?;
+        copy(volume, &source, &here, &target, how)?;
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! `weft info META /PATH`: where a file's bytes are, and what they can lose.
 
+use crate::arguments::{Meta, Output};
 use crate::care::{self, count};
 use crate::render;
-use crate::tree;
 use anyhow::{Context, Result};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
@@ -11,27 +11,30 @@ use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 use weft_engine::Keeper;
+use weft_engine::MetaUrl;
+use weft_engine::files::volume_path;
 use weft_engine::reports::{ExtentReport, FileReport, SegmentReport, ShardReport};
 use weft_gateways::fuse::mounts;
 
 /// A mount that syncs longer than this is not waited for.
 const SYNC_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the bytes of a file are, what they can still lose, and what a repair would read
+/// Show where a file's shards are, which losses it survives, and what a repair would read
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft info meta.db /photos/cat.jpg")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// Path in the volume
     #[arg(value_name = "/PATH")]
     path: PathBuf,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let path = tree::volume_path(&arguments.path)?;
+    let path = volume_path(&arguments.path)?;
     let synced = sync_mounted(&arguments.meta, &path)?;
     let keeper = Keeper::open(&arguments.meta)?;
     // The nodes are asked while the mount syncs.
@@ -39,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     synced.wait();
     let info = keeper.file_report(&roster, &path)?;
     let info = info.with_context(|| format!("{}: no such file or directory", path.display()))?;
-    if arguments.json {
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&info)?);
     } else {
         print!("{}", text(&info));
@@ -49,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// Where the volume is mounted here, makes the file durable first, since only that can be seen from beside the mount. A mount
 /// that does not answer in time, or lets this user not in, is left alone.
-fn sync_mounted(meta: &Path, path: &Path) -> Result<Syncing> {
+fn sync_mounted(meta: &MetaUrl, path: &Path) -> Result<Syncing> {
     let began = Instant::now();
     let Some(mount) = mounts::of_volume(meta)?.into_iter().find(|mount| !mount.is_dead()) else {
         return Ok(Syncing { began, ended: None });

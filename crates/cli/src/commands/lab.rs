@@ -1,5 +1,6 @@
 //! `weft lab ...`: the papers' experiments.
 
+use crate::arguments::Output;
 use crate::render;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,27 +14,31 @@ use weft_lab::{Bench, RunInfo, Scale};
 pub enum Arguments {
     /// List the experiments
     List(ListArguments),
-    /// Run an experiment and write its report; an interrupted run goes on where it stopped
+    /// Run an experiment and write its report; an interrupted run resumes where it stopped
     Run(RunArguments),
     /// Write the report of a run again
     Report(ReportArguments),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft lab list")]
 pub struct ListArguments {
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft lab run durability
+  weft lab run wide-area --scale paper --out wide")]
 pub struct RunArguments {
-    /// As `weft lab list` names it
+    /// Name of the experiment (`weft lab list`)
     name: String,
-    /// How much: small takes seconds, paper has the paper's sizes
+    /// Size: `small` takes seconds, `paper` has the sizes of the paper
     #[arg(long, default_value = "small", value_name = "small|paper")]
     scale: Scale,
-    /// Seed of all random choices; the same seed gives the same simulated result
+    /// Seed of all random choices; equal seeds give equal simulated results
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Directory for the samples and the report [default: ./lab-NAME-SCALE-SEED]
@@ -42,6 +47,8 @@ pub struct RunArguments {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft lab report lab-durability-small-1")]
 pub struct ReportArguments {
     /// Directory of a run
     directory: PathBuf,
@@ -60,7 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn list(arguments: &ListArguments) -> Result<()> {
     let about = weft_lab::experiments().iter().map(|experiment| experiment.about());
-    if arguments.json {
+    if arguments.output.json {
         let all: Vec<_> = about
             .map(|about| serde_json::json!({"name": about.name, "title": about.title, "source": about.source, "method": about.method}))
             .collect();

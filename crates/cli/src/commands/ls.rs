@@ -1,28 +1,33 @@
 //! `weft ls META [/PATH...]`: names in a volume.
 
+use crate::arguments::{Meta, Output};
 use crate::render;
-use crate::tree::{self, Entry, Tree};
+use crate::tree;
 use anyhow::Result;
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use weft_engine::files::{Entry, Tree, require, volume_path};
+use weft_engine::words::for_programs;
 use weft_format::records::Kind;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft ls meta.db
+  weft ls -l meta.db /photos")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// Path in the volume
     #[arg(value_name = "/PATH", default_value = "/")]
     path: PathBuf,
-    /// Modes, owners, sizes and times (UTC)
+    /// Show modes, owners, sizes and times (UTC)
     #[arg(short, long)]
     long: bool,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -43,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let volume = tree::open_to_read(&arguments.meta, None)?;
     let entries = list(&*volume, arguments)?;
     let mut output = std::io::stdout().lock();
-    if arguments.json {
+    if arguments.output.json {
         let lines: Vec<Line> = entries.iter().map(|(name, entry)| line(name, entry)).collect();
         writeln!(output, "{}", serde_json::to_string_pretty(&lines)?)?;
     } else if arguments.long {
@@ -58,14 +63,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     drop(output);
     // What closing has to say is no reason to say nothing before.
-    volume.close()
+    Ok(volume.close()?)
 }
 
 fn list(volume: &dyn Tree, arguments: &Arguments) -> Result<Vec<(OsString, Entry)>> {
-    let path = tree::volume_path(&arguments.path)?;
-    let entry = tree::require(volume, &path)?;
+    let path = volume_path(&arguments.path)?;
+    let entry = require(volume, &path)?;
     match entry.kind {
-        Kind::Directory => volume.list(&path),
+        Kind::Directory => Ok(volume.list(&path)?),
         _ => Ok(vec![(path.into_os_string(), entry)]),
     }
 }
@@ -76,7 +81,7 @@ fn shown(name: &OsStr, is_terminal: bool) -> Vec<u8> {
 }
 
 fn line(name: &OsStr, entry: &Entry) -> Line {
-    let (name, name_hex) = render::for_programs(name.as_bytes());
+    let (name, name_hex) = for_programs(name.as_bytes());
     Line {
         name,
         name_hex,

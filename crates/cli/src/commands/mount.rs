@@ -4,9 +4,8 @@
 mod options;
 
 use crate::amount;
-use crate::compose;
+use crate::arguments::{Bandwidth, Meta};
 use crate::daemon::{self, Outcome};
-use crate::ended;
 use crate::metrics::{self, Endpoint};
 use crate::signals::Ending;
 use anyhow::{Context, Result, bail};
@@ -19,24 +18,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
-use weft_engine::{Engine, Metrics, Options};
-use weft_format::Ino;
+use weft_engine::Holder;
+use weft_engine::MetaUrl;
+use weft_engine::ended;
+use weft_engine::transfers::{DiskRoom, Profile, Settings};
+use weft_engine::{Engine, Metrics, Options, VolumeSettings};
 use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted, Requests};
-use weft_meta::Access;
-use weft_meta::owner::{Holder, current_owner};
-use weft_transfer::{DiskRoom, Profile, Settings};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
 const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft mount meta.db /mnt/drive -d
+  weft mount meta.db /mnt/look -d --read-only
+  weft mount meta.db /mnt/drive -d -o noatime --cache /var/cache/weft")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// An empty directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Return when it is mounted; `weft umount DIR` ends it
+    /// Mount in the background; `weft umount DIR` ends it
     #[arg(short = 'd', long, visible_alias = "daemon")]
     background: bool,
     #[command(flatten)]
@@ -49,37 +52,34 @@ pub struct Arguments {
 /// How a volume is mounted.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct How {
-    /// Let other users in, as far as the files' permissions allow (always so for root)
+    /// Let other users in, as far as file permissions allow (always if root mounts)
     #[arg(long)]
     allow_other: bool,
-    /// Only read, as `-o ro`: beside the owner, if there is one, and as often as you like. What the owner has flushed is shown
-    /// within about a second
+    /// Mount read-only, as `-o ro`: any number of such mounts, beside the one that writes. They follow within about a second
     #[arg(short, long)]
     read_only: bool,
-    /// What the mount allows, as in `-o ro,noexec`: ro, rw, suid, nosuid (the default), dev, nodev (the default), exec, noexec,
-    /// atime (as relatime, the default), noatime, allow_other
+    /// Mount options, as in `-o ro,noexec`: ro, rw, suid, nosuid (default), dev, nodev (default), exec, noexec, atime (as relatime,
+    /// default), noatime, allow_other
     #[arg(short = 'o', long, value_name = "OPTION", value_delimiter = ',')]
     options: Vec<MountOption>,
-    /// How nodes are asked: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (see `ARCHITECTURE.md`)
+    /// Which nodes are asked when: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
     #[arg(long, value_name = "PROFILE", default_value = "adaptive")]
     read_profile: Profile,
-    /// Send and receive at most this many bytes per second, all nodes together, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// Keep what is read in this folder of a local disk, for nodes that are far or slow
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    /// Cache what is read in this folder of a local disk, for distant or slow nodes
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
-    /// How large that may become, as in 10G
+    /// Size limit of the cache, as in 10G
     #[arg(long, value_name = "SIZE", value_parser = amount::parse_size, default_value = "10G", requires = "cache")]
     cache_size: Option<NonZeroU64>,
-    /// Read shards past daemons on this machine that allow it (`weft node serve --short-circuit`)
+    /// Read shard files of daemons on this machine directly (`weft node serve --short-circuit`)
     #[arg(long)]
     short_circuit: bool,
-    /// Leave it to others (`weft care`) to keep the volume whole while it is mounted
+    /// Leave repair, scrub and balance to `weft care`
     #[arg(long)]
     no_care: bool,
-    /// Show the kernel's requests, the worker's progress, nodes in doubt and segments at risk to Prometheus, at this address of
-    /// this machine
+    /// Serve metrics for Prometheus at this local address: kernel requests, care's progress, suspect nodes, segments at risk
     #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen)]
     metrics: Option<SocketAddr>,
 }
@@ -95,7 +95,7 @@ impl How {
             flags.push("--read-only".into());
         }
         flags.extend(self.options.iter().map(|option| format!("--options={}", option.word()).into()));
-        if let Some(bwlimit) = self.bwlimit {
+        if let Some(bwlimit) = self.bandwidth.bwlimit {
             flags.push(format!("--bwlimit={bwlimit}").into());
         }
         if let Some(room) = self.disk_cache() {
@@ -131,26 +131,22 @@ impl How {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let meta = fuse::mounts::absolute(&arguments.meta);
+    let meta = arguments.meta.absolute();
     let directory = &arguments.directory;
     if arguments.background {
         match background(&meta, directory, &arguments.how)? {
             Outcome::Ready => {}
             Outcome::Failed(sentence) | Outcome::NoFuse(sentence) => bail!(sentence),
         }
-        println!("{} is mounted at {}", arguments.meta.display(), directory.display());
+        println!("{} is mounted at {}", arguments.meta, directory.display());
         return Ok(());
     }
     if !arguments.detached {
         let signals = Signals::catch()?;
         let service = mount(&meta, directory, &arguments.how)?;
         // A mount goes on though nobody reads this.
-        let _ = writeln!(
-            std::io::stdout(),
-            "{} is mounted at {}: Ctrl-C unmounts",
-            arguments.meta.display(),
-            directory.display()
-        );
+        let _ =
+            writeln!(std::io::stdout(), "{} is mounted at {}: Ctrl-C unmounts", arguments.meta, directory.display());
         return service.run(signals);
     }
     daemon::detach()?;
@@ -169,15 +165,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Mounts in a process of its own.
-pub fn background(meta: &Path, directory: &Path, how: &How) -> Result<Outcome> {
-    let meta = fuse::mounts::absolute(meta);
+pub fn background(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Outcome> {
+    let meta = meta.absolute();
     let directory = std::path::absolute(directory).context("the current directory is gone")?;
     daemon::start(&meta, &directory, &how.flags())
 }
 
 /// A volume in service: its mount, and what works beside it.
 struct Service {
-    meta: PathBuf,
+    meta: MetaUrl,
     /// This process, as `weft umount` finds it; missing where the volume is only read.
     owner: Option<Holder>,
     engine: Engine,
@@ -196,29 +192,34 @@ fn shown(of_worker: Option<Metrics>, requests: Arc<Requests>) -> Metrics {
 }
 
 /// When it returns everything is in service, or nothing is: a failure leaves no mount behind.
-fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
+fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
     let allowed = how.allowed();
     if (allowed.suid || allowed.dev) && !rustix::process::geteuid().is_root() {
         bail!("only root may mount with `suid` or `dev`: leave them out, or mount as root");
     }
     fuse::check_mountpoint(directory, meta)?;
     if allowed.write {
-        check_volume(meta)?;
+        // A volume that cannot be written is better refused than mounted.
+        weft_engine::nodes::require(meta, None)?;
     }
     let listener = how.metrics.map(metrics::listen).transpose()?;
     let mountpoint = fuse::mounts::absolute(directory);
     // A volume that is only read has its owner to empty its trash and to care for it.
     let options = Options {
         mountpoint: allowed.write.then(|| mountpoint.clone()),
-        volume: weft_vfs::Settings { read_only: !allowed.write, ..weft_vfs::Settings::default() },
-        transfer: Settings { profile: how.read_profile, bytes_per_second: how.bwlimit, ..Settings::default() },
+        volume: VolumeSettings { read_only: !allowed.write, ..VolumeSettings::default() },
+        transfer: Settings {
+            profile: how.read_profile,
+            bytes_per_second: how.bandwidth.bwlimit,
+            ..Settings::default()
+        },
         disk_cache: how.disk_cache(),
         short_circuit: how.short_circuit,
         empties_trash: allowed.write,
         is_cared_for: allowed.write && !how.no_care,
     };
     let engine = Engine::open(meta, options)?;
-    let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.to_path_buf(), allowed };
+    let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.clone(), allowed };
     let mounted = match fuse::mount(Arc::clone(engine.volume()), &settings) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -229,9 +230,9 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
     let shown = shown(engine.metrics(), mounted.requests());
     match listener.map(|listener| Endpoint::start(listener, shown, engine.handle())).transpose() {
         Ok(_endpoint) => {
-            tracing::info!(meta = %meta.display(), mountpoint = %mountpoint.display(), "mounted");
-            let owner = allowed.write.then(|| current_owner(meta).ok().flatten()).flatten();
-            Ok(Service { meta: meta.to_path_buf(), owner, engine, mounted, mountpoint, _endpoint })
+            tracing::info!(meta = %meta, mountpoint = %mountpoint.display(), "mounted");
+            let owner = allowed.write.then(|| meta.current_owner().ok().flatten()).flatten();
+            Ok(Service { meta: meta.clone(), owner, engine, mounted, mountpoint, _endpoint })
         }
         Err(error) => {
             fuse::unmount(&mountpoint, Detach::Lazy)?;
@@ -240,13 +241,6 @@ fn mount(meta: &Path, directory: &Path, how: &How) -> Result<Service> {
             Err(error)
         }
     }
-}
-
-/// A volume that cannot be written is better refused than mounted.
-fn check_volume(meta: &Path) -> Result<()> {
-    let store = weft_vfs::open::open_store(meta, Access::Shared, None)?;
-    let policy = store.policy(store.attributes(Ino::ROOT)?.policy)?;
-    compose::require_nodes(meta, &store, &policy.code)
 }
 
 /// Signals that ask for the end, caught from before the mount is in service.
@@ -287,8 +281,9 @@ impl Service {
             }
         });
         let outcome = engine.close().map_err(anyhow::Error::from);
+        let lost = outcome.as_ref().err().map(|error| format!("{error:#}"));
         if let Some(owner) = owner
-            && let Err(error) = ended::note(&meta, &owner, &outcome)
+            && let Err(error) = ended::note(&meta, &owner, lost.as_deref().map_or(Ok(()), Err))
         {
             tracing::warn!("`weft umount` cannot be told how this mount ended: {error}");
         }

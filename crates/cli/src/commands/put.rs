@@ -1,39 +1,38 @@
 //! `weft put META SRC... /DST`: files into a volume.
 
-use crate::amount;
-use crate::compose;
-use crate::tree::{self, Copying, FolderTree, Tree};
+use crate::arguments::{Bandwidth, Meta};
+use crate::tree::{self, Shown};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsStr;
-use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use weft_engine::files::{Copying, FolderTree, Tree, copy, copy_bytes, volume_path};
 use weft_format::records::Kind;
-use weft_vfs::policy_for;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft put meta.db ./photos /
+  tar c src | weft put meta.db - /src.tar")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// Files and directories to copy; `-` is standard input
     #[arg(required = true, value_name = "SRC")]
     sources: Vec<PathBuf>,
-    /// Path in the volume: a directory that is there, or the new name of a single SRC
+    /// Path in the volume: an existing directory, or the new name of a single SRC
     #[arg(value_name = "/DST")]
     destination: PathBuf,
-    /// Send at most this many bytes per second to nodes, as in 10M; the volume must not be mounted
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// Keep owners and the set-user-id, set-group-id and sticky bits; otherwise everything belongs to you
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    /// Keep owners and set-user-id, set-group-id and sticky bits [default: everything belongs to you]
     #[arg(short, long)]
     preserve: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let destination = tree::volume_path(&arguments.destination)?;
-    let volume = tree::open_limited(&arguments.meta, arguments.bwlimit)?;
-    let spec = policy_for(&volume.policy(Path::new("/"))?)?.code;
-    compose::require_nodes(&arguments.meta, &weft_engine::open_store(&arguments.meta)?, &spec)?;
+    let destination = volume_path(&arguments.destination)?;
+    let volume = tree::open(&arguments.meta, arguments.bandwidth.bwlimit)?;
+    weft_engine::nodes::require(&arguments.meta, None)?;
     let progress = progress_bar(total_bytes(&arguments.sources));
     let copied = put(&*volume, arguments, &destination, &progress);
     progress.finish_and_clear();
@@ -54,7 +53,7 @@ fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &
                 let example = destination.join("NAME");
                 bail!("standard input has no name: write {} as the destination", example.display());
             }
-            tree::copy_bytes(&mut std::io::stdin().lock(), volume, destination, progress)?;
+            copy_bytes(&mut std::io::stdin().lock(), volume, destination, &Shown(progress))?;
             continue;
         }
         let source = std::path::absolute(source).context("the current directory is gone")?;
@@ -67,8 +66,8 @@ fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &
         };
         let here = FolderTree::of_folder(folder.to_path_buf())?;
         let target = if into && !name.is_empty() { destination.join(name) } else { destination.to_path_buf() };
-        let how = Copying { preserve: arguments.preserve, progress };
-        tree::copy(&here, &Path::new("/").join(name), volume, &target, how)?;
+        let how = Copying { preserve: arguments.preserve, progress: &Shown(progress) };
+        copy(&here, &Path::new("/").join(name), volume, &target, how)?;
     }
     Ok(())
 }

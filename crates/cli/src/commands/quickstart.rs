@@ -5,18 +5,20 @@ use crate::care::count;
 use crate::compose;
 use crate::daemon::Outcome;
 use anyhow::{Context, Result, bail};
-use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use weft_format::Ino;
+use weft_engine::MetaUrl;
+use weft_engine::nodes::{NewNode, NodeTable, Place, root_code};
 use weft_gateways::fuse::mounts;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft quickstart ./try")]
 pub struct Arguments {
     /// Directory to make
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// How files are protected, rs:4+2 unless said otherwise; decides how many folders are made
+    /// Code of all files; it decides how many folders are made [default: rs:4+2]
     #[arg(long, value_name = "CODE")]
     policy: Option<String>,
 }
@@ -25,15 +27,18 @@ const DEFAULT_POLICY: &str = "rs:4+2";
 
 /// Where the parts of a quickstart lie.
 struct Layout {
-    meta: PathBuf,
+    meta: MetaUrl,
     nodes: PathBuf,
     mountpoint: PathBuf,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let directory = &arguments.directory;
-    let layout =
-        Layout { meta: directory.join("meta.db"), nodes: directory.join("nodes"), mountpoint: directory.join("mnt") };
+    let layout = Layout {
+        meta: directory.join("meta.db").into(),
+        nodes: directory.join("nodes"),
+        mountpoint: directory.join("mnt"),
+    };
     let is_new = !layout.meta.exists();
     // Before anything is made.
     let policy = arguments.policy.as_deref().unwrap_or(DEFAULT_POLICY);
@@ -44,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let (spec, tolerance, nodes) = add_nodes(&layout)?;
     if arguments.policy.is_some() && wanted.spec() != spec {
-        let (directory, meta) = (directory.display(), layout.meta.display());
+        let (directory, meta) = (directory.display(), layout.meta);
         bail!(
             "{directory} is there already, with policy {spec}: leave out --policy, or change it with `weft policy set {meta} / {policy}`"
         );
@@ -69,16 +74,18 @@ fn make(directory: &Path) -> Result<()> {
 
 /// Adds the nodes that are not there yet: all of them, or what an interrupted start has left out.
 fn add_nodes(layout: &Layout) -> Result<(String, usize, usize)> {
-    let store = weft_engine::open_store(&layout.meta)?;
-    let code = compose::code(&store.policy(store.attributes(Ino::ROOT)?.policy)?.code)?;
+    let code = root_code(&layout.meta)?;
     let shape = code.shape();
-    let there: HashSet<String> = store.nodes()?.into_iter().map(|(_, node)| node.name).collect();
+    let nodes = NodeTable::open(&layout.meta)?;
+    let there = nodes.names()?;
     if there.len() < shape.n {
         make(&layout.nodes)?;
+        let mountpoints = node::mountpoints(&layout.meta)?;
         for name in (1..=shape.n).map(|number| number.to_string()).filter(|name| !there.contains(name)) {
             let folder = layout.nodes.join(&name);
             let Some(folder) = folder.to_str() else { bail!("{} is not UTF-8: choose another name", folder.display()) };
-            node::add(&layout.meta, &name, folder, None, None, None)?;
+            let place = Place { address: folder, key_file: None, mountpoints: &mountpoints };
+            nodes.add(&NewNode { name: &name, place, domain: None, weight: None })?;
         }
     }
     Ok((code.spec().to_owned(), shape.tolerance, shape.n))
@@ -102,17 +109,17 @@ fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
             println!("It cannot be mounted: {sentence}.");
             println!("\nWithout a mount:");
             print_commands(&[
-                (format!("{weft} put {} SOME-FOLDER /", meta.display()), "copy something in"),
-                (format!("{weft} ls -l {}", meta.display()), "see what is in it"),
-                (format!("{weft} get {} /SOME-FOLDER COPY", meta.display()), "copy it out again"),
-                (format!("{weft} status {}", meta.display()), "what is lost, what can still be lost"),
+                (format!("{weft} put {} SOME-FOLDER /", meta), "copy something in"),
+                (format!("{weft} ls -l {}", meta), "see what is in it"),
+                (format!("{weft} get {} /SOME-FOLDER COPY", meta), "copy it out again"),
+                (format!("{weft} status {}", meta), "what is lost, what can still be lost"),
             ]);
             return Ok(());
         }
         Outcome::Ready => {}
     }
     println!("It is mounted at {}: use it like any directory.\n\nTry:", mountpoint.display());
-    let (meta, mnt) = (meta.display(), mountpoint.display());
+    let (meta, mnt) = (meta, mountpoint.display());
     let lost: Vec<String> = (2..).step_by(2).take(tolerance.min(2)).map(|number: usize| number.to_string()).collect();
     let folder = |name: &String| layout.nodes.join(name).display().to_string();
     let mut commands = vec![(format!("cp -r SOME-FOLDER {mnt}/"), "copy something in")];

@@ -1,73 +1,69 @@
 //! `weft repair META`: what was lost is rebuilt from what is left.
 
-use crate::amount;
+use crate::arguments::{Bandwidth, Meta, Output};
 use crate::care::{self, DEGRADED, count};
 use crate::render;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use serde::Serialize;
-use std::collections::BTreeSet;
-use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weft_care::record::REPAIR;
-use weft_care::repair::{Estimate, Options, Report};
-use weft_care::{Catalogue, Job, JobRecord, Roster};
-use weft_engine::Keeper;
-use weft_format::NodeId;
-use weft_format::records::{NodeRecord, NodeState};
+use weft_engine::care::{Job, RepairEstimate, RepairOptions, RepairReport};
+use weft_engine::nodes::NodeTable;
+use weft_engine::{Keeper, MetaUrl};
 
-/// Rebuild what was lost, most endangered files first, and count everything afterwards
+/// Rebuild lost shards now, the most endangered files first, and count all shards afterwards
 ///
-/// Can be stopped (Ctrl-C, or even kill -9) and started again at any time, also while the volume is mounted. Status: 0 when
-/// everything is whole, 2 when some file survives fewer losses than it should, 3 when some file cannot be read.
+/// A mount and `weft care` repair by themselves. A repair may be stopped at any time (Ctrl-C, kill -9) and run again to resume. Exit status: 0 if
+/// everything is whole, 2 if some file survives fewer losses than it should, 3 if some file cannot be read.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft repair meta.db
+  weft repair meta.db --dry-run
+  weft repair meta.db --assume-lost disk2")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
-    /// Only say what would be rebuilt and what it costs
+    #[command(flatten)]
+    meta: Meta,
+    /// Only report what would be rebuilt and what it costs
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// Give up a node that does not answer, and rebuild what it held
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    /// Give up a node that does not answer, and rebuild its shards
     #[arg(long, value_name = "NAME")]
     assume_lost: Vec<String>,
-    /// Give nodes up also where files are lost by it
+    /// Give nodes up even if files are lost by it
     #[arg(long, requires = "assume_lost")]
     force: bool,
-    /// At the end read every shard instead of only asking for its length
+    /// Read every shard at the end, instead of only asking for its length
     #[arg(long)]
     verify: bool,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
 struct Outcome {
-    estimate: Estimate,
+    estimate: RepairEstimate,
     /// Missing after a dry run.
-    report: Option<Report>,
+    report: Option<RepairReport>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let meta = &arguments.meta;
-    let options = Options { verify: arguments.verify, presumed_lost: give_up(arguments)?, ..Options::default() };
-    let keeper = Keeper::limited(meta, arguments.bwlimit)?;
-    let interrupted = JobRecord::load(&*keeper.catalogue, REPAIR)?.filter(|record| record.ended_ms.is_none());
-    let estimate =
-        keeper.runtime.block_on(weft_care::repair::estimate(&*keeper.catalogue, &keeper.transfer, &options))?;
-    if !arguments.json {
+    let nodes = NodeTable::open(meta)?;
+    let presumed_lost = nodes.give_up(&arguments.assume_lost, arguments.force, arguments.dry_run)?;
+    let options = RepairOptions { verify: arguments.verify, presumed_lost, ..RepairOptions::default() };
+    let keeper = Keeper::limited(meta, arguments.bandwidth.bwlimit)?;
+    let (interrupted, estimate) = (keeper.unfinished_repair()?, keeper.estimate_repair(&options)?);
+    if !arguments.output.json {
         if let Some(record) = interrupted {
             let done = count(record.segment_count, "segment");
-            println!("going on with the repair begun {}: {done} done before", care::moment(record.started_ms));
+            println!("resuming the repair begun {}: {done} done before", care::moment(record.started_ms));
         }
         before(&estimate).iter().for_each(|line| println!("{line}"));
     }
     if arguments.dry_run {
-        if arguments.json {
+        if arguments.output.json {
             println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: None })?);
         } else {
             care::silent_nodes(meta, &estimate.out_of_reach).iter().for_each(|line| println!("{line}"));
@@ -75,8 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (job, bar) = (Job::default(), care::progress_bar());
-    let catalogue: std::sync::Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::repair::repair(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?);
+    let work = keeper.repair(&job, options, care::waits(&bar));
     let began = Instant::now();
     let report = care::watch(&keeper, &job, &bar, work)?;
     let code = match report.failures.is_empty() || !report.census.is_whole() {
@@ -84,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         // Something could not be mended, whatever the count says.
         false => ExitCode::from(DEGRADED),
     };
-    if arguments.json {
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { estimate, report: Some(report) })?);
     } else {
         after(meta, &report, began.elapsed()).iter().for_each(|line| println!("{}", render::line(line)));
@@ -92,41 +87,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// Marks the nodes to be assumed lost as such (not in a dry run). One that answers has lost nothing and is refused.
-fn give_up(arguments: &Arguments) -> Result<BTreeSet<NodeId>> {
-    if arguments.assume_lost.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let meta = &arguments.meta;
-    let keeper = Keeper::open(meta)?;
-    let roster = keeper.runtime.block_on(Roster::probe(&*keeper.catalogue, &keeper.transfer))?;
-    let find = |name: &String| -> Result<(NodeId, NodeRecord)> {
-        let found = roster.nodes.iter().find(|(_, facts)| facts.record.name == *name);
-        let (id, facts) = found
-            .with_context(|| format!("{} has no node {name}: `weft node list` shows those it has", meta.display()))?;
-        if facts.answers() {
-            bail!(
-                "node {name} answers, so nothing of it is lost: to give it up all the same use `weft node replace {} {name} FOLDER`",
-                meta.display()
-            );
-        }
-        Ok((*id, facts.record.clone()))
-    };
-    let nodes = arguments.assume_lost.iter().map(find).collect::<Result<Vec<_>>>()?;
-    if !arguments.dry_run {
-        if !arguments.force {
-            care::refuse_losses(meta, &nodes.iter().map(|(id, _)| *id).collect::<Vec<_>>())?;
-        }
-        for (id, record) in &nodes {
-            keeper.store.update_node(*id, record, &NodeRecord { state: NodeState::Lost, ..record.clone() })?;
-        }
-        keeper.store.flush()?;
-    }
-    Ok(nodes.into_iter().map(|(id, _)| id).collect())
-}
-
 /// What is ahead and what it costs.
-fn before(estimate: &Estimate) -> Vec<String> {
+fn before(estimate: &RepairEstimate) -> Vec<String> {
     let mut lines = Vec::new();
     if estimate.segment_count > 0 {
         let moved = match estimate.misplaced_shard_count {
@@ -154,7 +116,7 @@ fn before(estimate: &Estimate) -> Vec<String> {
 }
 
 /// What was done, and what the count at the end says.
-fn after(meta: &Path, report: &Report, took: Duration) -> Vec<String> {
+fn after(meta: &MetaUrl, report: &RepairReport, took: Duration) -> Vec<String> {
     let census = &report.census;
     let moved = match report.moved_count {
         0 => String::new(),

@@ -1,24 +1,29 @@
 //! `weft rm META /PATH...`: files out of existence.
 
-use crate::tree::{self, Tree};
+use crate::arguments::Meta;
+use crate::tree;
 use anyhow::{Result, bail};
 use std::path::{Path, PathBuf};
+use weft_engine::files::{Tree, remove_all, require, volume_path};
 use weft_format::records::Kind;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft rm meta.db /notes.txt
+  weft rm -r meta.db /photos/2019")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
+    #[command(flatten)]
+    meta: Meta,
     /// Paths in the volume
     #[arg(required = true, value_name = "/PATH")]
     paths: Vec<PathBuf>,
-    /// Directories too, with everything below them
+    /// Remove directories too, with everything below them
     #[arg(short, long, visible_short_alias = 'R')]
     recursive: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let volume = tree::open(&arguments.meta)?;
+    let volume = tree::open(&arguments.meta, None)?;
     let removed = remove(&*volume, arguments);
     volume.close()?;
     removed
@@ -26,15 +31,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn remove(volume: &dyn Tree, arguments: &Arguments) -> Result<()> {
     for path in &arguments.paths {
-        let path = tree::volume_path(path)?;
+        let path = volume_path(path)?;
         if path == Path::new("/") {
             bail!("the root directory stays: name what is in it");
         }
-        let kind = tree::require(volume, &path)?.kind;
+        let kind = require(volume, &path)?.kind;
         if kind == Kind::Directory && !arguments.recursive {
             bail!("{} is a directory: remove it with -r", path.display());
         }
-        tree::remove_all(volume, &path)?;
+        remove_all(volume, &path)?;
     }
     Ok(())
 }

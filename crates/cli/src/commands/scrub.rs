@@ -1,69 +1,65 @@
 //! `weft scrub META`: every shard is read and checked.
 
-use crate::amount;
+use crate::arguments::{Bandwidth, Meta, Output};
 use crate::care::{self, DEGRADED, count};
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
-use std::num::NonZeroU64;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use weft_care::scrub::{Finding, Options, Report};
-use weft_care::{Catalogue, Job};
 use weft_engine::Keeper;
+use weft_engine::care::{Job, ScrubFinding, ScrubOptions, ScrubReport};
 
-/// Read every shard, tell what is damaged, missing or misplaced, and repair it
+/// Read every shard, report damaged, missing or misplaced ones, and repair them
 ///
-/// The metadata is read and compared with its checksums, too. An interrupted scrub goes on where it stopped. Status: 0 when
-/// everything was read and nothing is left to repair, 2 otherwise.
+/// The metadata is also compared with its checksums. An interrupted scrub resumes where it stopped. Exit status: 0 if everything was read and
+/// nothing is left to repair, 2 otherwise.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft scrub meta.db
+  weft scrub meta.db --bwlimit 50M")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
-    /// Only tell, and mark for `weft repair`
+    #[command(flatten)]
+    meta: Meta,
+    /// Only report, and mark for `weft repair`
     #[arg(short = 'n', long)]
     no_repair: bool,
-    /// Read and write at most this many bytes per second, as in 10M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
 struct Outcome {
-    report: Report,
-    findings: Vec<Finding>,
+    report: ScrubReport,
+    findings: Vec<ScrubFinding>,
     /// What is wrong with the metadata store itself.
     metadata_faults: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::limited(&arguments.meta, arguments.bwlimit)?;
-    let options = Options { repair: !arguments.no_repair, ..Options::default() };
-    let metadata_faults = keeper.store.verify()?;
-    if !arguments.json {
+    let keeper = Keeper::limited(&arguments.meta, arguments.bandwidth.bwlimit)?;
+    let options = ScrubOptions { repair: !arguments.no_repair, ..ScrubOptions::default() };
+    let metadata_faults = keeper.verify_metadata()?;
+    if !arguments.output.json {
         let fault = |fault: &String| println!("the metadata store is not as it was left: {fault}");
         metadata_faults.iter().for_each(fault);
     }
     let (job, bar) = (Job::default(), care::progress_bar());
     let mut findings = Vec::new();
-    let tell = |finding: &Finding| {
-        if arguments.json {
+    let tell = |finding: &ScrubFinding| {
+        if arguments.output.json {
             findings.push(finding.clone());
         } else {
             bar.suspend(|| println!("{}", render::line(&line(finding))));
         }
     };
-    let catalogue: Arc<dyn Catalogue> = keeper.catalogue.clone();
-    let work = weft_care::scrub::scrub(catalogue, &keeper.transfer, &job, options, weft_engine::now_ms()?, tell);
+    let work = keeper.scrub(&job, options, tell, care::waits(&bar));
     let report = care::watch(&keeper, &job, &bar, work)?;
     let is_sound = metadata_faults.is_empty();
     let all_read = report.silent_shard_count + report.refused_shard_count == 0;
     let is_clean = is_sound && report.repaired_count == report.finding_count && all_read;
-    if arguments.json {
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&Outcome { report, findings, metadata_faults })?);
     } else {
         summary(arguments, &report, job.progress().worked_ms).iter().for_each(|line| println!("{line}"));
@@ -72,16 +68,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// `segment ...: shard 3 on node b: frame 7 is damaged ...; repaired (/a, /b)`
-fn line(finding: &Finding) -> String {
+fn line(finding: &ScrubFinding) -> String {
     let outcome = if finding.repaired { "repaired" } else { "NOT repaired" };
-    let Finding { segment, shard, node, complaint, .. } = finding;
+    let ScrubFinding { segment, shard, node, complaint, .. } = finding;
     format!(
         "segment {segment}: shard {shard} on node {node}: {complaint}; {outcome} ({})",
         render::line(&finding.paths.join(", "))
     )
 }
 
-fn summary(arguments: &Arguments, report: &Report, worked_ms: u64) -> Vec<String> {
+fn summary(arguments: &Arguments, report: &ScrubReport, worked_ms: u64) -> Vec<String> {
     let resumed = match report.resumed {
         true => format!(" (going on with the scrub begun {})", care::moment(report.started_ms)),
         false => String::new(),

@@ -1,27 +1,29 @@
 //! `weft status META`: how safe everything is.
 
 use super::placement::{self, AnnualLoss};
+use crate::arguments::{Meta, Output};
 use crate::care::{self, count};
 use crate::render;
 use anyhow::Result;
 use serde::Serialize;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_care::{JobRecord, Tally};
-use weft_engine::Keeper;
+use weft_engine::care::{JobRecord, Tally};
 use weft_engine::reports::{NodeStatus, StatusReport};
+use weft_engine::{Keeper, Placement};
 
 /// How safe everything is: how many more nodes may go, what is degraded, which nodes answer
 ///
 /// Status: 0 when everything is whole, 2 when some file survives fewer losses than it should, 3 when some file cannot be
 /// read, 1 when that could not be found out.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft status meta.db
+  weft status --json meta.db")]
 pub struct Arguments {
-    /// Metadata file of the volume
-    meta: PathBuf,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    meta: Meta,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// The report, and what is said of it here.
@@ -41,9 +43,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     // The chain begins with every shard in its place.
     let is_whole = tally.whole_count == tally.segment_count;
     let stored = tally.codes.iter().filter(|_| is_whole).map(|(code, of_code)| (code.clone(), of_code.segment_count));
-    let annual_losses = placement::of_stored(&keeper.store, stored)?;
+    let annual_losses = placement::of_stored(&Placement::open(&arguments.meta)?, stored)?;
     let status = Status { summary: care::survival(tally), annual_losses, report };
-    if arguments.json {
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {
         print!("{}", text(arguments, &status));
@@ -56,7 +58,7 @@ fn is_given_up(nodes: &[NodeStatus], name: &str) -> bool {
 }
 
 fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }: &Status) -> String {
-    let meta = arguments.meta.display();
+    let meta = &*arguments.meta;
     let tally = &status.tally;
     let mut text = format!("{summary}\n\n");
     text += &format!("volume {meta}, {}", count(status.inode_count, "inode"));

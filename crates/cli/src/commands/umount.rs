@@ -1,15 +1,15 @@
 //! `weft umount DIR`: unmounts, waits until the process behind the mount has written everything and ended, and says what it could
 //! not write.
 
-use crate::ended;
 use anyhow::{Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
+use weft_engine::ended;
+use weft_engine::{Holder, MetaUrl};
 use weft_gateways::fuse::{self, Detach, MountError, mounts::Mount};
-use weft_meta::owner::{Holder, current_owner};
 
 /// A process that writes longer than this is worth a line.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,14 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const FORCE_PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft umount /mnt/drive")]
 pub struct Arguments {
     /// Where the volume is mounted
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Unmount now though files are open; the mount's process ends when the last is closed
+    /// Unmount now even if files are open; the mount's process ends when the last one is closed
     #[arg(short, long)]
     lazy: bool,
-    /// Give up requests under way: for a mount that hangs
+    /// Abort requests in flight: for a mount that hangs
     #[arg(short, long, conflicts_with = "lazy")]
     force: bool,
 }
@@ -62,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         has_ended(&process, None)?;
     }
     let directory = mount.mountpoint.display();
-    match ended::of(Path::new(&mount.source), &holder) {
+    match MetaUrl::parse(&mount.source).ok().and_then(|meta| ended::of(&meta, &holder)) {
         Some(Ok(())) => Ok(()),
         Some(Err(sentence)) => bail!("{directory} is unmounted, but {sentence}"),
         None => bail!(
@@ -73,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// The process that serves the mount, if it lives.
 fn process_of(mount: &Mount) -> Option<(Holder, OwnedFd)> {
-    let holder = current_owner(Path::new(&mount.source)).ok()??;
+    let holder = MetaUrl::parse(&mount.source).ok()?.current_owner().ok()??;
     if holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
         return None;
     }

@@ -14,7 +14,7 @@ fn the_note_is_as_it_was() {
 #[test]
 fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let folder = tempfile::tempdir().expect("a folder");
-    let meta = folder.path().join("meta.db");
+    let meta = weft_meta::MetaUrl::from(folder.path().join("meta.db"));
     format(&meta, &*weft_codes::parse("rs:4+2").expect("a code"), None).expect("a volume");
     let store = open_store(&meta).expect("opened");
     let url = NodeUrl::folder(&folder.path().join("node"));

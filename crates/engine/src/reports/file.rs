@@ -19,6 +19,9 @@ use weft_vfs::policy_text;
 pub struct FileReport {
     /// In the volume.
     pub path: String,
+    /// The path's bytes in hexadecimal digits, where it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_hex: Option<String>,
     /// Its number.
     pub ino: u64,
     /// `file`, `directory`, `symlink` and so on.
@@ -111,9 +114,11 @@ impl Keeper {
             _ => Vec::new(),
         };
         let segments = segments(store, roster, &extents)?;
+        let (shown, path_hex) = crate::words::for_programs(path.as_os_str().as_bytes());
         let survives: Option<Vec<usize>> = segments.iter().map(|segment| segment.survives_losses).collect();
         Ok(Some(FileReport {
-            path: path.display().to_string(),
+            path: shown,
+            path_hex,
             ino: attributes.ino.0,
             kind: format!("{:?}", attributes.kind).to_lowercase(),
             mode: format!("{:04o}", attributes.mode),

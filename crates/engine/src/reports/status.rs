@@ -13,7 +13,6 @@ use weft_care::{
 use weft_cluster::usable_room;
 use weft_codes::analysis;
 use weft_format::{Ino, NodeId};
-use weft_meta::owner::current_owner;
 
 /// Marks of damage counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -145,7 +144,7 @@ impl Keeper {
     }
 
     fn owner(&self) -> Option<String> {
-        match current_owner(&self.meta) {
+        match self.meta.current_owner() {
             Ok(holder) => holder.map(|holder| holder.to_string()),
             Err(_) => Some("somebody who does not say who it is".into()),
         }

@@ -2,31 +2,20 @@
 
 use std::path::Path;
 use std::process::Command;
-use weft_engine::{format, nodes, open_store};
-use weft_format::records::{NodeRecord, NodeState, Secret};
-use weft_nodes::NodeUrl;
+use weft_engine::nodes::{NewNode, NodeTable, Place};
+use weft_engine::{MetaUrl, format};
 
 /// A volume of three folders.
 fn make_volume(folder: &Path) -> std::path::PathBuf {
     let meta = folder.join("meta.db");
-    format(&meta, &*weft_codes::parse("rs:2+1").expect("a code"), None).expect("a volume");
-    let store = open_store(&meta).expect("the volume");
+    let url = MetaUrl::from(meta.as_path());
+    format(&url, &*weft_codes::parse("rs:2+1").expect("a code"), None).expect("a volume");
+    let nodes = NodeTable::open(&url).expect("the volume");
     for number in 1..=3 {
-        let name = number.to_string();
-        let place = NodeUrl::folder(&folder.join(format!("node{number}")));
-        let (id, space) = nodes::create(&store, &name, &place, &Secret::default()).expect("a node");
-        let record = NodeRecord {
-            url: place.to_string(),
-            state: NodeState::Active,
-            domain: name.clone(),
-            name,
-            weight: nodes::default_weight(space),
-            secret: Secret::default(),
-            limits: Default::default(),
-        };
-        store.add_node(id, &record).expect("added");
+        let (name, folder) = (number.to_string(), folder.join(format!("node{number}")));
+        let place = Place { address: folder.to_str().expect("UTF-8"), key_file: None, mountpoints: &[] };
+        nodes.add(&NewNode { name: &name, place, domain: None, weight: None }).expect("a node");
     }
-    store.flush().expect("durable");
     meta
 }
 

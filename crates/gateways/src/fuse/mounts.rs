@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use weft_meta::MetaUrl;
 
 /// What our mounts are called in the mount table.
 pub const FILE_SYSTEM_TYPE: &str = "fuse.weft";
@@ -17,7 +18,7 @@ pub struct Mount {
     pub mountpoint: PathBuf,
     /// The file system's type, as `fuse.weft`.
     pub kind: String,
-    /// What is mounted: for our mounts the path of META.
+    /// What is mounted: for our mounts META, absolute.
     pub source: OsString,
     /// Its device number, `major:minor`.
     pub device: String,
@@ -66,9 +67,9 @@ pub fn at(directory: &Path) -> std::io::Result<Option<Mount>> {
 ///
 /// # Errors
 /// `/proc` is not there.
-pub fn of_volume(meta: &Path) -> std::io::Result<Vec<Mount>> {
-    let source = absolute(meta);
-    Ok(all()?.into_iter().filter(|mount| mount.is_ours() && mount.source == source.as_os_str()).collect())
+pub fn of_volume(meta: &MetaUrl) -> std::io::Result<Vec<Mount>> {
+    let source = meta.absolute().to_os_string();
+    Ok(all()?.into_iter().filter(|mount| mount.is_ours() && mount.source == source).collect())
 }
 
 /// The path as the mount table writes it: absolute, without symbolic links.

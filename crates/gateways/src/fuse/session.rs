@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use weft_meta::MetaUrl;
 use weft_vfs::Volume;
 
 /// Requests answered at once. Each waits for nodes most of its time, so there are many more than cores; concurrent fsyncs share
@@ -25,8 +26,8 @@ const READ_AHEAD_KIB: u32 = 1024;
 pub struct MountSettings {
     /// An empty directory.
     pub mountpoint: PathBuf,
-    /// The path of META: what the mount table shows as the source, and how `weft umount` knows the volume.
-    pub source: PathBuf,
+    /// META: what the mount table shows as the source, and how `weft umount` knows the volume.
+    pub source: MetaUrl,
     /// What the mount allows.
     pub allowed: Allowed,
 }
@@ -98,7 +99,7 @@ impl Mounted {
 ///
 /// # Errors
 /// Missing, not a directory, not empty, already mounted, or a dead mount of something else.
-pub fn check_mountpoint(mountpoint: &Path, source: &Path) -> Result<(), MountError> {
+pub fn check_mountpoint(mountpoint: &Path, source: &MetaUrl) -> Result<(), MountError> {
     let inaccessible =
         |error: std::io::Error| MountError::Inaccessible { path: mountpoint.to_path_buf(), detail: error.to_string() };
     if let Some(mount) = mounts::at(mountpoint).map_err(inaccessible)? {
@@ -107,7 +108,7 @@ pub fn check_mountpoint(mountpoint: &Path, source: &Path) -> Result<(), MountErr
             let mounted = mount.source.to_string_lossy().into_owned();
             return Err(MountError::AlreadyMounted { mountpoint: mount.mountpoint, mounted });
         }
-        if !(mount.is_ours() && mount.source == mounts::absolute(source).as_os_str()) {
+        if !(mount.is_ours() && mount.source == source.absolute().to_os_string()) {
             return Err(MountError::Dead(mount.mountpoint));
         }
         tracing::info!(mountpoint = %mount.mountpoint.display(), "clearing away a dead mount of this volume");
@@ -147,7 +148,7 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
 }
 
 fn config(settings: &MountSettings) -> Config {
-    let mut source = mounts::absolute(&settings.source).to_string_lossy().into_owned();
+    let mut source = settings.source.absolute().to_os_string().to_string_lossy().into_owned();
     if !rustix::process::geteuid().is_root() {
         // fusermount3 takes options separated by commas.
         source = source.replace('\\', "\\\\").replace(',', "\\,");

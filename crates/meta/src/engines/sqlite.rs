@@ -55,6 +55,7 @@ mod copy;
 mod file;
 mod home;
 mod intents;
+mod kind;
 mod presence;
 mod reading;
 mod reserve;
@@ -65,6 +66,7 @@ mod writer;
 
 pub use commit::is_written_through;
 pub use file::OpenError;
+pub(crate) use kind::KIND;
 pub(crate) use witness::WITNESS_BYTES;
 
 use crate::descriptor::Descriptor;

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use weft_engine::NodeFigures;
 use weft_lab::models::choice::{ANNUAL_FAILURE_RATE, Node};
 
 /// What reads assume of a node that has not answered yet.
@@ -39,17 +40,6 @@ struct NodeLines {
     price_per_gib_read: Option<f64>,
     annual_failure_rate: Option<f64>,
     computes: Option<bool>,
-}
-
-/// What is known of a node without the file.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Known {
-    pub name: String,
-    pub bytes_per_second: Option<f64>,
-    pub latency_ms: Option<f64>,
-    pub room_bytes: f64,
-    pub domain: String,
-    pub computes: bool,
 }
 
 /// Which values of nodes nobody has said or measured.
@@ -106,12 +96,16 @@ impl NodesFile {
         if let Some(node) = self.nodes.iter().find(|node| node.room.is_none()) {
             bail!("node {} has no room: give it one, as in \"room\": \"4T\"", node.name);
         }
-        let known = |node: &NodeLines| Known { name: node.name.clone(), domain: node.name.clone(), ..Known::default() };
+        let known = |node: &NodeLines| NodeFigures {
+            name: node.name.clone(),
+            domain: node.name.clone(),
+            ..NodeFigures::default()
+        };
         Ok(self.nodes.iter().map(|node| self.completed(known(node), assumed)).collect())
     }
 
     /// A node with what the file says of it, which counts more than what is `known`.
-    pub fn completed(&self, known: Known, assumed: &mut Assumed) -> Node {
+    pub fn completed(&self, known: NodeFigures, assumed: &mut Assumed) -> Node {
         let lines = self.nodes.iter().find(|node| node.name == known.name);
         let said = |value: fn(&NodeLines) -> Option<f64>| lines.and_then(value);
         let name = &known.name;

@@ -1,10 +1,10 @@
 //! The ranked codes as text.
 
-use super::volume::Stored;
+use super::Stored;
 use crate::care::count;
 use crate::render;
 use std::collections::BTreeSet;
-use std::path::Path;
+use weft_engine::MetaUrl;
 use weft_lab::models::choice::{Choice, Needs, Node};
 
 /// Rows of codes that meet the needs, and of others.
@@ -117,14 +117,14 @@ fn seconds(seconds: f64) -> String {
 }
 
 /// What to do next.
-pub(super) fn advice(choices: &[Choice], meta: Option<&Path>, stored: Option<&Stored>) -> Vec<String> {
+pub(super) fn advice(choices: &[Choice], meta: Option<&MetaUrl>, stored: Option<&Stored>) -> Vec<String> {
     let Some(first) = choices.iter().find(|choice| choice.shortfall.is_none()) else {
         return vec![
             "no code meets the needs on these nodes: add nodes or room, or choose --loss or --capacity otherwise"
                 .to_owned(),
         ];
     };
-    let meta = meta.map_or("META".to_owned(), |meta| meta.display().to_string());
+    let meta = meta.map_or("META".to_owned(), |meta| meta.to_string());
     let code = &first.code;
     let mut lines = vec![
         format!("for new files: weft policy set {meta} / {code}"),

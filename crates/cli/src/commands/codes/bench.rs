@@ -1,5 +1,6 @@
 //! `weft codes bench [CODE...]`: how fast codes encode, decode and repair here, beside what this machine can do at all.
 
+use crate::arguments::Output;
 use crate::compose;
 use crate::render;
 use anyhow::{Context, Result, bail};
@@ -14,17 +15,17 @@ use weft_codes::{Code, Executor, executor};
 const SPAN_BYTES_MIN: usize = 32 << 20;
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft codes bench rs:8+4")]
 pub struct Arguments {
-    /// As in rs:4+2; otherwise an example of each family
+    /// Codes, as in rs:4+2 [default: an example of each family]
     #[arg(value_name = "CODE")]
     codes: Vec<String>,
-    /// Kernels to measure with, e.g. avx2, or `all` that this machine can run (`weft codes list` names them); otherwise the
-    /// fastest
+    /// Set of kernels, as in avx2, or `all` that this machine runs (`weft codes list`) [default: the fastest]
     #[arg(long, value_name = "SET")]
     isa: Option<String>,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// One code in one place on some cores: sums over the cores.
@@ -81,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     bar.finish_and_clear();
-    if arguments.json {
+    if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
         print!("{}", text(&rows));

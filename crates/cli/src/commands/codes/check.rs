@@ -3,6 +3,7 @@
 
 use super::figures::{self, Losses, SEED};
 use super::stripe::{Stripe, compute};
+use crate::arguments::Output;
 use crate::compose;
 use crate::render::say;
 use anyhow::{Result, ensure};
@@ -16,16 +17,17 @@ use std::sync::Arc;
 use weft_codes::{Code, Erasures, Matrix, Offer, Offers, Program, Read, Wanted, analysis, measure};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft codes check rs:4+2 lrc:6+2+2")]
 pub struct Arguments {
-    /// As in rs:4+2 (`weft codes list` has them), or ldpc:@FILE of a graph file
+    /// Code, as in rs:4+2 (`weft codes list`), or ldpc:@FILE of a graph file
     #[arg(required = true)]
     codes: Vec<String>,
-    /// Try every pattern, also where a sample is the default because there are many
+    /// Try every pattern, even where a sample is the default
     #[arg(long)]
     all: bool,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Beyond the promise, a number of losses is tried if it has at most this many patterns.
@@ -64,12 +66,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut checked = Vec::new();
     for code in &codes {
         let of_code = check(code, arguments.all)?;
-        if !arguments.json {
+        if !arguments.output.json {
             of_code.tell(code.shape().n);
         }
         checked.push(of_code);
     }
-    if arguments.json {
+    if arguments.output.json {
         say(format_args!("{}\n", serde_json::to_string_pretty(&checked)?));
     }
     let sound = checked.iter().all(|checked| checked.keeps_its_promise);

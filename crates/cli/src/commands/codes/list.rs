@@ -1,16 +1,18 @@
 //! `weft codes list`.
 
 use super::figures::{self, Evidence, Figures};
+use crate::arguments::Output;
 use crate::render::{self, say};
 use anyhow::Result;
 use serde::Serialize;
 use weft_codes::{Executor, Family};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft codes list")]
 pub struct Arguments {
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -25,7 +27,7 @@ struct Listed {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let listed = weft_codes::families().iter().map(listed).collect::<Result<Vec<_>>>()?;
-    if arguments.json {
+    if arguments.output.json {
         say(format_args!("{}\n", serde_json::to_string_pretty(&listed)?));
         return Ok(());
     }

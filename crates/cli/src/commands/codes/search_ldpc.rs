@@ -1,5 +1,6 @@
 //! `weft codes search-ldpc`.
 
+use crate::arguments::Output;
 use crate::render::say;
 use anyhow::{Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,6 +12,8 @@ use weft_codes::families::Problem;
 use weft_codes::families::ldpc::{self, Decoder, Found, Goal, Search};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  weft codes search-ldpc -n 8 -m 6")]
 pub struct Arguments {
     /// Data nodes
     #[arg(short = 'n', long, value_name = "COUNT")]
@@ -18,15 +21,14 @@ pub struct Arguments {
     /// Check nodes
     #[arg(short = 'm', long, value_name = "COUNT")]
     checks: usize,
-    /// Of the pseudo-random numbers: equal seeds find equal graphs
+    /// Seed of the random numbers: equal seeds find equal graphs
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Graphs to look at
+    /// Number of graphs to look at
     #[arg(long, value_name = "GRAPHS", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
     budget: u64,
-    /// For programs
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Serialize)]
@@ -43,7 +45,7 @@ struct Shown {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let &Arguments { data, checks, seed, budget, json } = arguments;
+    let &Arguments { data, checks, seed, budget, output: Output { json } } = arguments;
     let task = Search {
         data_count: data,
         check_count: checks,

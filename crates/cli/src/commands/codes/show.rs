@@ -15,16 +15,19 @@ use weft_codes::analysis::{self, Size};
 use weft_codes::{Code, Content, Matrix, Offer, Offers, Shape, Wanted};
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft codes show lrc:12+2+2
+  weft codes show clay:8+4 --svg clay.svg")]
 pub struct Arguments {
-    /// As in rs:4+2 (`weft codes list` has them), or ldpc:@FILE of a graph file
+    /// Code, as in rs:4+2 (`weft codes list`), or ldpc:@FILE of a graph file
     code: String,
-    /// Draw which symbol lies on which node into this file
+    /// Draw which symbol is on which node into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Share of the time for which each node is there, for the chance that a file cannot be read
+    /// Share of time for which each node answers, for the chance that a file cannot be read
     #[arg(long, value_name = "SHARE", default_value_t = 0.99, value_parser = parse_share)]
     availability: f64,
-    /// For programs; with the whole generator, unless it has millions of elements
+    /// Print JSON, for programs, with the whole generator unless it has millions of elements
     #[arg(long)]
     json: bool,
 }

@@ -1,6 +1,6 @@
 //! `weft node list --from HOST:PORT`: the daemons of a cluster, as some of them know it.
 
-use super::{key_file, serve};
+use super::serve;
 use crate::render;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use weft_care::roster::LOOK_DEADLINE;
 use weft_cluster::gossip::{Facts, Heard, Liveness};
 use weft_daemon::Key;
+use weft_engine::care::LOOK_DEADLINE;
+use weft_engine::key_file;
 
 /// One line of the list.
 #[derive(Serialize)]

@@ -1,26 +1,29 @@
 //! `weft node serve PLACE`: our daemon, in the foreground until a signal ends it.
 
-use super::key_file;
 use crate::amount;
+use crate::arguments::Bandwidth;
 use crate::signals::Ending;
 use anyhow::{Context, Result, bail};
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use weft_daemon::{Certificate, DAEMON_PORT, Daemon, DaemonUrl, GossipSettings, Key, Trust};
+use weft_engine::key_file;
 
 /// How to serve.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  weft node serve /srv/disk --listen :7600 --key disk.key --tls
+  weft node serve /srv/disk")]
 pub struct Arguments {
     /// An existing folder, or block:///dev/sdX
     #[arg(value_name = "FOLDER|URL")]
     place: String,
-    /// Where to listen, as in localhost:7600, or :7600 for all addresses; port 0 takes any free one
+    /// Address to listen on, as in localhost:7600, or :7600 for all addresses; port 0 takes any free port
     #[arg(
         long,
         value_name = "HOST:PORT",
@@ -28,40 +31,39 @@ pub struct Arguments {
         default_value_t = SocketAddr::from(([127, 0, 0, 1], DAEMON_PORT))
     )]
     listen: SocketAddr,
-    /// What users must know, in a file that is made if it is not there; needed wherever others can reach it
+    /// File with the key that users must have, made if missing; required if other machines can reach the daemon
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Speak TLS, with a certificate of its own in FILE.tls beside the key, made if it is not there
+    /// Use TLS with a certificate in FILE.tls beside the key, made if missing
     #[arg(long, requires = "key")]
     tls: bool,
-    /// Speak TLS, with this certificate and its chain (PEM)
+    /// Use TLS with this certificate and its chain (PEM)
     #[arg(long, value_name = "FILE", requires = "cert_key", conflicts_with = "tls")]
     cert: Option<PathBuf>,
     /// The certificate's key (PEM)
     #[arg(long, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
-    /// Let those who listen on the network read what travels
+    /// Use no encryption: others on the network can read what is sent
     #[arg(long, conflicts_with_all = ["tls", "cert"])]
     plain: bool,
-    /// Send and receive at most this many bytes per second, as in 50M
-    #[arg(long, value_name = "RATE", value_parser = amount::parse_rate)]
-    bwlimit: Option<NonZeroU64>,
-    /// Hand open files of shards to users on this machine, who then read past the daemon (`weft mount --short-circuit`)
+    #[command(flatten)]
+    bandwidth: Bandwidth,
+    /// Let users on this machine read shard files directly (`weft mount --short-circuit`)
     #[arg(long, conflicts_with = "bwlimit")]
     short_circuit: bool,
-    /// Answer whoever asks for /metrics on this machine, without a signature
+    /// Serve /metrics to this machine without a signature
     #[arg(long)]
     open_metrics: bool,
-    /// Daemons to be asked for all others; any few that are mostly there will do
+    /// Daemons to ask for all others; a few that are usually up suffice
     #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',')]
     join: Vec<String>,
-    /// What all daemons of the cluster know, in a file that is made if it is not there; by default the node's key
+    /// File with the key that all daemons of the cluster share, made if missing [default: the node's key]
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
-    /// Where others reach this daemon, if not at the address where it listens
+    /// Address at which others reach this daemon [default: the address it listens on]
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
-    /// What fails together with this daemon, outermost first, as in site1/rack3/host7; others are told
+    /// Failure domain, outermost level first, as in site1/rack3/host7; other daemons are told
     #[arg(long, value_name = "DOMAIN", default_value = "")]
     domain: String,
 }
@@ -98,7 +100,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     if let Some(certificate) = &certificate {
         daemon = daemon.with_tls(certificate)?;
     }
-    if let Some(bytes_per_second) = arguments.bwlimit {
+    if let Some(bytes_per_second) = arguments.bandwidth.bwlimit {
         daemon = daemon.with_bytes_per_second(bytes_per_second);
     }
     if arguments.short_circuit {
@@ -150,7 +152,7 @@ pub fn daemon_url(text: &str) -> Result<DaemonUrl> {
 /// What to prove it with, if it is to speak TLS.
 fn certificate(arguments: &Arguments) -> Result<Option<Certificate>> {
     let open = |chain: &Path, key: &Path| {
-        key_file::refuse_readable_by_others(key)?;
+        key_file::refuse_public(key)?;
         Ok(Some(Certificate::open(chain, key)?))
     };
     match (&arguments.cert, &arguments.cert_key, &arguments.key) {

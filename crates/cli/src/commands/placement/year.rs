@@ -1,17 +1,15 @@
 //! The chance to lose anything within a year where a volume's rule places its shards.
 
-use super::{Answer, Risk, percent, risks_of};
+use super::percent;
 use crate::care::parse_duration;
-use crate::compose;
 use anyhow::Result;
 use serde::Serialize;
-use weft_cluster::set_count;
 use weft_codes::Shape;
 use weft_codes::analysis::{self, EFFORT};
+use weft_engine::{Placement, PlacementReport, Risk, set_count};
 use weft_lab::models::choice::{ANNUAL_FAILURE_RATE, Rates, annual_loss_of_volume};
 use weft_lab::models::durability::SECONDS_PER_YEAR;
 use weft_lab::plot::number;
-use weft_meta::Store;
 
 /// The chance that anything stored by a policy is lost within a year.
 #[derive(Serialize)]
@@ -49,20 +47,30 @@ pub(super) fn parse_repair(text: &str) -> Result<u64, String> {
 
 /// The chance of any loss within a year: failures and repairs of units, and the counted shares of fatal losses. Of more losses than were
 /// looked at, all count as fatal.
-pub(super) fn annual_loss(shape: &Shape, risks: &[Risk], answer: &Answer, pace: Pace) -> f64 {
+pub(super) fn annual_loss(shape: &Shape, risks: &[Risk], report: &PlacementReport, pace: Pace) -> f64 {
     let looked_at = risks.iter().map(|risk| risk.fatal_share);
     let none = std::iter::repeat_n(0.0, shape.tolerance + 1);
     let fatal: Vec<f64> = none.chain(looked_at).chain(std::iter::repeat(1.0)).take(shape.n + 1).collect();
-    let (units, segments) = (answer.unit_count as u64, answer.segment_count.max(1));
+    let (units, segments) = (report.unit_count as u64, report.segment_count.max(1));
     // Segments on the same nodes in another order lose data by other losses, unless all losses of a size are alike.
     let are_alike = fatal.iter().all(|share| *share == 0.0 || *share == 1.0);
     let sets = match are_alike {
-        true => set_count(units, shape.n as u64, segments, answer.set_count),
+        true => set_count(units, shape.n as u64, segments, report.set_count),
         false => segments as f64,
     };
     let repairs_per_year = SECONDS_PER_YEAR * 1e3 / pace.repair_ms as f64;
     let rates = Rates { failures_per_year: pace.failures_per_year, repairs_per_year };
-    annual_loss_of_volume(answer.unit_count, &fatal, sets, rates)
+    annual_loss_of_volume(report.unit_count, &fatal, sets, rates)
+}
+
+/// Of every policy in a report that has risks.
+pub(super) fn of_report(report: &PlacementReport, pace: Pace) -> Result<Vec<AnnualLoss>> {
+    let of_policy = |risks: &[Risk]| {
+        let policy = risks[0].policy.clone();
+        let annual_loss = annual_loss(weft_codes::parse(&policy)?.shape(), risks, report, pace);
+        Ok(AnnualLoss { policy, annual_loss, pace })
+    };
+    report.risks.chunk_by(|one, next| one.policy == next.policy).map(of_policy).collect()
 }
 
 /// Elements of a generator, and effort for a number of losses, that take milliseconds.
@@ -72,18 +80,18 @@ const EFFORT_AT_ONCE: u64 = EFFORT / 64;
 /// Of codes and the segments stored by them, as far as that is known at once.
 ///
 /// # Errors
-/// The metadata cannot be read, or names a code that there is not.
-pub fn of_stored(store: &Store, codes: impl Iterator<Item = (String, u64)>) -> Result<Vec<AnnualLoss>> {
-    let (rule, pace) = (store.placement_rule()?, Pace::default());
+/// The metadata cannot be read, or names a code that does not exist.
+pub fn of_stored(placement: &Placement, codes: impl Iterator<Item = (String, u64)>) -> Result<Vec<AnnualLoss>> {
+    let (rule, pace) = (placement.rule()?, Pace::default());
     let mut losses = Vec::new();
     for (policy, segment_count) in codes {
-        let (code, answer) = (compose::code(&policy)?, Answer::of(store, rule, segment_count)?);
+        let (code, report) = (weft_codes::parse(&policy)?, placement.survey(rule, segment_count)?);
         let shape = code.shape();
         let is_small = shape.contents.len().saturating_mul(shape.native_count) <= ELEMENTS_AT_ONCE;
         let is_known_at_once = shape.tolerance >= analysis::most_lost(shape) || is_small;
-        if shape.n <= answer.unit_count && is_known_at_once {
-            let risks = risks_of(&policy, &*code, &answer, EFFORT_AT_ONCE)?;
-            losses.push(AnnualLoss { annual_loss: annual_loss(shape, &risks, &answer, pace), policy, pace });
+        if shape.n <= report.unit_count && is_known_at_once {
+            let risks = report.risks_of(&policy, &*code, EFFORT_AT_ONCE)?;
+            losses.push(AnnualLoss { annual_loss: annual_loss(shape, &risks, &report, pace), policy, pace });
         }
     }
     Ok(losses)

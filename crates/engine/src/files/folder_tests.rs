@@ -1,6 +1,5 @@
 use super::*;
-use crate::tree::{Copying, copy, copy_bytes};
-use indicatif::ProgressBar;
+use crate::files::{Copying, copy, copy_bytes};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use tempfile::TempDir;
@@ -26,9 +25,8 @@ fn finding_11_special_bits_are_copied_only_if_asked() {
     }
     fs::create_dir(from.path().join("shared")).expect("made");
     fs::set_permissions(from.path().join("shared"), Permissions::from_mode(0o3777)).expect("set");
-    let bar = ProgressBar::hidden();
     let copied = |target: &str, preserve| {
-        let how = Copying { preserve, progress: &bar };
+        let how = Copying { preserve, progress: &() };
         copy(&tree(&from), Path::new("/"), &tree(&to), &Path::new("/").join(target), how).expect("copied");
         ["setuid", "setgid", "private", "shared"].map(|name| mode(&to.path().join(target).join(name)))
     };
@@ -70,11 +68,11 @@ fn finding_11_a_file_has_its_name_when_it_is_whole_and_is_private_before() {
         };
         let mut source = Watched { look: &look, pieces: 0 };
         let target = Path::new("/").join(name);
-        copy_bytes(&mut source, &tree(&to), &target, &ProgressBar::hidden()).expect_err("it broke");
+        copy_bytes(&mut source, &tree(&to), &target, &()).expect_err("it broke");
         assert_eq!(fs::read_to_string(to.path().join(name)).ok().as_deref(), old);
     }
     assert_eq!(fs::read_dir(to.path()).expect("listed").count(), 1, "nothing unfinished stays");
-    copy_bytes(&mut &b"new"[..], &tree(&to), Path::new("/there"), &ProgressBar::hidden()).expect("copied");
+    copy_bytes(&mut &b"new"[..], &tree(&to), Path::new("/there"), &()).expect("copied");
     assert_eq!(
         (fs::read_to_string(to.path().join("there")).expect("read"), mode(&to.path().join("there"))),
         ("new".into(), 0o644)
@@ -110,7 +108,7 @@ fn finding_12_nothing_is_reached_through_a_link() {
 fn a_directory_is_not_copied_into_itself() {
     let folder = folder();
     fs::create_dir_all(folder.path().join("a/b")).expect("made");
-    let (tree, how) = (tree(&folder), Copying { preserve: false, progress: &ProgressBar::hidden() });
+    let (tree, how) = (tree(&folder), Copying { preserve: false, progress: &() });
     // What is there when the copy begins is copied, once.
     copy(&tree, Path::new("/a"), &tree, Path::new("/a/new"), how).expect("copied");
     assert!(folder.path().join("a/new/b").is_dir() && !folder.path().join("a/new/new").exists());

@@ -1,7 +1,7 @@
 //! Everything below a path, one step at a time: no depth overflows a stack, and no loop goes on for ever.
 
-use super::{Entry, FileId, Tree};
-use anyhow::{Result, bail};
+use super::error::refused;
+use super::{Entry, FileId, Result, Tree};
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -39,6 +39,9 @@ pub struct Walk<'t> {
 
 impl<'t> Walk<'t> {
     /// Of what is at `path`, and everything below it.
+    ///
+    /// # Errors
+    /// Nothing is there, or it cannot be looked at.
     pub fn new(tree: &'t dyn Tree, path: &Path) -> Result<Self> {
         let first = Some(super::require(tree, path)?);
         Ok(Self {
@@ -51,7 +54,10 @@ impl<'t> Walk<'t> {
         })
     }
 
-    /// The next step: what it comes to, its path, and what it is.
+    /// The next step: what it comes to, its path, and what it is; `None` at the end.
+    ///
+    /// # Errors
+    /// A directory cannot be listed, is within itself, or has a name that leads elsewhere.
     pub fn step(&mut self) -> Result<Option<(Visit, PathBuf, Entry)>> {
         if let Some(entry) = self.first.take() {
             return self.visit(None, entry).map(Some);
@@ -72,7 +78,10 @@ impl<'t> Walk<'t> {
     fn visit(&mut self, name: Option<&OsStr>, entry: Entry) -> Result<(Visit, PathBuf, Entry)> {
         if let Some(name) = name {
             if !is_plain(name) {
-                bail!("{}: it has an entry of the name {name:?}, which is not allowed", self.path.display());
+                return refused(format!(
+                    "{}: it has an entry of the name {name:?}, which is not allowed",
+                    self.path.display()
+                ));
             }
             self.path.push(name);
         }
@@ -87,10 +96,10 @@ impl<'t> Walk<'t> {
         let entered = self.entered.entry(entry.id).or_default();
         *entered += u32::from(self.tree.is_volume());
         if is_within_itself || *entered > ENTERED_MAX {
-            bail!(
+            return refused(format!(
                 "{}: this directory is in the tree more than once, perhaps within itself: run `weft fsck`, or leave it out",
                 path.display()
-            );
+            ));
         }
         let list = self.tree.list(&path)?;
         self.open.push((entry.clone(), list.into_iter()));

@@ -3,8 +3,8 @@
 //! Each path is opened anew beneath the folder, through no symbolic link, and what was opened is what is changed: whatever is
 //! moved or linked meanwhile, nothing outside of the folder is reached.
 
-use super::{Attributes, Entry, Sink, Tree};
-use anyhow::{Context, Result, bail, ensure};
+use super::error::{refused, system};
+use super::{Attributes, Entry, FilesError, Result, Sink, Tree};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, XattrFlags};
 use rustix::io::Errno;
@@ -35,11 +35,17 @@ pub struct FolderTree {
 
 impl FolderTree {
     /// The files below `root`, which is `/` in their paths.
+    ///
+    /// # Errors
+    /// It is no directory that this user may enter.
     pub fn of_folder(root: PathBuf) -> Result<Self> {
         Self::open(root, false)
     }
 
     /// The files of the volume that is mounted at `root`.
+    ///
+    /// # Errors
+    /// It is no directory that this user may enter.
     pub fn of_mount(root: PathBuf) -> Result<Self> {
         Self::open(root, true)
     }
@@ -47,7 +53,7 @@ impl FolderTree {
     fn open(root: PathBuf, is_volume: bool) -> Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::open(&root, flags, Mode::empty());
-        let folder = folder.map_err(std::io::Error::from).with_context(|| root.display().to_string())?;
+        let folder = folder.map_err(|errno| system(&root, errno))?;
         Ok(Self { folder, root, is_volume })
     }
 
@@ -56,11 +62,14 @@ impl FolderTree {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    fn failure(&self, path: &Path, errno: Errno) -> anyhow::Error {
+    fn failure(&self, path: &Path, errno: Errno) -> FilesError {
         let full = self.full(path);
         match errno {
-            Errno::LOOP => anyhow::anyhow!("{}: a symbolic link is on the way, and is not followed", full.display()),
-            errno => anyhow::Error::new(std::io::Error::from(errno)).context(full.display().to_string()),
+            Errno::LOOP => {
+                let full = full.display();
+                FilesError::Refused(format!("{full}: a symbolic link is on the way, and is not followed"))
+            }
+            errno => system(&full, errno),
         }
     }
 
@@ -80,7 +89,7 @@ impl FolderTree {
     /// The directory that a path's last name is in, and that name.
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            bail!("{} is always there: name something in it", self.root.display());
+            return refused(format!("{} is always there: name something in it", self.root.display()));
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let opened = self.open_beneath(parent, flags, Mode::empty());
@@ -92,7 +101,8 @@ impl FolderTree {
         let name = std::str::from_utf8(wish).unwrap_or_default();
         let value = deleted_value(deleted_ms, ino);
         let root = self.handle(Path::new("/"))?;
-        Ok(rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty())?)
+        let told = rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty());
+        told.map_err(|errno| FilesError::Stream(errno.into()))
     }
 
     /// The name under which setxattr(2) and the like know the policy.
@@ -187,7 +197,9 @@ impl Tree for FolderTree {
         };
         let (file, kind) = open().map_err(|errno| self.failure(path, errno))?;
         let full = self.full(path);
-        ensure!(kind == FileType::RegularFile, "{} is no file any more: try again", full.display());
+        if kind != FileType::RegularFile {
+            return refused(format!("{} is no file any more: try again", full.display()));
+        }
         Ok(Box::new(FileSource { file, full }))
     }
 
@@ -209,7 +221,10 @@ impl Tree for FolderTree {
 
     fn make_special(&self, path: &Path, kind: Kind) -> Result<()> {
         if kind != Kind::Fifo {
-            bail!("{}: devices and sockets are not copied: leave them out", self.full(path).display());
+            return refused(format!(
+                "{}: devices and sockets are not copied: leave them out",
+                self.full(path).display()
+            ));
         }
         let (parent, name) = self.parent(path)?;
         let made = rustix::fs::mknodat(&parent, name, FileType::Fifo, NEW_FILE_MODE, 0);
@@ -220,7 +235,7 @@ impl Tree for FolderTree {
         let handle = self.handle(path)?;
         let found = rustix::fs::fstat(&handle.0).map_err(|errno| self.failure(path, errno))?;
         if kind(&found) != attributes.kind {
-            bail!("{} was replaced by something else: try again", self.full(path).display());
+            return refused(format!("{} was replaced by something else: try again", self.full(path).display()));
         }
         set(&handle.0, attributes).map_err(|errno| self.failure(path, errno))
     }
@@ -243,7 +258,7 @@ impl Tree for FolderTree {
         let length = rustix::fs::getxattr(handle.path(), Self::policy_name(), &mut policy[..])
             .map_err(|errno| self.failure(path, errno))?;
         policy.truncate(length);
-        Ok(String::from_utf8(policy)?)
+        String::from_utf8(policy).map_err(|_| self.failure(path, Errno::ILSEQ))
     }
 
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {

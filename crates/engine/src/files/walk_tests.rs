@@ -1,8 +1,7 @@
 //! Trees that lie.
 
 use super::*;
-use crate::tree::{Attributes, Copying, FolderTree, Sink, copy};
-use indicatif::ProgressBar;
+use crate::files::{Attributes, Copying, FolderTree, Sink, copy};
 use std::io::Read;
 use weft_format::Ino;
 use weft_format::records::Timestamp;
@@ -92,7 +91,7 @@ fn finding_12_names_that_lead_elsewhere_end_a_walk_and_write_nothing() {
         let target = folder.path().join("target");
         std::fs::create_dir_all(&target).expect("made");
         let here = FolderTree::of_folder(target.clone()).expect("opened");
-        let how = Copying { preserve: false, progress: &ProgressBar::hidden() };
+        let how = Copying { preserve: false, progress: &() };
         copy(&liar, Path::new("/"), &here, Path::new("/got"), how).expect_err(name);
         let names = |path: &Path| std::fs::read_dir(path).expect("listed").count();
         assert_eq!((names(folder.path()), names(&target), names(&target.join("got"))), (1, 1, 0), "{name}");
@@ -104,7 +103,7 @@ fn finding_12_a_directory_within_itself_ends_a_walk() {
     for is_volume in [true, false] {
         let liar = Liar { is_volume, below: |_| vec![("again", entry(Kind::Directory, 1))] };
         assert!(steps(&liar).expect_err("endless").to_string().contains("more than once"));
-        assert!(crate::tree::remove_all(&liar, Path::new("/")).is_err());
+        assert!(crate::files::remove_all(&liar, Path::new("/")).is_err());
     }
 }
 

@@ -2,10 +2,8 @@
 //!
 //! A file has its name only when it is whole. Until it has its attributes, nobody but its owner can open what is made.
 
-use super::{Attributes, Entry, FileId, Sink, Tree, Visit, Walk};
-use crate::render;
-use anyhow::{Result, bail};
-use indicatif::ProgressBar;
+use super::error::refused;
+use super::{Attributes, Entry, FileId, Result, Sink, Tree, Visit, Walk};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use weft_format::records::{Kind, Timestamp};
@@ -19,13 +17,25 @@ const PERMISSIONS: u16 = 0o777;
 /// What a file from a stream may: nothing for others.
 const STREAM_MODE: u16 = 0o600;
 
+/// Who is told how far a copy is.
+pub trait Progress {
+    /// A file begins.
+    fn begin(&self, _from: &Path) {}
+    /// So many more bytes were copied.
+    fn advance(&self, _bytes: u64) {}
+}
+
+/// Nobody.
+impl Progress for () {}
+
 /// How to copy.
 #[derive(Clone, Copy)]
 pub struct Copying<'p> {
     /// Owners, set-user-id, set-group-id and sticky bits too. Otherwise what is made belongs to whoever copies, who would lend
     /// their own rights by these bits.
     pub preserve: bool,
-    pub progress: &'p ProgressBar,
+    /// Who watches.
+    pub progress: &'p dyn Progress,
 }
 
 impl Copying<'_> {
@@ -41,6 +51,9 @@ impl Copying<'_> {
 
 /// Copies what is at `from_path` to `to_path`: into a directory that is there under its own entries, over a file that is
 /// there. Directories get their attributes last, so that a read-only one can be filled.
+///
+/// # Errors
+/// What cannot be copied; what was copied before stays.
 pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, how: Copying<'_>) -> Result<()> {
     let mut walk = Walk::new(from, from_path)?;
     let mut top: Option<FileId> = None;
@@ -54,7 +67,10 @@ pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, ho
                 let there = make_directory(to, &target)?;
                 // All that is made lies below the first.
                 if *top.get_or_insert(there) == entry.id {
-                    bail!("{} cannot be copied into itself: choose another place", from_path.display());
+                    return refused(format!(
+                        "{} cannot be copied into itself: choose another place",
+                        from_path.display()
+                    ));
                 }
             }
             Visit::Leave => to.set(&target, &how.attributes(&entry))?,
@@ -68,7 +84,7 @@ pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, ho
 fn make_directory(to: &dyn Tree, path: &Path) -> Result<FileId> {
     match to.entry(path)? {
         Some(there) if there.kind == Kind::Directory => return Ok(there.id),
-        Some(_) => bail!("{} is there and is no directory: remove it first", path.display()),
+        Some(_) => return refused(format!("{} is there and is no directory: remove it first", path.display())),
         None => to.make_directory(path)?,
     }
     Ok(super::require(to, path)?.id)
@@ -85,7 +101,7 @@ fn copy_other(
     let there = refuse_directory(to, to_path)?;
     match entry.kind {
         Kind::File => {
-            how.progress.set_message(render::line(&from_path.to_string_lossy()));
+            how.progress.begin(from_path);
             let mut source = from.read(from_path)?;
             return copy_file(&mut *source, to, to_path, there.as_ref(), &how.attributes(entry), how.progress);
         }
@@ -103,13 +119,16 @@ fn copy_other(
 fn refuse_directory(to: &dyn Tree, path: &Path) -> Result<Option<Entry>> {
     let there = to.entry(path)?;
     if there.as_ref().is_some_and(|there| there.kind == Kind::Directory) {
-        bail!("{} is there and is a directory: remove it first", path.display());
+        return refused(format!("{} is there and is a directory: remove it first", path.display()));
     }
     Ok(there)
 }
 
 /// Copies a stream into a file, with the mode of the file that is there.
-pub fn copy_bytes(source: &mut dyn Read, to: &dyn Tree, to_path: &Path, progress: &ProgressBar) -> Result<()> {
+///
+/// # Errors
+/// The stream breaks, or the file cannot be made.
+pub fn copy_bytes(source: &mut dyn Read, to: &dyn Tree, to_path: &Path, progress: &dyn Progress) -> Result<()> {
     let there = refuse_directory(to, to_path)?;
     let mode = there.as_ref().filter(|there| there.kind == Kind::File).map_or(STREAM_MODE, |there| there.mode);
     let attributes = Attributes { kind: Kind::File, mode: mode & PERMISSIONS, owner: None, modified: now() };
@@ -127,7 +146,7 @@ fn copy_file(
     to_path: &Path,
     there: Option<&Entry>,
     attributes: &Attributes,
-    progress: &ProgressBar,
+    progress: &dyn Progress,
 ) -> Result<()> {
     let temporary = temporary(to_path);
     let mut make = || {
@@ -157,7 +176,7 @@ fn fill(
     source: &mut dyn Read,
     mut sink: Box<dyn Sink + '_>,
     attributes: &Attributes,
-    progress: &ProgressBar,
+    progress: &dyn Progress,
 ) -> Result<()> {
     let mut buffer = vec![0; CHUNK_BYTES];
     loop {
@@ -171,7 +190,7 @@ fn fill(
         } else {
             sink.write_all(&buffer[..bytes])?;
         }
-        progress.inc(bytes as u64);
+        progress.advance(bytes as u64);
     }
 }
 

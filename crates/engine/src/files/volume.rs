@@ -1,17 +1,21 @@
 //! A volume as a tree, without a mount.
 
-use super::{Attributes, Entry, Sink, Tree};
-use anyhow::{Context, Result, bail};
+use super::error::{at, refused};
+use super::{Attributes, Entry, FilesError, Result, Sink, Tree};
+use crate::engine::Engine;
+use rustix::fs::OFlags;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weft_engine::Engine;
 use weft_format::Ino;
 use weft_format::records::{Attributes as Inode, Kind};
 use weft_meta::RenameFlags;
 use weft_vfs::{AttributeChange, Caller, Handle, POLICY_XATTR, SetTime, VfsError, Volume};
+
+/// There is no such name.
+pub(super) const ENOENT: i32 = rustix::io::Errno::NOENT.raw_os_error();
 
 /// What stands for a file system's number; no mounted one has it.
 const VOLUME_ID: u64 = u64::MAX;
@@ -30,12 +34,15 @@ pub struct VolumeTree {
 }
 
 impl VolumeTree {
+    /// As the user of this process.
+    #[must_use]
     pub fn new(engine: Engine) -> Self {
         let caller = Caller::new(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Self { engine, caller }
     }
 
     /// The volume itself.
+    #[must_use]
     pub fn volume(&self) -> &Volume {
         self.engine.volume()
     }
@@ -46,8 +53,8 @@ impl VolumeTree {
         for name in path.strip_prefix("/").unwrap_or(path) {
             found = match self.volume().lookup(found.ino, name.as_bytes()) {
                 Ok(attributes) => attributes,
-                Err(error) if error.errno() == libc::ENOENT => return Ok(None),
-                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+                Err(error) if error.errno() == ENOENT => return Ok(None),
+                Err(error) => return Err(at(path)(error)),
             };
             self.volume().forget(found.ino, 1);
         }
@@ -55,13 +62,13 @@ impl VolumeTree {
     }
 
     fn require(&self, path: &Path) -> Result<Inode> {
-        self.find(path)?.with_context(|| format!("{}: no such file or directory", path.display()))
+        self.find(path)?.ok_or_else(|| FilesError::Missing(path.to_owned()))
     }
 
     /// The directory that a path's last name is in, and that name.
     fn parent<'a>(&self, path: &'a Path) -> Result<(Ino, &'a OsStr)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            bail!("the root directory is always there: name something in it");
+            return refused("the root directory is always there: name something in it".to_owned());
         };
         Ok((self.require(parent)?.ino, name))
     }
@@ -69,7 +76,7 @@ impl VolumeTree {
     fn make(&self, path: &Path, kind: Kind, mode: u16) -> Result<Ino> {
         let (parent, name) = self.parent(path)?;
         let made = self.volume().make_node(&self.caller, parent, name.as_bytes(), kind, mode, 0);
-        let made = made.with_context(|| path.display().to_string())?;
+        let made = made.map_err(at(path))?;
         self.volume().forget(made.ino, 1);
         Ok(made.ino)
     }
@@ -86,7 +93,7 @@ impl Tree for VolumeTree {
         let mut after = 0;
         loop {
             let page = self.volume().read_directory(ino, after, LIST_COUNT);
-            let page = page.with_context(|| directory.display().to_string())?;
+            let page = page.map_err(at(directory))?;
             let Some(last) = page.last() else { break };
             after = last.cookie;
             let named = page.into_iter().map(|child| (OsString::from_vec(child.name), entry(&child.attributes)));
@@ -98,18 +105,18 @@ impl Tree for VolumeTree {
 
     fn read_link(&self, path: &Path) -> Result<PathBuf> {
         let target = self.volume().readlink(self.require(path)?.ino);
-        Ok(OsString::from_vec(target.with_context(|| path.display().to_string())?).into())
+        Ok(OsString::from_vec(target.map_err(at(path))?).into())
     }
 
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
         let ino = self.require(path)?.ino;
-        let handle = self.volume().open(ino, libc::O_RDONLY).with_context(|| path.display().to_string())?;
+        let handle = self.volume().open(ino, OFlags::RDONLY.bits().cast_signed()).map_err(at(path))?;
         Ok(Box::new(Stream::new(self.engine.volume(), ino, handle, path)))
     }
 
     fn make_file(&self, path: &Path) -> Result<Box<dyn Sink + '_>> {
         let ino = self.make(path, Kind::File, NEW_FILE_MODE)?;
-        let handle = self.volume().open(ino, libc::O_WRONLY).with_context(|| path.display().to_string())?;
+        let handle = self.volume().open(ino, OFlags::WRONLY.bits().cast_signed()).map_err(at(path))?;
         Ok(Box::new(Stream::new(self.engine.volume(), ino, handle, path)))
     }
 
@@ -121,27 +128,27 @@ impl Tree for VolumeTree {
         let (parent, name) = self.parent(path)?;
         let target = target.as_os_str().as_bytes();
         let made = self.volume().symlink(&self.caller, parent, name.as_bytes(), target);
-        self.volume().forget(made.with_context(|| path.display().to_string())?.ino, 1);
+        self.volume().forget(made.map_err(at(path))?.ino, 1);
         Ok(())
     }
 
     fn make_special(&self, path: &Path, kind: Kind) -> Result<()> {
         if kind != Kind::Fifo {
-            bail!("{}: devices and sockets are not copied: leave them out", path.display());
+            return refused(format!("{}: devices and sockets are not copied: leave them out", path.display()));
         }
         self.make(path, kind, NEW_FILE_MODE).map(drop)
     }
 
     fn set(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         let set = self.volume().set_attributes(self.require(path)?.ino, &change_of(attributes));
-        set.map(drop).with_context(|| path.display().to_string())
+        set.map(drop).map_err(at(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let ((parent, name), (new_parent, new_name)) = (self.parent(from)?, self.parent(to)?);
         let flags = RenameFlags::default();
         let renamed = self.volume().rename(parent, name.as_bytes(), new_parent, new_name.as_bytes(), flags);
-        renamed.with_context(|| to.display().to_string())
+        renamed.map_err(at(to))
     }
 
     fn remove(&self, path: &Path, kind: Kind) -> Result<()> {
@@ -150,17 +157,18 @@ impl Tree for VolumeTree {
             Kind::Directory => self.volume().remove_directory(parent, name.as_bytes()),
             _ => self.volume().unlink(parent, name.as_bytes()),
         };
-        removed.with_context(|| path.display().to_string())
+        removed.map_err(at(path))
     }
 
     fn policy(&self, path: &Path) -> Result<String> {
         let policy = self.volume().get_xattr(self.require(path)?.ino, POLICY_XATTR);
-        Ok(String::from_utf8(policy.with_context(|| path.display().to_string())?)?)
+        let policy = String::from_utf8(policy.map_err(at(path))?);
+        policy.or_else(|_| refused(format!("{}: its policy is no text: run `weft fsck`", path.display())))
     }
 
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {
         let ino = self.require(path)?.ino;
-        self.volume().set_policy(ino, policy).with_context(|| path.display().to_string())
+        self.volume().set_policy(ino, policy).map_err(at(path))
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
@@ -242,7 +250,7 @@ impl Sink for Stream {
         // Durable when the tree is closed; a failure of these very bytes is told now.
         self.volume.flush(self.handle).map_err(|error| self.fault(&error))?;
         let set = self.volume.set_attributes(self.ino, &change_of(attributes));
-        set.map(drop).map_err(|error| self.fault(&error).into())
+        Ok(set.map(drop).map_err(|error| self.fault(&error))?)
     }
 }
 

@@ -57,7 +57,11 @@ async fn ask(node: &dyn Node) -> Option<(Duration, Space)> {
 }
 
 /// Bytes a second of a read, without the latency. At least a tenth of the time counts: the latency may have been longer than usual.
-pub(super) fn speed(bytes: usize, elapsed: Duration, latency: Duration) -> f64 {
+fn speed(bytes: usize, elapsed: Duration, latency: Duration) -> f64 {
     let seconds = elapsed.saturating_sub(latency).max(elapsed / 10).as_secs_f64();
     bytes as f64 / seconds.max(1e-6)
 }
+
+#[cfg(test)]
+#[path = "probe_tests.rs"]
+mod tests;

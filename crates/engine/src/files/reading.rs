@@ -1,15 +1,17 @@
 //! A volume as a tree to read from, without owning it.
 
-use super::volume::entry;
-use super::{Attributes, Entry, Sink, Tree};
-use anyhow::{Context, Result, bail};
+use super::error::{at, refused};
+use super::volume::{ENOENT, entry};
+use super::{Attributes, Entry, FilesError, Result, Sink, Tree};
+use crate::reader::VolumeReader;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use weft_engine::VolumeReader;
 use weft_format::Ino;
 use weft_format::records::{Attributes as Inode, Kind};
+use weft_meta::MetaUrl;
+use weft_transfer::trace::Event;
 use weft_vfs::{ReadFile, Reader};
 
 /// Directory entries asked for at once.
@@ -21,11 +23,26 @@ pub struct ReaderTree {
 }
 
 impl ReaderTree {
-    pub fn new(opened: VolumeReader) -> Self {
-        Self { opened }
+    /// Opens the volume with the metadata at `meta`.
+    ///
+    /// # Errors
+    /// Metadata is missing, not ours or of another format; a node of it cannot be opened by this program.
+    pub fn open(meta: &MetaUrl, transfer: weft_transfer::Settings) -> Result<Self> {
+        Ok(Self { opened: VolumeReader::open(meta, transfer)? })
     }
 
-    pub fn reader(&self) -> &Reader {
+    /// Records from now on which node is asked for what.
+    pub fn start_trace(&self) {
+        self.reader().transfer().start_trace();
+    }
+
+    /// What was recorded, in order.
+    #[must_use]
+    pub fn finish_trace(&self) -> Vec<Event> {
+        self.reader().transfer().finish_trace()
+    }
+
+    fn reader(&self) -> &Reader {
         self.opened.reader()
     }
 
@@ -34,15 +51,15 @@ impl ReaderTree {
         for name in path.strip_prefix("/").unwrap_or(path) {
             found = match self.reader().lookup(found.ino, name.as_bytes()) {
                 Ok(attributes) => attributes,
-                Err(error) if error.errno() == libc::ENOENT => return Ok(None),
-                Err(error) => return Err(error).with_context(|| path.display().to_string()),
+                Err(error) if error.errno() == ENOENT => return Ok(None),
+                Err(error) => return Err(at(path)(error)),
             };
         }
         Ok(Some(found))
     }
 
     fn require(&self, path: &Path) -> Result<Inode> {
-        self.find(path)?.with_context(|| format!("{}: no such file or directory", path.display()))
+        self.find(path)?.ok_or_else(|| FilesError::Missing(path.to_owned()))
     }
 }
 
@@ -57,7 +74,7 @@ impl Tree for ReaderTree {
         let mut after = 0;
         loop {
             let page = self.reader().read_directory(ino, after, LIST_COUNT);
-            let page = page.with_context(|| directory.display().to_string())?;
+            let page = page.map_err(at(directory))?;
             let Some(last) = page.last() else { break };
             after = last.cookie;
             entries.extend(page.into_iter().map(|child| (OsString::from_vec(child.name), entry(&child.attributes))));
@@ -68,13 +85,13 @@ impl Tree for ReaderTree {
 
     fn read_link(&self, path: &Path) -> Result<PathBuf> {
         let target = self.reader().readlink(self.require(path)?.ino);
-        Ok(OsString::from_vec(target.with_context(|| path.display().to_string())?).into())
+        Ok(OsString::from_vec(target.map_err(at(path))?).into())
     }
 
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
         let attributes = self.require(path)?;
         if attributes.kind != Kind::File {
-            bail!("{} is no file", path.display());
+            return refused(format!("{} is no file", path.display()));
         }
         let file = self.reader().open(attributes.ino);
         Ok(Box::new(Stream { reader: self.reader(), file, offset: 0, path: path.to_path_buf() }))
@@ -110,7 +127,7 @@ impl Tree for ReaderTree {
 
     fn policy(&self, path: &Path) -> Result<String> {
         let policy = self.reader().policy(self.require(path)?.ino);
-        policy.with_context(|| path.display().to_string())
+        policy.map_err(at(path))
     }
 
     fn set_policy(&self, path: &Path, _: &str) -> Result<()> {
@@ -136,7 +153,7 @@ impl Tree for ReaderTree {
 }
 
 fn refuse<T>(path: &Path) -> Result<T> {
-    bail!("{}: the volume is open for reading only", path.display())
+    refused(format!("{}: the volume is open for reading only", path.display()))
 }
 
 /// A file, read from its beginning.

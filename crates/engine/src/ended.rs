@@ -3,23 +3,19 @@
 //! The note names the process and when it began, so one that an earlier mount left is not taken for it. Where there is none
 //! the process ended without having said that everything was written.
 
-use anyhow::Result;
-use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use weft_meta::MetaUrl;
 use weft_meta::owner::Holder;
 
 /// A sentence; more than this is not ours.
 const NOTE_BYTES_MAX: u64 = 16 << 10;
 
 /// `<metadata>-ended`.
-fn path(meta: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(meta);
-    name.push("-ended");
-    name.push(suffix);
-    name.into()
+fn path(meta: &MetaUrl, suffix: &str) -> PathBuf {
+    meta.note_file(&format!("-ended{suffix}"))
 }
 
 fn head(holder: &Holder) -> String {
@@ -27,10 +23,13 @@ fn head(holder: &Holder) -> String {
 }
 
 /// Says how the mount of `holder` ended. Under a name that nobody could have prepared, then renamed.
-pub fn note(meta: &Path, holder: &Holder, outcome: &Result<()>) -> io::Result<()> {
+///
+/// # Errors
+/// The file cannot be written.
+pub fn note(meta: &MetaUrl, holder: &Holder, outcome: Result<(), &str>) -> io::Result<()> {
     let text = match outcome {
         Ok(()) => format!("{}written\n", head(holder)),
-        Err(error) => format!("{}lost {error:#}\n", head(holder)),
+        Err(sentence) => format!("{}lost {sentence}\n", head(holder)),
     };
     let new = path(meta, &format!(".{}", holder.process));
     if let Err(error) = fs::remove_file(&new)
@@ -44,7 +43,8 @@ pub fn note(meta: &Path, holder: &Holder, outcome: &Result<()>) -> io::Result<()
 }
 
 /// How it ended: `Err` with a sentence if bytes were lost; `None` if it has not said.
-pub fn of(meta: &Path, holder: &Holder) -> Option<Result<(), String>> {
+#[must_use]
+pub fn of(meta: &MetaUrl, holder: &Holder) -> Option<Result<(), String>> {
     let note = path(meta, "");
     if fs::metadata(&note).ok()?.len() > NOTE_BYTES_MAX {
         return None;
@@ -59,17 +59,16 @@ pub fn of(meta: &Path, holder: &Holder) -> Option<Result<(), String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::anyhow;
 
     #[test]
     fn finding_08_a_note_is_of_one_mount() {
         let folder = tempfile::tempdir().expect("a folder");
-        let meta = folder.path().join("meta.db");
+        let meta = folder.path().join("meta.db").into();
         let holder = Holder::this_process(None);
         assert_eq!(of(&meta, &holder), None);
-        note(&meta, &holder, &Err(anyhow!("why").context("3 bytes are lost"))).expect("writes");
+        note(&meta, &holder, Err("3 bytes are lost: why")).expect("writes");
         assert_eq!(of(&meta, &holder), Some(Err("3 bytes are lost: why".into())));
-        note(&meta, &holder, &Ok(())).expect("writes");
+        note(&meta, &holder, Ok(())).expect("writes");
         assert_eq!(of(&meta, &holder), Some(Ok(())));
         assert_eq!(of(&meta, &Holder { started: holder.started + 1, ..holder }), None);
         assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 1);

@@ -1,0 +1,63 @@
+//! Is the metadata consistent?
+
+use crate::error::EngineError;
+use crate::open_store;
+use crate::runtime::now_ms;
+use serde::Serialize;
+use weft_format::records::Timestamp;
+use weft_meta::fsck::{self, Mend, Report};
+use weft_meta::{Access, MetaUrl};
+
+/// What a check of the metadata found.
+#[derive(Clone, Debug, Serialize)]
+pub struct CheckReport {
+    /// Inodes looked at.
+    pub inode_count: u64,
+    /// Segments looked at.
+    pub segment_count: u64,
+    /// Everything fits together, or does so again.
+    pub is_clean: bool,
+    /// What does not, in the order it was found.
+    pub findings: Vec<Finding>,
+}
+
+/// Records that contradict each other.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// A sentence.
+    pub finding: String,
+    /// `impossible`, `possible` or `done`.
+    pub mend: &'static str,
+}
+
+/// Checks that the metadata at `meta` fits together. With `mend` what follows from other records is put right, as the owner.
+///
+/// # Errors
+/// Metadata cannot be read; another process owns the volume that is to be mended.
+pub fn check(meta: &MetaUrl, mend: bool) -> Result<CheckReport, EngineError> {
+    if !mend {
+        return Ok(report(&fsck::check(&open_store(meta)?)?));
+    }
+    let store = weft_vfs::open::open_store(meta, Access::Owner, None)?;
+    let now_ms = now_ms()?;
+    let seconds = i64::try_from(now_ms / 1000).map_err(|_| EngineError::Clock)?;
+    let now = Timestamp { seconds, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 };
+    Ok(report(&fsck::repair(&store, now)?))
+}
+
+fn report(report: &Report) -> CheckReport {
+    let finding = |(finding, mend): &(fsck::Finding, Mend)| Finding {
+        finding: finding.to_string(),
+        mend: match mend {
+            Mend::Impossible => "impossible",
+            Mend::Possible => "possible",
+            Mend::Done => "done",
+        },
+    };
+    CheckReport {
+        inode_count: report.inodes,
+        segment_count: report.segments,
+        is_clean: report.is_clean(),
+        findings: report.findings.iter().map(finding).collect(),
+    }
+}

@@ -1,0 +1,37 @@
+//! What people want of all workers of a volume.
+
+use crate::catalogue::StoreCatalogue;
+use crate::error::EngineError;
+use crate::open_store;
+use std::sync::Arc;
+use weft_care::record::CareWish;
+use weft_meta::MetaUrl;
+
+/// A request to every worker of a volume, wherever it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CareRequest {
+    /// Hold the task in progress, and begin none.
+    Pause,
+    /// Continue after a pause.
+    Resume,
+    /// Give up the task in progress; it begins again when there is reason to.
+    Cancel,
+    /// Convert what policies want otherwise.
+    Convert,
+}
+
+/// Leaves a request in metadata; workers read it within seconds.
+///
+/// # Errors
+/// Metadata cannot be written.
+pub fn request_care(meta: &MetaUrl, request: CareRequest) -> Result<(), EngineError> {
+    let catalogue = StoreCatalogue::new(Arc::new(open_store(meta)?));
+    let mut wish = CareWish::load(&catalogue)?;
+    match request {
+        CareRequest::Pause => wish.is_paused = true,
+        CareRequest::Resume => wish.is_paused = false,
+        CareRequest::Cancel => wish.cancel_count += 1,
+        CareRequest::Convert => wish.convert_count += 1,
+    }
+    Ok(wish.store(&catalogue)?)
+}

@@ -1,0 +1,199 @@
+//! Where the shards of a volume may lie, and what that means for the chance of losing data.
+
+use crate::error::EngineError;
+use crate::open_store;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use weft_cluster::{loss_risk, set_count};
+use weft_codes::analysis::{self, EFFORT, Survival};
+use weft_codes::{Code, Erasures};
+use weft_format::records::{NodeState, PlacementRule};
+use weft_meta::{MetaUrl, Store};
+
+/// Segments counted together.
+const PAGE: usize = 4096;
+
+/// Samples are drawn with this, so that the same question has the same answer.
+const SEED: u64 = 1;
+
+/// Numbers of failed units looked at beyond what the code always survives.
+const SIZES_MAX: usize = 4;
+
+/// The placement rule of a volume.
+pub struct Placement {
+    store: Store,
+}
+
+/// A rule, and what it comes to with the nodes there are.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlacementReport {
+    /// Leading levels of a domain that fail as one; 0: all.
+    pub unit_depth: u32,
+    /// Leading levels of a domain that form a locality; 0: none do.
+    pub locality_depth: u32,
+    /// Sets of nodes that segments use at most; 0: any number.
+    pub set_count: u64,
+    /// Failure units of the nodes that take shards.
+    pub unit_count: usize,
+    /// Localities of these nodes.
+    pub locality_count: usize,
+    /// Segments stored.
+    pub segment_count: u64,
+    /// What losses beyond the code's tolerance do, by policy.
+    pub risks: Vec<Risk>,
+}
+
+/// What follows if more failure units than the code always survives are gone at once, for good.
+#[derive(Clone, Debug, Serialize)]
+pub struct Risk {
+    /// The policy's code.
+    pub policy: String,
+    /// Units gone.
+    pub failed: u64,
+    /// Share of the ways to lose so many shards of a segment that lose data.
+    pub fatal_share: f64,
+    /// The true share is within this of `fatal_share`, 19 times of 20; 0: all ways were tried.
+    pub fatal_share_error: f64,
+    /// Probability that anything is lost.
+    pub any_loss: f64,
+    /// Mean share of all segments that is lost.
+    pub lost_share: f64,
+}
+
+impl Placement {
+    /// Opens the metadata at `meta`, beside the owner of the volume.
+    ///
+    /// # Errors
+    /// Metadata is missing, not ours or of another format.
+    pub fn open(meta: &MetaUrl) -> Result<Self, EngineError> {
+        Ok(Self { store: open_store(meta)? })
+    }
+
+    /// The rule that holds now.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn rule(&self) -> Result<PlacementRule, EngineError> {
+        Ok(self.store.placement_rule()?)
+    }
+
+    /// What `rule` would come to, with the risks of every policy that has enough failure units.
+    ///
+    /// # Errors
+    /// [`EngineError::TooFewUnits`]: a policy has enough nodes, and would have too few units by this rule, which does not hold yet.
+    pub fn report(&self, rule: PlacementRule) -> Result<PlacementReport, EngineError> {
+        let mut report = self.survey(rule, self.segment_count()?)?;
+        let specs: BTreeSet<String> = self.store.policies()?.into_iter().map(|(_, policy)| policy.code).collect();
+        let is_new = rule != self.store.placement_rule()?;
+        for policy in specs {
+            let code = weft_codes::parse(&policy)?;
+            let needed = code.shape().n;
+            if needed <= report.unit_count {
+                report.risks.extend(report.risks_of(&policy, &*code, EFFORT)?);
+            } else if is_new && report.unit_count < self.active_count()? {
+                // Too few nodes are a fact; too few units of enough nodes are a mistake in the rule.
+                let (levels, units) = (rule.unit_depth, report.unit_count);
+                return Err(EngineError::TooFewUnits { policy, needed, levels, units });
+            }
+        }
+        Ok(report)
+    }
+
+    /// What `rule` comes to for so many segments, without risks.
+    ///
+    /// # Errors
+    /// Metadata cannot be read.
+    pub fn survey(&self, rule: PlacementRule, segment_count: u64) -> Result<PlacementReport, EngineError> {
+        let nodes = self.store.nodes()?;
+        let active = nodes.iter().filter(|(_, node)| node.state == NodeState::Active);
+        let domains: Vec<&str> = active.map(|(_, node)| &*node.domain).collect();
+        let distinct =
+            |part: &dyn Fn(&str) -> &str| domains.iter().map(|domain| part(domain)).collect::<BTreeSet<_>>().len();
+        Ok(PlacementReport {
+            unit_depth: rule.unit_depth,
+            locality_depth: rule.locality_depth,
+            set_count: rule.set_count,
+            unit_count: distinct(&|domain| rule.unit(domain)),
+            locality_count: if rule.locality_depth > 0 { distinct(&|domain| rule.locality(domain)) } else { 0 },
+            segment_count,
+            risks: Vec::new(),
+        })
+    }
+
+    /// Makes `rule` the volume's. Care moves what lies otherwise.
+    ///
+    /// # Errors
+    /// Metadata cannot be written.
+    pub fn set(&self, rule: PlacementRule) -> Result<(), EngineError> {
+        self.store.set_placement_rule(rule)?;
+        Ok(self.store.flush()?)
+    }
+
+    fn active_count(&self) -> Result<usize, EngineError> {
+        Ok(crate::nodes::active_count(&self.store.nodes()?))
+    }
+
+    fn segment_count(&self) -> Result<u64, EngineError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self.store.segments(after, PAGE)?;
+            count += page.len() as u64;
+            after = page.last().map(|(segment, _)| *segment);
+            if page.len() < PAGE {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+impl PlacementReport {
+    /// From the first number of failed units that can lose data on, until every way to lose so many shards does. `effort` bounds the
+    /// patterns of losses that are tried; beyond that they are sampled.
+    ///
+    /// # Errors
+    /// The code has no generator that can be analysed.
+    pub fn risks_of(&self, policy: &str, code: &dyn Code, effort: u64) -> Result<Vec<Risk>, EngineError> {
+        let shape = code.shape();
+        // A code of which less is left than was stored with one loss more than it promises needs no matrix: those of wide Clay
+        // codes take gigabytes.
+        let erasures = (shape.tolerance < analysis::most_lost(shape)).then(|| Erasures::new(code)).transpose()?;
+        let (units, n) = (self.unit_count as u64, shape.n as u64);
+        let sets = set_count(units, n, self.segment_count, self.set_count);
+        let (mut fatal, mut risks) = (vec![0.0; shape.tolerance + 1], Vec::new());
+        for failed in (shape.tolerance + 1..=shape.n).take(SIZES_MAX) {
+            let survival = match &erasures {
+                Some(erasures) => analysis::survival(erasures, failed, effort, SEED),
+                None => analysis::none_survive(shape.n, failed),
+            };
+            let fatal_share = 1.0 - survival.share();
+            fatal.push(fatal_share);
+            let risk = loss_risk(units, failed as u64, n, &fatal, sets);
+            risks.push(Risk {
+                policy: policy.to_owned(),
+                failed: failed as u64,
+                fatal_share,
+                fatal_share_error: share_error(&survival),
+                any_loss: risk.any_loss,
+                lost_share: risk.lost_share,
+            });
+            if survival.decodable == 0 {
+                break;
+            }
+        }
+        Ok(risks)
+    }
+}
+
+/// Distance of the true share from a sampled one, 19 times of 20.
+fn share_error(survival: &Survival) -> f64 {
+    if survival.is_exact() || survival.tried == 0 {
+        return 0.0;
+    }
+    let (share, tried) = (survival.share(), survival.tried as f64);
+    // What no sample met may still be three in as many (the rule of three).
+    (1.96 * (share * (1.0 - share) / tried).sqrt()).max(3.0 / tried)
+}
+
+#[cfg(test)]
+#[path = "placement_tests.rs"]
+mod tests;

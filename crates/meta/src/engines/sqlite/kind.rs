@@ -1,0 +1,52 @@
+//! The engine in the list of engines: what an address of it is, and how it is opened.
+
+use super::{OpenError, SqliteKv};
+use crate::engines::EngineKind;
+use crate::keys;
+use crate::kv::Kv;
+use crate::owner::current_owner;
+use crate::types::Access;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A place is the path of a file.
+pub(crate) static KIND: EngineKind = EngineKind {
+    scheme: "sqlite",
+    refuse,
+    absolute,
+    create: |file| SqliteKv::create(Path::new(file)),
+    exists: |file| Path::new(file).exists(),
+    remove: |file| std::fs::remove_file(file),
+    open,
+    back_up: |file, to| SqliteKv::back_up(Path::new(file), to),
+    restore: |backup, file| SqliteKv::restore(backup, Path::new(file)),
+    current_owner: |file| current_owner(Path::new(file)),
+    note_file,
+};
+
+fn refuse(file: &OsStr) -> Option<&'static str> {
+    match file.as_encoded_bytes() {
+        b"" => Some("no file is named; write FILE or sqlite:FILE"),
+        [b'/', b'/', ..] => Some("its file is on this machine; write sqlite:/PATH with one slash"),
+        _ => None,
+    }
+}
+
+/// As the mount table writes it: a file that is there without symbolic links.
+fn absolute(file: &OsStr) -> OsString {
+    let file = Path::new(file);
+    let found = file.canonicalize().or_else(|_| std::path::absolute(file));
+    found.unwrap_or_else(|_| file.to_owned()).into_os_string()
+}
+
+fn open(file: &OsStr, access: Access, mountpoint: Option<&Path>) -> Result<Arc<dyn Kv>, OpenError> {
+    Ok(Arc::new(SqliteKv::open(Path::new(file), access, keys::SHARED, mountpoint)?))
+}
+
+/// Beside the file, with its name and the suffix.
+fn note_file(file: &OsStr, suffix: &str) -> PathBuf {
+    let mut name = file.to_owned();
+    name.push(suffix);
+    name.into()
+}

@@ -1,0 +1,200 @@
+//! Where the metadata of a volume is: `FILE`, or `ENGINE:PLACE` as in `sqlite:FILE`.
+//!
+//! [`MetaUrl::parse`] is the one place that selects an engine; [`engines::KINDS`](crate::engines::KINDS) lists the engines of this build.
+
+use crate::engines::{EngineKind, KINDS, OpenError};
+use crate::kv::Kv;
+use crate::owner::Holder;
+use crate::types::Access;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The place of a volume's metadata, and the engine that keeps it there.
+#[derive(Clone)]
+pub struct MetaUrl {
+    kind: &'static EngineKind,
+    /// What follows the scheme; its meaning is the engine's.
+    place: OsString,
+}
+
+/// Why a text is no place of metadata.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetaUrlError {
+    /// Another program's engine, or one that this build lacks.
+    #[error(
+        "this build has no metadata engine `{scheme}`, it has {}: give a file, as in `meta.db`; a file whose name has a colon is written `./{text}`",
+        schemes()
+    )]
+    UnknownEngine {
+        /// What precedes the colon.
+        scheme: String,
+        /// All of it.
+        text: String,
+    },
+    /// The engine cannot use it.
+    #[error("`{text}` is no place of a volume's metadata: {why}")]
+    Place {
+        /// All of it.
+        text: String,
+        /// A clause that ends in the mend.
+        why: &'static str,
+    },
+}
+
+fn schemes() -> String {
+    KINDS.iter().map(|kind| format!("`{}`", kind.scheme)).collect::<Vec<_>>().join(", ")
+}
+
+/// The letters before the first colon, if they can be a scheme: a path with a slash before its colon has none.
+fn split_scheme(text: &[u8]) -> Option<(&str, &[u8])> {
+    let colon = text.iter().position(|byte| *byte == b':')?;
+    let scheme = std::str::from_utf8(&text[..colon]).ok()?;
+    let may_follow = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(may_follow);
+    is_scheme.then(|| (scheme, &text[colon + 1..]))
+}
+
+impl MetaUrl {
+    /// Reads an address. Without a scheme it is a file of the first engine.
+    ///
+    /// # Errors
+    /// [`MetaUrlError`]: no such engine, or a place that it cannot use.
+    pub fn parse(text: &OsStr) -> Result<Self, MetaUrlError> {
+        let shown = || text.to_string_lossy().into_owned();
+        let (kind, place) = match split_scheme(text.as_bytes()) {
+            None => (KINDS[0], text.as_bytes()),
+            Some((scheme, place)) => {
+                let kind = KINDS.iter().find(|kind| kind.scheme == scheme);
+                let unknown = || MetaUrlError::UnknownEngine { scheme: scheme.to_owned(), text: shown() };
+                (*kind.ok_or_else(unknown)?, place)
+            }
+        };
+        let place = OsStr::from_bytes(place);
+        match (kind.refuse)(place) {
+            Some(why) => Err(MetaUrlError::Place { text: shown(), why }),
+            None => Ok(Self { kind, place: place.to_owned() }),
+        }
+    }
+
+    /// The same place for every process of this machine: for files absolute and without symbolic links.
+    #[must_use]
+    pub fn absolute(&self) -> Self {
+        Self { kind: self.kind, place: (self.kind.absolute)(&self.place) }
+    }
+
+    /// The address as commands take it; [`MetaUrl::parse`] reads it back.
+    #[must_use]
+    pub fn to_os_string(&self) -> OsString {
+        let mut text = Vec::new();
+        if !std::ptr::eq(self.kind, KINDS[0]) {
+            text.extend_from_slice(self.kind.scheme.as_bytes());
+            text.push(b':');
+        } else if split_scheme(self.place.as_bytes()).is_some() {
+            text.extend_from_slice(b"./");
+        }
+        text.extend_from_slice(self.place.as_bytes());
+        OsString::from_vec(text)
+    }
+
+    /// Makes an empty store.
+    ///
+    /// # Errors
+    /// [`OpenError`]: something is there already, or nothing can be made there.
+    pub fn create(&self) -> Result<(), OpenError> {
+        (self.kind.create)(&self.place)
+    }
+
+    /// Is a store there, as far as can be told without opening it?
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        (self.kind.exists)(&self.place)
+    }
+
+    /// Removes a store that nobody has used yet.
+    ///
+    /// # Errors
+    /// It is not there, or not this user's.
+    pub fn remove(&self) -> io::Result<()> {
+        (self.kind.remove)(&self.place)
+    }
+
+    /// Opens the store. Others are told about `mountpoint` while this process owns it.
+    ///
+    /// # Errors
+    /// [`OpenError`]: missing, not ours, of another format, or owned by somebody else.
+    pub fn open(&self, access: Access, mountpoint: Option<&Path>) -> Result<Arc<dyn Kv>, OpenError> {
+        (self.kind.open)(&self.place, access, mountpoint)
+    }
+
+    /// Copies what is durable, as of one moment and beside the owner, to the new file `to`.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is made then.
+    pub fn back_up(&self, to: &Path) -> Result<(), OpenError> {
+        (self.kind.back_up)(&self.place, to)
+    }
+
+    /// Makes a store, where there is none, from a backup.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is made then.
+    pub fn restore(&self, backup: &Path) -> Result<(), OpenError> {
+        (self.kind.restore)(backup, &self.place)
+    }
+
+    /// The process that owns the volume now, or after a short-lived owner: `None` if nobody does.
+    ///
+    /// # Errors
+    /// The store cannot be asked, or its owner has not said who it is (`WouldBlock`).
+    pub fn current_owner(&self) -> io::Result<Option<Holder>> {
+        (self.kind.current_owner)(&self.place)
+    }
+
+    /// A file of this machine for notes about the volume, told apart by `suffix`; nothing that is needed is kept in it.
+    #[must_use]
+    pub fn note_file(&self, suffix: &str) -> PathBuf {
+        (self.kind.note_file)(&self.place, suffix)
+    }
+}
+
+/// The file at this path, whatever its name looks like.
+impl From<PathBuf> for MetaUrl {
+    fn from(file: PathBuf) -> Self {
+        Self { kind: KINDS[0], place: file.into_os_string() }
+    }
+}
+
+/// The file at this path, whatever its name looks like.
+impl From<&Path> for MetaUrl {
+    fn from(file: &Path) -> Self {
+        file.to_path_buf().into()
+    }
+}
+
+impl fmt::Display for MetaUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_os_string().display().fmt(f)
+    }
+}
+
+impl fmt::Debug for MetaUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MetaUrl({self})")
+    }
+}
+
+impl PartialEq for MetaUrl {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self.kind, other.kind) && self.place == other.place
+    }
+}
+
+impl Eq for MetaUrl {}
+
+#[cfg(test)]
+#[path = "url_tests.rs"]
+mod tests;
