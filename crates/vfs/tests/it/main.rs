@@ -1,5 +1,6 @@
 //! The volume through its public face, over metadata and nodes in memory.
 
+mod access;
 mod budgets;
 mod compact;
 mod crash;

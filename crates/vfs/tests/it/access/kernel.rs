@@ -177,7 +177,6 @@ fn use_file(file: impl AsFd, then: Then) -> Result<Answer, Errno> {
         Then::Write => drop(rustix::io::pwrite(&file, b"abc", 0)?),
         Then::WriteNothing => drop(rustix::io::pwrite(&file, b"", 0)?),
         Then::Cut(size) => fs::ftruncate(&file, size)?,
-        Then::Allocate => fs::fallocate(&file, fs::FallocateFlags::empty(), 0, 10)?,
         Then::Close => {}
     }
     Ok(Answer::Done)
