@@ -59,20 +59,20 @@ impl Board {
         }
     }
 
-    /// In the text format of Prometheus. May take as long as reading all segments' records.
+    /// In the text format of Prometheus, `now`. May take as long as reading all segments' records.
     ///
     /// # Errors
     /// The catalogue cannot be read.
-    pub fn text(&self, catalogue: &dyn Catalogue) -> Result<String, CatalogueError> {
+    pub fn text(&self, catalogue: &dyn Catalogue, now: Instant) -> Result<String, CatalogueError> {
         let shown = self.shown.lock().clone();
         let mut last = self.tally.lock();
         let tally = match &*last {
-            Some((counted, tally)) if counted.elapsed() < COUNT_EVERY => tally.clone(),
+            Some((counted, tally)) if now.saturating_duration_since(*counted) < COUNT_EVERY => tally.clone(),
             // Before the first look nothing is known of the nodes, which is not to say that they are lost.
             _ if shown.roster.nodes.is_empty() => Tally::default(),
             _ => {
                 let tally = glance(catalogue, &shown.roster)?;
-                *last = Some((Instant::now(), tally.clone()));
+                *last = Some((now, tally.clone()));
                 tally
             }
         };

@@ -1,9 +1,10 @@
 use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
+use weft_env::{Clock, SystemClock};
 
 #[test]
 fn what_is_shown_is_what_is_and_counters_only_rise() {
-    let board = Board::default();
+    let (board, now) = (Board::default(), SystemClock.now());
     let catalogue = MemoryCatalogue::default();
     let progress = |bytes: u64| Progress {
         phase: "reading".into(),
@@ -17,14 +18,14 @@ fn what_is_shown_is_what_is_and_counters_only_rise() {
         ..Progress::default()
     };
     let verified = |board: &Board| -> u64 {
-        let text = board.text(&catalogue).expect("text");
+        let text = board.text(&catalogue, now).expect("text");
         let line =
             text.lines().find_map(|line| line.strip_prefix("weft_care_verified_bytes_total ")).expect("a counter");
         line.parse().expect("a number")
     };
     let doubted = [Opinion::GivenUp, Opinion::Suspected, Opinion::GivenUp];
     board.show(Some(("scrub", progress(100))), false, doubted.into_iter(), &Roster::default());
-    let text = board.text(&catalogue).expect("text");
+    let text = board.text(&catalogue, now).expect("text");
     for line in [
         "weft_care_bytes_done{deed=\"scrub\",phase=\"reading\"} 100",
         "weft_care_bytes{deed=\"scrub\",phase=\"reading\"} 400",

@@ -4,8 +4,10 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
+use weft_env::Clock;
 use weft_format::SegmentId;
 
 /// Files named of the segments in hand: finding one reads directories.
@@ -80,6 +82,7 @@ fn per_second(bytes: u64, elapsed_ms: u64) -> u64 {
 
 /// Shared between the one who started a job and the job.
 pub struct Job {
+    clock: Arc<dyn Clock>,
     state: Mutex<State>,
     wish: watch::Sender<Wish>,
 }
@@ -94,24 +97,28 @@ struct State {
     since: Option<Instant>,
 }
 
-impl Default for Job {
-    fn default() -> Self {
+impl Job {
+    /// One that begins now.
+    pub fn new(clock: &Arc<dyn Clock>) -> Self {
         let state = State {
             progress: Progress { phase: "beginning".into(), ..Progress::default() },
             in_hand: BTreeSet::new(),
             worked: Duration::ZERO,
-            since: Some(Instant::now()),
+            since: Some(clock.now()),
         };
-        Self { state: Mutex::new(state), wish: watch::Sender::new(Wish::Run) }
+        Self { clock: clock.clone(), state: Mutex::new(state), wish: watch::Sender::new(Wish::Run) }
     }
-}
 
-impl Job {
+    /// The clock that it goes by.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Starts no new segment until [`Self::resume`]; those in hand are finished.
     pub fn pause(&self) {
         if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Run, Wish::Pause)) {
             let mut state = self.state.lock();
-            state.worked = state.worked_by(Instant::now());
+            state.worked = state.worked_by(self.clock.now());
             state.since = None;
         }
     }
@@ -119,7 +126,7 @@ impl Job {
     /// Goes on after [`Self::pause`].
     pub fn resume(&self) {
         if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Pause, Wish::Run)) {
-            self.state.lock().since = Some(Instant::now());
+            self.state.lock().since = Some(self.clock.now());
         }
     }
 
@@ -136,7 +143,7 @@ impl Job {
     /// How far it has come.
     pub fn progress(&self) -> Progress {
         let state = self.state.lock();
-        let worked = state.worked_by(Instant::now());
+        let worked = state.worked_by(self.clock.now());
         Progress {
             paused: state.since.is_none(),
             worked_ms: u64::try_from(worked.as_millis()).unwrap_or(u64::MAX),
@@ -171,7 +178,7 @@ impl Job {
     pub(crate) fn begin(&self, phase: &'static str, segments_total: u64, bytes_total: u64) {
         let mut state = self.state.lock();
         state.worked = Duration::ZERO;
-        state.since = state.since.map(|_| Instant::now());
+        state.since = state.since.map(|_| self.clock.now());
         state.progress = Progress {
             phase: phase.into(),
             segments_done: 0,
@@ -198,7 +205,7 @@ impl Job {
     pub(crate) async fn rest(&self, time: Duration) -> Result<(), Cancelled> {
         let mut wish = self.wish.subscribe();
         let cancelled = wish.wait_for(|wish| matches!(wish, Wish::Cancel | Wish::Abandon));
-        match tokio::time::timeout(time, cancelled).await {
+        match self.clock.timeout(time, cancelled).await {
             Ok(_) => Err(Cancelled),
             Err(_) => Ok(()),
         }

@@ -1,5 +1,6 @@
 use super::*;
 use std::sync::Arc;
+use weft_env::Env;
 
 #[test]
 fn time_left_follows_the_bytes() {
@@ -23,7 +24,7 @@ fn before_the_first_byte_nothing_is_promised() {
 
 #[test]
 fn a_phase_counts_from_nothing_and_keeps_what_was_moved() {
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     job.begin("rebuilding", 7, 700);
     job.update(|progress| {
         progress.segments_done = 7;
@@ -38,7 +39,7 @@ fn a_phase_counts_from_nothing_and_keeps_what_was_moved() {
 
 #[tokio::test]
 async fn a_paused_job_waits_and_goes_on() {
-    let job = Arc::new(Job::default());
+    let job = Arc::new(Job::new(&Env::system().clock));
     job.pause();
     assert!(job.progress().paused);
     let waiter = tokio::spawn({
@@ -54,7 +55,7 @@ async fn a_paused_job_waits_and_goes_on() {
 
 #[tokio::test]
 async fn a_cancelled_job_ends_also_while_paused() {
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     job.pause();
     job.cancel();
     assert_eq!(job.checkpoint().await, Err(Cancelled));

@@ -8,7 +8,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::{Cancelled, Job};
 use std::future::Future;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_format::records::LeaseRecord;
 
 /// How long a holder that gives no sign of life keeps the lease.
@@ -88,8 +88,9 @@ pub async fn alone<T>(
     waiting: impl FnOnce(&str),
     work: impl Future<Output = Result<T, CareError>>,
 ) -> Result<T, CareError> {
-    let began = Instant::now();
-    let now_ms = || began.elapsed().as_millis() as u64;
+    let clock = job.clock();
+    let began = clock.now();
+    let now_ms = || clock.elapsed(began).as_millis() as u64;
     let mut tenant = Tenant::new(holder);
     let mut waiting = Some(waiting);
     let term = loop {
@@ -105,7 +106,7 @@ pub async fn alone<T>(
     catalogue.set_fence(Some(term));
     let outcome = {
         tokio::pin!(work);
-        let mut beat = tokio::time::interval(BEAT);
+        let mut beat = clock.sleep(Duration::ZERO);
         loop {
             tokio::select! {
                 outcome = &mut work => break outcome,
@@ -114,7 +115,8 @@ pub async fn alone<T>(
                     give_back(catalogue, tenant);
                     return Err(Cancelled.into());
                 }
-                _ = beat.tick() => {
+                () = &mut beat => {
+                    beat = clock.sleep(BEAT);
                     // Where metadata cannot be reached for a while the time goes on, and the term ends.
                     if let Err(error) = renew(catalogue, &mut tenant, now_ms()) {
                         tracing::warn!("the lease could not be renewed: {error}");

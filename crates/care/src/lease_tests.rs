@@ -2,6 +2,7 @@ use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
 use weft_format::{Generation, SegmentId};
@@ -54,7 +55,7 @@ async fn two_work_one_after_the_other() {
     let work = |name: &'static str| {
         let (catalogue, log) = (&catalogue, &log);
         async move {
-            let job = Job::default();
+            let job = Job::new(&Env::system().clock);
             let work = async {
                 log.lock().push(format!("{name} begins"));
                 tokio::task::yield_now().await;
@@ -74,7 +75,7 @@ async fn two_work_one_after_the_other() {
 #[tokio::test]
 async fn who_loses_the_lease_is_cancelled_and_fenced() {
     let catalogue = Arc::new(MemoryCatalogue::default());
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     let work = async {
         let found = catalogue.lease()?.expect("taken");
         let thief = LeaseRecord { term: found.term + 1, holder: "thief".into(), ..found.clone() };
@@ -103,7 +104,7 @@ async fn who_loses_the_lease_is_cancelled_and_fenced() {
 #[tokio::test]
 async fn finding_32_an_abandoned_job_gives_the_lease_back_at_once() {
     let catalogue = Arc::new(MemoryCatalogue::default());
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     let work = async {
         assert_eq!(catalogue.lease()?.expect("taken").holder, "first");
         // A segment in hand whose nodes do not answer.
@@ -113,5 +114,8 @@ async fn finding_32_an_abandoned_job_gives_the_lease_back_at_once() {
     assert_eq!(alone(&*catalogue, "first", &job, |_| {}, work).await, Err(Cancelled.into()));
     assert_eq!(catalogue.lease().unwrap().unwrap().holder, "");
     let next = async { Ok(catalogue.lease()?.expect("taken").holder) };
-    assert_eq!(alone(&*catalogue, "second", &Job::default(), |_| {}, next).await, Ok("second".to_owned()));
+    assert_eq!(
+        alone(&*catalogue, "second", &Job::new(&Env::system().clock), |_| {}, next).await,
+        Ok("second".to_owned())
+    );
 }

@@ -47,7 +47,7 @@ pub async fn guarded<T>(
     loop {
         tokio::select! {
             outcome = &mut work => return outcome,
-            () = tokio::time::sleep(LOOK_EVERY) => match check(catalogue, transfer).await {
+            () = transfer.fleet().env().clock.sleep(LOOK_EVERY) => match check(catalogue, transfer).await {
                 Err(error @ CatalogueError::Superseded(_)) => {
                     job.cancel();
                     let _ = work.await;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
+use weft_env::Clock;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{Node, NodeErrorKind, Space};
@@ -177,15 +178,17 @@ impl Rounds {
         transfer: &Transfer,
     ) -> Result<Roster, CatalogueError> {
         let mut probes = JoinSet::new();
+        let clock = &transfer.fleet().env().clock;
         for (id, record) in catalogue.nodes()? {
             let node = transfer.fleet().get(id);
             let lately = self.answered.get(&id).copied().filter(|(asked, _)| {
-                node.as_ref().is_some_and(|node| asked.elapsed() < rest(node.capability().request_price))
+                node.as_ref().is_some_and(|node| clock.elapsed(*asked) < rest(node.capability().request_price))
             });
+            let clock = clock.clone();
             probes.spawn(async move {
                 let (asked, reach, is_new) = match lately {
                     Some((asked, space)) => (asked, Reach::Answers(space), false),
-                    None => (Instant::now(), ask(node.as_deref(), &record.name, deadline).await, true),
+                    None => (clock.now(), ask(node.as_deref(), &record.name, deadline, &*clock).await, true),
                 };
                 (id, asked, is_new, NodeFacts { record, reach, presumed_lost: false })
             });
@@ -213,9 +216,9 @@ fn rest(request_price: u64) -> Duration {
     Duration::from_micros(request_price.saturating_mul(10 * 1000))
 }
 
-async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration) -> Reach {
+async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration, clock: &dyn Clock) -> Reach {
     let Some(node) = node else { return Reach::OutOfReach(format!("node {name} was not opened")) };
-    match tokio::time::timeout(deadline, node.space()).await {
+    match clock.timeout(deadline, node.space()).await {
         Ok(Ok(space)) => Reach::Answers(space),
         Ok(Err(error)) if error.kind == NodeErrorKind::Wiped => Reach::Wiped(error.to_string()),
         Ok(Err(error)) if error.kind == NodeErrorKind::Denied => Reach::Refuses(error.to_string()),

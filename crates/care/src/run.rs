@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use weft_format::SegmentId;
 use weft_transfer::Relocation;
@@ -172,7 +172,7 @@ pub(crate) trait Batch: Send {
 
 /// Deals with all of them. What is in hand is finished also when the job is cancelled or the catalogue fails.
 pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, workers: usize) -> Result<(), CareError> {
-    let mut noted = Instant::now();
+    let mut noted = job.clock().now();
     let mut in_hand = JoinSet::new();
     let mut stop: Option<CareError> = None;
     // Before the first shard is stored: the collector leaves a running job's shards alone.
@@ -196,8 +196,8 @@ pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, workers: usize) -> 
         if let Err(error) = batch.ended(segment, outcome) {
             stop = stop.or(Some(error.into()));
         }
-        if noted.elapsed() >= NOTE_EVERY {
-            noted = Instant::now();
+        if job.clock().elapsed(noted) >= NOTE_EVERY {
+            noted = job.clock().now();
             batch.note()?;
         }
     }

@@ -12,7 +12,7 @@ use crate::roster::{Away, Roster};
 use crate::standing::Standing;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::JoinSet;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
@@ -105,7 +105,7 @@ pub async fn scrub(
     measure(&*catalogue, after, job)?;
     let clock = Clock::new(now_ms);
     let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster, clock };
-    let mut noted = Instant::now();
+    let mut noted = job.clock().now();
     let mut walk = Walk::new(&*catalogue, after);
     let ended = loop {
         if let Err(cancelled) = job.checkpoint().await {
@@ -142,8 +142,8 @@ pub async fn scrub(
             findings.iter().for_each(&mut tell);
         }
         record.cursor = Some(last.to_string());
-        if noted.elapsed() >= NOTE_EVERY {
-            noted = Instant::now();
+        if job.clock().elapsed(noted) >= NOTE_EVERY {
+            noted = job.clock().now();
             record.updated_ms = clock.now_ms();
             record.store(&*catalogue, SCRUB)?;
         }

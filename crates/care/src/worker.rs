@@ -18,7 +18,7 @@ use crate::watch::{Deed, Found, News, Opinion, Patience, Seen, Shares, Watch};
 use deeds::{Done, Order, name, perform};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use weft_format::NodeId;
@@ -80,15 +80,16 @@ struct Look {
 }
 
 impl Worker {
-    /// Cares until `stop` says so. `now_ms`: milliseconds since the Unix epoch.
-    pub async fn run(self, mut stop: Receiver<bool>, now_ms: u64) {
-        let began = Instant::now();
+    /// Cares until `stop` says so.
+    pub async fn run(self, mut stop: Receiver<bool>) {
+        let clock = self.transfer.fleet().env().clock.clone();
+        let (began, now_ms) = (clock.now(), clock.unix_ms());
         // Wall clocks may jump; this one goes on from where the wall clock was.
-        let at_ms = || began.elapsed().as_millis() as u64;
+        let at_ms = || clock.elapsed(began).as_millis() as u64;
         let wall_ms = || now_ms + at_ms();
         let mut watch = Watch::new(self.options.patience, self.scrubbed_before_ms(now_ms), 0);
         let mut record = CareRecord::new(&self.options.holder);
-        let (mut noted, mut is_news) = (Instant::now(), true);
+        let (mut noted, mut is_news) = (began, true);
         let mut under_way: Option<UnderWay> = None;
         let (mut rounds, mut wish) = (Rounds::default(), CareWish::default());
         let mut complaint = String::new();
@@ -97,7 +98,7 @@ impl Worker {
             tokio::select! {
                 // An error means that nobody is left to say it.
                 changed = stop.changed() => if changed.is_err() { break },
-                () = tokio::time::sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
+                () = clock.sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
             }
             if let Some(ended) = take_ended(&mut under_way) {
                 self.board.ended(&ended.0.job.progress());
@@ -152,8 +153,8 @@ impl Worker {
             let opinions = watch.opinions().map(|(_, opinion)| opinion);
             self.board.show(at_work, wish.is_paused, opinions, &look.roster);
             let every = if under_way.is_some() { NOTE_BUSY } else { NOTE_IDLE };
-            if is_news || noted.elapsed() >= every {
-                (noted, is_news) = (Instant::now(), false);
+            if is_news || clock.elapsed(noted) >= every {
+                (noted, is_news) = (clock.now(), false);
                 record.is_paused = wish.is_paused;
                 record.now = under_way.as_ref().map(|now| (name(now.deed).into(), self.progress(&now.job)));
                 record.doubted = doubted(&watch, &look.roster);
@@ -199,7 +200,7 @@ impl Worker {
 
     fn begin(&self, order: Order) -> UnderWay {
         let (deed, started_ms) = (order.deed, order.now_ms);
-        let job = Arc::new(Job::default());
+        let job = Arc::new(Job::new(&self.transfer.fleet().env().clock));
         let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
         let of_task = job.clone();
         let mut task = JoinSet::new();

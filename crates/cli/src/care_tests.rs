@@ -61,7 +61,7 @@ fn progress_reads_as_one_line() {
 
 #[test]
 fn progress_before_anything_is_known_is_a_word() {
-    assert_eq!(progress_line(&Job::default().progress()), "beginning");
+    assert_eq!(progress_line(&Job::new(&weft_engine::Env::system().clock).progress()), "beginning");
 }
 
 /// A terminal of 100 columns, which remembers what is drawn.

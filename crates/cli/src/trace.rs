@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use tokio::time::Instant;
+use std::time::Instant;
 use weft_engine::transfers::trace::{Event, What};
 
 /// Writes it to a file: a picture where the name ends in `.svg`, JSON otherwise.

@@ -11,7 +11,7 @@ use weft_gateways::fuse::mounts;
 
 /// Where the volume's owner has it mounted on this machine.
 pub fn mountpoint(meta: &MetaUrl) -> Result<Option<PathBuf>> {
-    let holder = meta.current_owner().ok().flatten();
+    let holder = meta.current_owner(&weft_engine::SystemClock).ok().flatten();
     let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint) else { return Ok(None) };
     Ok(mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()).then_some(mountpoint))
 }

@@ -1,14 +1,14 @@
 //! A face of its own: `cargo run -p weft-engine --example second_face META` writes a file, reads it, and says how safe all are.
 
 use std::error::Error;
-use weft_engine::{Engine, Options};
+use weft_engine::{Engine, Env, Options};
 use weft_format::Ino;
 use weft_meta::MetaUrl;
 use weft_vfs::Caller;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let meta = MetaUrl::parse(&std::env::args_os().nth(1).ok_or("give the metadata of a volume")?)?;
-    let engine = Engine::open(&meta, Options::default())?;
+    let engine = Engine::open(&meta, &Env::system(), Options::default())?;
     let volume = engine.volume();
     let caller = Caller::new(rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     // Every call through it is checked as this caller's.

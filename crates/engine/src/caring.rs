@@ -3,7 +3,7 @@
 use crate::catalogue::{StoreCatalogue, failed};
 use crate::error::EngineError;
 use crate::keeper::Keeper;
-use crate::runtime::{holder, now_ms};
+use crate::runtime::holder;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -40,7 +40,7 @@ impl Caring {
             catalogue: Arc::new(StoreCatalogue::of_owner(volume)),
             transfer: volume.transfer().in_background(),
             board: Arc::default(),
-            options: Options { patience: Patience::default(), holder: holder() },
+            options: Options { patience: Patience::default(), holder: holder(&*volume.store().env().clock) },
             follow_nodes: Box::new(follow_nodes),
         };
         Caring::start(worker, runtime)
@@ -58,7 +58,7 @@ impl Caring {
             catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
             transfer: keeper.transfer.clone(),
             board: Arc::default(),
-            options: Options { patience, holder: holder() },
+            options: Options { patience, holder: holder(&*keeper.store.env().clock) },
             follow_nodes: Box::new(follow_nodes),
         };
         Caring::start(worker, keeper.runtime.handle())
@@ -66,9 +66,10 @@ impl Caring {
 
     fn start(worker: Worker, runtime: &Handle) -> Result<Caring, EngineError> {
         let (board, catalogue) = (Arc::clone(&worker.board), Arc::clone(&worker.catalogue));
-        let metrics: Metrics = Arc::new(move || Ok(board.text(&*catalogue)?));
+        let clock = worker.transfer.fleet().env().clock.clone();
+        let metrics: Metrics = Arc::new(move || Ok(board.text(&*catalogue, clock.now())?));
         let (stop, stopped) = watch::channel(false);
-        Ok(Caring { stop, task: runtime.spawn(worker.run(stopped, now_ms()?)), metrics })
+        Ok(Caring { stop, task: runtime.spawn(worker.run(stopped)), metrics })
     }
 
     /// What it shows to Prometheus.

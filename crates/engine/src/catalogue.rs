@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
+use weft_env::Env;
 use weft_format::records::{
     Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
     Succession, Timestamp, Unjoined, Wanted,
@@ -67,7 +68,7 @@ impl StoreCatalogue {
                 self.store.flush().map_err(failed)
             }
             Files::Free(meta) => {
-                let store = open_in_passing(meta)?;
+                let store = open_in_passing(meta, self.store.env())?;
                 in_passing(&store, fence.as_ref()).and_then(|()| store.flush()).map_err(failed)
             }
         }
@@ -100,8 +101,8 @@ fn place(extent: &Extent, data: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// After commands that own the volume and end soon.
-fn open_in_passing(meta: &MetaUrl) -> Result<Store, CatalogueError> {
-    open_store(meta, Access::Passing, None).map_err(|error| match error {
+fn open_in_passing(meta: &MetaUrl, env: &Env) -> Result<Store, CatalogueError> {
+    open_store(meta, Access::Passing, None, env).map_err(|error| match error {
         MetaError::InUse(by_whom) => {
             tracing::debug!(by_whom, "files stay where they are");
             CatalogueError::NotOwner
@@ -264,7 +265,7 @@ impl Catalogue for StoreCatalogue {
         match &self.files {
             Files::Owned(volume) if volume.strong_count() > 0 => Ok(()),
             Files::Fixed | Files::Owned(_) => Err(CatalogueError::NotOwner),
-            Files::Free(meta) => open_in_passing(meta).map(drop),
+            Files::Free(meta) => open_in_passing(meta, self.store.env()).map(drop),
         }
     }
 
@@ -275,7 +276,7 @@ impl Catalogue for StoreCatalogue {
     fn new_segment(&self, created_ms: u64) -> SegmentId {
         // Metadata that cannot be read now cannot take the segment either.
         let opening = self.store.openings().map_or(0, |openings| openings.number());
-        SegmentId::of_worker(created_ms, opening, rand::random())
+        SegmentId::of_worker(created_ms, opening, self.store.env().rng.next_u64())
     }
 
     fn join(

@@ -1,6 +1,8 @@
 use super::*;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weft_env::Env;
+use weft_env::SystemClock;
 use weft_format::geometry::Geometry;
 use weft_format::records::{PolicyRecord, VolumeRecord};
 use weft_format::{PolicyId, VolumeId};
@@ -14,17 +16,19 @@ fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() 
     let meta = folder.path().join("meta.db");
     let url = MetaUrl::from(meta.as_path());
     url.create().expect("made");
-    let kv = url.open(Access::Owner, None).expect("opened");
+    let kv = url.open(Access::Owner, None, &Env::system()).expect("opened");
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("formatted");
-    let store = Arc::new(open_store(&url, Access::Shared, None).expect("opened"));
+    Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default(), &Env::system())
+        .expect("formatted");
+    let store = Arc::new(open_store(&url, Access::Shared, None, &Env::system()).expect("opened"));
     let catalogue = StoreCatalogue::in_passing(store, &url);
     let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");
     let record = SegmentRecord { code: "replica:2".into(), geometry, generation: Generation(1), shards: Vec::new() };
     let whole = (catalogue.new_segment(1), record);
     assert_eq!(catalogue.check_owner(), Ok(()));
     assert_eq!(catalogue.check_owner(), Ok(()), "it was given up");
-    let mount = OwnerLock::acquire(&meta, &Holder::this_process(Some(Path::new("/mnt")))).expect("free");
+    let mount = OwnerLock::acquire(&meta, &Holder::this_process(Some(Path::new("/mnt")), &SystemClock), &SystemClock)
+        .expect("free");
     assert_eq!(catalogue.check_owner(), Err(CatalogueError::NotOwner));
     assert_eq!(catalogue.join(&[], &whole), Err(CatalogueError::NotOwner));
     assert_eq!(catalogue.unjoin(&whole, &[]), Err(CatalogueError::NotOwner));
@@ -65,7 +69,7 @@ fn listing_dead_segments_makes_nothing_durable_and_a_flush_does() {
     let kv = Arc::new(CountingKv::default());
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
     let policy = PolicyRecord::of("rs:4+2", Some(1));
-    let store = Store::format(kv.clone(), &volume, &policy, Timestamp::default()).expect("formatted");
+    let store = Store::format(kv.clone(), &volume, &policy, Timestamp::default(), &Env::system()).expect("formatted");
     let catalogue = StoreCatalogue::new(Arc::new(store));
     let flush_count = || kv.flush_count.load(Ordering::Relaxed);
     let before = flush_count();

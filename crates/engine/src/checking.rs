@@ -2,8 +2,8 @@
 
 use crate::error::EngineError;
 use crate::open_store;
-use crate::runtime::now_ms;
 use serde::Serialize;
+use weft_env::Env;
 use weft_format::records::Timestamp;
 use weft_meta::fsck::{self, Mend, Report};
 use weft_meta::{Access, MetaUrl};
@@ -36,12 +36,11 @@ pub struct Finding {
 /// Metadata cannot be read; another process owns the volume that is to be mended.
 pub fn check(meta: &MetaUrl, mend: bool) -> Result<CheckReport, EngineError> {
     if !mend {
-        return Ok(report(&fsck::check(&open_store(meta)?)?));
+        return Ok(report(&fsck::check(&open_store(meta, &Env::system())?)?));
     }
-    let store = weft_vfs::open::open_store(meta, Access::Owner, None)?;
-    let now_ms = now_ms()?;
-    let seconds = i64::try_from(now_ms / 1000).map_err(|_| EngineError::Clock)?;
-    let now = Timestamp { seconds, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 };
+    let store = weft_vfs::open::open_store(meta, Access::Owner, None, &Env::system())?;
+    let now_ms = store.env().clock.unix_ms();
+    let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 };
     Ok(report(&fsck::repair(&store, now)?))
 }
 

@@ -6,6 +6,7 @@ use crate::owner::{Owner, current_owner};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::num::NonZeroU64;
+use weft_env::Env;
 use weft_meta::MetaUrl;
 use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
@@ -58,7 +59,7 @@ impl Compaction {
             Owner::Unknown => return Err(EngineError::UnknownOwner),
         }
         let transfer = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-        let engine = Engine::open(meta, Options { transfer, ..Options::default() })?;
+        let engine = Engine::open(meta, &Env::system(), Options { transfer, ..Options::default() })?;
         let outcome = self.rounds(engine.volume(), attend);
         engine.close()?;
         outcome

@@ -5,6 +5,7 @@ use crate::error::EngineError;
 use crate::open_store;
 use std::sync::Arc;
 use weft_care::record::CareWish;
+use weft_env::Env;
 use weft_meta::MetaUrl;
 
 /// A request to every worker of a volume, wherever it runs.
@@ -25,7 +26,7 @@ pub enum CareRequest {
 /// # Errors
 /// Metadata cannot be written.
 pub fn request_care(meta: &MetaUrl, request: CareRequest) -> Result<(), EngineError> {
-    let catalogue = StoreCatalogue::new(Arc::new(open_store(meta)?));
+    let catalogue = StoreCatalogue::new(Arc::new(open_store(meta, &Env::system())?));
     let mut wish = CareWish::load(&catalogue)?;
     match request {
         CareRequest::Pause => wish.is_paused = true,

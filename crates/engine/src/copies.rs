@@ -2,11 +2,11 @@
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
-use crate::runtime::now_ms;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use weft_care::{Tally, glance};
+use weft_env::{Env, SystemClock};
 use weft_format::SegmentId;
 use weft_format::records::{Opening, SegmentRecord, Succession};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
@@ -38,7 +38,7 @@ pub struct RestoreReport {
 /// # Errors
 /// Metadata cannot be read, or the file cannot be made.
 pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
-    Ok(meta.back_up(to)?)
+    Ok(meta.back_up(to, &SystemClock)?)
 }
 
 /// Makes `meta`, which must not exist, the volume's metadata from now on, from a copy. Other metadata of the volume changes nothing any
@@ -47,7 +47,7 @@ pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
 /// # Errors
 /// The copy cannot be read; `meta` exists; nodes know that somebody else continued from a copy meanwhile. Then nothing is made.
 pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
-    meta.restore(backup)?;
+    meta.restore(backup, &SystemClock)?;
     take_over(meta).inspect_err(|_| {
         // It is no volume's metadata yet, and must not be taken for it.
         let _ = meta.remove();
@@ -55,13 +55,13 @@ pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineErr
 }
 
 fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
-    let store = open_store(meta, Access::Owner, None)?;
-    let keeper = Keeper::open(meta)?;
+    let store = open_store(meta, Access::Owner, None, &Env::system())?;
+    let keeper = Keeper::open(meta, store.env())?;
     let known = store.openings()?.latest.map(|latest| latest.opening);
     let found = keeper.runtime.block_on(keeper.transfer.look_for_openings(None));
     let newest = found.newer;
     let number = newest.map_or(0, |newest| newest.number);
-    let opening = store.restore_opening(number, rand::random(), now_ms()?)?;
+    let opening = store.restore_opening(number, store.env().rng.next_u128(), store.env().clock.unix_ms())?;
     if let Some(other) = keeper.runtime.block_on(keeper.transfer.publish_opening(opening, &found.held)) {
         return Err(MetaError::Superseded(other.refuses(Some(opening))).into());
     }

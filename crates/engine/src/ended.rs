@@ -59,12 +59,13 @@ pub fn of(meta: &MetaUrl, holder: &Holder) -> Option<Result<(), String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_env::SystemClock;
 
     #[test]
     fn finding_08_a_note_is_of_one_mount() {
         let folder = tempfile::tempdir().expect("a folder");
         let meta = folder.path().join("meta.db").into();
-        let holder = Holder::this_process(None);
+        let holder = Holder::this_process(None, &SystemClock);
         assert_eq!(of(&meta, &holder), None);
         note(&meta, &holder, Err("3 bytes are lost: why")).expect("writes");
         assert_eq!(of(&meta, &holder), Some(Err("3 bytes are lost: why".into())));

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::{Handle, Runtime};
 use weft_care::{Roster, Tally};
+use weft_env::Env;
 use weft_meta::MetaUrl;
 use weft_transfer::DiskRoom;
 use weft_vfs::Volume;
@@ -48,14 +49,14 @@ impl Engine {
     ///
     /// # Errors
     /// Another process owns it; metadata is missing, not ours, of a newer format, or an old copy; the disk cache cannot be used.
-    pub fn open(meta: &MetaUrl, options: Options) -> Result<Engine, EngineError> {
+    pub fn open(meta: &MetaUrl, env: &Env, options: Options) -> Result<Engine, EngineError> {
         let runtime = runtime()?;
         let Options { mountpoint, volume: settings, transfer, disk_cache, short_circuit, empties_trash, is_cared_for } =
             options;
         let (mountpoint, disk_cache) = (mountpoint.as_deref(), disk_cache.as_ref());
         let opener = Opener::new(kinds_of(Some(meta), short_circuit));
-        let volume =
-            weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, disk_cache, runtime.handle())?;
+        let transfer = (transfer, disk_cache);
+        let volume = weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, env, runtime.handle())?;
         let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };
         let handle = engine.runtime.handle();
         if empties_trash {

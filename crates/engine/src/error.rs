@@ -15,9 +15,6 @@ pub enum EngineError {
     /// The system has no threads.
     #[error("no threads can be started")]
     Threads(#[source] io::Error),
-    /// The clock is before 1970, or millions of years after it.
-    #[error("the clock is before 1970: set it")]
-    Clock,
     /// Metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),

@@ -28,6 +28,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
+use weft_env::Env;
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::MetaUrl;
@@ -144,7 +145,7 @@ pub fn open_to_read(meta: &MetaUrl, mountpoint: Option<&Path>, bwlimit: Option<N
 pub fn open(meta: &MetaUrl, mountpoint: Option<&Path>, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
     let Some(mountpoint) = mountpoint else {
         let transfer = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-        let engine = Engine::open(meta, Options { transfer, ..Options::default() })?;
+        let engine = Engine::open(meta, &Env::system(), Options { transfer, ..Options::default() })?;
         return Ok(Box::new(VolumeTree::new(engine)));
     };
     if bwlimit.is_some() {

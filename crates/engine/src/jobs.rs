@@ -3,7 +3,7 @@
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
-use crate::runtime::{holder, now_ms};
+use crate::runtime::holder;
 use std::future::Future;
 use std::sync::Arc;
 use weft_care::collect::{self, Beside, Sightings};
@@ -43,7 +43,8 @@ impl Keeper {
         options: repair::Options,
         waits: impl FnOnce(&str),
     ) -> Result<repair::Report, EngineError> {
-        let work = repair::repair(self.shared_catalogue(), &self.transfer, job, options, now_ms()?);
+        let work =
+            repair::repair(self.shared_catalogue(), &self.transfer, job, options, self.store.env().clock.unix_ms());
         self.after_others(job, waits, work).await
     }
 
@@ -58,7 +59,8 @@ impl Keeper {
         tell: impl FnMut(&scrub::Finding),
         waits: impl FnOnce(&str),
     ) -> Result<scrub::Report, EngineError> {
-        let work = scrub::scrub(self.shared_catalogue(), &self.transfer, job, options, now_ms()?, tell);
+        let work =
+            scrub::scrub(self.shared_catalogue(), &self.transfer, job, options, self.store.env().clock.unix_ms(), tell);
         self.after_others(job, waits, work).await
     }
 
@@ -98,7 +100,8 @@ impl Keeper {
         let sightings = Sightings::default();
         let in_use = hold.is_none().then_some(Beside { sightings: &sightings, at_ms: 0 });
         let options = collect::Options { grace_ms, in_use, dry_run };
-        let work = collect::collect(self.shared_catalogue(), &self.transfer, job, options, now_ms()?);
+        let work =
+            collect::collect(self.shared_catalogue(), &self.transfer, job, options, self.store.env().clock.unix_ms());
         self.after_others(job, waits, work).await
     }
 
@@ -121,6 +124,6 @@ impl Keeper {
         work: impl Future<Output = Result<T, CareError>>,
     ) -> Result<T, EngineError> {
         let guarded = openings::guarded(&*self.catalogue, &self.transfer, job, work);
-        Ok(alone(&*self.catalogue, &holder(), job, waits, guarded).await?)
+        Ok(alone(&*self.catalogue, &holder(&*self.store.env().clock), job, waits, guarded).await?)
     }
 }

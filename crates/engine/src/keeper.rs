@@ -12,6 +12,7 @@ use weft_care::Roster;
 use weft_care::balance::{self, Estimate};
 use weft_care::record::CareRecord;
 use weft_care::watch::Opinion;
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_meta::{MetaUrl, Store};
 use weft_transfer::Transfer;
@@ -47,17 +48,17 @@ impl Keeper {
     ///
     /// # Errors
     /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
-    pub fn open(meta: &MetaUrl) -> Result<Keeper, EngineError> {
-        Keeper::limited(meta, None)
+    pub fn open(meta: &MetaUrl, env: &Env) -> Result<Keeper, EngineError> {
+        Keeper::limited(meta, env, None)
     }
 
     /// The same. It sends and receives at most `bwlimit` bytes a second.
     ///
     /// # Errors
     /// As [`Keeper::open`].
-    pub fn limited(meta: &MetaUrl, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
+    pub fn limited(meta: &MetaUrl, env: &Env, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
         let runtime = runtime()?;
-        let store = Arc::new(open_store(meta)?);
+        let store = Arc::new(open_store(meta, env)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
         let opener = Arc::new(crate::opener(&store));
         let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();

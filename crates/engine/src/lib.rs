@@ -62,10 +62,11 @@ pub use making::format;
 pub use owner::{Owner, current_owner};
 pub use placement::{Placement, PlacementReport, Risk};
 pub use reader::VolumeReader;
-pub use runtime::{holder, now_ms, runtime};
+pub use runtime::{holder, runtime};
 pub use survey::{NodeFigures, Survey, survey};
 
 pub use weft_cluster::set_count;
+pub use weft_env::{Clock, Env, SystemClock};
 pub use weft_meta::MetaUrl;
 pub use weft_meta::owner::Holder;
 use weft_meta::{Access, MetaError, Store};
@@ -75,6 +76,6 @@ pub use weft_vfs::Settings as VolumeSettings;
 ///
 /// # Errors
 /// [`MetaError::Refused`]: it is missing, not ours, or of a newer format.
-pub fn open_store(meta: &MetaUrl) -> Result<Store, MetaError> {
-    weft_vfs::open::open_store(meta, Access::Shared, None)
+pub fn open_store(meta: &MetaUrl, env: &Env) -> Result<Store, MetaError> {
+    weft_vfs::open::open_store(meta, Access::Shared, None, env)
 }

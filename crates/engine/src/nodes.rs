@@ -15,6 +15,7 @@ use crate::runtime::runtime;
 use std::sync::Arc;
 use weft_care::Renewed;
 use weft_codes::Code;
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
 use weft_meta::{MetaError, MetaUrl, Store};
@@ -42,7 +43,7 @@ pub fn require(meta: &MetaUrl, code: Option<&dyn Code>) -> Result<(), EngineErro
             (code.spec().to_owned(), code.shape().n)
         }
     };
-    let there = active_count(&crate::open_store(meta)?.nodes()?);
+    let there = active_count(&crate::open_store(meta, &Env::system())?.nodes()?);
     if there < needed {
         return Err(EngineError::TooFewNodes { meta: meta.clone(), code, needed, there });
     }
@@ -54,7 +55,7 @@ pub fn require(meta: &MetaUrl, code: Option<&dyn Code>) -> Result<(), EngineErro
 /// # Errors
 /// Metadata cannot be read, or names a code that this program does not know.
 pub fn root_code(meta: &MetaUrl) -> Result<Arc<dyn Code>, EngineError> {
-    let store = crate::open_store(meta)?;
+    let store = crate::open_store(meta, &Env::system())?;
     Ok(weft_codes::parse(&store.policy(store.attributes(Ino::ROOT)?.policy)?.code)?)
 }
 

@@ -1,5 +1,6 @@
 //! Who has a volume open for writing.
 
+use weft_env::SystemClock;
 use weft_meta::MetaUrl;
 use weft_meta::owner::Holder;
 
@@ -17,7 +18,7 @@ pub enum Owner {
 /// Who has the volume now.
 #[must_use]
 pub fn current_owner(meta: &MetaUrl) -> Owner {
-    match meta.current_owner() {
+    match meta.current_owner(&SystemClock) {
         Ok(None) => Owner::Nobody,
         Ok(Some(holder)) => Owner::Somebody(holder),
         Err(_) => Owner::Unknown,

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use weft_cluster::{loss_risk, set_count};
 use weft_codes::analysis::{self, EFFORT, Survival};
 use weft_codes::{Code, Erasures};
+use weft_env::Env;
 use weft_format::records::{NodeState, PlacementRule};
 use weft_meta::{MetaUrl, Store};
 
@@ -66,7 +67,7 @@ impl Placement {
     /// # Errors
     /// Metadata is missing, not ours or of another format.
     pub fn open(meta: &MetaUrl) -> Result<Self, EngineError> {
-        Ok(Self { store: open_store(meta)? })
+        Ok(Self { store: open_store(meta, &Env::system())? })
     }
 
     /// The rule that holds now.

@@ -4,6 +4,7 @@ use crate::error::EngineError;
 use crate::kinds::kinds_of;
 use crate::runtime::runtime;
 use tokio::runtime::Runtime;
+use weft_env::Env;
 use weft_meta::MetaUrl;
 use weft_vfs::Reader;
 use weft_vfs::open::Opener;
@@ -20,10 +21,10 @@ impl VolumeReader {
     ///
     /// # Errors
     /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
-    pub fn open(meta: &MetaUrl, transfer: weft_transfer::Settings) -> Result<VolumeReader, EngineError> {
+    pub fn open(meta: &MetaUrl, env: &Env, transfer: weft_transfer::Settings) -> Result<VolumeReader, EngineError> {
         let runtime = runtime()?;
-        let reader =
-            weft_vfs::open::open_reader(meta, &Opener::new(kinds_of(Some(meta), false)), transfer, runtime.handle())?;
+        let opener = Opener::new(kinds_of(Some(meta), false));
+        let reader = weft_vfs::open::open_reader(meta, &opener, transfer, env, runtime.handle())?;
         Ok(VolumeReader { reader, _runtime: runtime })
     }
 

@@ -6,6 +6,7 @@ use crate::error::EngineError;
 use crate::keeper::Keeper;
 use probe::{Probe, probe};
 use std::collections::{BTreeMap, HashMap};
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, ShardKey};
 use weft_meta::{MetaUrl, Store};
@@ -47,7 +48,7 @@ pub struct NodeFigures {
 /// # Errors
 /// The volume cannot be opened or read.
 pub fn survey(meta: &MetaUrl) -> Result<Survey, EngineError> {
-    let keeper = Keeper::open(meta)?;
+    let keeper = Keeper::open(meta, &Env::system())?;
     let (data_bytes_by_code, shards) = stored(&keeper.store)?;
     let rule = keeper.store.placement_rule()?;
     let records: Vec<(NodeId, NodeRecord)> =

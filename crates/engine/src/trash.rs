@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use weft_env::Env;
 use weft_format::Ino;
 use weft_format::records::Kind;
 use weft_meta::{Deleted, MetaError, MetaUrl, Store};
@@ -93,7 +94,7 @@ impl<'m> Trash<'m> {
     /// # Errors
     /// Metadata cannot be read.
     pub fn keep_ms(&self) -> Result<u64, TrashError> {
-        Ok(open_store(self.meta)?.keep_ms()?)
+        Ok(open_store(self.meta, &Env::system())?.keep_ms()?)
     }
 
     /// Chooses that; what is kept longer is let go of.
@@ -101,7 +102,7 @@ impl<'m> Trash<'m> {
     /// # Errors
     /// Metadata cannot be written.
     pub fn set_keep_ms(&self, keep_ms: u64) -> Result<(), TrashError> {
-        let store = open_store(self.meta)?;
+        let store = open_store(self.meta, &Env::system())?;
         store.set_keep_ms(keep_ms)?;
         Ok(store.flush()?)
     }
@@ -191,7 +192,7 @@ impl<'m> Trash<'m> {
         {
             tracing::debug!(mountpoint = %mountpoint.display(), %error, "the mount could not be asked to write");
         }
-        Ok(open_store(self.meta)?)
+        Ok(open_store(self.meta, &Env::system())?)
     }
 }
 

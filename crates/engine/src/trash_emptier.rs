@@ -3,13 +3,13 @@
 
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
-use crate::runtime::now_ms;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_care::Job;
 use weft_care::collect::{Beside, Sightings};
+use weft_env::Clock;
 use weft_vfs::Volume;
 
 /// How often dead segments are looked for.
@@ -34,18 +34,20 @@ impl TrashEmptier {
             tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
             Sightings::default()
         });
+        let env = volume.store().env().clone();
+        let (clock, spawner) = (env.clock, env.spawner);
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
         let (stop, stopped) = mpsc::channel();
-        let began_ms = now_ms()?;
+        let began_ms = clock.unix_ms();
         let body = move || {
-            let (began, mut early) = (Instant::now(), Early::default());
+            let (began, mut early) = (clock.now(), Early::default());
             let mut is_ending = false;
             // Also at the start and at the end: a mount of a few seconds has no other looks.
             loop {
-                let at_ms = began.elapsed().as_millis() as u64;
+                let at_ms = clock.elapsed(began).as_millis() as u64;
                 let beside = Beside { sightings: &sightings, at_ms };
                 // Whichever way the clock jumps nobody's time is over sooner by it.
-                let expired = now_ms().and_then(|now_ms| expire(&volume, &mut early, now_ms.min(began_ms + at_ms)));
+                let expired = expire(&volume, &mut early, clock.unix_ms().min(began_ms + at_ms), &*clock);
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
                     tracing::warn!("what deleted files left could not be removed: {error}");
                 }
@@ -55,7 +57,7 @@ impl TrashEmptier {
                 is_ending = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
             }
         };
-        let thread = std::thread::Builder::new().name("trash-emptier".into()).spawn(body);
+        let thread = spawner.thread("trash-emptier", Box::new(body));
         let thread = thread.map_err(EngineError::Threads)?;
         Ok(TrashEmptier { stop: Some(stop), thread: Some(thread) })
     }
@@ -77,15 +79,15 @@ impl Drop for TrashEmptier {
 struct Early(Option<Instant>);
 
 /// Lets go of deleted files that are past their time, and of the oldest where room is short.
-fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64) -> Result<(), EngineError> {
+fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64, clock: &dyn Clock) -> Result<(), EngineError> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     let room = volume.statfs()?;
     let short_blocks = (room.blocks / SHORT_SHARE).saturating_sub(room.blocks_available);
-    let may_go_early = early.0.is_none_or(|last| last.elapsed() >= EARLY_EVERY);
+    let may_go_early = early.0.is_none_or(|last| clock.elapsed(last) >= EARLY_EVERY);
     let short_bytes = if may_go_early { short_blocks * u64::from(room.block_bytes) } else { 0 };
     let expired = volume.expire_deleted(now_ms, short_bytes)?;
     if expired.early_count > 0 {
-        early.0 = Some(Instant::now());
+        early.0 = Some(clock.now());
         tracing::warn!("the volume is nearly full: {} deleted files are kept no longer", expired.early_count);
     }
     Ok(())
@@ -102,7 +104,7 @@ fn empty_once(
     if !volume.store().trash(u64::MAX, None, 1)?.is_empty() {
         volume.check_opening()?;
         let transfer = volume.transfer().in_background();
-        let job = Job::default();
+        let job = Job::new(&volume.store().env().clock);
         let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, GRACE_MS, beside);
         let trash = runtime.block_on(work)?;
         if trash.segment_count > 0 {

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
 use weft_meta::kv::{Batch, Kv};
@@ -54,7 +55,7 @@ fn main() {
 }
 
 fn open(path: &Path) -> SqliteKv {
-    SqliteKv::open(path, Access::Owner, &[], None).expect("the store")
+    SqliteKv::open(path, Access::Owner, &[], None, &Env::system()).expect("the store")
 }
 
 /// The limit of one thread: 4 KiB appended and synced.

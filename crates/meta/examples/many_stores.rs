@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use weft_env::Env;
 use weft_format::records::{Kind, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
@@ -95,11 +96,12 @@ fn measure(clients: usize, has_stores: bool, has_directories: bool, round_trip_u
     let round_trip = Duration::from_micros(round_trip_us);
     let kv = Arc::new(Remote { inner: MemoryKv::new(), round_trip, conflicts: AtomicU64::new(0) });
     let volume = VolumeRecord { volume: VolumeId(1), created_ms: 0, default_policy: PolicyId(0) };
-    let first = Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:4+2", Some(1)), now()).expect("a volume");
+    let first = Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:4+2", Some(1)), now(), &Env::system())
+        .expect("a volume");
     let first = Arc::new(first);
     let client = |number: usize| {
         let store = match has_stores {
-            true => Arc::new(Store::open(kv.clone()).expect("the volume")),
+            true => Arc::new(Store::open(kv.clone(), &Env::system()).expect("the volume")),
             false => Arc::clone(&first),
         };
         let own = || make(&store, Ino::ROOT, &format!("directory {number}"), Kind::Directory).expect("a directory");

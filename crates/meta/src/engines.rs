@@ -17,6 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_env::{Clock, Env};
 
 /// An engine that keeps volumes beyond the life of a process. Functions take the place: what follows the scheme in an address.
 pub struct EngineKind {
@@ -31,14 +32,14 @@ pub struct EngineKind {
     pub(crate) exists: fn(&OsStr) -> bool,
     pub(crate) remove: fn(&OsStr) -> io::Result<()>,
     pub(crate) open: Open,
-    pub(crate) back_up: fn(&OsStr, &Path) -> Result<(), OpenError>,
-    pub(crate) restore: fn(&Path, &OsStr) -> Result<(), OpenError>,
-    pub(crate) current_owner: fn(&OsStr) -> io::Result<Option<Holder>>,
+    pub(crate) back_up: fn(&OsStr, &Path, &dyn Clock) -> Result<(), OpenError>,
+    pub(crate) restore: fn(&Path, &OsStr, &dyn Clock) -> Result<(), OpenError>,
+    pub(crate) current_owner: fn(&OsStr, &dyn Clock) -> io::Result<Option<Holder>>,
     pub(crate) note_file: fn(&OsStr, &str) -> PathBuf,
 }
 
 /// Opens a place; others are told about the mountpoint.
-type Open = fn(&OsStr, Access, Option<&Path>) -> Result<Arc<dyn Kv>, OpenError>;
+type Open = fn(&OsStr, Access, Option<&Path>, &Env) -> Result<Arc<dyn Kv>, OpenError>;
 
 /// The engines of this build. The first takes addresses without a scheme.
 pub static KINDS: &[&EngineKind] = &[&sqlite::KIND];

@@ -7,6 +7,8 @@
 //!
 //! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`. `url.rs` selects an engine, `engines.rs` lists them.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod conformance;
 mod descriptor;
 pub mod engines;

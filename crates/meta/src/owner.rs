@@ -16,7 +16,8 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
+use weft_env::Clock;
 
 /// An owner that has just come may not have written its text yet, and [`current_owner`] holds the lock for microseconds: so
 /// a refusal is looked at again this often, with this pause.
@@ -51,19 +52,19 @@ pub struct Holder {
 
 impl Holder {
     /// This process, as of now.
-    pub fn this_process(mountpoint: Option<&Path>) -> Self {
+    pub fn this_process(mountpoint: Option<&Path>, clock: &dyn Clock) -> Self {
         Self {
             process: std::process::id(),
             host: host_name(),
-            started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            started: clock.unix_time().as_secs(),
             mountpoint: mountpoint.map(Path::to_path_buf),
             is_passing: false,
         }
     }
 
     /// This process, for one change.
-    pub fn passing() -> Self {
-        Self { is_passing: true, ..Self::this_process(None) }
+    pub fn passing(clock: &dyn Clock) -> Self {
+        Self { is_passing: true, ..Self::this_process(None, clock) }
     }
 
     /// With the host's name, for those on others: `process 123 on h`.
@@ -169,7 +170,7 @@ pub struct OwnerLock {
 impl OwnerLock {
     /// Takes the ownership of the store at `metadata`, after an owner in passing if there is one (and in passing after any that has not
     /// mounted it), and says in the owner file that `holder` has it.
-    pub fn acquire(metadata: &Path, holder: &Holder) -> Result<Self, OwnerError> {
+    pub fn acquire(metadata: &Path, holder: &Holder, clock: &dyn Clock) -> Result<Self, OwnerError> {
         let metadata = &real(metadata).map_err(|source| OwnerError::Io { path: metadata.to_path_buf(), source })?;
         let io = |source| OwnerError::Io { path: metadata.clone(), source };
         let text_io = |source| OwnerError::Io { path: companion(metadata), source };
@@ -190,7 +191,7 @@ impl OwnerLock {
             }
             silent_count += u32::from(held.is_none());
             tries += 1;
-            std::thread::sleep(RETRY_PAUSE);
+            clock.block(RETRY_PAUSE);
         }
         let count = store.metadata().map_err(io)?.nlink();
         if count != 1 {
@@ -218,7 +219,7 @@ impl Drop for OwnerLock {
 
 /// Who owns the store at `metadata` at this moment, or after an owner in passing: `Ok(None)` if nobody does. A holder that has not
 /// written who it is yet, and passing ones without an end, are an error of kind `WouldBlock`.
-pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
+pub fn current_owner(metadata: &Path, clock: &dyn Clock) -> io::Result<Option<Holder>> {
     let metadata = &real(metadata)?;
     let store = Descriptor::open(metadata)?;
     let refused = |why| Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} {why}", metadata.display())));
@@ -240,7 +241,7 @@ pub fn current_owner(metadata: &Path) -> io::Result<Option<Holder>> {
             None if silent_count < RETRIES => silent_count += 1,
             None => return refused("has an owner that does not say who"),
         }
-        std::thread::sleep(RETRY_PAUSE);
+        clock.block(RETRY_PAUSE);
     }
     refused("is being changed by a process that should have ended long ago, or by one after another; ask again")
 }

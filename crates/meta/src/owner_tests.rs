@@ -1,7 +1,8 @@
 use super::*;
+use weft_env::SystemClock;
 
 fn holder(mountpoint: Option<&str>) -> Holder {
-    Holder { mountpoint: mountpoint.map(PathBuf::from), ..Holder::this_process(None) }
+    Holder { mountpoint: mountpoint.map(PathBuf::from), ..Holder::this_process(None, &SystemClock) }
 }
 
 /// A file to be owned; what is in it does not matter.
@@ -29,18 +30,18 @@ fn an_owner_in_passing_is_waited_for_and_never_named() {
     let passing = Holder { process: 7, host: "h".into(), started: 1, mountpoint: None, is_passing: true };
     assert_eq!(passing.to_text(), b"process 7\nhost h\nstarted 1\npassing");
     assert_eq!(Holder::from_text(&passing.to_text()), Some(passing.clone()));
-    let lock = OwnerLock::acquire(&metadata, &passing).unwrap();
+    let lock = OwnerLock::acquire(&metadata, &passing, &SystemClock).unwrap();
     std::thread::scope(|scope| {
-        let next = scope.spawn(|| OwnerLock::acquire(&metadata, &holder(Some("/mnt/weft"))));
+        let next = scope.spawn(|| OwnerLock::acquire(&metadata, &holder(Some("/mnt/weft")), &SystemClock));
         // Longer than anybody else is waited for.
         std::thread::sleep(RETRY_PAUSE * (RETRIES + 5));
-        let asked = scope.spawn(|| current_owner(&metadata));
+        let asked = scope.spawn(|| current_owner(&metadata, &SystemClock));
         drop(lock);
         let _next = next.join().unwrap().expect("its turn has come");
         let found = asked.join().unwrap().unwrap();
         assert!(found.is_none_or(|found| !found.is_passing), "nobody, or who came next");
         // One in passing does not wait for a mount.
-        assert!(OwnerLock::acquire(&metadata, &passing).is_err());
+        assert!(OwnerLock::acquire(&metadata, &passing, &SystemClock).is_err());
     });
 }
 
@@ -61,12 +62,12 @@ fn text_that_is_not_ours_names_nobody() {
 fn a_second_owner_is_refused_with_who_and_where() {
     let folder = tempfile::tempdir().unwrap();
     let metadata = store(folder.path());
-    assert_eq!(current_owner(&metadata).unwrap(), None);
+    assert_eq!(current_owner(&metadata, &SystemClock).unwrap(), None);
 
     let first = holder(Some("/mnt/weft"));
-    let lock = OwnerLock::acquire(&metadata, &first).unwrap();
-    assert_eq!(current_owner(&metadata).unwrap(), Some(first));
-    let refusal = OwnerLock::acquire(&metadata, &holder(None)).unwrap_err().to_string();
+    let lock = OwnerLock::acquire(&metadata, &first, &SystemClock).unwrap();
+    assert_eq!(current_owner(&metadata, &SystemClock).unwrap(), Some(first));
+    let refusal = OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap_err().to_string();
     let expected = format!(
         "{} is in use by process {} (mounted at /mnt/weft); use that mount, or end it with `weft umount /mnt/weft`",
         metadata.display(),
@@ -75,9 +76,9 @@ fn a_second_owner_is_refused_with_who_and_where() {
     assert_eq!(refusal, expected);
 
     drop(lock);
-    assert_eq!(current_owner(&metadata).unwrap(), None);
-    let _again = OwnerLock::acquire(&metadata, &holder(None)).unwrap();
-    let refusal = OwnerLock::acquire(&metadata, &holder(None)).unwrap_err().to_string();
+    assert_eq!(current_owner(&metadata, &SystemClock).unwrap(), None);
+    let _again = OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap();
+    let refusal = OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap_err().to_string();
     assert!(refusal.ends_with("; wait until it has ended"), "{refusal}");
 }
 
@@ -87,10 +88,10 @@ fn what_a_dead_owner_left_in_the_file_locks_nobody_out() {
     let metadata = store(folder.path());
     let text = open_companion(&metadata).unwrap();
     text.write_all_at(&holder(Some("/a/very/long/mountpoint")).to_text(), TEXT_AT).unwrap();
-    assert_eq!(current_owner(&metadata).unwrap(), None);
+    assert_eq!(current_owner(&metadata, &SystemClock).unwrap(), None);
     let next = holder(None);
-    let _lock = OwnerLock::acquire(&metadata, &next).unwrap();
-    assert_eq!(current_owner(&metadata).unwrap(), Some(next));
+    let _lock = OwnerLock::acquire(&metadata, &next, &SystemClock).unwrap();
+    assert_eq!(current_owner(&metadata, &SystemClock).unwrap(), Some(next));
 }
 
 /// Two owners at once: 30 of 60 fsynced files were gone.
@@ -99,21 +100,21 @@ fn finding_05_no_other_name_and_no_missing_owner_file_lets_a_second_owner_in() {
     let folder = tempfile::tempdir().unwrap();
     let metadata = store(folder.path());
     let other = folder.path().join("other");
-    let lock = OwnerLock::acquire(&metadata, &holder(None)).unwrap();
+    let lock = OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap();
     std::fs::remove_file(companion(&metadata)).unwrap();
-    assert!(matches!(OwnerLock::acquire(&metadata, &holder(None)), Err(OwnerError::InUse { .. })));
-    assert!(current_owner(&metadata).is_err(), "somebody, who does not say who");
+    assert!(matches!(OwnerLock::acquire(&metadata, &holder(None), &SystemClock), Err(OwnerError::InUse { .. })));
+    assert!(current_owner(&metadata, &SystemClock).is_err(), "somebody, who does not say who");
 
     std::os::unix::fs::symlink(&metadata, &other).unwrap();
-    assert!(matches!(OwnerLock::acquire(&other, &holder(None)), Err(OwnerError::InUse { .. })));
+    assert!(matches!(OwnerLock::acquire(&other, &holder(None), &SystemClock), Err(OwnerError::InUse { .. })));
     std::fs::remove_file(&other).unwrap();
     std::fs::hard_link(&metadata, &other).unwrap();
-    assert!(matches!(OwnerLock::acquire(&other, &holder(None)), Err(OwnerError::InUse { .. })));
+    assert!(matches!(OwnerLock::acquire(&other, &holder(None), &SystemClock), Err(OwnerError::InUse { .. })));
     drop(lock);
-    let refusal = OwnerLock::acquire(&metadata, &holder(None)).unwrap_err().to_string();
+    let refusal = OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap_err().to_string();
     assert!(refusal.contains("has 2 names (hard links)") && refusal.ends_with("remove all names but one"), "{refusal}");
     std::fs::remove_file(&other).unwrap();
-    OwnerLock::acquire(&metadata, &holder(None)).unwrap();
+    OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap();
 }
 
 /// A lock needs no more than an open descriptor.
@@ -132,7 +133,7 @@ fn finding_13_only_those_can_open_the_owner_file_who_may_write_the_store() {
                 std::fs::write(companion(&metadata), "").unwrap();
                 std::fs::set_permissions(companion(&metadata), Permissions::from_mode(0o666)).unwrap();
             }
-            drop(OwnerLock::acquire(&metadata, &holder(None)).unwrap());
+            drop(OwnerLock::acquire(&metadata, &holder(None), &SystemClock).unwrap());
             let found = mode(&companion(&metadata));
             assert_eq!(found & !expected, 0, "{store:o} {is_new}: {found:o}");
             assert_eq!(found & 0o600, 0o600, "{store:o} {is_new}: {found:o}");
@@ -142,6 +143,6 @@ fn finding_13_only_those_can_open_the_owner_file_who_may_write_the_store() {
     let target = folder.path().join("target");
     std::fs::write(&target, "mine").unwrap();
     std::os::unix::fs::symlink(&target, companion(&metadata)).unwrap();
-    assert!(OwnerLock::acquire(&metadata, &holder(None)).is_err(), "a link leads anywhere");
+    assert!(OwnerLock::acquire(&metadata, &holder(None), &SystemClock).is_err(), "a link leads anywhere");
     assert_eq!(std::fs::read(&target).unwrap(), b"mine");
 }

@@ -40,6 +40,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
+use weft_env::Env;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
 
@@ -72,6 +73,7 @@ pub(crate) fn milliseconds(time: Timestamp) -> u64 {
 /// The metadata of one volume.
 pub struct Store {
     kv: Arc<dyn Kv>,
+    env: Env,
     volume: VolumeRecord,
     /// Held while a transaction runs and commits: by those that scan alone.
     transaction: RwLock<()>,
@@ -107,8 +109,9 @@ impl Store {
         volume: &VolumeRecord,
         default: &PolicyRecord,
         now: Timestamp,
+        env: &Env,
     ) -> Result<Store, MetaError> {
-        let store = Self::over(kv, volume.clone());
+        let store = Self::over(kv, volume.clone(), env);
         store.transact(|txn| {
             if !txn.scan(&(Vec::new()..vec![u8::MAX]), 1)?.is_empty() {
                 return Err(MetaError::Refused("the metadata store is not empty: format a new one".into()));
@@ -145,7 +148,7 @@ impl Store {
     ///
     /// # Errors
     /// [`MetaError::Refused`] if the engine holds no volume, or one of a newer format.
-    pub fn open(kv: Arc<dyn Kv>) -> Result<Store, MetaError> {
+    pub fn open(kv: Arc<dyn Kv>, env: &Env) -> Result<Store, MetaError> {
         let found = kv.snapshot()?.get(&Key::Volume.encode())?;
         let Some(bytes) = found else {
             return Err(MetaError::Refused(
@@ -156,12 +159,13 @@ impl Store {
             RecordError::UnknownVersion { .. } => MetaError::Refused(error.to_string()),
             RecordError::Damaged { .. } => values::damaged(&Key::Volume, error),
         })?;
-        Ok(Self::over(kv, volume))
+        Ok(Self::over(kv, volume, env))
     }
 
-    fn over(kv: Arc<dyn Kv>, volume: VolumeRecord) -> Store {
+    fn over(kv: Arc<dyn Kv>, volume: VolumeRecord, env: &Env) -> Store {
         Store {
             kv,
+            env: env.clone(),
             volume,
             transaction: RwLock::new(()),
             inos: Mutex::new(0..0),
@@ -181,6 +185,11 @@ impl Store {
     /// Where it is, where that is known.
     pub fn url(&self) -> Option<&MetaUrl> {
         self.url.as_ref()
+    }
+
+    /// Its time, chance and threads.
+    pub fn env(&self) -> &Env {
+        &self.env
     }
 
     /// What the volume is.
@@ -254,7 +263,7 @@ impl Store {
     ) -> Result<Option<T>, MetaError> {
         for attempt in 0..company.attempts() {
             if attempt > 0 {
-                std::thread::sleep(pause(attempt, rand::random()));
+                self.env.clock.block(pause(attempt, self.env.rng.next_u32()));
             }
             let (answer, frees_room, batch) = {
                 let snapshot = self.kv.snapshot()?;

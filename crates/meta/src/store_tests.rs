@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weft_env::Env;
 
 use super::fixture::*;
 use super::*;
@@ -285,14 +286,14 @@ fn agrees_with_the_model_of_a_tree() {
 #[test]
 fn format_wants_an_empty_engine_and_open_a_volume() {
     let kv = Arc::new(MemoryKv::new());
-    let refused = Store::open(kv.clone()).err().unwrap();
+    let refused = Store::open(kv.clone(), &Env::system()).err().unwrap();
     assert_eq!(kind_of(&refused), "Refused");
     let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
-    Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
-    let again = Store::format(kv.clone(), &record, &default_policy(), at(1)).err().unwrap();
+    Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).unwrap();
+    let again = Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).err().unwrap();
     assert_eq!(kind_of(&again), "Refused");
 
-    let store = Store::open(kv.clone()).unwrap();
+    let store = Store::open(kv.clone(), &Env::system()).unwrap();
     assert_eq!(*store.volume(), record);
     let root = store.attributes(Ino::ROOT).unwrap();
     assert_eq!((root.kind, root.mode, root.nlink, root.parent), (Kind::Directory, 0o755, 2, Ino::ROOT));
@@ -304,7 +305,7 @@ fn format_wants_an_empty_engine_and_open_a_volume() {
     newer[1] = 99;
     let batch = Batch { writes: vec![(Key::Volume.encode(), Some(newer))], ..Batch::default() };
     kv.commit(batch).unwrap();
-    let refused = Store::open(kv).err().unwrap();
+    let refused = Store::open(kv, &Env::system()).err().unwrap();
     assert!(refused.to_string().contains("version 99"), "{refused}");
 }
 
@@ -316,7 +317,7 @@ fn numbers_are_reserved_in_blocks_and_never_given_out_twice() {
     let second = make(&store, Ino::ROOT, "b", Kind::File);
     assert_eq!(kv.commits.load(std::sync::atomic::Ordering::Relaxed), commits + 1);
     assert_eq!(second.0, first.0 + 1);
-    let reopened = Store::open(kv).unwrap();
+    let reopened = Store::open(kv, &Env::system()).unwrap();
     let third = make(&reopened, Ino::ROOT, "c", Kind::File);
     assert_eq!(third.0, first.0 + NUMBER_BLOCK);
     assert_clean(&reopened);
@@ -370,7 +371,7 @@ impl Kv for ContestedKv {
 fn a_conflict_is_tried_again_but_not_for_ever() {
     let kv = Arc::new(ContestedKv { inner: MemoryKv::new(), conflicts: Mutex::new(0) });
     let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
+    let store = Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).unwrap();
     // It has numbers to give out from here on.
     make(&store, Ino::ROOT, "first", Kind::File);
     let attempts = Company::Beside.attempts() + Company::Alone.attempts();
@@ -433,7 +434,7 @@ impl Kv for SharedKv {
 fn shared_volume() -> (Store, Arc<SharedKv>) {
     let kv = Arc::new(SharedKv::default());
     let record = VolumeRecord { volume: VolumeId(9), created_ms: 5, default_policy: PolicyId(0) };
-    (Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap(), kv)
+    (Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).unwrap(), kv)
 }
 
 #[test]
@@ -442,7 +443,7 @@ fn sixteen_stores_on_one_engine_create_without_a_conflict_in_one_directory_and_i
     const EACH: u32 = 100;
     let (store, kv) = shared_volume();
     let together = make(&store, Ino::ROOT, "together", Kind::Directory);
-    let stores: Vec<Store> = (0..STORES).map(|_| Store::open(kv.clone()).unwrap()).collect();
+    let stores: Vec<Store> = (0..STORES).map(|_| Store::open(kv.clone(), &Env::system()).unwrap()).collect();
     let own: Vec<Ino> =
         stores.iter().enumerate().map(|(i, store)| make(store, Ino::ROOT, &format!("{i}"), Kind::Directory)).collect();
     // Each has numbers to give out now, so that nothing but creates happens.
@@ -469,7 +470,7 @@ fn sixteen_stores_on_one_engine_create_without_a_conflict_in_one_directory_and_i
 fn a_directory_in_which_another_store_makes_a_name_is_not_removed() {
     let (store, kv) = shared_volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
-    let other = Store::open(kv.clone()).unwrap();
+    let other = Store::open(kv.clone(), &Env::system()).unwrap();
     *kv.before_commit.lock() = Some(Box::new(move || {
         other.create(directory, b"file", &new_inode(Kind::File), at(0)).unwrap();
     }));
@@ -481,7 +482,7 @@ fn a_directory_in_which_another_store_makes_a_name_is_not_removed() {
 fn no_name_is_made_in_a_directory_that_another_store_removes() {
     let (store, kv) = shared_volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
-    let other = Store::open(kv.clone()).unwrap();
+    let other = Store::open(kv.clone(), &Env::system()).unwrap();
     *kv.before_commit.lock() = Some(Box::new(move || {
         other.rmdir(Ino::ROOT, b"directory", at(1)).unwrap();
     }));
@@ -495,7 +496,7 @@ fn no_name_is_made_in_a_directory_that_another_store_removes() {
 fn a_mode_that_is_set_while_names_are_made_takes_nothing_back() {
     let (store, kv) = shared_volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
-    let other = Store::open(kv.clone()).unwrap();
+    let other = Store::open(kv.clone(), &Env::system()).unwrap();
     *kv.before_commit.lock() = Some(Box::new(move || {
         other.create(directory, b"below", &new_inode(Kind::Directory), at(50)).unwrap();
     }));
@@ -510,7 +511,7 @@ fn a_mode_that_is_set_while_names_are_made_takes_nothing_back() {
 fn a_name_that_comes_late_takes_no_time_back() {
     let (store, kv) = shared_volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
-    let other = Store::open(kv.clone()).unwrap();
+    let other = Store::open(kv.clone(), &Env::system()).unwrap();
     store.create(directory, b"a", &new_inode(Kind::File), at(100)).unwrap();
     *kv.before_commit.lock() = Some(Box::new(move || {
         other.create(directory, b"c", &new_inode(Kind::File), at(102)).unwrap();

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_env::{Clock, Env};
 
 /// The place of a volume's metadata, and the engine that keeps it there.
 #[derive(Clone)]
@@ -126,32 +127,32 @@ impl MetaUrl {
     ///
     /// # Errors
     /// [`OpenError`]: missing, not ours, of another format, or owned by somebody else.
-    pub fn open(&self, access: Access, mountpoint: Option<&Path>) -> Result<Arc<dyn Kv>, OpenError> {
-        (self.kind.open)(&self.place, access, mountpoint)
+    pub fn open(&self, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Arc<dyn Kv>, OpenError> {
+        (self.kind.open)(&self.place, access, mountpoint, env)
     }
 
     /// Copies what is durable, as of one moment and beside the owner, to the new file `to`.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is made then.
-    pub fn back_up(&self, to: &Path) -> Result<(), OpenError> {
-        (self.kind.back_up)(&self.place, to)
+    pub fn back_up(&self, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
+        (self.kind.back_up)(&self.place, to, clock)
     }
 
     /// Makes a store, where there is none, from a backup.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is made then.
-    pub fn restore(&self, backup: &Path) -> Result<(), OpenError> {
-        (self.kind.restore)(backup, &self.place)
+    pub fn restore(&self, backup: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
+        (self.kind.restore)(backup, &self.place, clock)
     }
 
     /// The process that owns the volume now, or after a short-lived owner: `None` if nobody does.
     ///
     /// # Errors
     /// The store cannot be asked, or its owner has not said who it is (`WouldBlock`).
-    pub fn current_owner(&self) -> io::Result<Option<Holder>> {
-        (self.kind.current_owner)(&self.place)
+    pub fn current_owner(&self, clock: &dyn Clock) -> io::Result<Option<Holder>> {
+        (self.kind.current_owner)(&self.place, clock)
     }
 
     /// A file of this machine for notes about the volume, told apart by `suffix`; nothing that is needed is kept in it.

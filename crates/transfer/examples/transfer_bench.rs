@@ -7,6 +7,7 @@ use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardIndex, VolumeId};
 use weft_nodes::{FolderNode, Node, NodeIdentity};
@@ -46,7 +47,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
         };
         members.push((id, record, Arc::new(node) as Arc<dyn Node>));
     }
-    let fleet = Arc::new(Fleet::new(members, Default::default()));
+    let fleet = Arc::new(Fleet::new(members, Default::default(), &Env::system()));
     let transfer = Transfer::new(VOLUME, fleet, Settings::default(), runtime.handle().clone());
     // As a FUSE worker does: its own thread blocks on the runtime's handle.
     let handle = runtime.handle();

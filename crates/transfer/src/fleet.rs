@@ -9,10 +9,10 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, timeout};
 use weft_cluster::{Membership, Observation, View};
+use weft_env::{Clock, Env};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Space};
@@ -43,6 +43,7 @@ pub(crate) struct NodeHandle {
 
 /// When a node was last heard of: what tells one that is busy from one that is away.
 struct Pulse {
+    clock: Arc<dyn Clock>,
     epoch: Instant,
     /// Microseconds since the epoch, and 1; 0: never.
     heard_us: AtomicU64,
@@ -65,7 +66,7 @@ impl Pulse {
 
 impl NodeHandle {
     fn hear(&self) {
-        self.pulse.heard_us.store(self.pulse.us(Instant::now()), Ordering::Relaxed);
+        self.pulse.heard_us.store(self.pulse.us(self.pulse.clock.now()), Ordering::Relaxed);
     }
 
     /// Has it answered anybody since then?
@@ -75,7 +76,7 @@ impl NodeHandle {
 
     /// It has stored something.
     pub(crate) fn has_stored(&self) {
-        self.pulse.stored_us.store(self.pulse.us(Instant::now()), Ordering::Relaxed);
+        self.pulse.stored_us.store(self.pulse.us(self.pulse.clock.now()), Ordering::Relaxed);
         self.pulse.stalled_us.store(0, Ordering::Relaxed);
     }
 
@@ -106,17 +107,19 @@ type Handles = [Arc<HashMap<NodeId, Arc<NodeHandle>>>; 2];
 pub struct Fleet {
     handles: RwLock<Handles>,
     membership: Membership,
+    env: Env,
     started: Instant,
     space_asked_ms: AtomicU64,
 }
 
 impl Fleet {
-    /// The nodes that metadata names, each opened, and what the volume wants of places.
-    pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) -> Self {
+    /// The nodes that metadata names, each opened, and what the volume wants of places. All that is done with them has this `env`.
+    pub fn new(members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule, env: &Env) -> Self {
         let fleet = Self {
             handles: RwLock::default(),
             membership: Membership::default(),
-            started: Instant::now(),
+            env: env.clone(),
+            started: env.clock.now(),
             space_asked_ms: AtomicU64::new(0),
         };
         fleet.set(members, rule);
@@ -134,7 +137,7 @@ impl Fleet {
                 .zip(handles[Class::Background as usize].get(&id));
             let [foreground, background] = match known {
                 Some((foreground, background)) => [foreground.clone(), background.clone()],
-                None => new_handles(id, record.name, node, self.started),
+                None => new_handles(id, record.name, node, self.started, &self.env.clock),
             };
             of_class[Class::Foreground as usize].insert(id, foreground);
             of_class[Class::Background as usize].insert(id, background);
@@ -142,6 +145,15 @@ impl Fleet {
         *handles = of_class.map(Arc::new);
         self.membership.set_records(records, rule);
         self.space_asked_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Time, chance and threads of all that is done with the nodes.
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        &*self.env.clock
     }
 
     /// A node by id; `None`: no member.
@@ -183,7 +195,7 @@ impl Fleet {
         let handles = self.handles(Class::Background);
         let mut asked = InFlight::new();
         for handle in handles.values() {
-            asked.push(handle, Box::pin(timeout(deadline, handle.node.space())));
+            asked.push(handle, Box::pin(self.env.clock.timeout(deadline, handle.node.space())));
         }
         while let Some((handle, answer)) = asked.next().await {
             match answer {
@@ -204,7 +216,7 @@ impl Fleet {
         }
         let (fleet, handle) = (self.clone(), handle.clone());
         runtime.spawn(async move {
-            let answer = timeout(SPACE_DEADLINE, handle.node.space()).await;
+            let answer = fleet.env.clock.timeout(SPACE_DEADLINE, handle.node.space()).await;
             handle.pulse.is_asked.store(false, Ordering::Relaxed);
             match answer {
                 Ok(Ok(space)) => {
@@ -268,25 +280,32 @@ impl Fleet {
 
     /// Microseconds of the fleet's own clock.
     pub(crate) fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.env.clock.elapsed(self.started).as_micros() as u64
     }
 
     /// Milliseconds of the fleet's own clock, which membership is told.
     pub(crate) fn now_ms(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
+        self.env.clock.elapsed(self.started).as_millis() as u64
     }
 }
 
 /// A node that is new here, for each class.
-fn new_handles(id: NodeId, name: String, node: Arc<dyn Node>, epoch: Instant) -> [Arc<NodeHandle>; 2] {
+fn new_handles(
+    id: NodeId,
+    name: String,
+    node: Arc<dyn Node>,
+    epoch: Instant,
+    clock: &Arc<dyn Clock>,
+) -> [Arc<NodeHandle>; 2] {
     let pulse = Arc::new(Pulse {
+        clock: clock.clone(),
         epoch,
         heard_us: AtomicU64::new(0),
         stored_us: AtomicU64::new(0),
         stalled_us: AtomicU64::new(0),
         is_asked: AtomicBool::new(false),
     });
-    let (traffic, troubled) = (Arc::new(Traffic::new()), Arc::new(AtomicBool::new(true)));
+    let (traffic, troubled) = (Arc::new(Traffic::new(clock)), Arc::new(AtomicBool::new(true)));
     let in_background = node.in_background().unwrap_or_else(|| node.clone());
     let handle = |node| NodeHandle {
         id,

@@ -3,7 +3,8 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
-use tokio::time::{Instant, sleep_until};
+use std::time::Instant;
+use weft_env::Clock;
 
 /// A call, boxed so that unlike calls can wait together.
 pub(crate) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -62,9 +63,9 @@ impl<'a, G, T> InFlight<'a, G, T> {
 }
 
 /// Waits until the moment; for ever where there is none.
-pub(crate) async fn until(moment: Option<Instant>) {
+pub(crate) async fn until(moment: Option<Instant>, clock: &dyn Clock) {
     match moment {
-        Some(moment) => sleep_until(moment).await,
+        Some(moment) => clock.sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }

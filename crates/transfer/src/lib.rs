@@ -8,6 +8,8 @@
 //!
 //! Start reading at `write.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod algebra;
 mod cache;
 mod disk_cache;
@@ -46,7 +48,7 @@ pub use recode::{Joiner, Recoded};
 pub use remove::Removal;
 pub use scheduler::Profile;
 pub use soundness::{Soundness, Usable};
-pub use transfer::{Draw, Settings, Transfer};
+pub use transfer::{Settings, Transfer};
 pub use verify::{Damage, SegmentHealth, ShardHealth};
 pub use weft_cluster::{Balance, Holdings, Load, Pass, Relocation};
 pub use write::{Receipt, WriteRequest};

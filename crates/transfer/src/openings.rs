@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::time::Duration;
-use tokio::time::timeout;
+use weft_env::Clock;
 use weft_format::geometry::Geometry;
 use weft_format::records::{OPENINGS, Opening, opening_key};
 use weft_format::shard::{HEADER_BYTES, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
@@ -57,11 +57,11 @@ impl Transfer {
     /// Asks all nodes, at once, whether they know a newer opening than the latest of the metadata. Those that do not answer soon
     /// count for nothing. Without a latest one every node is asked for all that it holds.
     pub async fn look_for_openings(&self, latest: Option<Opening>) -> KnownOpenings {
-        let volume = self.inner.volume;
+        let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
         let nodes = self.inner.fleet.handles(self.inner.class);
         let mut looks = InFlight::new();
         for handle in nodes.values() {
-            looks.push(handle, Box::pin(look(&*handle.node, volume, latest)));
+            looks.push(handle, Box::pin(look(&*handle.node, volume, latest, clock)));
         }
         let mut known = KnownOpenings::default();
         while let Some((handle, found)) = looks.next().await {
@@ -80,12 +80,13 @@ impl Transfer {
     /// Lets those nodes know of an opening that answered, and forget older ones. The other's, if a node has another of its number. Nodes
     /// that do not take it are told in a later round.
     pub async fn publish_opening(&self, opening: Opening, held: &BTreeMap<NodeId, BTreeSet<u32>>) -> Option<Opening> {
-        let volume = self.inner.volume;
+        let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
         let nodes = self.inner.fleet.handles(self.inner.class);
         let mut tellings = InFlight::new();
         for (id, held) in held.iter().filter(|(_, held)| !held.contains(&opening.number)) {
             let Some(handle) = nodes.get(id) else { continue };
-            tellings.push(handle, Box::pin(within(PUBLISH_DEADLINE, tell(&*handle.node, volume, opening, held))));
+            tellings
+                .push(handle, Box::pin(within(clock, PUBLISH_DEADLINE, tell(&*handle.node, volume, opening, held))));
         }
         let mut other = None;
         while let Some((handle, told)) = tellings.next().await {
@@ -99,16 +100,21 @@ impl Transfer {
     }
 }
 
-async fn look(node: &dyn Node, volume: VolumeId, latest: Option<Opening>) -> Result<Found, NodeError> {
+async fn look(
+    node: &dyn Node,
+    volume: VolumeId,
+    latest: Option<Opening>,
+    clock: &dyn Clock,
+) -> Result<Found, NodeError> {
     if let Some(latest) = latest
-        && let Some(found) = within(LOOK_DEADLINE, look_at(node, volume, latest)).await?
+        && let Some(found) = within(clock, LOOK_DEADLINE, look_at(node, volume, latest)).await?
     {
         return Ok(found);
     }
-    let held = within(LIST_DEADLINE, list(node)).await?;
+    let held = within(clock, LIST_DEADLINE, list(node)).await?;
     let newest = held.last().copied().filter(|newest| *newest > latest.map_or(0, |latest| latest.number));
     let newer = match newest {
-        Some(newest) => Some(named(newest, within(LOOK_DEADLINE, read(node, volume, newest)).await)?),
+        Some(newest) => Some(named(newest, within(clock, LOOK_DEADLINE, read(node, volume, newest)).await)?),
         None => None,
     };
     Ok(Found { newer, held })
@@ -144,8 +150,12 @@ fn if_there<T>(outcome: Result<T, NodeError>) -> Result<Option<T>, NodeError> {
     }
 }
 
-async fn within<T>(deadline: Duration, work: impl Future<Output = Result<T, NodeError>>) -> Result<T, NodeError> {
-    match timeout(deadline, work).await {
+async fn within<T>(
+    clock: &dyn Clock,
+    deadline: Duration,
+    work: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    match clock.timeout(deadline, work).await {
         Ok(outcome) => outcome,
         Err(_) => Err(NodeError::new(NodeErrorKind::TimedOut, "of the volume", "it takes too long")),
     }

@@ -17,7 +17,7 @@ fn opening(number: u32, tag: u128) -> Opening {
 
 /// What metadata with this latest opening finds there: older ones, or a newer one.
 async fn found(node: &dyn Node, latest: Option<Opening>) -> Result<Vec<u32>, Opening> {
-    let Found { newer, held } = look(node, VOLUME, latest).await.expect("it answers");
+    let Found { newer, held } = look(node, VOLUME, latest, &weft_env::SystemClock).await.expect("it answers");
     newer.map_or(Ok(held.into_iter().collect()), Err)
 }
 

@@ -4,6 +4,7 @@ use crate::{Fleet, Settings, Transfer, WriteRequest};
 use bytes::Bytes;
 use std::sync::Arc;
 use weft_codes::{LinearCode, Matrix};
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId, ShardIndex, VolumeId};
@@ -48,7 +49,7 @@ fn engine(node_count: usize) -> Transfer {
         let node = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VolumeId(1), node: id }, 1 << 40);
         (id, record, Arc::new(node) as Arc<dyn Node>)
     };
-    let fleet = Arc::new(Fleet::new((0..node_count).map(member).collect(), Default::default()));
+    let fleet = Arc::new(Fleet::new((0..node_count).map(member).collect(), Default::default(), &Env::system()));
     let settings = Settings { cache_bytes: 0, ..Settings::default() };
     let transfer = Transfer::new(VolumeId(1), fleet, settings, tokio::runtime::Handle::current());
     transfer.inner.algebra.add(grouped());

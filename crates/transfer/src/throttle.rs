@@ -6,8 +6,8 @@
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
+use weft_env::Clock;
 use weft_nodes::BACKGROUND_PERCENT;
 use weft_nodes::rate::FOREGROUND_STAYS;
 
@@ -19,6 +19,7 @@ const LOOK_AGAIN_US: u64 = 5_000;
 
 /// What is going on at one node.
 pub(crate) struct Traffic {
+    clock: Arc<dyn Clock>,
     started: Instant,
     foreground_under_way: AtomicU32,
     /// When the foreground's last call ended, microseconds since `started`.
@@ -54,9 +55,10 @@ impl Background {
 }
 
 impl Traffic {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
         Self {
-            started: Instant::now(),
+            clock: clock.clone(),
+            started: clock.now(),
             foreground_under_way: AtomicU32::new(0),
             foreground_seen_us: AtomicU64::new(0),
             background: Mutex::default(),
@@ -90,25 +92,26 @@ impl ForegroundCall {
 
 impl Drop for ForegroundCall {
     fn drop(&mut self) {
-        self.0.foreground_seen_us.store(self.0.us(Instant::now()).max(1), Ordering::Relaxed);
+        self.0.foreground_seen_us.store(self.0.us(self.0.clock.now()).max(1), Ordering::Relaxed);
         self.0.foreground_under_way.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Background work under way at some nodes, until it is dropped.
 pub(crate) struct BackgroundTurn {
+    clock: Arc<dyn Clock>,
     nodes: Vec<Arc<Traffic>>,
     began: Instant,
 }
 
 impl BackgroundTurn {
     /// Waits until it may begin at all of them.
-    pub(crate) async fn begin(nodes: Vec<Arc<Traffic>>) -> Self {
+    pub(crate) async fn begin(nodes: Vec<Arc<Traffic>>, clock: &Arc<dyn Clock>) -> Self {
         loop {
-            let now = Instant::now();
+            let now = clock.now();
             match Self::try_begin(&nodes, now) {
-                None => return Self { nodes, began: now },
-                Some(wait) => tokio::time::sleep_until(now + wait).await,
+                None => return Self { clock: clock.clone(), nodes, began: now },
+                Some(wait) => clock.sleep_until(now + wait).await,
             }
         }
     }
@@ -133,7 +136,7 @@ impl BackgroundTurn {
 
 impl Drop for BackgroundTurn {
     fn drop(&mut self) {
-        let now = Instant::now();
+        let now = self.clock.now();
         for node in &self.nodes {
             node.background.lock().ended(node.us(self.began), node.us(now));
         }

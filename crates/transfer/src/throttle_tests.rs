@@ -1,4 +1,10 @@
 use super::*;
+use weft_env::SystemClock;
+
+/// Follows the paused time of a test's runtime.
+fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
 
 const STAYS_US: u64 = FOREGROUND_STAYS.as_micros() as u64;
 
@@ -20,7 +26,7 @@ fn one_thing_at_a_time_and_a_rest_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_foreground_is_seen_while_it_calls_and_a_little_longer() {
-    let traffic = Arc::new(Traffic::new());
+    let traffic = Arc::new(Traffic::new(&clock()));
     tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(traffic.foreground_until_us(1_000_000), 0);
     let call = ForegroundCall::new(&traffic);
@@ -32,13 +38,13 @@ async fn the_foreground_is_seen_while_it_calls_and_a_little_longer() {
 
 #[tokio::test(start_paused = true)]
 async fn beside_a_foreground_it_takes_its_share_of_the_time_and_alone_all() {
-    let (busy, idle) = (Arc::new(Traffic::new()), Arc::new(Traffic::new()));
-    let began = Instant::now();
+    let (busy, idle) = (Arc::new(Traffic::new(&clock())), Arc::new(Traffic::new(&clock())));
+    let began = clock().now();
     let _foreground = ForegroundCall::new(&busy);
     let worker = |nodes: Vec<Arc<Traffic>>| async move {
         let mut done = 0;
-        while began.elapsed() < Duration::from_secs(100) {
-            let turn = BackgroundTurn::begin(nodes.clone()).await;
+        while clock().elapsed(began) < Duration::from_secs(100) {
+            let turn = BackgroundTurn::begin(nodes.clone(), &clock()).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
             drop(turn);
             done += 1;
@@ -51,7 +57,7 @@ async fn beside_a_foreground_it_takes_its_share_of_the_time_and_alone_all() {
         done += worker.await.unwrap();
     }
     assert!((150..=205).contains(&done), "{done} tenths of a second of 100 s");
-    let began = Instant::now();
-    drop(BackgroundTurn::begin(vec![idle]).await);
-    assert_eq!(began.elapsed(), Duration::ZERO, "what it did elsewhere is no reason to wait where nobody is");
+    let began = clock().now();
+    drop(BackgroundTurn::begin(vec![idle], &clock()).await);
+    assert_eq!(clock().elapsed(began), Duration::ZERO, "what it did elsewhere is no reason to wait where nobody is");
 }

@@ -4,7 +4,7 @@
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::time::Instant;
+use std::time::Instant;
 use weft_format::SegmentId;
 
 /// Something that happened.
@@ -74,14 +74,14 @@ pub struct Event {
 
 impl Event {
     pub(crate) fn new(
-        began: Instant,
+        (began, at): (Instant, Instant),
         segment: SegmentId,
         set: usize,
         block: Option<(u64, usize, String, Range<u64>)>,
         what: What,
     ) -> Self {
         let block = block.map(|(request, shard, node, payload)| Block { request, shard, node, payload });
-        Self { began, at: Instant::now(), segment, set, block, what }
+        Self { began, at, segment, set, block, what }
     }
 }
 

@@ -13,10 +13,9 @@ use crate::uplink::Uplink;
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout_at};
 use weft_format::records::SegmentRecord;
 use weft_format::{Generation, NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Rate};
@@ -90,9 +89,6 @@ pub struct Transfer {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// Draws numbers for the names of attempts; a test may know them beforehand.
-pub type Draw = Arc<dyn Fn() -> u32 + Send + Sync>;
-
 /// What clones share; a copy of it for each class.
 #[derive(Clone)]
 pub(crate) struct Inner {
@@ -108,7 +104,6 @@ pub(crate) struct Inner {
     pub(crate) chains: Arc<Chains>,
     pub(crate) uplink: Arc<Uplink>,
     pub(crate) tracer: Arc<Tracer>,
-    draw: Draw,
     /// Why nothing on nodes may be changed any more.
     halted: Arc<OnceLock<String>>,
     rate: Option<Arc<Rate>>,
@@ -139,7 +134,6 @@ impl Transfer {
             chains: Arc::default(),
             uplink: Arc::default(),
             tracer: Arc::default(),
-            draw: Arc::new(rand::random::<u32>),
             halted: Arc::default(),
             rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
             inflight: Arc::new(Semaphore::new(inflight_units as usize)),
@@ -162,11 +156,6 @@ impl Transfer {
     /// foreground, and everything while there is none.
     pub fn in_background(&self) -> Self {
         Self { inner: Arc::new(Inner { class: Class::Background, ..Inner::clone(&self.inner) }) }
-    }
-
-    /// The same engine, whose attempts have the numbers that `draw` gives.
-    pub fn with_draw(self, draw: Draw) -> Self {
-        Self { inner: Arc::new(Inner { draw, ..Inner::clone(&self.inner) }) }
     }
 
     /// Blocks this thread, which must be none of the runtime's, until `work` is done. Answers of daemons that `work` waits for wake this thread and no
@@ -203,7 +192,9 @@ impl Inner {
         let is_free = |attempt: &Generation| {
             *attempt > Generation::FIRST && record.shards.iter().flatten().all(|shard| shard.generation != *attempt)
         };
-        std::iter::repeat_with(|| Generation((self.draw)())).find(is_free).expect("it is drawn until one is free")
+        std::iter::repeat_with(|| Generation(self.fleet.env().rng.next_u32()))
+            .find(is_free)
+            .expect("it is drawn until one is free")
     }
 
     /// Waits until `moved_bytes` may travel to and from `nodes` and `held_bytes` be in memory; they are until it is dropped.
@@ -223,7 +214,7 @@ impl Inner {
         };
         let memory = acquire(&self.inflight, held_bytes, self.inflight_units).await;
         let turn = match in_background {
-            true => Some(BackgroundTurn::begin(self.fleet.traffic(nodes)).await),
+            true => Some(BackgroundTurn::begin(self.fleet.traffic(nodes), &self.fleet.env().clock).await),
             false => None,
         };
         Admission { _turn: turn, _memory: (memory, own) }
@@ -308,7 +299,7 @@ impl Inner {
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let (began, mut pause) = (Instant::now(), BUSY_PAUSE);
+        let (began, mut pause) = (self.fleet.clock().now(), BUSY_PAUSE);
         loop {
             may()?;
             let outcome = self.call_within(node, bytes, busy_max(self.class), &call).await;
@@ -318,18 +309,19 @@ impl Inner {
             {
                 return outcome;
             }
-            tokio::time::sleep(pause).await;
+            self.fleet.clock().sleep(pause).await;
             pause = (pause * 2).min(BUSY_PAUSE_MAX);
         }
     }
 
     /// Was a busy node waited for long enough? Then nobody waits for it for a while, unless it stores something.
     pub(crate) fn has_waited(&self, handle: &NodeHandle, began: Instant) -> bool {
-        let (now, longest) = (Instant::now(), busy_max(self.class));
+        let (now, longest) = (self.fleet.clock().now(), busy_max(self.class));
         if handle.stalls(now) {
             return true;
         }
-        let is_over = handle.stored_since(began).elapsed() >= longest || began.elapsed() >= longest * BUSY_FACTOR_MAX;
+        let is_over = now.saturating_duration_since(handle.stored_since(began)) >= longest
+            || now.saturating_duration_since(began) >= longest * BUSY_FACTOR_MAX;
         if is_over {
             handle.stall(now);
         }
@@ -371,10 +363,11 @@ impl Inner {
         bytes: u64,
         call: impl Future<Output = T> + Send,
     ) -> Result<T, Duration> {
-        let (began, mut patience) = (Instant::now(), deadline);
+        let clock = self.fleet.clock();
+        let (began, mut patience) = (clock.now(), deadline);
         tokio::pin!(call);
         loop {
-            if let Ok(outcome) = timeout_at(began + patience, &mut call).await {
+            if let Ok(outcome) = clock.timeout_at(began + patience, &mut call).await {
                 return Ok(outcome);
             }
             let longer = deadline + self.uplink.wait(bytes, self.fleet.now_ms());
@@ -382,18 +375,18 @@ impl Inner {
                 patience = longer;
                 continue;
             }
-            let asked = Instant::now();
+            let asked = clock.now();
             if longest.is_zero() || self.has_waited(handle, began) {
                 return Err(patience);
             }
             self.fleet.ask_if_there(handle, &self.runtime);
-            if let Ok(outcome) = timeout_at(asked + LIVING_DEADLINE, &mut call).await {
+            if let Ok(outcome) = clock.timeout_at(asked + LIVING_DEADLINE, &mut call).await {
                 return Ok(outcome);
             }
             if !handle.was_heard_since(asked) {
-                return Err(began.elapsed());
+                return Err(clock.elapsed(began));
             }
-            patience = began.elapsed() + LIVING_DEADLINE;
+            patience = clock.elapsed(began) + LIVING_DEADLINE;
         }
     }
 

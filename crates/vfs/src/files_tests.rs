@@ -2,6 +2,7 @@ use super::*;
 use crate::error::VfsError;
 use parking_lot::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use weft_env::Env;
 use weft_format::VolumeId;
 use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
 use weft_meta::engines::MemoryKv;
@@ -35,12 +36,14 @@ impl Kv for Slow {
 fn finding_33_nobody_waits_for_the_metadata_of_another_file() {
     let kv = Arc::new(MemoryKv::new());
     let record = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).unwrap();
+    let store =
+        Store::format(kv.clone(), &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default(), &Env::system())
+            .unwrap();
     let ((asked, asks), (answer, answers)) = (channel(), channel());
     let slow = Arc::new(Slow { kv, asked, answer: Mutex::new(answers) });
     // Opening the volume asks once.
     answer.send(()).unwrap();
-    let slow = Store::open(slow).unwrap();
+    let slow = Store::open(slow, &Env::system()).unwrap();
     asks.recv().unwrap();
     let files = Files::default();
     std::thread::scope(|scope| {
@@ -82,7 +85,8 @@ fn finding_33_every_descriptor_is_told_of_a_failure_once() {
 fn a_file_that_was_in_use_meanwhile_is_no_unused_one() {
     let record = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
     let kv = Arc::new(MemoryKv::new());
-    let store = Store::format(kv, &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).unwrap();
+    let store =
+        Store::format(kv, &record, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default(), &Env::system()).unwrap();
     let files = Files::default();
     let before = files.left_count();
     assert!(files.is_unused_since(before, Ino::ROOT));

@@ -11,6 +11,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::OpenError;
@@ -23,16 +24,17 @@ use weft_transfer::{DiskRoom, Fleet, Transfer};
 /// Nodes that metadata names, opened.
 pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
 
-/// Opens the metadata at `url`. `mountpoint` is what others are told about an owner.
+/// Opens the metadata at `url`. `mountpoint` is what others are told about an owner. All that is
+/// opened over it has its `env`.
 ///
 /// # Errors
 /// [`MetaError::InUse`], for an owner; [`MetaError::Refused`]: missing, not ours, or of a newer format.
-pub fn open_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>) -> Result<Store, MetaError> {
-    let kv = url.open(access, mountpoint).map_err(|error| match error {
+pub fn open_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Store, MetaError> {
+    let kv = url.open(access, mountpoint, env).map_err(|error| match error {
         OpenError::Owner(OwnerError::InUse { .. }) => MetaError::InUse(error.to_string()),
         other => MetaError::Refused(other.to_string()),
     })?;
-    Ok(Store::open(kv)?.at(url))
+    Ok(Store::open(kv, env)?.at(url))
 }
 
 /// A node, and the record that it was opened by.
@@ -107,7 +109,7 @@ pub fn open_transfer(
     settings: weft_transfer::Settings,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Transfer, MetaError> {
-    let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?));
+    let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?, store.env()));
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
 }
 
@@ -124,7 +126,7 @@ async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
 /// # Errors
 /// As [`open_store`]; `Superseded`: nodes know a newer opening.
 pub fn own_store(url: &MetaUrl, transfer: &Transfer, runtime: &tokio::runtime::Handle) -> Result<Store, MetaError> {
-    let store = open_store(url, Access::Owner, None)?;
+    let store = open_store(url, Access::Owner, None, transfer.fleet().env())?;
     runtime.block_on(begin(&store, transfer))?;
     Ok(store)
 }
@@ -137,14 +139,16 @@ pub fn open_reader(
     url: &MetaUrl,
     opener: &Opener,
     transfer_settings: weft_transfer::Settings,
+    env: &Env,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Reader, VfsError> {
-    let store = open_store(url, Access::Shared, None)?;
+    let store = open_store(url, Access::Shared, None, env)?;
     let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
     Ok(Reader::new(store, transfer, runtime.clone()))
 }
 
-/// Opens a volume as its only owner, or, if the settings say that it is only read, beside whoever owns it.
+/// Opens a volume as its only owner, or, if the settings say that it is only read, beside whoever owns it. Segments move as the
+/// settings of transfer say, and a folder may keep what is read.
 ///
 /// # Errors
 /// As [`open_store`] and [`Opener::members`]; `Superseded`: nodes know a newer opening; the disk cache cannot be used.
@@ -153,12 +157,12 @@ pub fn open_volume(
     mountpoint: Option<&Path>,
     opener: Opener,
     settings: Settings,
-    transfer_settings: weft_transfer::Settings,
-    disk_cache: Option<&DiskRoom>,
+    (transfer_settings, disk_cache): (weft_transfer::Settings, Option<&DiskRoom>),
+    env: &Env,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Arc<Volume>, VfsError> {
     let access = if settings.read_only { Access::Shared } else { Access::Owner };
-    let store = open_store(url, access, mountpoint)?;
+    let store = open_store(url, access, mountpoint, env)?;
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     if settings.read_only {
         // A copy of the metadata may be read, so nobody is asked about openings.

@@ -1,4 +1,6 @@
 use super::*;
+use weft_env::Env;
+use weft_env::SystemClock;
 use weft_format::records::{NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
@@ -20,8 +22,9 @@ fn record(folder: &Path, name: &str) -> NodeRecord {
 fn store(folder: &Path) -> Store {
     let kv = Arc::new(MemoryKv::default());
     let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-    Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default()).expect("formatted");
-    let store = Store::open(kv).expect("opened");
+    Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:2+1", Some(1)), Timestamp::default(), &Env::system())
+        .expect("formatted");
+    let store = Store::open(kv, &Env::system()).expect("opened");
     for (id, name) in [(1, "a"), (2, "b")] {
         store.add_node(NodeId(id), &record(folder, name)).expect("added");
     }
@@ -67,13 +70,14 @@ fn a_volume_that_is_in_use_is_told_from_one_that_cannot_be_opened() {
     let path = folder.path().join("meta.db");
     let url = MetaUrl::from(path.as_path());
     url.create().expect("made");
-    let mount = OwnerLock::acquire(&path, &Holder::this_process(Some(Path::new("/mnt")))).expect("free");
+    let mount = OwnerLock::acquire(&path, &Holder::this_process(Some(Path::new("/mnt")), &SystemClock), &SystemClock)
+        .expect("free");
     for access in [Access::Owner, Access::Passing] {
-        let error = open_store(&url, access, None).err();
+        let error = open_store(&url, access, None, &Env::system()).err();
         assert!(matches!(&error, Some(MetaError::InUse(who)) if who.contains("/mnt")), "{error:?}");
     }
     drop(mount);
-    let error = open_store(&url, Access::Owner, None).err();
+    let error = open_store(&url, Access::Owner, None, &Env::system()).err();
     assert!(matches!(&error, Some(MetaError::Refused(_))), "it is not formatted: {error:?}");
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
+use weft_env::Env;
 use weft_format::{Generation, SegmentId, ShardIndex};
 use weft_nodes::{Capability, MemoryNode, NodeIdentity, Page, ShardStat, Space};
 
@@ -52,7 +53,7 @@ async fn finding_15_a_list_without_an_end_is_no_list() {
     for ascends in [false, true] {
         let identity = NodeIdentity { volume: weft_format::VolumeId(1), node: NodeId(1) };
         let node = Endless { ascends, inner: MemoryNode::new("endless", identity, 1 << 20) };
-        let listed = list(&node, "endless", 5000, &Job::default(), &mut 0).await.expect("not stopped");
+        let listed = list(&node, "endless", 5000, &Job::new(&Env::system().clock), &mut 0).await.expect("not stopped");
         assert_eq!(listed.expect_err("it never ends").kind, NodeErrorKind::WrongNode);
     }
 }

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
 use weft_care::convert::{self, convert};
 use weft_care::{Catalogue, Job, repair};
+use weft_env::{Env, Rng};
 use weft_format::records::{NodeState, PolicyRecord};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::{Fault, FaultNode};
@@ -111,7 +112,7 @@ fn want(world: &World, code: &str) {
 
 /// Works at all segments; what cannot be done is left.
 async fn run(work: Work, catalogue: Arc<dyn Catalogue>, transfer: &Transfer) {
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     match work {
         Work::Convert => {
             let _ = convert(catalogue, transfer, &job, convert::Options::default(), NOW_MS).await;
@@ -288,7 +289,8 @@ async fn finding_03_what_a_killed_conversion_left_is_in_nobodys_way() {
         // Other bytes under the same indices, and no other nodes to take them.
         want(&world, "rs:2+4");
         let options = convert::Options::default();
-        let report = convert(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
+        let report =
+            convert(world.catalogue.clone(), &world.transfer(), &Job::new(&Env::system().clock), options, NOW_MS).await;
         assert_eq!(report.expect("converted").failures, [], "after {steps} steps");
         world.assert_invariants().await;
         assert!(world.files.keys().all(|segment| world.record(*segment).code == "rs:2+4"));
@@ -300,17 +302,27 @@ async fn finding_03_what_a_killed_conversion_left_is_in_nobodys_way() {
     assert!(steps > 20, "{steps} steps");
 }
 
+/// These numbers of 32 bits, in this order.
+struct Numbers {
+    given: Vec<u32>,
+    drawn: AtomicUsize,
+}
+
+impl Rng for Numbers {
+    fn next_u64(&self) -> u64 {
+        u64::from(self.given[self.drawn.fetch_add(1, Ordering::SeqCst)]) << 32
+    }
+}
+
 #[tokio::test]
 async fn finding_03_an_attempt_that_draws_a_name_that_is_taken_draws_another() {
     let mut world = World::new(7);
     let segment = world.write(0, "rs:4+2").await;
     let record = world.record(segment);
-    let draws = Arc::new(AtomicI64::new(0));
     // 0 and 1 are no numbers of later attempts, and 7 is one that the record names by then.
-    let numbers = [0, 1, 7, 7, 1, 9];
-    let drawn = draws.clone();
-    let next = move || numbers[drawn.fetch_add(1, Ordering::SeqCst) as usize];
-    let transfer = world.transfer().with_draw(Arc::new(next));
+    let numbers = Numbers { given: vec![0, 1, 7, 7, 1, 9], drawn: AtomicUsize::new(0) };
+    let env = Env { rng: Arc::new(numbers), ..Env::system() };
+    let transfer = world.transfer_within(&env, |_, node| node);
     let once = transfer.rebuild(segment, &record, &[weft_format::ShardIndex(0)]).await.expect("rebuilt").record;
     let twice = transfer.rebuild(segment, &once, &[weft_format::ShardIndex(1)]).await.expect("rebuilt").record;
     let names = |record: &weft_format::records::SegmentRecord| -> Vec<u32> {

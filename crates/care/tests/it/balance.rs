@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weft_care::balance::{Report, balance, estimate};
 use weft_care::record::BALANCE;
 use weft_care::{CareError, Job, JobRecord, collect};
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
@@ -25,7 +26,7 @@ async fn grown(segments: u128) -> World {
 }
 
 async fn run(world: &World, transfer: &Transfer) -> Result<Report, CareError> {
-    balance(world.catalogue.clone(), transfer, &Job::default(), &BTreeSet::new(), NOW_MS).await
+    balance(world.catalogue.clone(), transfer, &Job::new(&Env::system().clock), &BTreeSet::new(), NOW_MS).await
 }
 
 fn held(world: &World) -> BTreeMap<NodeId, usize> {
@@ -68,7 +69,7 @@ async fn a_bigger_node_is_filled_as_estimated_and_then_nothing_moves() {
     for at_ms in [0, collect::GRACE_MS] {
         let in_use = Some(collect::Beside { sightings: &sightings, at_ms });
         let options = collect::Options { grace_ms: collect::GRACE_MS, in_use, dry_run: false };
-        collect::collect(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS)
+        collect::collect(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), options, NOW_MS)
             .await
             .expect("collected");
     }
@@ -82,7 +83,7 @@ async fn killed_at_any_step_nothing_is_less_whole_and_the_rest_is_done_later() {
         for steps in 0.. {
             let world = grown(8).await;
             let mortal = Mortal::new(&world, steps, after);
-            let (job, nobody) = (Job::default(), BTreeSet::new());
+            let (job, nobody) = (Job::new(&Env::system().clock), BTreeSet::new());
             let killed = mortal.kills(balance(mortal.catalogue(), &mortal.transfer, &job, &nobody, NOW_MS)).await;
             assert_whole(&world).await;
             let report = run(&world, &world.transfer()).await.expect("balanced");
@@ -101,7 +102,7 @@ async fn killed_at_any_step_nothing_is_less_whole_and_the_rest_is_done_later() {
 #[tokio::test]
 async fn one_that_is_cancelled_is_gone_on_with() {
     let world = grown(40).await;
-    let job = Arc::new(Job::default());
+    let job = Arc::new(Job::new(&Env::system().clock));
     // Cancelled at its third put.
     let (of_node, puts) = (job.clone(), Arc::new(std::sync::atomic::AtomicU32::new(0)));
     let transfer = world.transfer_through(|_, node| {

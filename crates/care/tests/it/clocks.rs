@@ -10,6 +10,7 @@ use weft_care::collect::{self, Beside, GRACE_MS, Sightings, collect, discard};
 use weft_care::convert::{self, convert};
 use weft_care::scrub::{self, scrub};
 use weft_care::{CareError, Catalogue, Job, repair};
+use weft_env::Env;
 use weft_format::records::{NodeState, PolicyRecord, RetiredRecord, Succession};
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::Transfer;
@@ -73,7 +74,7 @@ async fn volume(work: Work) -> World {
             if let Work::Unjoin = work {
                 // What the parts were is kept for an hour after the job begins.
                 let options = convert::Options { keep_ms: BEGUN_MS + 60 * MINUTE_MS, ..convert::Options::default() };
-                let (job, transfer) = (Job::default(), world.transfer());
+                let (job, transfer) = (Job::new(&Env::system().clock), world.transfer());
                 let report = convert(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
                 assert_eq!(report.expect("converted").joined_count, 2);
                 let part = *world.files.keys().last().expect("a segment");
@@ -116,7 +117,7 @@ async fn run(
     transfer: &Transfer,
     clocks: Clocks<'_>,
 ) -> Result<(), CareError> {
-    let (job, now_ms) = (Job::default(), clocks.wall_ms);
+    let (job, now_ms) = (Job::new(&Env::system().clock), clocks.wall_ms);
     match work {
         Work::Repair => {
             let ended = repair::repair(catalogue, transfer, &job, repair::Options::default(), now_ms).await;

@@ -5,6 +5,7 @@ use crate::harness::{NOW_MS, World, key};
 use std::sync::Arc;
 use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect, empty_trash};
 use weft_care::{CareError, Catalogue, CatalogueError, Job};
+use weft_env::Env;
 use weft_format::records::{Latest, NodeState, OpeningsRecord, RetiredRecord, Succession};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::fault::Call;
@@ -16,7 +17,9 @@ const NO_GRACE: Options<'static> = Options { grace_ms: 0, in_use: None, dry_run:
 const GRACE: Options<'static> = Options { grace_ms: GRACE_MS, in_use: None, dry_run: false };
 
 async fn run_over(world: &World, transfer: &Transfer, options: Options<'_>, now_ms: u64) -> Report {
-    collect(world.catalogue.clone(), transfer, &Job::default(), options, now_ms).await.expect("collected")
+    collect(world.catalogue.clone(), transfer, &Job::new(&Env::system().clock), options, now_ms)
+        .await
+        .expect("collected")
 }
 
 async fn run(world: &World, options: Options<'_>, now_ms: u64) -> Report {
@@ -70,7 +73,7 @@ async fn no_shard_goes_before_the_deletion_is_durable() {
     run(&world, Options { dry_run: true, ..NO_GRACE }, NOW_MS).await;
     assert_eq!(world.catalogue.flush_count(), 0, "nothing was to be removed");
     world.catalogue.set_cannot_flush(true);
-    let (job, sightings) = (Job::default(), Sightings::default());
+    let (job, sightings) = (Job::new(&Env::system().clock), Sightings::default());
     collect(world.catalogue.clone(), &world.transfer(), &job, NO_GRACE, NOW_MS).await.expect_err("not durable");
     let beside = Beside { sightings: &sightings, at_ms: 0 };
     empty_trash(world.catalogue.clone(), &world.transfer(), &job, 0, beside).await.expect_err("not durable");
@@ -117,7 +120,7 @@ async fn what_is_deleted_becomes_room_though_no_mount_lasts_as_long_as_its_grace
     for mount in 0..5 {
         let sightings = Sightings::load(&*world.catalogue).expect("reads the note");
         for at_ms in [mount, mount + 7000] {
-            let (job, beside) = (Job::default(), Beside { sightings: &sightings, at_ms });
+            let (job, beside) = (Job::new(&Env::system().clock), Beside { sightings: &sightings, at_ms });
             let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, 30_000, beside).await;
             removed_counts.push(emptied.expect("empties").segment_count);
             beside.note(&*world.catalogue, at_ms != mount).expect("notes");
@@ -344,7 +347,7 @@ async fn a_silent_node_keeps_its_former_shard_and_a_killed_removal_is_brought_to
     let mut steps = 0;
     loop {
         let mortal = Mortal::new(&world, steps, steps % 2 == 0);
-        let (job, catalogue) = (Job::default(), mortal.catalogue());
+        let (job, catalogue) = (Job::new(&Env::system().clock), mortal.catalogue());
         let killed = mortal.kills(collect(catalogue, &mortal.transfer, &job, NO_GRACE, NOW_MS)).await;
         world.assert_contents().await;
         if !killed {
@@ -456,7 +459,7 @@ async fn finding_05_whoever_works_by_an_older_copy_changes_nothing() {
     assert_eq!(transfer.publish_opening(newer, &known.held).await, None);
     let stored = world.stored().await;
     opened(&world, 2, 0);
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     let work = collect(world.catalogue.clone(), &transfer, &job, NO_GRACE, NOW_MS);
     let refused = weft_care::openings::guarded(&*world.catalogue, &transfer, &job, work).await;
     let Err(CareError::Catalogue(CatalogueError::Superseded(why))) = refused else { panic!("{refused:?}") };

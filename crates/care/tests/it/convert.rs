@@ -5,6 +5,7 @@ use crate::harness::{NOW_MS, World, key};
 use std::sync::Arc;
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{CareError, Catalogue, ConvertRecord, Job, collect};
+use weft_env::Env;
 use weft_format::records::{Later, PolicyRecord};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::Node;
@@ -19,7 +20,7 @@ fn want(world: &World, code: &str) {
 }
 
 async fn run_over(world: &World, transfer: &Transfer, now_ms: u64) -> Result<Report, CareError> {
-    convert(world.catalogue.clone(), transfer, &Job::default(), Options::default(), now_ms).await
+    convert(world.catalogue.clone(), transfer, &Job::new(&Env::system().clock), Options::default(), now_ms).await
 }
 
 async fn run(world: &World) -> Report {
@@ -29,7 +30,9 @@ async fn run(world: &World) -> Report {
 /// What a collection in a quiet hour leaves.
 async fn collect_at(world: &World, now_ms: u64) -> collect::Report {
     let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
-    let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, now_ms).await;
+    let report =
+        collect::collect(world.catalogue.clone(), &world.transfer(), &Job::new(&Env::system().clock), options, now_ms)
+            .await;
     report.expect("collected")
 }
 
@@ -245,7 +248,7 @@ async fn killed_at_any_step_every_segment_is_whole_under_one_of_its_codes() {
         for steps in 0.. {
             let world = to_convert().await;
             let mortal = Mortal::new(&world, steps, after);
-            let job = Job::default();
+            let job = Job::new(&Env::system().clock);
             let options = Options { workers: 1, ..Options::default() };
             let killed = mortal.kills(convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await;
             assert_whole(&world).await;
@@ -302,7 +305,7 @@ async fn a_repair_and_a_delete_come_in_between() {
 async fn a_cancelled_conversion_goes_on_later_and_counts_all_of_it() {
     let world = written("replica:3", 6).await;
     want(&world, "rs:4+2");
-    let job = Arc::new(Job::default());
+    let job = Arc::new(Job::new(&Env::system().clock));
     let cancel = job.clone();
     let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
         let (cancel, catalogue) = (cancel.clone(), world.catalogue.clone());

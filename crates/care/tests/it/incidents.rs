@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weft_care::collect::{self, GRACE_MS};
 use weft_care::scrub;
 use weft_care::{Job, repair};
+use weft_env::Env;
 use weft_format::records::NodeState;
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::wrappers::fault::Call;
@@ -64,7 +65,9 @@ async fn minio_14053_a_disk_that_is_not_found_is_no_object_that_is_not() {
     assert_eq!((report.rebuilt_count, report.census.lost_count, report.census.lost_shard_count), (0, 0, 0));
     let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
     let now_ms = NOW_MS + 10 * GRACE_MS;
-    collect::collect(world.catalogue.clone(), &away, &Job::default(), options, now_ms).await.expect("collected");
+    collect::collect(world.catalogue.clone(), &away, &Job::new(&Env::system().clock), options, now_ms)
+        .await
+        .expect("collected");
     assert_eq!((world.named(), world.stored().await), (before.clone(), before));
     world.assert_invariants().await;
 }
@@ -170,7 +173,9 @@ async fn juicefs_6479_half_a_listing_collects_nothing() {
         });
         let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
         let now_ms = NOW_MS + 10 * GRACE_MS;
-        collect::collect(world.catalogue.clone(), &failing, &Job::default(), options, now_ms).await.expect("collected");
+        collect::collect(world.catalogue.clone(), &failing, &Job::new(&Env::system().clock), options, now_ms)
+            .await
+            .expect("collected");
         assert_eq!(world.stored().await, stored);
     }
     world.assert_invariants().await;
@@ -210,7 +215,7 @@ async fn glusterfs_2021_a_full_volume_keeps_no_unlike_fragments() {
     let now_ms = NOW_MS + 10 * GRACE_MS;
     for _ in 0..2 {
         let transfer = world.transfer();
-        collect::collect(world.catalogue.clone(), &transfer, &Job::default(), options, now_ms)
+        collect::collect(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), options, now_ms)
             .await
             .expect("collected");
     }
@@ -227,8 +232,9 @@ async fn rustfs_5869_an_absent_drive_is_no_blank_one() {
     assert_eq!((report.rebuilt_count, world.catalogue.renewed()), (0, Vec::new()));
     // Not even when it was given up: its shards are rebuilt elsewhere, and it stays what it is.
     let options = repair::Options { presumed_lost: [NodeId(4)].into(), ..repair::Options::default() };
-    let report =
-        repair::repair(world.catalogue.clone(), &away, &Job::default(), options, NOW_MS).await.expect("repaired");
+    let report = repair::repair(world.catalogue.clone(), &away, &Job::new(&Env::system().clock), options, NOW_MS)
+        .await
+        .expect("repaired");
     assert!(report.rebuilt_count > 0 && report.census.is_whole(), "{report:?}");
     assert!(report.forgotten_nodes.is_empty() && world.catalogue.renewed().is_empty());
     world.assert_invariants().await;
@@ -250,7 +256,8 @@ async fn minio_6563_every_flipped_bit_is_found_and_the_counter_rises() {
             .await;
         let catalogue = world.catalogue.clone();
         let options = scrub::Options::default();
-        let report = scrub::scrub(catalogue, &world.transfer(), &Job::default(), options, NOW_MS, |_| {}).await;
+        let report =
+            scrub::scrub(catalogue, &world.transfer(), &Job::new(&Env::system().clock), options, NOW_MS, |_| {}).await;
         let report = report.expect("scrubbed");
         assert_eq!((report.finding_count, report.repaired_count), (1, 1), "shard {index}");
         assert!(report.bytes_verified > 0);

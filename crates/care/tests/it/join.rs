@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use weft_care::collect::{self, Beside, Sightings, discard};
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{Catalogue, Job};
+use weft_env::Env;
 use weft_format::records::{Later, PolicyRecord, RetiredRecord, SegmentRecord, Succession};
 use weft_format::shard::object_bytes;
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
@@ -46,7 +47,7 @@ fn want(world: &World, code: &str) {
 }
 
 async fn run_over(world: &World, transfer: &Transfer, now_ms: u64) -> Report {
-    let (job, options) = (Job::default(), Options::default());
+    let (job, options) = (Job::new(&Env::system().clock), Options::default());
     convert(world.catalogue.clone(), transfer, &job, options, now_ms).await.expect("converted")
 }
 
@@ -56,7 +57,9 @@ async fn run(world: &World) -> Report {
 
 async fn collect_at(world: &World, now_ms: u64) -> collect::Report {
     let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
-    let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, now_ms).await;
+    let report =
+        collect::collect(world.catalogue.clone(), &world.transfer(), &Job::new(&Env::system().clock), options, now_ms)
+            .await;
     report.expect("collected")
 }
 
@@ -137,7 +140,9 @@ async fn former_copies_go_when_their_time_is_over_though_trash_is_not_emptied() 
     for (at_ms, count) in [(0, 0), (KEEP_MS, 4)] {
         assert_eq!(world.stored().await.len(), before.len() + 2, "and two parities");
         let beside = Beside { sightings: &sightings, at_ms };
-        let report = discard(&*world.catalogue, &world.transfer(), &Job::default(), beside).await.expect("discarded");
+        let report = discard(&*world.catalogue, &world.transfer(), &Job::new(&Env::system().clock), beside)
+            .await
+            .expect("discarded");
         assert_eq!((report.generation_count, report.bytes), (count, count * 2 * shard_bytes), "two copies of each");
     }
     let (whole, record) = living(&world).remove(0);
@@ -438,7 +443,7 @@ async fn who_comes_to_own_the_volume_meanwhile_costs_one_joining_and_is_left_alo
         Arc::new(FaultNode::new(node, "busy", Box::new(script)))
     });
     let options = Options { workers: 1, ..Options::default() };
-    let report = convert(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS).await;
+    let report = convert(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), options, NOW_MS).await;
     let report = report.expect("converted");
     assert_eq!((report.segment_count, report.joined_count, report.failures.len()), (8, 0, 0), "{report:?}");
     assert_eq!(orphan_count(&world).await, 2, "the parities of the first joining");
@@ -515,7 +520,7 @@ async fn rotten_copies_are_not_joined_and_silent_nodes_are_not_relied_on() {
 /// A process that converts is killed after so many steps, or comes to its end: false.
 async fn killed(world: &World, steps: i64, after: bool) -> bool {
     let mortal = Mortal::new(world, steps, after);
-    let (job, options) = (Job::default(), Options { workers: 1, ..Options::default() });
+    let (job, options) = (Job::new(&Env::system().clock), Options { workers: 1, ..Options::default() });
     mortal.kills(convert(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await
 }
 
@@ -557,7 +562,7 @@ async fn killed_at_any_step_of_a_collection_nothing_is_taken_that_an_undoing_nee
         let (world, _) = joined(12, "replica:2", "rs:2+2", 4).await;
         let mortal = Mortal::new(&world, steps, steps % 2 == 0);
         let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
-        let job = Job::default();
+        let job = Job::new(&Env::system().clock);
         let is_killed = mortal
             .kills(collect::collect(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS + 2 * KEEP_MS))
             .await;

@@ -5,6 +5,7 @@ use crate::harness::{NOW_MS, World, key};
 use std::sync::Arc;
 use weft_care::roster::LOOK_DEADLINE;
 use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, repair};
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
@@ -18,7 +19,9 @@ fn lose(world: &World, nodes: &[u128]) {
 
 async fn collect_all(world: &World) -> collect::Report {
     let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
-    let report = collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
+    let report =
+        collect::collect(world.catalogue.clone(), &world.transfer(), &Job::new(&Env::system().clock), options, NOW_MS)
+            .await;
     report.expect("collected")
 }
 
@@ -188,7 +191,7 @@ async fn a_marked_segment_is_read_whole_and_the_mark_goes_when_it_is_sound() {
         .await;
     world.catalogue.mark_damaged(segment).expect("marked");
     let options = repair::Options::default();
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     let report =
         repair::repair(world.catalogue.clone(), &world.transfer(), &job, options, NOW_MS).await.expect("ended");
     assert_eq!(report.rebuilt_count, 1);
@@ -203,14 +206,16 @@ async fn a_cancelled_repair_is_resumed() {
         world.write(number, "rs:4+2").await;
     }
     lose(&world, &[1, 2]);
-    let (job, transfer) = (Job::default(), world.transfer());
+    let (job, transfer) = (Job::new(&Env::system().clock), world.transfer());
     job.cancel();
     let options = repair::Options::default();
     let cancelled = repair::repair(world.catalogue.clone(), &transfer, &job, options.clone(), NOW_MS).await;
     assert!(matches!(cancelled, Err(CareError::Cancelled(_))), "{cancelled:?}");
     let left = JobRecord::load(&*world.catalogue, record::REPAIR).expect("read").expect("a record");
     assert_eq!(left.ended_ms, None);
-    let report = repair::repair(world.catalogue.clone(), &transfer, &Job::default(), options, NOW_MS + 5000).await;
+    let report =
+        repair::repair(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), options, NOW_MS + 5000)
+            .await;
     let report = report.expect("repaired");
     assert_eq!(report.started_ms, NOW_MS, "it goes on with what began before");
     assert!(report.census.is_whole());
@@ -248,7 +253,7 @@ async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
             }
             let mortal = Mortal::new(&world, steps, after);
             let options = repair::Options::default();
-            let job = Job::default();
+            let job = Job::new(&Env::system().clock);
             let killed =
                 mortal.kills(repair::repair(mortal.catalogue(), &mortal.transfer, &job, options, NOW_MS)).await;
             for (segment, before) in world.files.keys().zip(before) {
@@ -260,8 +265,14 @@ async fn killed_at_any_step_it_ends_whole_and_never_has_less_than_before() {
             world.assert_contents().await;
             // The killed repair counts as running for a minute.
             let options = collect::Options { grace_ms: 0, in_use: None, dry_run: false };
-            let gc =
-                collect::collect(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS).await;
+            let gc = collect::collect(
+                world.catalogue.clone(),
+                &world.transfer(),
+                &Job::new(&Env::system().clock),
+                options,
+                NOW_MS,
+            )
+            .await;
             assert!(gc.expect("collected").orphans.failures.is_empty());
             let nodes: Vec<NodeId> = world.catalogue.nodes().expect("nodes").iter().map(|(id, _)| *id).collect();
             let stored: Vec<_> = world.stored().await.into_iter().filter(|(node, _)| nodes.contains(node)).collect();
@@ -385,7 +396,7 @@ async fn finding_25_a_repair_reads_no_more_than_it_needs_while_nodes_are_busy() 
     });
     let options = repair::Options::default();
     let estimate = repair::estimate(&*world.catalogue, &transfer, &options).await.expect("estimated");
-    let job = Job::default();
+    let job = Job::new(&Env::system().clock);
     let report = repair::repair(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await.expect("repaired");
     assert_eq!((report.rebuilt_count, report.failures.len()), (8, 0), "{:?}", report.failures);
     assert!(report.census.is_whole(), "{:?}", report.census);

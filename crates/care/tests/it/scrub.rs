@@ -5,6 +5,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use weft_care::scrub::{Finding, Options, Report, scrub};
 use weft_care::{CareError, Catalogue, Job, JobRecord, record};
+use weft_env::Env;
 use weft_format::shard::{CHECK_BYTES, HEADER_BYTES};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::Node;
@@ -12,7 +13,8 @@ use weft_nodes::Node;
 async fn run(world: &World, options: Options) -> (Report, Vec<Finding>) {
     let mut told = Vec::new();
     let tell = |finding: &Finding| told.push(finding.clone());
-    let report = scrub(world.catalogue.clone(), &world.transfer(), &Job::default(), options, NOW_MS, tell).await;
+    let report =
+        scrub(world.catalogue.clone(), &world.transfer(), &Job::new(&Env::system().clock), options, NOW_MS, tell).await;
     (report.expect("scrubbed"), told)
 }
 
@@ -165,7 +167,7 @@ async fn an_interrupted_scrub_goes_on_where_it_stopped() {
     for number in 0..10 {
         world.write(number, "rs:4+2").await;
     }
-    let job = Arc::new(Job::default());
+    let job = Arc::new(Job::new(&Env::system().clock));
     // Cancelled at the first finding, which is in the fourth segment.
     let segments: Vec<SegmentId> = world.files.keys().copied().collect();
     world.spoil(key(&world.record(segments[3]), segments[3], 0), |_| None).await;
@@ -191,7 +193,9 @@ async fn a_silent_node_is_no_finding() {
     let silent = key(&world.record(segment), segment, 0).0;
     let before = world.stored().await;
     let transfer = world.transfer_without(&[silent]);
-    let report = scrub(world.catalogue.clone(), &transfer, &Job::default(), Options::default(), NOW_MS, |_| {}).await;
+    let report =
+        scrub(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), Options::default(), NOW_MS, |_| {})
+            .await;
     let report = report.expect("scrubbed");
     assert_eq!(report.finding_count, 0);
     assert!(report.silent_shard_count >= 1);
@@ -279,7 +283,7 @@ async fn finding_09_what_is_lost_counts_at_once_and_is_named_by_its_bytes() {
     is_told(&glance(&world).await);
     // Neither a repair that does nothing about it nor one that counts by lengths alone forgets it.
     let by_length = weft_care::repair::Options::default();
-    let (catalogue, job) = (world.catalogue.clone(), Job::default());
+    let (catalogue, job) = (world.catalogue.clone(), Job::new(&Env::system().clock));
     let report = weft_care::repair::repair(catalogue, &world.transfer(), &job, by_length, NOW_MS).await.expect("ended");
     assert_eq!(report.failures.len(), 1, "{report:?}");
     is_told(&report.census);

@@ -1,6 +1,6 @@
 //! The worker, over memory nodes and a memory catalogue, with little patience.
 
-use crate::harness::{NOW_MS, World};
+use crate::harness::World;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -74,7 +74,7 @@ async fn what_a_silent_node_held_is_rebuilt_unasked_and_the_node_is_welcome_agai
     let (node, is_off) = (NodeId(3), Arc::new(AtomicBool::new(false)));
     let transfer = switched(&world, node, &is_off, NodeErrorKind::Unavailable);
     let (stop, stopped) = watch::channel(false);
-    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped));
     let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
     until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
     is_off.store(true, Ordering::SeqCst);
@@ -104,7 +104,7 @@ async fn a_wiped_node_is_renewed_and_a_marked_segment_mended() {
     let (node, is_off) = (NodeId(2), Arc::new(AtomicBool::new(false)));
     let transfer = switched(&world, node, &is_off, NodeErrorKind::Wiped);
     let (stop, stopped) = watch::channel(false);
-    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped));
     is_off.store(true, Ordering::SeqCst);
     until("renewed", || world.catalogue.renewed() == [node]).await;
     until("rebuilt", || !is_on(&world, node)).await;
@@ -134,7 +134,7 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
     let caring: Vec<_> = ["one", "two"]
         .map(|holder| {
             let transfer = switched(&world, node, &is_off, NodeErrorKind::Unavailable);
-            tokio::spawn(worker(&world, transfer, holder).run(stopped.clone(), NOW_MS))
+            tokio::spawn(worker(&world, transfer, holder).run(stopped.clone()))
         })
         .into();
     let record = || CareRecord::load(&*world.catalogue).expect("read");
@@ -189,7 +189,7 @@ async fn a_node_that_came_is_filled_unasked_and_then_nothing_moves() {
     world.add_node(9);
     world.change_node(NodeId(9), |record| record.weight = 2);
     let (stop, stopped) = watch::channel(false);
-    let caring = tokio::spawn(worker(&world, world.transfer(), "one").run(stopped, NOW_MS));
+    let caring = tokio::spawn(worker(&world, world.transfer(), "one").run(stopped));
     let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
     until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
     until("balanced", || record().past.first().is_some_and(|past| past.deed == "balance" && past.is_well)).await;
@@ -224,7 +224,7 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     };
     let start = |transfer| {
         let (stop, stopped) = watch::channel(false);
-        (stop, tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS)))
+        (stop, tokio::spawn(worker(&world, transfer, "one").run(stopped)))
     };
     let (stop, caring) = start(world.transfer());
     want("rs:4+2");
@@ -293,7 +293,7 @@ async fn outage(moment: usize) {
         Arc::new(FaultNode::new(inner, "counted", Box::new(script))) as Arc<dyn Node>
     });
     let (stop, stopped) = watch::channel(false);
-    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped, NOW_MS));
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped));
     is_off.store(true, Ordering::SeqCst);
     until("work begins", || calls.load(Ordering::SeqCst) > moment).await;
     tokio::time::sleep(Duration::from_millis(100)).await;

@@ -114,7 +114,7 @@ impl Arguments {
 fn serve(arguments: &Arguments) -> Result<()> {
     let meta = arguments.meta.as_ref().context("no metadata file is given")?;
     let listener = arguments.metrics.map(metrics::listen).transpose()?;
-    let keeper = Keeper::limited(meta, arguments.bandwidth.bwlimit)?;
+    let keeper = Keeper::limited(meta, &weft_engine::Env::system(), arguments.bandwidth.bwlimit)?;
     let runtime = keeper.runtime.handle();
     // Caught before the worker begins.
     let mut ending = runtime.block_on(async { Ending::catch() })?;
@@ -128,7 +128,7 @@ fn serve(arguments: &Arguments) -> Result<()> {
 }
 
 fn status(meta: &MetaUrl, json: bool) -> Result<ExitCode> {
-    let status = Keeper::open(meta)?.care_report()?;
+    let status = Keeper::open(meta, &weft_engine::Env::system())?.care_report()?;
     if json {
         println!("{}", serde_json::to_string_pretty(&status)?);
     } else {

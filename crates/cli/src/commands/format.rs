@@ -34,6 +34,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Makes the volume; gives the canonical spec of its code and the nodes that it needs.
 pub fn format(meta: &MetaUrl, spec: &str, write_margin: Option<u16>) -> Result<(String, usize)> {
     let code = compose::code(spec)?;
-    weft_engine::format(meta, &*code, write_margin)?;
+    weft_engine::format(meta, &*code, write_margin, &weft_engine::Env::system())?;
     Ok((code.spec().to_owned(), code.shape().n))
 }

@@ -36,9 +36,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::open(&arguments.meta)?;
+    let keeper = Keeper::open(&arguments.meta, &weft_engine::Env::system())?;
     let hold = keeper.hold()?;
-    let (job, bar) = (Job::default(), care::progress_bar());
+    let (job, bar) = (Job::new(&keeper.store.env().clock), care::progress_bar());
     let what = (arguments.grace, arguments.dry_run);
     let work = keeper.collect(&job, hold.as_ref(), what, care::waits(&bar));
     let report = care::watch(&keeper, &job, &bar, work)?;

@@ -36,7 +36,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let path = volume_path(&arguments.path)?;
     let synced = sync_mounted(&arguments.meta, &path)?;
-    let keeper = Keeper::open(&arguments.meta)?;
+    let keeper = Keeper::open(&arguments.meta, &weft_engine::Env::system())?;
     // The nodes are asked while the mount syncs.
     let roster = keeper.look()?;
     synced.wait();

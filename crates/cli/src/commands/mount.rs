@@ -218,7 +218,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
         empties_trash: allowed.write,
         is_cared_for: allowed.write && !how.no_care,
     };
-    let engine = Engine::open(meta, options)?;
+    let engine = Engine::open(meta, &weft_engine::Env::system(), options)?;
     let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.clone(), allowed };
     let mounted = match fuse::mount(Arc::clone(engine.volume()), &settings) {
         Ok(mounted) => mounted,
@@ -231,7 +231,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
     match listener.map(|listener| Endpoint::start(listener, shown, engine.handle())).transpose() {
         Ok(_endpoint) => {
             tracing::info!(meta = %meta, mountpoint = %mountpoint.display(), "mounted");
-            let owner = allowed.write.then(|| meta.current_owner().ok().flatten()).flatten();
+            let owner = allowed.write.then(|| meta.current_owner(&weft_engine::SystemClock).ok().flatten()).flatten();
             Ok(Service { meta: meta.clone(), owner, engine, mounted, mountpoint, _endpoint })
         }
         Err(error) => {

@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let nodes = NodeTable::open(meta)?;
     let presumed_lost = nodes.give_up(&arguments.assume_lost, arguments.force, arguments.dry_run)?;
     let options = RepairOptions { verify: arguments.verify, presumed_lost, ..RepairOptions::default() };
-    let keeper = Keeper::limited(meta, arguments.bandwidth.bwlimit)?;
+    let keeper = Keeper::limited(meta, &weft_engine::Env::system(), arguments.bandwidth.bwlimit)?;
     let (interrupted, estimate) = (keeper.unfinished_repair()?, keeper.estimate_repair(&options)?);
     if !arguments.output.json {
         if let Some(record) = interrupted {
@@ -70,7 +70,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let (job, bar) = (Job::default(), care::progress_bar());
+    let (job, bar) = (Job::new(&keeper.store.env().clock), care::progress_bar());
     let work = keeper.repair(&job, options, care::waits(&bar));
     let began = Instant::now();
     let report = care::watch(&keeper, &job, &bar, work)?;

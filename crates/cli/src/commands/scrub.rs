@@ -38,14 +38,14 @@ struct Outcome {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::limited(&arguments.meta, arguments.bandwidth.bwlimit)?;
+    let keeper = Keeper::limited(&arguments.meta, &weft_engine::Env::system(), arguments.bandwidth.bwlimit)?;
     let options = ScrubOptions { repair: !arguments.no_repair, ..ScrubOptions::default() };
     let metadata_faults = keeper.verify_metadata()?;
     if !arguments.output.json {
         let fault = |fault: &String| println!("the metadata store is not as it was left: {fault}");
         metadata_faults.iter().for_each(fault);
     }
-    let (job, bar) = (Job::default(), care::progress_bar());
+    let (job, bar) = (Job::new(&keeper.store.env().clock), care::progress_bar());
     let mut findings = Vec::new();
     let tell = |finding: &ScrubFinding| {
         if arguments.output.json {

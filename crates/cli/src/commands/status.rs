@@ -37,7 +37,7 @@ struct Status {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let keeper = Keeper::open(&arguments.meta)?;
+    let keeper = Keeper::open(&arguments.meta, &weft_engine::Env::system())?;
     let report = keeper.status()?;
     let tally = &report.tally;
     // The chain begins with every shard in its place.

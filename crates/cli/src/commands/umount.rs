@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// The process that serves the mount, if it lives.
 fn process_of(mount: &Mount) -> Option<(Holder, OwnedFd)> {
-    let holder = MetaUrl::parse(&mount.source).ok()?.current_owner().ok()??;
+    let holder = MetaUrl::parse(&mount.source).ok()?.current_owner(&weft_engine::SystemClock).ok()??;
     if holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
         return None;
     }

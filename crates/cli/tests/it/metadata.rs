@@ -41,7 +41,8 @@ fn finding_23_readers_need_no_ownership() {
     sandbox.weft(["put", sandbox.meta(), "tree", "/"]).ok();
     let owner = weft_meta::owner::OwnerLock::acquire(
         std::path::Path::new(&sandbox.path(sandbox.meta())),
-        &weft_meta::owner::Holder::this_process(None),
+        &weft_meta::owner::Holder::this_process(None, &weft_engine::SystemClock),
+        &weft_engine::SystemClock,
     );
     let owner = owner.expect("it is free");
     // All at once.

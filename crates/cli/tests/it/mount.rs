@@ -30,7 +30,8 @@ fn what_is_written_is_there_after_mounting_again() {
     fs::write(sandbox.file("small"), "small").expect("written");
     std::os::unix::fs::symlink("dir/large", sandbox.file("link")).expect("linked");
     sandbox.umount();
-    let owner = weft_meta::owner::current_owner(Path::new(&sandbox.path("meta.db"))).expect("asked");
+    let owner =
+        weft_meta::owner::current_owner(Path::new(&sandbox.path("meta.db")), &weft_engine::SystemClock).expect("asked");
     assert_eq!(owner, None, "umount has waited for the process");
     assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none());
     sandbox.mount();
@@ -527,7 +528,8 @@ fn finding_21_a_mount_that_cannot_show_its_metrics_is_none() {
         let sentence = sandbox.weft(arguments).sentence();
         assert!(sentence.contains(&address) && sentence.contains("--metrics"), "{sentence}");
         assert!(weft_gateways::fuse::mounts::at(Path::new(&mnt)).expect("asked").is_none(), "nothing is mounted");
-        let owner = weft_meta::owner::current_owner(Path::new(&sandbox.path("meta.db"))).expect("asked");
+        let owner = weft_meta::owner::current_owner(Path::new(&sandbox.path("meta.db")), &weft_engine::SystemClock)
+            .expect("asked");
         assert_eq!(owner, None);
     }
     // Nor is a worker of its own begun.

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use weft_env::Env;
 use weft_format::Ino;
 use weft_format::records::{Attributes as Inode, Kind};
 use weft_meta::MetaUrl;
@@ -28,7 +29,7 @@ impl ReaderTree {
     /// # Errors
     /// Metadata is missing, not ours or of another format; a node of it cannot be opened by this program.
     pub fn open(meta: &MetaUrl, transfer: weft_transfer::Settings) -> Result<Self> {
-        Ok(Self { opened: VolumeReader::open(meta, transfer)? })
+        Ok(Self { opened: VolumeReader::open(meta, &Env::system(), transfer)? })
     }
 
     /// Records from now on which node is asked for what.

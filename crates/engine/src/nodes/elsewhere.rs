@@ -33,10 +33,13 @@ pub struct Moved {
 pub fn moved(store: &Store) -> Result<Vec<Moved>, MetaError> {
     let (nodes, volume) = (store.nodes()?, store.volume().volume);
     let (done, ended) = channel();
-    std::thread::spawn(move || {
+    let look = move || {
         // Nobody may wait for it any more.
         let _ = done.send(elsewhere(volume, &nodes));
-    });
+    };
+    if let Err(error) = store.env().spawner.thread("moved-nodes", Box::new(look)) {
+        tracing::warn!("nodes that were moved are not looked for: {error}");
+    }
     Ok(ended.recv_timeout(PATIENCE).unwrap_or_default())
 }
 

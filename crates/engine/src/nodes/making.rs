@@ -48,7 +48,7 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
     let id = match noted.filter(|id| owner(*id).is_none()) {
         Some(id) => id,
         None => {
-            let id = NodeId(rand::random());
+            let id = NodeId(store.env().rng.next_u128());
             let note = Begun { version: VERSION, node: id.to_string() };
             let note = serde_json::to_vec(&note).map_err(|error| EngineError::Place(error.to_string()))?;
             store.set_job(&key(url), Some(&note))?;

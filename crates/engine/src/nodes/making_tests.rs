@@ -1,6 +1,7 @@
 use super::super::default_weight;
 use super::*;
 use crate::{format, open_store};
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState};
 
 #[test]
@@ -15,8 +16,8 @@ fn the_note_is_as_it_was() {
 fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let meta = weft_meta::MetaUrl::from(folder.path().join("meta.db"));
-    format(&meta, &*weft_codes::parse("rs:4+2").expect("a code"), None).expect("a volume");
-    let store = open_store(&meta).expect("opened");
+    format(&meta, &*weft_codes::parse("rs:4+2").expect("a code"), None, &Env::system()).expect("a volume");
+    let store = open_store(&meta, &Env::system()).expect("opened");
     let url = NodeUrl::folder(&folder.path().join("node"));
     let make = |name| create(&store, name, &url, &Secret::default());
     let (id, _) = make("a").expect("made");

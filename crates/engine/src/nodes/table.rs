@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_care::balance::Estimate;
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState, Secret};
 use weft_meta::{MetaUrl, Store};
@@ -113,7 +114,7 @@ impl NodeTable {
     /// # Errors
     /// Metadata is missing, not ours or of another format.
     pub fn open(meta: &MetaUrl) -> Result<Self, NodesError> {
-        Ok(Self { store: open_store(meta)?, meta: meta.clone() })
+        Ok(Self { store: open_store(meta, &Env::system())?, meta: meta.clone() })
     }
 
     /// The names of all nodes, sorted.
@@ -148,7 +149,7 @@ impl NodeTable {
         if self.store.statistics()?.live_bytes == 0 {
             return Ok(None);
         }
-        Ok(Some(Keeper::open(&self.meta)?.estimate_balance()?))
+        Ok(Some(Keeper::open(&self.meta, &Env::system())?.estimate_balance()?))
     }
 
     /// Makes a place a node of the volume.
@@ -384,7 +385,7 @@ impl NodeTable {
         if names.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let roster = Keeper::open(&self.meta)?.probe()?;
+        let roster = Keeper::open(&self.meta, &Env::system())?.probe()?;
         let mut nodes = Vec::new();
         for name in names {
             let (id, record) = self.find(name)?;
@@ -435,7 +436,7 @@ impl NodeTable {
     }
 
     fn refuse_loss(&self, nodes: &[NodeId]) -> Result<(), NodesError> {
-        let loss = Keeper::open(&self.meta)?.loss_without(nodes)?;
+        let loss = Keeper::open(&self.meta, &Env::system())?.loss_without(nodes)?;
         match loss.paths.is_empty() {
             true => Ok(()),
             false => Err(NodesError::WouldLose { meta: self.meta.clone(), loss }),

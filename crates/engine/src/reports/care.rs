@@ -39,7 +39,7 @@ impl Keeper {
     pub fn care_report(&self) -> Result<CareReport, EngineError> {
         let catalogue = &*self.catalogue;
         let record = CareRecord::load(catalogue)?;
-        let now_ms = crate::now_ms()?;
+        let now_ms = self.store.env().clock.unix_ms();
         let is_there = |record: &CareRecord| !record.has_ended && now_ms.saturating_sub(record.updated_ms) < SILENT_MS;
         let nodes = catalogue.nodes()?.into_iter().map(|(_, node)| node);
         Ok(CareReport {

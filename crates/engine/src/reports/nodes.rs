@@ -4,9 +4,11 @@ use crate::error::EngineError;
 use crate::nodes::{state_name, with_names};
 use crate::runtime::runtime;
 use serde::Serialize;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use weft_care::roster::LOOK_DEADLINE;
+use weft_env::Clock;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::Store;
@@ -49,7 +51,7 @@ pub struct NodeLine {
 pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
     let nodes = store.nodes()?;
     let members = crate::opener(store).members(store)?;
-    let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE));
+    let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE, &store.env().clock));
     let line = |(id, record, space): (NodeId, NodeRecord, Result<Space, NodeError>)| NodeLine {
         name: record.name,
         id: id.to_string(),
@@ -71,11 +73,16 @@ pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
 }
 
 /// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
-async fn spaces_of(members: Members, deadline: Duration) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
+async fn spaces_of(
+    members: Members,
+    deadline: Duration,
+    clock: &Arc<dyn Clock>,
+) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
     let mut asked = JoinSet::new();
     for (id, record, node) in members {
+        let clock = clock.clone();
         asked.spawn(async move {
-            let space = match tokio::time::timeout(deadline, node.space()).await {
+            let space = match clock.timeout(deadline, node.space()).await {
                 Ok(space) => space,
                 Err(_) => {
                     let why = format!("no answer within {} s: nothing is known of it yet", deadline.as_secs());

@@ -25,7 +25,7 @@ async fn finding_22_silent_nodes_are_waited_for_together() {
     let silent = |number: u128| number.is_multiple_of(2);
     let members = (0..6).map(|number| member(number, if silent(number) { Fault::Silence } else { Fault::None }));
     let began = tokio::time::Instant::now();
-    let found = spaces_of(members.collect(), LOOK_DEADLINE).await;
+    let found = spaces_of(members.collect(), LOOK_DEADLINE, &weft_env::Env::system().clock).await;
     assert_eq!(began.elapsed(), LOOK_DEADLINE);
     assert_eq!(found.len(), 6);
     for (id, _, space) in found {

@@ -122,7 +122,11 @@ impl Keeper {
             inode_count: statistics.inodes,
             live_bytes: statistics.live_bytes,
             room: self.room()?,
-            nodes: node_states(&roster, &self.given_up()?, &Liars::load(&*self.catalogue, crate::now_ms()?)?),
+            nodes: node_states(
+                &roster,
+                &self.given_up()?,
+                &Liars::load(&*self.catalogue, self.store.env().clock.unix_ms())?,
+            ),
             marked_count: self.catalogue.damaged(None, COUNT_LIMIT)?.len(),
             trash: waiting(&*self.catalogue, dead)?,
             last_repair: JobRecord::load(&*self.catalogue, REPAIR)?,
@@ -144,7 +148,7 @@ impl Keeper {
     }
 
     fn owner(&self) -> Option<String> {
-        match self.meta.current_owner() {
+        match self.meta.current_owner(&*self.store.env().clock) {
             Ok(holder) => holder.map(|holder| holder.to_string()),
             Err(_) => Some("somebody who does not say who it is".into()),
         }

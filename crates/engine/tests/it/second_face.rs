@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 use weft_engine::nodes::{NewNode, NodeTable, Place};
-use weft_engine::{MetaUrl, format};
+use weft_engine::{Env, MetaUrl, format};
 
 /// A volume of three folders.
 fn make_volume(folder: &Path) -> std::path::PathBuf {
     let meta = folder.join("meta.db");
     let url = MetaUrl::from(meta.as_path());
-    format(&url, &*weft_codes::parse("rs:2+1").expect("a code"), None).expect("a volume");
+    format(&url, &*weft_codes::parse("rs:2+1").expect("a code"), None, &Env::system()).expect("a volume");
     let nodes = NodeTable::open(&url).expect("the volume");
     for number in 1..=3 {
         let (name, folder) = (number.to_string(), folder.join(format!("node{number}")));

@@ -8,8 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::runtime::{Builder, Handle};
-use tokio::time::Instant;
+use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_nodes::Node;
@@ -101,7 +102,7 @@ impl Servers {
         };
         let nodes: Vec<Arc<ShapeNode>> = network.servers.iter().enumerate().map(node).collect();
         let member = |(i, node): (usize, &Arc<ShapeNode>)| (node_id(i), node_record(i), node.clone() as Arc<dyn Node>);
-        let fleet = Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default());
+        let fleet = Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default(), &Env::system());
         let mut order: Vec<NodeId> = (0..nodes.len()).map(node_id).collect();
         order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
         Servers { fleet: Arc::new(fleet), nodes, order }
@@ -144,7 +145,7 @@ impl Servers {
             parts.push(ReadPart { segment: set.segment, record, range: 0..set.geometry.data_bytes, out: own });
         }
         transfer.start_trace();
-        let began = Instant::now();
+        let began = self.fleet.env().clock.now();
         let outcome = transfer.read_parts(parts).await;
         let events = transfer.finish_trace();
         outcome.is_ok().then(|| summary(file, records[0].shards.len(), began, &events))

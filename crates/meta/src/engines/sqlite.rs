@@ -89,6 +89,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use view::{Pin, Readers, View};
+use weft_env::{Clock, Env};
 use writer::Writer;
 
 /// A store in a SQLite file. Dropping it flushes.
@@ -119,6 +120,7 @@ struct Engine {
     /// All others wait here for the end of a transaction, or for a turn at the writer.
     done: Condvar,
     reserve: Reserve,
+    env: Env,
     /// Outlives all connections.
     store: Descriptor,
 }
@@ -224,16 +226,16 @@ impl SqliteKv {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is made then.
-    pub fn back_up(path: &Path, to: &Path) -> Result<(), OpenError> {
-        copy::back_up(path, to)
+    pub fn back_up(path: &Path, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
+        copy::back_up(path, to, clock)
     }
 
     /// Makes a store in a file that must not exist of a backup, or of another copy of a store.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is made then.
-    pub fn restore(from: &Path, path: &Path) -> Result<(), OpenError> {
-        copy::restore(from, path)
+    pub fn restore(from: &Path, path: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
+        copy::restore(from, path, clock)
     }
 
     /// Opens an existing store. `shared_keys` must be the same in every process. `mountpoint` is what others are told about
@@ -243,20 +245,21 @@ impl SqliteKv {
         access: Access,
         shared_keys: &'static [SharedPrefix],
         mountpoint: Option<&Path>,
+        env: &Env,
     ) -> Result<Self, OpenError> {
-        let path = file::probe(path)?;
+        let (path, clock) = (file::probe(path)?, &*env.clock);
         let store = Descriptor::open(&path).map_err(|error| file::io_error(&path, error))?;
         if access != Access::Shared && !file::may_write(&path) {
             return Err(OpenError::Denied(path));
         }
         let holder = match access {
-            Access::Owner => Some(Holder::this_process(mountpoint)),
-            Access::Passing => Some(Holder::passing()),
+            Access::Owner => Some(Holder::this_process(mountpoint, clock)),
+            Access::Passing => Some(Holder::passing(clock)),
             Access::Shared => None,
         };
-        let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder)).transpose()?;
+        let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder, clock)).transpose()?;
         let (connection, home, presence) = loop {
-            match settle(&path, access, &store) {
+            match settle(&path, access, &store, clock) {
                 // On a full disk it is opened for what frees room.
                 Err(OpenError::Engine(KvError::Full { .. })) if Reserve::of(&path).give_up().unwrap_or(false) => {}
                 settled => break settled?,
@@ -264,14 +267,14 @@ impl SqliteKv {
         };
         let log = if access == Access::Owner { Logging::begin(&path, &connection, &home)? } else { None };
         let keeps_log = access == Access::Shared && presence.is_none();
-        let engine = Arc::new(Engine { log, ..Engine::new(path, access, shared_keys, store, keeps_log) });
+        let engine = Arc::new(Engine { log, ..Engine::new(path, access, shared_keys, store, keeps_log, env) });
         if access == Access::Owner && !engine.reserve.take().unwrap_or(false) {
             tracing::warn!(store = %engine.path.display(), "its disk has no room: only deletions can be done");
             engine.state.lock().in_reserve = true;
         }
         engine.state.lock().is_short = engine.reserve.is_short();
         let no_thread = |error| engine.failed(format!("it gets no thread: {error}"));
-        let (checkpoints, checkpointer) = checkpoint::start(&engine.path).map_err(no_thread)?;
+        let (checkpoints, checkpointer) = checkpoint::start(&engine.path, &*env.spawner).map_err(no_thread)?;
         let writer = writer::start(engine.clone(), connection, home, checkpoints).map_err(no_thread)?;
         Ok(Self { engine, threads: vec![writer, checkpointer], _presence: presence, _owner: owner })
     }
@@ -294,11 +297,16 @@ impl SqliteKv {
 
 /// The writer's connection and what it knows of the store's place; for those that are not the owner also that they are there, if the
 /// store is at home.
-fn settle(path: &Path, access: Access, store: &Descriptor) -> Result<(Connection, Home, Option<Presence>), OpenError> {
+fn settle(
+    path: &Path,
+    access: Access,
+    store: &Descriptor,
+    clock: &dyn Clock,
+) -> Result<(Connection, Home, Option<Presence>), OpenError> {
     if !file::may_write(path) {
-        let presence = Presence::announce(path).map_err(|error| file::io_error(path, error))?;
+        let presence = Presence::announce(path, clock).map_err(|error| file::io_error(path, error))?;
         let reader = Reader::open(path, true).map_err(|fault| file::open_error(path, fault))?;
-        await_filed(path, &reader.connection, store)?;
+        await_filed(path, &reader.connection, store, clock)?;
         return Ok((reader.connection, Home::new(path), presence));
     }
     let connection = file::open_writer(path)?;
@@ -308,16 +316,21 @@ fn settle(path: &Path, access: Access, store: &Descriptor) -> Result<(Connection
             file::keep_log(&connection, false).map_err(|error| file::failure(path, error.into()))?;
             (home, None)
         }
-        Access::Shared => (Home::new(path), join(path, &connection, store)?),
+        Access::Shared => (Home::new(path), join(path, &connection, store, clock)?),
     };
     Ok((connection, home, presence))
 }
 
 /// Comes to a store that another may own. Answers nothing if it is not at home.
-fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Option<Presence>, OpenError> {
+fn join(
+    path: &Path,
+    connection: &Connection,
+    store: &Descriptor,
+    clock: &dyn Clock,
+) -> Result<Option<Presence>, OpenError> {
     let io = |error| file::failed(&intents::log_path(path), error);
-    let presence = Presence::announce(path).map_err(io)?;
-    await_filed(path, connection, store)?;
+    let presence = Presence::announce(path, clock).map_err(io)?;
+    await_filed(path, connection, store, clock)?;
     // A damaged store is read as far as it can be.
     let objection =
         home::look(path, connection).unwrap_or_else(|fault| Some(file::open_error(path, fault).to_string()));
@@ -329,8 +342,8 @@ fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Opti
         Some(presence) => presence,
         // An owner may have come meanwhile.
         None => {
-            let presence = Presence::insist(path).map_err(io)?;
-            await_filed(path, connection, store)?;
+            let presence = Presence::insist(path, clock).map_err(io)?;
+            await_filed(path, connection, store, clock)?;
             presence
         }
     };
@@ -339,8 +352,8 @@ fn join(path: &Path, connection: &Connection, store: &Descriptor) -> Result<Opti
 }
 
 /// Goes on without it after a while: what is read then is older, and whole.
-fn await_filed(path: &Path, connection: &Connection, store: &Descriptor) -> Result<(), OpenError> {
-    if !presence::await_filed(path, connection, store)? {
+fn await_filed(path: &Path, connection: &Connection, store: &Descriptor, clock: &dyn Clock) -> Result<(), OpenError> {
+    if !presence::await_filed(path, connection, store, clock)? {
         let store = path.display();
         tracing::warn!(
             "the owner of {store} does not write there what it flushed last: it is stopped, or its disk is; what follows is older"
@@ -422,6 +435,7 @@ impl Engine {
         shared_keys: &'static [SharedPrefix],
         store: Descriptor,
         keeps_log: bool,
+        env: &Env,
     ) -> Self {
         Self {
             reserve: Reserve::of(&path),
@@ -435,6 +449,7 @@ impl Engine {
             log: None,
             work: Condvar::new(),
             done: Condvar::new(),
+            env: env.clone(),
             store,
         }
     }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use weft_env::Env;
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
@@ -127,7 +128,7 @@ pub(crate) fn node_record(number: u128) -> NodeRecord {
 pub(crate) fn volume() -> (Store, Arc<StrictKv>) {
     let kv = StrictKv::new();
     let record = VolumeRecord { volume: VolumeId(7), created_ms: 1000, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &default_policy(), at(1)).unwrap();
+    let store = Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).unwrap();
     for number in 1..=6 {
         store.add_node(node_id(number), &node_record(number)).unwrap();
     }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{self, Subject, get, scan};
 use weft_meta::engines::{MemoryKv, SqliteKv};
@@ -41,7 +42,7 @@ impl Subject for Sqlite {
         if !self.path().exists() {
             SqliteKv::create(&self.path()).unwrap();
         }
-        Box::new(SqliteKv::open(&self.path(), self.access, self.shared_keys, None).unwrap())
+        Box::new(SqliteKv::open(&self.path(), self.access, self.shared_keys, None, &Env::system()).unwrap())
     }
 
     fn keeps(&self) -> bool {

@@ -6,6 +6,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use weft_env::Env;
+use weft_env::SystemClock;
 use weft_meta::Access;
 use weft_meta::conformance::{get, scan, when};
 use weft_meta::engines::SqliteKv;
@@ -45,7 +47,7 @@ fn batch(number: u64) -> Batch {
 fn child() {
     let path = std::env::var_os(STORE).expect("the store");
     let mut random = ChaCha8Rng::seed_from_u64(std::env::var(SEED).expect("the seed").parse().unwrap());
-    let kv = SqliteKv::open(Path::new(&path), Access::Owner, SHARED, None).unwrap();
+    let kv = SqliteKv::open(Path::new(&path), Access::Owner, SHARED, None, &Env::system()).unwrap();
     let mut number = last(&kv);
     loop {
         for _ in 0..random.random_range(1..40) {
@@ -70,8 +72,8 @@ fn finding_06_killed_at_any_moment() {
     SqliteKv::create(&path).unwrap();
     for _ in 0..KILLS {
         let flushed = run_and_kill(&path, &mut random);
-        assert_eq!(current_owner(&path).unwrap(), None, "the lock dies with its process");
-        let kv = SqliteKv::open(&path, Access::Owner, SHARED, None).unwrap();
+        assert_eq!(current_owner(&path, &SystemClock).unwrap(), None, "the lock dies with its process");
+        let kv = SqliteKv::open(&path, Access::Owner, SHARED, None, &Env::system()).unwrap();
         let last = last(&kv);
         println!("flushed {flushed}, found {last}");
         assert!(last >= flushed, "batch {flushed} was flushed, and the last one found is {last}");

@@ -4,6 +4,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
@@ -18,7 +19,7 @@ type Pair = (Vec<u8>, Vec<u8>);
 /// Some pages of rows like those of files, and some with longer values.
 fn fill(path: &Path, random: &mut ChaCha8Rng) -> Map {
     SqliteKv::create(path).unwrap();
-    let kv = SqliteKv::open(path, Access::Owner, &[], None).unwrap();
+    let kv = SqliteKv::open(path, Access::Owner, &[], None, &Env::system()).unwrap();
     let mut map = Map::new();
     for number in 0..900_u64 {
         let key =
@@ -79,7 +80,7 @@ fn finding_10_a_flipped_bit_anywhere_is_never_a_wrong_answer() {
         bytes[at] ^= 1 << bit;
         let place = format!("bit {bit} of byte {at}, flip {number}");
         std::fs::write(&damaged, &bytes).unwrap();
-        match SqliteKv::open(&damaged, Access::Shared, &[], None) {
+        match SqliteKv::open(&damaged, Access::Shared, &[], None, &Env::system()) {
             Err(_) => unopened_count += 1,
             Ok(kv) => {
                 let refused = match kv.snapshot() {

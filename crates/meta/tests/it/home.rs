@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{get, set};
 use weft_meta::engines::{OpenError, SqliteKv};
@@ -18,7 +19,7 @@ fn key(number: u32) -> Vec<u8> {
 }
 
 fn open(path: &Path, access: Access) -> Result<SqliteKv, OpenError> {
-    SqliteKv::open(path, access, SHARED, None)
+    SqliteKv::open(path, access, SHARED, None, &Env::system())
 }
 
 #[test]
@@ -151,9 +152,9 @@ fn killed_behind(folder: &Path) -> (PathBuf, u64) {
         // What the file says alone, and what it says with its log.
         let alone = kept.join("alone");
         std::fs::remove_file(beside(&kept.join("volume"), "-intents")).unwrap();
-        SqliteKv::restore(&kept.join("volume"), &alone).unwrap();
+        SqliteKv::restore(&kept.join("volume"), &alone, &weft_env::SystemClock).unwrap();
         let with_log = kept.join("with log");
-        SqliteKv::restore(&path, &with_log).unwrap();
+        SqliteKv::restore(&path, &with_log, &weft_env::SystemClock).unwrap();
         let [filed, flushed] = [alone, with_log].map(|path| number(open(&path, Access::Owner).unwrap()));
         if filed < flushed {
             return (path, flushed);
@@ -192,7 +193,7 @@ fn what_a_stopped_owner_flushed_is_awaited_for_a_while() {
     let looking = open(&path, Access::Shared).unwrap();
     let before = number(&looking);
     let backup = folder.path().join("backup");
-    if let Err(error) = SqliteKv::back_up(&path, &backup) {
+    if let Err(error) = SqliteKv::back_up(&path, &backup, &weft_env::SystemClock) {
         assert!(error.to_string().contains("continue or end the owner"), "{error}");
     }
     signal(Signal::CONT);
@@ -292,8 +293,8 @@ fn finding_05_a_copy_made_on_purpose_is_whole_whoever_writes_meanwhile() {
     let mut child = owner(&path);
     let copy = folder.path().join("copy");
     let backup = folder.path().join("backup");
-    SqliteKv::back_up(&path, &backup).unwrap();
-    SqliteKv::restore(&backup, &copy).unwrap();
+    SqliteKv::back_up(&path, &backup, &weft_env::SystemClock).unwrap();
+    SqliteKv::restore(&backup, &copy, &weft_env::SystemClock).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     let kv = open(&copy, Access::Owner).unwrap();

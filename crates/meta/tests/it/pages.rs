@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use weft_env::Env;
 use weft_format::records::{Kind, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId, VolumeId};
 use weft_meta::engines::SqliteKv;
@@ -81,9 +82,9 @@ impl Volume {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("volume");
         SqliteKv::create(&path).unwrap();
-        let kv = std::sync::Arc::new(SqliteKv::open(&path, Access::Owner, SHARED, None).unwrap());
+        let kv = std::sync::Arc::new(SqliteKv::open(&path, Access::Owner, SHARED, None, &Env::system()).unwrap());
         let volume = VolumeRecord { volume: VolumeId(7), created_ms: 0, default_policy: PolicyId(0) };
-        let store = Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", None), at(1)).unwrap();
+        let store = Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", None), at(1), &Env::system()).unwrap();
         let new = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
         let inos: Vec<Ino> = (0..500)
             .map(|n| store.create(Ino::ROOT, format!("file {n}").as_bytes(), &new, at(1)).unwrap().ino)
@@ -123,7 +124,7 @@ fn a_small_fsync_is_one_small_record() {
 #[test]
 fn a_small_fsync_writes_few_pages_while_others_look_on() {
     let volume = Volume::new();
-    let _beside = SqliteKv::open(&volume.path, Access::Shared, SHARED, None).unwrap();
+    let _beside = SqliteKv::open(&volume.path, Access::Shared, SHARED, None, &Env::system()).unwrap();
     let count = |pages: &mut dyn Iterator<Item = u64>| {
         let before = frames(&volume.path);
         let flushes = volume.fsyncs(pages);

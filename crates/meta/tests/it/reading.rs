@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{get, set};
 use weft_meta::engines::{OpenError, SqliteKv};
@@ -15,7 +16,7 @@ const SHARED: &[SharedPrefix] = &[SharedPrefix { prefix: b"node/", fresh_ids: fa
 const OTHER: u32 = 65534;
 
 fn open(path: &Path, access: Access) -> Result<SqliteKv, OpenError> {
-    SqliteKv::open(path, access, SHARED, None)
+    SqliteKv::open(path, access, SHARED, None, &Env::system())
 }
 
 fn allow(path: &Path, mode: u32) {

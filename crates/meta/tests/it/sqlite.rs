@@ -5,6 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{get, increment, remove, scan, set, when};
 use weft_meta::engines::{OpenError, SqliteKv};
@@ -23,11 +24,11 @@ fn volume(folder: &Path) -> PathBuf {
 }
 
 fn open(path: &Path, access: Access) -> SqliteKv {
-    SqliteKv::open(path, access, SHARED, None).unwrap()
+    SqliteKv::open(path, access, SHARED, None, &Env::system()).unwrap()
 }
 
 fn refusal(path: &Path) -> OpenError {
-    SqliteKv::open(path, Access::Shared, SHARED, None).err().expect("it must be refused")
+    SqliteKv::open(path, Access::Shared, SHARED, None, &Env::system()).err().expect("it must be refused")
 }
 
 fn is_conflict(result: Result<(), KvError>) -> bool {
@@ -89,8 +90,9 @@ fn other_files_are_refused_and_left_as_they_are() {
 fn one_owner_and_any_number_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = volume(folder.path());
-    let owner = SqliteKv::open(&path, Access::Owner, SHARED, Some(Path::new("/mnt/x"))).unwrap();
-    let second = SqliteKv::open(&path, Access::Owner, SHARED, None).err().expect("a second owner").to_string();
+    let owner = SqliteKv::open(&path, Access::Owner, SHARED, Some(Path::new("/mnt/x")), &Env::system()).unwrap();
+    let second =
+        SqliteKv::open(&path, Access::Owner, SHARED, None, &Env::system()).err().expect("a second owner").to_string();
     assert!(second.contains("(mounted at /mnt/x); use that mount, or end it with `weft umount /mnt/x`"), "{second}");
     let (_one, _two) = (open(&path, Access::Shared), open(&path, Access::Shared));
     drop(owner);

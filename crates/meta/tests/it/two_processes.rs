@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use weft_env::Env;
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
@@ -17,7 +18,7 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 fn open(path: &Path, access: Access) -> Arc<SqliteKv> {
-    Arc::new(SqliteKv::open(path, access, keys::SHARED, None).unwrap())
+    Arc::new(SqliteKv::open(path, access, keys::SHARED, None, &Env::system()).unwrap())
 }
 
 fn node(number: u128) -> NodeRecord {
@@ -72,8 +73,8 @@ fn care_works_beside_a_mount() {
     SqliteKv::create(&path).unwrap();
     let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
     let policy = PolicyRecord::of("rs:2+1", Some(1));
-    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1)).unwrap();
-    let care = Store::open(open(&path, Access::Shared)).unwrap();
+    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1), &Env::system()).unwrap();
+    let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
     for number in 1..=3 {
         mount.add_node(NodeId(number), &node(number)).unwrap();
     }
@@ -116,7 +117,7 @@ fn care_works_beside_a_mount() {
         assert!(report.is_clean(), "{report:?}");
     }
     drop((mount, care));
-    let again = Store::open(open(&path, Access::Owner)).unwrap();
+    let again = Store::open(open(&path, Access::Owner), &Env::system()).unwrap();
     assert_eq!(again.extents(file, 0..u64::MAX).unwrap().len(), 1);
     assert!(fsck::repair(&again, at(9)).unwrap().is_clean());
 }
@@ -129,8 +130,9 @@ fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     SqliteKv::create(&path).unwrap();
     let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
     let mount =
-        Store::format(open(&path, Access::Owner), &record, &PolicyRecord::of("rs:2+1", Some(1)), at(1)).unwrap();
-    let care = Store::open(open(&path, Access::Shared)).unwrap();
+        Store::format(open(&path, Access::Owner), &record, &PolicyRecord::of("rs:2+1", Some(1)), at(1), &Env::system())
+            .unwrap();
+    let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
     let file = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
     for round in 0..50 {
         let keeps = round % 3 != 0;

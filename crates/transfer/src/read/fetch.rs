@@ -18,9 +18,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use weft_codes::Shape;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames};
@@ -162,7 +161,7 @@ impl<'a, P: Plans> Download<'a, P> {
         plans: P,
         allowance_bytes: u64,
     ) -> Self {
-        let (view, now_ms) = (inner.fleet.view(), inner.fleet.now_ms());
+        let (view, now_ms, now) = (inner.fleet.view(), inner.fleet.now_ms(), inner.fleet.clock().now());
         let mut handles: Vec<Arc<NodeHandle>> = Vec::new();
         let mut lane = |source: &Option<Source>| {
             let handle = source.as_ref()?.handle.as_ref()?;
@@ -193,8 +192,8 @@ impl<'a, P: Plans> Download<'a, P> {
             handles,
             held: HashMap::new(),
             in_flight: InFlight::new(),
-            started: Instant::now(),
-            quiet_since: Instant::now(),
+            started: now,
+            quiet_since: now,
             asked_all: None,
             held_back,
             fetched_bytes: 0,
@@ -233,12 +232,12 @@ impl<'a, P: Plans> Download<'a, P> {
             let ended = tokio::select! {
                 biased;
                 ended = self.in_flight.next(), if !self.in_flight.is_empty() => ended,
-                () = until(wake_at) => None,
+                () = until(wake_at, self.inner.fleet.clock()) => None,
             };
             match ended {
                 Some((asked, outcome)) => self.take_in(asked, outcome),
                 None => {
-                    if silence_at.is_some_and(|at| at <= Instant::now()) {
+                    if silence_at.is_some_and(|at| at <= self.inner.fleet.clock().now()) {
                         self.look_for_silence();
                     }
                     let wait = self.inner.uplink.wait(0, self.inner.fleet.now_ms());
@@ -265,12 +264,12 @@ impl<'a, P: Plans> Download<'a, P> {
         let unheard = |handle: &Arc<NodeHandle>| !handle.was_heard_since(self.quiet_since);
         let silent: Vec<usize> = (0..self.handles.len()).filter(|node| unheard(&self.handles[*node])).collect();
         if self.asked_all.is_none() {
-            self.asked_all = Some(Instant::now());
+            self.asked_all = Some(self.now());
             silent.iter().for_each(|node| self.inner.fleet.ask_if_there(&self.handles[*node], &self.inner.runtime));
             return;
         }
-        let waited_ms = self.quiet_since.elapsed().as_millis() as u64;
-        (self.quiet_since, self.asked_all) = (Instant::now(), None);
+        let waited_ms = self.inner.fleet.clock().elapsed(self.quiet_since).as_millis() as u64;
+        (self.quiet_since, self.asked_all) = (self.now(), None);
         for node in &silent {
             let handle = &self.handles[*node];
             let error = timed_out(&handle.name, waited_ms);
@@ -316,8 +315,12 @@ impl<'a, P: Plans> Download<'a, P> {
         self.scheduler.set_uplink(view, now_us);
     }
 
+    fn now(&self) -> Instant {
+        self.inner.fleet.clock().now()
+    }
+
     fn now_us(&self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.inner.fleet.clock().elapsed(self.started).as_micros() as u64
     }
 
     /// The segment that a set is of.
@@ -344,7 +347,7 @@ impl<'a, P: Plans> Download<'a, P> {
             true => Box::pin(Background(self.inner.runtime.spawn(get)).join()),
             false => Box::pin(get),
         };
-        self.in_flight.push(Asked { ask, handle, since: Instant::now(), bytes, ahead_bytes }, call);
+        self.in_flight.push(Asked { ask, handle, since: self.now(), bytes, ahead_bytes }, call);
     }
 
     /// Checks what came back for a get, keeps it, or makes its shard an erasure.
@@ -380,7 +383,7 @@ impl<'a, P: Plans> Download<'a, P> {
         match checked {
             Ok(raw) => {
                 self.observe(&asked);
-                (self.quiet_since, self.asked_all) = (Instant::now(), None);
+                (self.quiet_since, self.asked_all) = (self.now(), None);
                 self.trace(&asked.ask, What::Arrived { bytes: raw.len() as u64 });
                 self.of(set).report.bytes_fetched += raw.len() as u64;
                 self.fetched_bytes += raw.len() as u64;
@@ -403,7 +406,7 @@ impl<'a, P: Plans> Download<'a, P> {
         let now_us = self.inner.fleet.now_us();
         handle.estimate.lock().observe(
             asked.bytes + asked.ahead_bytes,
-            asked.since.elapsed().as_micros() as u64,
+            self.inner.fleet.clock().elapsed(asked.since).as_micros() as u64,
             now_us,
         );
         if let Some(node) = self.handles.iter().position(|other| Arc::ptr_eq(other, handle)) {
@@ -431,7 +434,7 @@ impl<'a, P: Plans> Download<'a, P> {
         for (asked, call) in self.in_flight.take(|asked| asked.ask.request == request) {
             drop(call);
             self.observe(&asked);
-            let error = timed_out(&asked.handle.name, asked.since.elapsed().as_millis() as u64);
+            let error = timed_out(&asked.handle.name, self.inner.fleet.clock().elapsed(asked.since).as_millis() as u64);
             self.trace(&asked.ask, What::Failed { detail: error.to_string() });
             self.inner.fleet.report_of(&asked.handle, Err(error.kind));
             self.source(&asked.ask).failure = Some(Failure::of(&error));
@@ -450,14 +453,14 @@ impl<'a, P: Plans> Download<'a, P> {
             let (node, segment) = (self.handle(ask).name.clone(), self.of(ask.set).segment);
             let payload: Range<u64> = ask.payload.clone();
             let of = Some((ask.request, ask.shard, node, payload));
-            self.inner.tracer.tell(Event::new(self.started, segment, ask.set, of, what));
+            self.inner.tracer.tell(Event::new((self.started, self.now()), segment, ask.set, of, what));
         }
     }
 
     fn tell_set(&mut self, set: usize, what: What) {
         if self.inner.tracer.is_on() {
             let segment = self.of(set).segment;
-            self.inner.tracer.tell(Event::new(self.started, segment, set, None, what));
+            self.inner.tracer.tell(Event::new((self.started, self.now()), segment, set, None, what));
         }
     }
 }

@@ -18,8 +18,7 @@ use crate::transfer::Inner;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::Instant;
+use std::time::{Duration, Instant};
 use weft_cluster::View;
 use weft_format::records::NodeState;
 use weft_format::{NodeId, ShardIndex, ShardKey};
@@ -108,7 +107,7 @@ pub(crate) async fn put(
         alternates,
         failures: Failures::default(),
         attempts: InFlight::new(),
-        began: Instant::now(),
+        began: inner.fleet.clock().now(),
         least_took: None,
         quorum_took: None,
         was_told: false,
@@ -123,11 +122,11 @@ pub(crate) async fn put(
         let ended = tokio::select! {
             biased;
             ended = writing.attempts.next() => ended,
-            () = until(wake_at) => None,
+            () = until(wake_at, inner.fleet.clock()) => None,
         };
         match ended {
             Some((attempt, outcome)) => writing.ended(&attempt, outcome),
-            None => writing.look(Instant::now()),
+            None => writing.look(inner.fleet.clock().now()),
         }
     }
     let Some(error) = writing.shortage() else { return Ok(writing.stored) };
@@ -142,14 +141,15 @@ impl Writing<'_> {
         let health = self.view.members.get(&node).map(|member| member.health);
         let handle = inner.fleet.handle(inner.class, node);
         let held_back = handle.as_ref().map(|handle| handle.node.held_back(object.len() as u64)).unwrap_or_default();
+        let now = inner.fleet.clock().now();
         let attempt = Attempt {
             index,
             node,
             key,
             is_suspected: health.is_some_and(|health| health.is_suspected(inner.fleet.now_ms())),
             held_back,
-            began: Instant::now(),
-            since: Instant::now(),
+            began: now,
+            since: now,
             asked: None,
             is_living: false,
             handle,
@@ -163,7 +163,7 @@ impl Writing<'_> {
             return self.failed(attempt, error);
         }
         self.stored[attempt.index] = Some(attempt.node);
-        let (durable, took) = (self.durable(), self.began.elapsed());
+        let (durable, took) = (self.durable(), self.inner.fleet.clock().elapsed(self.began));
         if durable >= self.split.least {
             self.least_took.get_or_insert(took);
         }
@@ -253,7 +253,7 @@ impl Writing<'_> {
         for index in given_up {
             for (attempt, call) in self.attempts.take(|attempt| attempt.index == index) {
                 let name = self.inner.fleet.name(attempt.node);
-                let error = timed_out(&name, attempt.began.elapsed().as_millis() as u64);
+                let error = timed_out(&name, self.inner.fleet.clock().elapsed(attempt.began).as_millis() as u64);
                 self.failed(&attempt, error);
                 leave_behind(self.inner, attempt, call);
             }

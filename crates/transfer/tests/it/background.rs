@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
+use weft_env::Env;
 use weft_format::records::{NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_nodes::wrappers::{LimitNode, Limits, Line, ShapeNode};
@@ -28,7 +29,7 @@ async fn scene(settings: Settings, adapt: impl Fn(Arc<dyn Node>) -> Arc<dyn Node
         let memory = MemoryNode::new(format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }, 1 << 40);
         (id, node_record(i, NodeState::Active), adapt(Arc::new(memory)))
     };
-    let fleet = Arc::new(Fleet::new((0..7).map(member).collect(), Default::default()));
+    let fleet = Arc::new(Fleet::new((0..7).map(member).collect(), Default::default(), &Env::system()));
     let transfer = Transfer::new(VOLUME, fleet, settings, tokio::runtime::Handle::current());
     let mut segments = Vec::new();
     for i in 0..8 {

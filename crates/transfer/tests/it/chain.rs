@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use weft_codes::{Matrix, Program};
 use weft_daemon::{Daemon, DaemonNode, DaemonUrl, Key};
+use weft_env::Env;
 use weft_format::records::NodeState;
 use weft_format::{NodeId, ShardIndex, ShardKey};
 use weft_nodes::{
@@ -100,7 +101,8 @@ fn engine(nodes: &[Arc<dyn Node>], liar: Option<NodeId>) -> Transfer {
         let node = if liar == Some(id) { Arc::new(TwoFaced(node.clone())) } else { node.clone() };
         (id, node_record(number, NodeState::Active), node)
     };
-    let fleet = Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default()));
+    let fleet =
+        Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default(), &Env::system()));
     let settings = Settings { cache_bytes: 0, ..Settings::default() };
     Transfer::new(VOLUME, fleet, settings, tokio::runtime::Handle::current())
 }

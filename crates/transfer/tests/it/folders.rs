@@ -3,6 +3,7 @@
 use crate::house::{VOLUME, bytes, node_record, segment};
 use std::path::PathBuf;
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::records::{NodeState, SegmentRecord};
 use weft_format::{NodeId, ShardIndex};
 use weft_nodes::{FolderNode, Node, NodeErrorKind, NodeIdentity};
@@ -22,7 +23,7 @@ impl Folders {
             let node = FolderNode::create(&path, &format!("n{i}"), NodeIdentity { volume: VOLUME, node: id }).unwrap();
             (id, node_record(i, NodeState::Active), Arc::new(node) as Arc<dyn Node>)
         };
-        let fleet = Arc::new(Fleet::new((0..count).map(member).collect(), Default::default()));
+        let fleet = Arc::new(Fleet::new((0..count).map(member).collect(), Default::default(), &Env::system()));
         let runtime = tokio::runtime::Handle::current();
         Self { root, transfer: Transfer::new(VOLUME, fleet, Settings::default(), runtime) }
     }

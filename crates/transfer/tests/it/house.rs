@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
 use weft_nodes::wrappers::fault::Script;
@@ -78,7 +79,8 @@ impl House {
         let member = |(i, node): (usize, &TestNode)| {
             (node.id, node_record(i, NodeState::Active), node.record.clone() as Arc<dyn Node>)
         };
-        let fleet = Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default()));
+        let fleet =
+            Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default(), &Env::system()));
         let runtime = tokio::runtime::Handle::current();
         let transfer = Transfer::new(VOLUME, fleet.clone(), settings, runtime);
         Self { nodes, fleet, transfer }

@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
+use weft_env::Env;
 use weft_format::records::{NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::wrappers::{Line, ShapeNode};
@@ -120,7 +121,7 @@ fn fleet(nodes: &[Arc<ShapeNode>]) -> Arc<Fleet> {
     let member = |(i, node): (usize, &Arc<ShapeNode>)| {
         (NodeId(100 + i as u128), node_record(i, NodeState::Active), node.clone() as Arc<dyn Node>)
     };
-    Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default()))
+    Arc::new(Fleet::new(nodes.iter().enumerate().map(member).collect(), Default::default(), &Env::system()))
 }
 
 fn engine(fleet: &Arc<Fleet>, profile: Profile) -> Transfer {

@@ -2,6 +2,7 @@
 
 use crate::support::{CALLER, RecordingKv, VOLUME, World, memory_nodes};
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId};
 use weft_meta::{MetaError, Store};
@@ -12,7 +13,8 @@ fn opened() -> World {
     let kv = Arc::new(RecordingKv::default());
     let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
     let store =
-        Store::format(kv.clone(), &record, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default()).expect("made");
+        Store::format(kv.clone(), &record, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default(), &Env::system())
+            .expect("made");
     let nodes = memory_nodes(6);
     for (id, record, _) in &nodes {
         store.add_node(*id, record).expect("added");
@@ -51,7 +53,7 @@ fn finding_05_a_mount_whose_metadata_is_older_than_what_nodes_know_changes_nothi
     write(&world, "before", 100_000).expect("written");
     world.volume.check_opening().expect("it is the newest");
     // A copy of the metadata is opened elsewhere.
-    let copy = Store::open(world.kv.after(world.kv.committed_count())).expect("a copy");
+    let copy = Store::open(world.kv.after(world.kv.committed_count()), &Env::system()).expect("a copy");
     let latest = copy.openings().expect("read").latest.map(|latest| latest.opening);
     let newer = copy.take_opening(22, 2).expect("opened");
     let transfer = world.volume.transfer();

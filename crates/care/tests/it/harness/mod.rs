@@ -4,9 +4,11 @@ pub mod mortal;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{CareError, Job};
 use weft_care::{Catalogue, repair};
+use weft_env::{Clock, Env, Sleep, SystemClock};
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
 use weft_nodes::memory::MemoryNode;
@@ -16,6 +18,33 @@ use weft_transfer::{Fleet, Settings, ShardHealth, Transfer, WriteRequest};
 
 /// The time of everything that happens unless a test says otherwise, milliseconds since the Unix epoch.
 pub const NOW_MS: u64 = 1_700_000_000_000;
+
+/// The machine's, but that it was [`NOW_MS`] when this was called.
+pub fn env() -> Env {
+    Env { clock: Arc::new(ClockOfTheTest { began: SystemClock.now() }), ..Env::system() }
+}
+
+struct ClockOfTheTest {
+    began: Instant,
+}
+
+impl Clock for ClockOfTheTest {
+    fn now(&self) -> Instant {
+        SystemClock.now()
+    }
+
+    fn unix_time(&self) -> Duration {
+        Duration::from_millis(NOW_MS) + self.now().saturating_duration_since(self.began)
+    }
+
+    fn sleep_until(&self, moment: Instant) -> Sleep {
+        SystemClock.sleep_until(moment)
+    }
+
+    fn block(&self, time: Duration) {
+        SystemClock.block(time);
+    }
+}
 
 const VOLUME: VolumeId = VolumeId(77);
 
@@ -90,6 +119,11 @@ impl World {
     }
 
     pub fn transfer_through(&self, wrap: impl Fn(NodeId, Arc<dyn Node>) -> Arc<dyn Node>) -> Transfer {
+        self.transfer_within(&env(), wrap)
+    }
+
+    /// The same, with time and chance of the caller's choice.
+    pub fn transfer_within(&self, env: &Env, wrap: impl Fn(NodeId, Arc<dyn Node>) -> Arc<dyn Node>) -> Transfer {
         let records = self.catalogue.nodes().expect("nodes");
         // One that was given up and answers is taken back, so those that are given up here are gone.
         let there = |id: NodeId, state: NodeState| -> Arc<dyn Node> {
@@ -105,7 +139,7 @@ impl World {
             let node = wrap(id, there(id, record.state));
             (id, record, node)
         };
-        let fleet = Arc::new(Fleet::new(records.into_iter().map(member).collect(), Default::default()));
+        let fleet = Arc::new(Fleet::new(records.into_iter().map(member).collect(), Default::default(), env));
         Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
     }
 
@@ -204,6 +238,6 @@ impl World {
 
     pub async fn repair(&self, transfer: &Transfer) -> Result<repair::Report, CareError> {
         let options = repair::Options { verify: true, ..repair::Options::default() };
-        repair::repair(self.catalogue.clone(), transfer, &Job::default(), options, NOW_MS).await
+        repair::repair(self.catalogue.clone(), transfer, &Job::new(&Env::system().clock), options, NOW_MS).await
     }
 }

@@ -7,7 +7,6 @@ use super::{Engine, Failure, Logging, State, Writing, rows};
 use crate::kv::{Batch, KvError, SharedPrefix};
 use crate::types::Access;
 use parking_lot::MutexGuard;
-use std::time::Instant;
 
 /// Commits wait when this much is pending: some seconds of a disk's work, and little beside a mount's page cache.
 const MAX_PENDING_BYTES: usize = 64 << 20;
@@ -157,7 +156,7 @@ impl Engine {
             }
             state.bound_unlogged();
             let first = state.waiting_since.is_none();
-            state.waiting_since.get_or_insert_with(Instant::now);
+            state.waiting_since.get_or_insert_with(|| self.env.clock.now());
             if first && !state.is_watched || state.is_large() {
                 self.work.notify_one();
             }

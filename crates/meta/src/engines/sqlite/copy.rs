@@ -10,21 +10,22 @@ use rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use weft_env::Clock;
 
 /// Writes what is durable of the store at `from` to the new file `to`, which nothing opens but [`restore`].
-pub(super) fn back_up(from: &Path, to: &Path) -> Result<(), OpenError> {
+pub(super) fn back_up(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
     let from = file::probe(from)?;
-    file::build(to, |draft| copy(&from, draft, BACKUP_ID))
+    file::build(to, |draft| copy(&from, draft, BACKUP_ID, clock))
 }
 
 /// Makes the new store `to` of a backup, or of any other copy of a store and the logs beside it.
-pub(super) fn restore(from: &Path, to: &Path) -> Result<(), OpenError> {
+pub(super) fn restore(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
     let from = match file::probe(from) {
         Err(OpenError::Backup(from)) => from,
         other => other?,
     };
     file::build(to, |draft| {
-        copy(&from, draft, APPLICATION_ID)?;
+        copy(&from, draft, APPLICATION_ID, clock)?;
         let made = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
         let logged = file::keep_log(&made, false).and_then(|()| made.execute_batch("PRAGMA journal_mode = WAL"));
         logged.and_then(|()| made.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
@@ -32,7 +33,7 @@ pub(super) fn restore(from: &Path, to: &Path) -> Result<(), OpenError> {
 }
 
 /// All tables as of one moment, in one transaction that hinders no writer.
-fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError> {
+fn copy(from: &Path, draft: &Path, application_id: i32, clock: &dyn Clock) -> Result<(), OpenError> {
     let Some(name) = draft.to_str() else {
         return Err(file::failed(draft, "its path is no text; choose another").into());
     };
@@ -45,9 +46,9 @@ fn copy(from: &Path, draft: &Path, application_id: i32) -> Result<(), OpenError>
     }
     // An owner writes to the file what it has flushed while another process says that it is there.
     let store = Descriptor::open(from).map_err(|error| file::io_error(from, error))?;
-    let _presence = Presence::announce(from).map_err(|error| file::failed(from, error))?;
+    let _presence = Presence::announce(from, clock).map_err(|error| file::failed(from, error))?;
     let is_owned = !store.is_free();
-    if is_owned && !presence::await_filed(from, &source, &store)? {
+    if is_owned && !presence::await_filed(from, &source, &store, clock)? {
         let detail =
             "its owner does not write there what it flushed last; continue or end the owner, and run the command again";
         return Err(file::failed(from, detail).into());

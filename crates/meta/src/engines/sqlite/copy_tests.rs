@@ -3,6 +3,7 @@ use crate::engines::SqliteKv;
 use crate::keys::SHARED;
 use crate::kv::{Batch, Kv, KvError};
 use crate::types::Access;
+use weft_env::Env;
 
 fn set(store: &SqliteKv, key: &[u8], value: &[u8]) -> Result<(), KvError> {
     let writes = vec![(key.to_vec(), Some(value.to_vec()))];
@@ -15,18 +16,21 @@ fn finding_05_a_backup_is_of_one_moment_and_is_opened_by_restore_alone() {
     let folder = tempfile::tempdir().unwrap();
     let [meta, backup, again] = ["meta", "backup", "again"].map(|name| folder.path().join(name));
     SqliteKv::create(&meta).unwrap();
-    let store = SqliteKv::open(&meta, Access::Owner, SHARED, None).unwrap();
+    let store = SqliteKv::open(&meta, Access::Owner, SHARED, None, &Env::system()).unwrap();
     set(&store, b"\x01one", b"1").unwrap();
     // Beside the owner, who goes on.
-    SqliteKv::back_up(&meta, &backup).unwrap();
+    SqliteKv::back_up(&meta, &backup, &weft_env::SystemClock).unwrap();
     set(&store, b"\x01two", b"2").unwrap();
-    assert!(matches!(SqliteKv::back_up(&meta, &backup), Err(OpenError::Exists(_))));
+    assert!(matches!(SqliteKv::back_up(&meta, &backup, &weft_env::SystemClock), Err(OpenError::Exists(_))));
     for access in [Access::Owner, Access::Passing, Access::Shared] {
-        assert!(matches!(SqliteKv::open(&backup, access, SHARED, None), Err(OpenError::Backup(_))), "{access:?}");
+        assert!(
+            matches!(SqliteKv::open(&backup, access, SHARED, None, &Env::system()), Err(OpenError::Backup(_))),
+            "{access:?}"
+        );
     }
-    assert!(matches!(SqliteKv::restore(&backup, &meta), Err(OpenError::Exists(_))));
-    SqliteKv::restore(&backup, &again).unwrap();
-    let restored = SqliteKv::open(&again, Access::Owner, SHARED, None).unwrap();
+    assert!(matches!(SqliteKv::restore(&backup, &meta, &weft_env::SystemClock), Err(OpenError::Exists(_))));
+    SqliteKv::restore(&backup, &again, &weft_env::SystemClock).unwrap();
+    let restored = SqliteKv::open(&again, Access::Owner, SHARED, None, &Env::system()).unwrap();
     let keys = |store: &SqliteKv| -> Vec<Vec<u8>> {
         let pairs = store.snapshot().unwrap().scan(b"\x00", b"\xff", 10).unwrap();
         pairs.into_iter().map(|(key, _)| key).collect()

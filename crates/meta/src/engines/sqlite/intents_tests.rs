@@ -5,6 +5,7 @@ use crate::{conformance, engines::SqliteKv};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::os::unix::fs::FileExt;
+use weft_env::Env;
 
 const ID: u64 = 0x0123_4567_89ab_cdef;
 
@@ -167,7 +168,7 @@ fn whatever_is_flushed_is_in_the_file_and_its_logs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume");
     SqliteKv::create(&path).unwrap();
-    let store = SqliteKv::open(&path, Access::Owner, &[], None).unwrap();
+    let store = SqliteKv::open(&path, Access::Owner, &[], None, &Env::system()).unwrap();
     let number = |value: Vec<u8>| u64::from_be_bytes(value.try_into().unwrap());
     let (mut committed, mut flushed) = (0_u64, 0);
     for copy in 0..25 {
@@ -199,11 +200,11 @@ fn whatever_is_flushed_is_in_the_file_and_its_logs() {
             }
         }
         let restored = folder.path().join(format!("restored {copy}"));
-        match SqliteKv::restore(&elsewhere, &restored) {
+        match SqliteKv::restore(&elsewhere, &restored, &weft_env::SystemClock) {
             // The file was copied while it changed, as no crash leaves it.
             Err(error) => println!("copy {copy}: {error}"),
             Ok(()) => {
-                let restored = SqliteKv::open(&restored, Access::Owner, &[], None).unwrap();
+                let restored = SqliteKv::open(&restored, Access::Owner, &[], None, &Env::system()).unwrap();
                 let get = |key: &[u8]| conformance::get(&restored, key).map(number);
                 let last = get(b"last").unwrap_or(0);
                 assert!((flushed..=committed).contains(&last), "{flushed} were flushed, and {last} are there");

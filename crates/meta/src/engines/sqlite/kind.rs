@@ -9,6 +9,7 @@ use crate::types::Access;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_env::Env;
 
 /// A place is the path of a file.
 pub(crate) static KIND: EngineKind = EngineKind {
@@ -19,9 +20,9 @@ pub(crate) static KIND: EngineKind = EngineKind {
     exists: |file| Path::new(file).exists(),
     remove: |file| std::fs::remove_file(file),
     open,
-    back_up: |file, to| SqliteKv::back_up(Path::new(file), to),
-    restore: |backup, file| SqliteKv::restore(backup, Path::new(file)),
-    current_owner: |file| current_owner(Path::new(file)),
+    back_up: |file, to, clock| SqliteKv::back_up(Path::new(file), to, clock),
+    restore: |backup, file, clock| SqliteKv::restore(backup, Path::new(file), clock),
+    current_owner: |file, clock| current_owner(Path::new(file), clock),
     note_file,
 };
 
@@ -40,8 +41,8 @@ fn absolute(file: &OsStr) -> OsString {
     found.unwrap_or_else(|_| file.to_owned()).into_os_string()
 }
 
-fn open(file: &OsStr, access: Access, mountpoint: Option<&Path>) -> Result<Arc<dyn Kv>, OpenError> {
-    Ok(Arc::new(SqliteKv::open(Path::new(file), access, keys::SHARED, mountpoint)?))
+fn open(file: &OsStr, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Arc<dyn Kv>, OpenError> {
+    Ok(Arc::new(SqliteKv::open(Path::new(file), access, keys::SHARED, mountpoint, env)?))
 }
 
 /// Beside the file, with its name and the suffix.

@@ -20,7 +20,8 @@ use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_env::Clock;
 
 /// An owner files ten times a second what it has logged.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
@@ -34,25 +35,25 @@ pub(super) struct Presence(#[expect(dead_code, reason = "it has the lock")] File
 
 impl Presence {
     /// Where no log is, no owner is, and `None` is the answer.
-    pub fn announce(path: &Path) -> io::Result<Option<Self>> {
+    pub fn announce(path: &Path, clock: &dyn Clock) -> io::Result<Option<Self>> {
         match File::open(log_path(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => Self::of(opened?).map(Some),
+            opened => Self::of(opened?, clock).map(Some),
         }
     }
 
     /// Makes the log's file if it has to.
-    pub fn insist(path: &Path) -> io::Result<Self> {
-        Self::of(open_log(path)?)
+    pub fn insist(path: &Path, clock: &dyn Clock) -> io::Result<Self> {
+        Self::of(open_log(path)?, clock)
     }
 
-    fn of(file: File) -> io::Result<Self> {
-        let deadline = Instant::now() + PATIENCE;
+    fn of(file: File, clock: &dyn Clock) -> io::Result<Self> {
+        let deadline = clock.now() + PATIENCE;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Ok(Self(file)),
                 // The owner's look takes less than a microsecond.
-                Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(LOOK_EVERY),
+                Err(Errno::WOULDBLOCK) if clock.now() < deadline => clock.block(LOOK_EVERY),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -74,29 +75,34 @@ pub(super) fn is_nobody(file: &File) -> bool {
 
 /// Waits until the file has what an owner had logged when this began. What one left that has died is filed here. False: the owner
 /// does not do it, and what it flushed last is not in the file.
-pub(super) fn await_filed(path: &Path, connection: &Connection, store: &Descriptor) -> Result<bool, OpenError> {
+pub(super) fn await_filed(
+    path: &Path,
+    connection: &Connection,
+    store: &Descriptor,
+    clock: &dyn Clock,
+) -> Result<bool, OpenError> {
     let read = || State::read(connection).map_err(|fault| file::open_error(path, fault));
     let found = Found::read(path).map_err(|error| file::io_error(path, error))?;
     let Some(last) = found.last(read()?.log) else { return Ok(true) };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = clock.now() + PATIENCE;
     while read()?.intents < last {
-        if store.is_free() && file_alone(path, connection)? {
+        if store.is_free() && file_alone(path, connection, clock)? {
             break;
         }
-        if Instant::now() > deadline {
+        if clock.now() > deadline {
             return Ok(false);
         }
-        std::thread::sleep(LOOK_EVERY);
+        clock.block(LOOK_EVERY);
     }
     Ok(true)
 }
 
 /// Files what the log has, as its owner. False: there is a new owner, who does that.
-fn file_alone(path: &Path, connection: &Connection) -> Result<bool, OpenError> {
+fn file_alone(path: &Path, connection: &Connection, clock: &dyn Clock) -> Result<bool, OpenError> {
     if !file::may_write(path) {
         return Err(file::open_error(path, Fault::Refused(NOT_CLOSED.into())));
     }
-    let owner = match OwnerLock::acquire(path, &Holder::passing()) {
+    let owner = match OwnerLock::acquire(path, &Holder::passing(clock), clock) {
         Ok(owner) => owner,
         Err(OwnerError::InUse { .. }) => return Ok(false),
         Err(error) => return Err(error.into()),

@@ -70,9 +70,8 @@ pub(super) fn start(
     checkpoints: CheckpointHandle,
 ) -> io::Result<JoinHandle<()>> {
     *engine.writer.lock() = Some(Writer { connection, home: RefCell::new(home), checkpoints });
-    std::thread::Builder::new()
-        .name("weft-meta-writer".into())
-        .spawn(move || supervise(&engine, || engine.run_writer()))
+    let spawner = engine.env.spawner.clone();
+    spawner.thread("weft-meta-writer", Box::new(move || supervise(&engine, || engine.run_writer())))
 }
 
 /// Runs the writer. Should it panic, everybody who waits for it is answered, and so is whoever comes later.
@@ -191,11 +190,11 @@ impl Engine {
             }
             match due(&state) {
                 Due::Now => return true,
-                Due::At(when) if when <= Instant::now() => return true,
+                Due::At(when) if when <= self.env.clock.now() => return true,
                 Due::At(when) => {
                     // After a failure the next look may come later than new changes may wait.
                     state.is_watched = state.failure.is_none();
-                    self.work.wait_until(&mut state, when);
+                    self.work.wait_for(&mut state, when.saturating_duration_since(self.env.clock.now()));
                     state.is_watched = false;
                 }
                 Due::Later => self.work.wait(&mut state),
@@ -502,7 +501,7 @@ impl Engine {
     fn keep(&self, failure: Failure) {
         let mut state = self.state.lock();
         state.full = failure == Failure::Full;
-        state.waiting_since = Some(Instant::now());
+        state.waiting_since = Some(self.env.clock.now());
         state.wanted = state.filed;
         self.fail(&mut state, failure);
         drop(state);

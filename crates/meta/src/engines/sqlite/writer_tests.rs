@@ -2,6 +2,7 @@ use super::*;
 use crate::engines::SqliteKv;
 use crate::kv::Kv;
 use std::time::Duration;
+use weft_env::Env;
 
 fn pending(bytes: usize, since: Instant) -> State {
     let mut state = State { committed: 1, waiting_since: Some(since), ..State::default() };
@@ -40,7 +41,7 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
     super::super::file::create(&path).unwrap();
     let shared_keys = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
     let store = crate::descriptor::Descriptor::open(&path).unwrap();
-    let engine = &Engine::new(path, crate::Access::Owner, shared_keys, store, false);
+    let engine = &Engine::new(path, crate::Access::Owner, shared_keys, store, false, &weft_env::Env::system());
     let batch = |key: &[u8]| Batch { writes: vec![(key.to_vec(), Some(vec![1]))], ..Batch::default() };
     engine.commit(batch(b"inode/1")).expect("there is room");
     engine.state.lock().held.insert(b"inode/2".to_vec());
@@ -77,7 +78,7 @@ fn set(key: &[u8]) -> Batch {
 }
 
 fn open(path: &std::path::Path, access: Access) -> Result<SqliteKv, super::super::OpenError> {
-    SqliteKv::open(path, access, NODES, None)
+    SqliteKv::open(path, access, NODES, None, &Env::system())
 }
 
 /// Of `path`, all that is flushed is in the one file, or the one file is not taken for all of it.

@@ -1,6 +1,7 @@
 //! A volume over memory nodes, and a metadata engine that remembers every state it was in.
 use parking_lot::Mutex;
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeId, PolicyId, VolumeId};
 use weft_meta::Store;
@@ -134,8 +135,9 @@ impl<K: Kv + 'static> World<K> {
     pub fn format(kv: &Arc<K>, code: &str, nodes: &Members) {
         let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
         let policy = PolicyRecord::of(code, Some(1));
-        Store::format(kv.clone(), &record, &policy, Timestamp::default()).expect("an empty engine can be formatted");
-        let store = Store::open(kv.clone()).expect("it was formatted");
+        Store::format(kv.clone(), &record, &policy, Timestamp::default(), &Env::system())
+            .expect("an empty engine can be formatted");
+        let store = Store::open(kv.clone(), &Env::system()).expect("it was formatted");
         for (id, record, _) in nodes {
             store.add_node(*id, record).expect("names are distinct");
         }
@@ -145,11 +147,11 @@ impl<K: Kv + 'static> World<K> {
     pub fn open(kv: Arc<K>, nodes: Members) -> World<K> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default()));
+        let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default(), &Env::system()));
         let transfer = Transfer::new(VOLUME, fleet, weft_transfer::Settings::default(), runtime.handle().clone());
         let members = nodes.clone();
         let volume = Volume::start(
-            Store::open(kv.clone()).expect("it was formatted"),
+            Store::open(kv.clone(), &Env::system()).expect("it was formatted"),
             transfer,
             Box::new(move |_| Ok(members.clone())),
             runtime.handle().clone(),
