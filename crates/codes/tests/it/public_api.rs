@@ -163,7 +163,7 @@ fn written(tokens: &impl ToTokens) -> String {
     ] {
         text = text.replace(spaced, close);
     }
-    text.replace("->", " -> ").replace("  ", " ").replace("fn(", "fn(").replace("=[", "= [").replace(":&", ": &")
+    text.replace("->", " -> ").replace("  ", " ").replace("=[", "= [").replace(":&", ": &")
 }
 
 fn attributes(item: &Item) -> &[Attribute] {
