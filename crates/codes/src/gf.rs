@@ -1,6 +1,6 @@
 //! GF(2^8): polynomial x^8 + x^4 + x^3 + x^2 + 1 (0x11d), generator 2. Addition is XOR.
 //!
-//! All tables are made at compile time; the largest, [`MUL`], is 64 KiB.
+//! All tables are made at compile time; the largest is 64 KiB.
 
 /// The field's polynomial.
 pub(crate) const POLYNOMIAL: u16 = 0x11d;
