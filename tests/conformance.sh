@@ -3,8 +3,8 @@
 # WEFT: the program; TOOLS: the folder with pjdfstest and fsx. Run as root.
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"
-weft="$(realpath "$1")" tools="$(realpath "$2")" operations="${3:-100000}"
-seed="${WEFT_SEED:-$$}"
+weft="$(realpath "$1")" tools="$(realpath "$2")" operations="${3:-20000}"
+seed="${WEFT_SEED:-1}"
 [ "$(id -u)" = 0 ] || { echo "conformance.sh needs root: pjdfstest changes users" >&2; exit 1; }
 
 folder="$(mktemp -d)"

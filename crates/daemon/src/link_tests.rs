@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::link::SignedRequest;
-use std::time::Instant;
 use weft_codes::{Matrix, Program};
 use weft_nodes::Link;
 use weft_nodes::combine::{Combination, Part, combine_gets};
@@ -125,11 +124,9 @@ async fn a_chain_that_breaks_further_on_is_not_blamed_on_the_first() {
     let (kind, detail) = refusal(nodes(&chain)[0].pull(with_last(&chain, |_| TIMEOUT)).await);
     assert!(kind == NodeErrorKind::Unsupported && detail.contains(&silent.to_string()), "{kind:?} {detail}");
     let _listener = TcpListener::bind(silent).await.unwrap();
-    let began = Instant::now();
     let shorter = |number: usize| TIMEOUT - Duration::from_secs(6) * number as u32;
     let (kind, detail) = refusal(nodes(&chain)[0].pull(with_last(&chain, shorter)).await);
     assert!(kind == NodeErrorKind::Unsupported && detail.contains("does not answer"), "{kind:?} {detail}");
-    assert!(began.elapsed() < TIMEOUT);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -39,6 +39,11 @@ pub fn all<S: Subject>(fresh: impl Fn() -> S) {
     }
 }
 
+/// The seed of tests that draw: always the same, or `WEFT_SEED`.
+pub fn seed() -> u64 {
+    std::env::var("WEFT_SEED").map_or(1, |seed| seed.parse().expect("WEFT_SEED is a number"))
+}
+
 /// A batch that sets `key`.
 pub fn set(key: &[u8], value: &[u8]) -> Batch {
     Batch { writes: vec![(key.to_vec(), Some(value.to_vec()))], ..Batch::default() }

@@ -56,8 +56,8 @@ const CODES: [&str; 3] = ["rs:4+2", "raid6:6", "replica:3"];
 #[test]
 fn nothing_that_was_synced_is_lost_whatever_is_killed_stopped_or_cut_off() {
     let number = |name: &str, default: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default);
-    let rounds = number("WEFT_CAMPAIGN_ROUNDS", 10);
-    let seed = number("WEFT_SEED", u64::from(std::process::id()));
+    let rounds = number("WEFT_CAMPAIGN_ROUNDS", 6);
+    let seed = number("WEFT_SEED", 1);
     println!("WEFT_SEED={seed} WEFT_CAMPAIGN_ROUNDS={rounds}");
     let mut random = StdRng::seed_from_u64(seed);
     let mut world = World::new(CODES[0]);

@@ -2,7 +2,7 @@
 
 use crate::sandbox::caring::Caring;
 use crate::sandbox::served::Served;
-use crate::sandbox::{Sandbox, SetAtEnd, until};
+use crate::sandbox::{Sandbox, SetAtEnd, any_port, until};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -159,7 +159,7 @@ fn workers_share_the_work_and_take_over_from_one_another() {
     for number in 1..=8 {
         let folder = sandbox.path(&format!("served{number}"));
         fs::create_dir(&folder).expect("made");
-        let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+        let served = Served::start(&sandbox, &folder, &any_port(), None);
         sandbox.weft(["node", "add", "meta.db", &number.to_string(), &served.url]).ok();
         daemons.push(served);
     }

@@ -2,7 +2,7 @@
 
 use crate::sandbox::caring::Caring;
 use crate::sandbox::served::Served;
-use crate::sandbox::{Sandbox, until};
+use crate::sandbox::{Sandbox, any_port, until};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -307,7 +307,7 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
         fs::create_dir_all(&folder).expect("made");
         Served::of(sandbox.command(["node", "serve", &folder, "--listen", listen, "--plain", "--key", "key"]))
     };
-    let mut daemons: Vec<Served> = (0..8).map(|number| serve(number, "127.0.0.1:0")).collect();
+    let mut daemons: Vec<Served> = (0..8).map(|number| serve(number, &any_port())).collect();
     for (number, daemon) in daemons.iter().enumerate() {
         sandbox.weft(["node", "add", "meta.db", &number.to_string(), &daemon.url, "--key", "key"]).ok();
     }

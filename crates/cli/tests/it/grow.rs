@@ -2,7 +2,7 @@
 
 use crate::sandbox::caring::Caring;
 use crate::sandbox::served::Served;
-use crate::sandbox::{Sandbox, free_address, http_get, until};
+use crate::sandbox::{Sandbox, any_port, free_address, http_get, until};
 use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
@@ -70,7 +70,7 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     let mut add = |number: usize, weight: &str| {
         let folder = sandbox.path(&format!("served{number}"));
         fs::create_dir(&folder).expect("made");
-        let served = Served::start(&sandbox, &folder, "127.0.0.1:0", None);
+        let served = Served::start(&sandbox, &folder, &any_port(), None);
         let name = number.to_string();
         daemons.push(served);
         let url = &daemons[daemons.len() - 1].url;

@@ -23,6 +23,7 @@ mod networks;
 mod openings;
 mod requests;
 mod sandbox;
+#[cfg(feature = "clouds")]
 #[allow(dead_code, reason = "HDFS is tested by the crate of nodes alone")]
 #[path = "../../../nodes/tests/it/servers/mod.rs"]
 mod servers;

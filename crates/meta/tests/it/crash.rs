@@ -9,7 +9,7 @@ use std::time::Duration;
 use weft_env::Env;
 use weft_env::SystemClock;
 use weft_meta::Access;
-use weft_meta::conformance::{get, scan, when};
+use weft_meta::conformance::{self, get, scan, when};
 use weft_meta::engines::SqliteKv;
 use weft_meta::kv::{Batch, Kv, SharedPrefix};
 use weft_meta::owner::current_owner;
@@ -64,7 +64,7 @@ fn child() {
 
 #[test]
 fn finding_06_killed_at_any_moment() {
-    let seed: u64 = rand::random();
+    let seed = conformance::seed();
     println!("seed {seed}");
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let folder = tempfile::tempdir().unwrap();

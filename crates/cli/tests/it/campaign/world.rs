@@ -1,6 +1,7 @@
 //! Four disks, a volume over six nodes on three of them (four folders and two daemons), its mount and a worker.
 
 use super::disk::{Disk, place};
+use crate::sandbox::any_port;
 use rustix::process::{Pid, Signal};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ impl World {
         for number in 0..2 {
             let folder = world.node_disks[DAEMONS_DISK].folder.join(format!("node{number}"));
             std::fs::create_dir(&folder).expect("a folder");
-            let mut daemon = Daemon { folder, address: "127.0.0.1:0".into(), process: None };
+            let mut daemon = Daemon { folder, address: any_port(), process: None };
             daemon.start();
             world.weft(&[
                 "node",

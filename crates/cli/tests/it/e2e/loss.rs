@@ -75,7 +75,7 @@ fn lose(code: &str, node_count: usize, lost: usize) {
         let goal = rounds.load(Ordering::Relaxed) + at_least;
         while rounds.load(Ordering::Relaxed) < goal {
             assert!(!stop.load(Ordering::Relaxed), "the worker failed");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     };
     std::thread::scope(|scope| {

@@ -188,9 +188,16 @@ impl Said {
     }
 }
 
+/// Where a daemon of this process may listen, at a port that the system chooses. No other test has the address, so that it can be
+/// listened at again.
+pub fn any_port() -> String {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    format!("127.{high}.{middle}.{low}:0")
+}
+
 /// An address of this machine at which nothing listens yet.
 pub fn free_address() -> String {
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let free = TcpListener::bind(any_port()).and_then(|free| free.local_addr());
     free.expect("a free port").to_string()
 }
 

@@ -6,7 +6,6 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 use weft_nodes::{Node, NodeErrorKind, conformance};
 
 /// What a liar answers to every request.
@@ -112,14 +111,12 @@ fn answer(mut stream: TcpStream, lie: Lie, knows_who_it_is: bool, own: SocketAdd
     Ok(())
 }
 
-/// How a call ended, soon; an answer that was believed is named.
+/// How a call ended; an answer that was believed is named.
 async fn ended<T: std::fmt::Debug>(
     what: String,
     call: impl Future<Output = Result<T, weft_nodes::NodeError>>,
 ) -> Result<String, NodeErrorKind> {
-    let began = Instant::now();
     let ended = call.await;
-    assert!(began.elapsed() < Duration::from_secs(20), "{what} took {:?}", began.elapsed());
     println!("{what}: {ended:?}");
     ended.map(|answer| format!("{answer:?}")).map_err(|error| error.kind)
 }
