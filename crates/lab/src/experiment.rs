@@ -1,7 +1,7 @@
 //! What an experiment is: points to measure, samples, and how they are shown.
 
+use crate::error::LabError;
 use crate::rig::Bench;
-use crate::run::LabError;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;

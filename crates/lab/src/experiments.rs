@@ -16,8 +16,8 @@ mod repaired;
 mod video_editing;
 mod wide_area;
 
+use crate::error::LabError;
 use crate::experiment::Experiment;
-use crate::run::LabError;
 
 /// All experiments, in the order in which they are listed.
 #[must_use]

@@ -16,6 +16,7 @@
 //! points: `rig.rs`, `line.rs`.
 //! A new experiment is one file in `experiments/` and one line in `experiments.rs`.
 
+pub mod error;
 pub mod experiment;
 pub mod experiments;
 pub mod line;
@@ -27,9 +28,10 @@ pub mod record;
 pub mod rig;
 pub mod run;
 
+pub use error::LabError;
 pub use experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 pub use experiments::experiments;
 pub use page::report;
 pub use record::RunInfo;
 pub use rig::Bench;
-pub use run::{LabError, Progress, run};
+pub use run::{Progress, run};

@@ -2,11 +2,11 @@
 
 mod choices;
 
+use crate::error::LabError;
 use crate::experiment::{Experiment, Figure, Sample};
 use crate::experiments;
 use crate::plot::{self, Looks, number};
 use crate::record::{RunInfo, read_info, read_samples};
-use crate::run::LabError;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 //! Every series has a colour, a dash and a marker of its own; what a paper prints is drawn hollow. The legend stands beside
 //! the plot, where no point lies.
 
+use crate::error::LabError;
 use crate::experiment::{Axis, Figure, Sample};
-use crate::run::LabError;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

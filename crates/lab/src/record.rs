@@ -4,8 +4,8 @@
 //! in it, so that two simulated runs of one seed leave the same bytes. A run that was interrupted leaves lines of a point
 //! that is not complete; the next one drops them and goes on there.
 
+use crate::error::LabError;
 use crate::experiment::{Sample, Scale};
-use crate::run::LabError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -123,7 +123,7 @@ pub fn read_info(directory: &Path) -> Result<RunInfo, LabError> {
     let text = fs::read_to_string(&path).map_err(LabError::file(&path))?;
     let info: RunInfo = serde_json::from_str(&text)
         .map_err(|error| LabError::Line { path: path.clone(), detail: error.to_string() })?;
-    if info.format == FORMAT { Ok(info) } else { Err(LabError::Format { path, format: info.format }) }
+    if info.format == FORMAT { Ok(info) } else { Err(LabError::Format { path, format: info.format, newest: FORMAT }) }
 }
 
 /// The samples of all points that are complete, and how many these points are.

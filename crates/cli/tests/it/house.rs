@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md is true: the imports are the manifests', and the two walks name files and functions that exist.
+//! ARCHITECTURE.md is true: the imports are the manifests' and the code's, modules inside a crate import each other one way, and the two
+//! walks name files and functions that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,25 +28,188 @@ fn manifest_imports(name: &str) -> BTreeSet<String> {
     ours.filter_map(|line| line.split(['.', ' ', '=']).next()).map(str::to_owned).collect()
 }
 
-#[test]
-fn an_import_that_is_not_drawn_does_not_exist() {
+/// The rows of the table, by crate.
+fn drawn_imports() -> BTreeMap<String, String> {
     let table = section("Who imports whom");
     let rows = table.lines().filter_map(|line| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         (line.starts_with('|') && cells.len() == 2 && !cells[0].starts_with('-')).then(|| (cells[0], cells[1]))
     });
-    let drawn: BTreeMap<&str, &str> = rows.filter(|(name, _)| *name != "crate").collect();
+    rows.filter(|(name, _)| *name != "crate").map(|(name, imports)| (name.to_owned(), imports.to_owned())).collect()
+}
+
+#[test]
+fn an_import_that_is_not_drawn_does_not_exist() {
+    let drawn = drawn_imports();
     let folders = std::fs::read_dir(root().join("crates")).expect("crates are there");
     let crates: BTreeSet<String> =
         folders.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    assert_eq!(crates, drawn.keys().map(|name| name.to_string()).collect(), "every crate has a row");
+    assert_eq!(crates, drawn.keys().cloned().collect(), "every crate has a row");
     for (name, imports) in drawn {
         if imports.starts_with("everything") {
             continue;
         }
         let drawn: BTreeSet<String> =
             imports.split(',').map(str::trim).filter(|import| !import.is_empty()).map(str::to_owned).collect();
-        assert_eq!(manifest_imports(name), drawn, "imports of {name}");
+        assert_eq!(manifest_imports(&name), drawn, "imports of {name}");
+        assert_eq!(used_crates(&name), drawn, "crates that the code of {name} uses");
+    }
+}
+
+/// Ours that a crate's code names, but for its tests.
+fn used_crates(name: &str) -> BTreeSet<String> {
+    let mut used = BTreeSet::new();
+    for code in modules_of(name).values() {
+        for (start, _) in code.match_indices("weft_") {
+            let is_start = !code[..start].ends_with(|before: char| before.is_alphanumeric() || before == '_');
+            let rest = &code[start + "weft_".len()..];
+            let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+            if is_start && rest[end..].starts_with("::") && rest[..end] != *name {
+                used.insert(rest[..end].to_owned());
+            }
+        }
+    }
+    used
+}
+
+/// The code of a crate's modules by their paths below the crate, without tests and comments.
+fn modules_of(name: &str) -> BTreeMap<Vec<String>, String> {
+    let source = root().join("crates").join(name).join("src");
+    let (mut folders, mut modules) = (vec![source.clone()], BTreeMap::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("the folder can be read").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let file_name = entry.file_name().to_string_lossy().into_owned();
+            let Some(stem) = file_name.strip_suffix(".rs").filter(|stem| !stem.ends_with("tests")) else { continue };
+            let above = folder.strip_prefix(&source).expect("it is below");
+            let mut module: Vec<String> =
+                above.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+            if !matches!(stem, "lib" | "main" | "mod") {
+                module.push(stem.to_owned());
+            }
+            let text = std::fs::read_to_string(&path).expect("it can be read");
+            let code: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+            modules.insert(module, code.join("\n"));
+        }
+    }
+    modules
+}
+
+/// The paths that begin at `text` after `base`, groups in braces taken apart.
+fn spread(base: &[String], text: &str, paths: &mut Vec<Vec<String>>) {
+    let mut path = base.to_vec();
+    let mut rest = text;
+    while let Some(after) = rest.strip_prefix("::") {
+        if let Some(group) = after.strip_prefix('{') {
+            let (mut depth, mut start) = (0, 0);
+            for (index, c) in group.char_indices() {
+                match c {
+                    '{' => depth += 1,
+                    '}' if depth > 0 => depth -= 1,
+                    ',' | '}' if depth == 0 => {
+                        spread(&path, &format!("::{}", group[start..index].trim()), paths);
+                        start = index + 1;
+                        if c == '}' {
+                            return;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            return;
+        }
+        let end = after.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(after.len());
+        path.push(after[..end].to_owned());
+        rest = &after[end..];
+    }
+    paths.push(path);
+}
+
+/// The modules of the same crate that a module names, but for those that it lies in.
+fn neighbours(module: &[String], modules: &BTreeMap<Vec<String>, String>) -> BTreeSet<Vec<String>> {
+    let code = &modules[module];
+    let mut paths = Vec::new();
+    for word in ["crate", "super", "self"] {
+        for (start, _) in code.match_indices(&format!("{word}::")) {
+            if code[..start].ends_with(|before: char| before.is_alphanumeric() || before == '_' || before == ':') {
+                continue;
+            }
+            let mut base = match word {
+                "crate" => Vec::new(),
+                "super" => module[..module.len().saturating_sub(1)].to_vec(),
+                _ => module.to_vec(),
+            };
+            let mut rest = &code[start + word.len()..];
+            while let Some(after) = rest.strip_prefix("::super") {
+                base.pop();
+                rest = after;
+            }
+            spread(&base, rest, &mut paths);
+        }
+    }
+    let module_of = |mut path: Vec<String>| {
+        while !path.is_empty() && !modules.contains_key(&path) {
+            path.pop();
+        }
+        path
+    };
+    paths.into_iter().map(module_of).filter(|found| !module.starts_with(found)).collect()
+}
+
+/// Modules that are in a circle today. A module that leaves its circle leaves this list; none comes to it.
+const IN_CIRCLES: [(&str, &str); 6] = [
+    ("care", "census collect damage liars mend record watch"),
+    ("codes", "exec exec::arch exec::turned once passes program"),
+    ("daemon", "client doors follow gossip kind link server wire"),
+    (
+        "nodes",
+        "block combine folder folder::place folder::scan folder::store foreign::list foreign::node kinds memory node url",
+    ),
+    (
+        "transfer",
+        "algebra cache error fleet read read::decode read::fetch read::locate read::plan rebuild rebuild::chained rebuild::combined recode salvage scheduler survivors transfer uplink verify write::encode write::place write::put write::receipt write::split",
+    ),
+    ("vfs", "background compact data open openings roll volume"),
+];
+
+#[test]
+fn modules_import_each_other_one_way() {
+    let known: BTreeMap<&str, BTreeSet<&str>> =
+        IN_CIRCLES.iter().map(|(name, modules)| (*name, modules.split(' ').collect())).collect();
+    for name in drawn_imports().keys() {
+        let modules = modules_of(name);
+        let imports: BTreeMap<_, _> = modules.keys().map(|module| (module, neighbours(module, &modules))).collect();
+        let is_in_circle = |from: &Vec<String>| {
+            let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
+            while let Some(module) = next.pop() {
+                next.extend(imports[module].iter().filter(|found| reached.insert(*found)));
+            }
+            reached.contains(from)
+        };
+        let in_circle = modules.keys().filter(|module| is_in_circle(module));
+        let circles: BTreeSet<String> = in_circle.map(|module| module.join("::")).collect();
+        let known = known.get(name.as_str()).cloned().unwrap_or_default();
+        let new: Vec<&String> = circles.iter().filter(|module| !known.contains(module.as_str())).collect();
+        assert!(
+            new.is_empty(),
+            "crates/{name}/src: these modules import each other in a circle: {new:?}; move what both need below both"
+        );
+    }
+}
+
+#[test]
+fn the_how_to_pages_name_files_that_exist() {
+    for page in files_of(&root().join("docs/how-to")) {
+        let text = std::fs::read_to_string(&page).expect("a page");
+        let paths =
+            text.split('`').skip(1).step_by(2).filter(|code| code.starts_with("crates/") || code.starts_with("docs/"));
+        for path in paths {
+            assert!(root().join(path).exists(), "{}: {path} does not exist", page.display());
+        }
     }
 }
 

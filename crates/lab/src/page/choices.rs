@@ -1,10 +1,10 @@
 //! A page of ranked codes: pictures, a table, and behind each number how it was computed.
 
 use super::frame;
+use crate::error::LabError;
 use crate::experiment::Figure;
 use crate::models::choice::{self, Choice, Explained, Needs, Node, Picture};
 use crate::plot::{self, Looks, number};
-use crate::run::LabError;
 use maud::{Markup, PreEscaped, html};
 
 /// Codes that are explained one by one; the others are in the table.

@@ -56,6 +56,7 @@ mod file;
 mod home;
 mod intents;
 mod kind;
+mod making;
 mod presence;
 mod reading;
 mod reserve;
@@ -71,7 +72,8 @@ pub(crate) use witness::WITNESS_BYTES;
 
 use crate::descriptor::Descriptor;
 use crate::engines::memtable::{Memtable, Shared};
-use crate::kv::{Batch, Kv, KvError, SharedPrefix, Snapshot};
+use crate::keys::SharedPrefix;
+use crate::kv::{Batch, Kv, KvError, Snapshot};
 use crate::owner::{Holder, OwnerLock};
 use crate::types::Access;
 use cache::ValueCache;
@@ -218,7 +220,7 @@ enum Failure {
 impl SqliteKv {
     /// Makes a new, empty store in a file that must not exist.
     pub fn create(path: &Path) -> Result<(), OpenError> {
-        file::create(path)
+        making::create(path)
     }
 
     /// Copies what is durable of the store at `path`, as of one moment and beside whoever writes, to the new file `to`. It is a backup:

@@ -4,7 +4,8 @@ use super::intents::{Change, Refused};
 use super::rows::Fault;
 use super::view::View;
 use super::{Engine, Failure, Logging, State, Writing, rows};
-use crate::kv::{Batch, KvError, SharedPrefix};
+use crate::keys::SharedPrefix;
+use crate::kv::{Batch, KvError};
 use crate::types::Access;
 use parking_lot::MutexGuard;
 
@@ -141,7 +142,7 @@ impl Engine {
             let mut merged = Vec::with_capacity(batch.merges.len());
             for ((key, merge), filed) in batch.merges.iter().zip(&filed) {
                 let found = state.memtable.get(key).map_or(filed.as_deref(), |change| change.as_deref());
-                let value = merge.apply(found.ok_or(KvError::Conflict)?);
+                let value = merge.apply(found);
                 let value = value.map_err(|detail| self.read_error(&Fault::Damaged(detail)))?;
                 merged.push((key.clone(), Some(value)));
             }

@@ -3,6 +3,7 @@
 use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
 use super::home::{self, State};
 use super::intents::Found;
+use super::making;
 use super::presence::{self, Presence};
 use super::rows::Fault;
 use crate::descriptor::Descriptor;
@@ -15,7 +16,7 @@ use weft_env::Clock;
 /// Writes what is durable of the store at `from` to the new file `to`, which nothing opens but [`restore`].
 pub(super) fn back_up(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
     let from = file::probe(from)?;
-    file::build(to, |draft| copy(&from, draft, BACKUP_ID, clock))
+    making::build(to, |draft| copy(&from, draft, BACKUP_ID, clock))
 }
 
 /// Makes the new store `to` of a backup, or of any other copy of a store and the logs beside it.
@@ -24,7 +25,7 @@ pub(super) fn restore(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), O
         Err(OpenError::Backup(from)) => from,
         other => other?,
     };
-    file::build(to, |draft| {
+    making::build(to, |draft| {
         copy(&from, draft, APPLICATION_ID, clock)?;
         let made = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
         let logged = file::keep_log(&made, false).and_then(|()| made.execute_batch("PRAGMA journal_mode = WAL"));

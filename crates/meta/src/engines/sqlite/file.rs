@@ -1,21 +1,18 @@
-//! The file: making, recognising and opening it.
+//! The file: recognising and opening it.
 //!
 //! One table, `kv(k, v)`, ordered by k as bytes, its rows as `rows.rs` says; `application_id` is "WEFT" and `user_version` the version
 //! of the format.
 
-use super::home::State;
+use super::Failure;
 use super::rows::{self, Fault};
-use super::{Failure, intents};
 use crate::kv::KvError;
-use crate::owner::{OwnerError, companion};
+use crate::owner::OwnerError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use rustix::fs::{Access, RenameFlags};
+use rustix::fs::Access;
 use std::fmt::Write as _;
-use std::fs::Permissions;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,7 +21,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5745_4654;
 /// "WEFB": of a backup, so that nobody opens it in the place of its original.
 pub(super) const BACKUP_ID: i32 = 0x5745_4642;
 /// The version that this program writes.
-const FORMAT_VERSION: i32 = 3;
+pub(super) const FORMAT_VERSION: i32 = 3;
 /// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a
@@ -88,71 +85,6 @@ pub enum OpenError {
     Engine(#[from] KvError),
 }
 
-/// Makes a new, empty store.
-pub(super) fn create(path: &Path) -> Result<(), OpenError> {
-    build(path, |draft| make(draft).map_err(|fault| open_error(path, fault)))
-}
-
-/// Builds a store under another name and renames it, so that a store is there whole or not at all.
-pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenError>) -> Result<(), OpenError> {
-    require_sqlite(rusqlite::version_number())?;
-    let path = absolute(path)?;
-    // A log beside the path would be replayed into the new store.
-    for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-        if taken.symlink_metadata().is_ok() {
-            return Err(OpenError::Exists(taken));
-        }
-    }
-    if let Some(folder) = path.parent()
-        && !folder.is_dir()
-    {
-        return Err(OpenError::NoFolder(folder.to_path_buf()));
-    }
-    let draft = beside(&path, &format!("-new-{}", std::process::id()));
-    let made = make(&draft).and_then(|()| publish(&draft, &path));
-    if made.is_err()
-        && let Err(error) = std::fs::remove_file(&draft)
-    {
-        tracing::debug!(draft = %draft.display(), %error, "nothing to remove");
-    }
-    made
-}
-
-fn make(draft: &Path) -> Result<(), Fault> {
-    let connection = Connection::open_with_flags(draft, open_flags() | OpenFlags::SQLITE_OPEN_CREATE)?;
-    connection.execute_batch(&format!(
-        "PRAGMA synchronous = FULL;
-         PRAGMA auto_vacuum = INCREMENTAL;
-         PRAGMA application_id = {APPLICATION_ID};
-         PRAGMA user_version = {FORMAT_VERSION};
-         CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;"
-    ))?;
-    rows::close_table(&connection)?;
-    State::create(&connection)?;
-    connection.execute_batch("PRAGMA journal_mode = WAL")?;
-    Ok(connection.close().map_err(|(_, error)| error)?)
-}
-
-fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
-    let io = |source: io::Error| OpenError::Engine(failed(path, source));
-    // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
-    std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
-    std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
-    // The witness and the intent log of a store that was here before.
-    for left in [companion(path), intents::log_path(path)] {
-        match std::fs::remove_file(left) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
-    }
-    let here = rustix::fs::CWD;
-    rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {
-        rustix::io::Errno::EXIST => OpenError::Exists(path.to_path_buf()),
-        errno => io(errno.into()),
-    })?;
-    sync_folder(path).map_err(io)
-}
-
 /// The names beside a file are durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
@@ -167,7 +99,7 @@ pub(super) fn sync_log(path: &Path) -> io::Result<()> {
 }
 
 /// Refuses a library that loses data, whatever the program was linked with.
-fn require_sqlite(version_number: i32) -> Result<(), OpenError> {
+pub(super) fn require_sqlite(version_number: i32) -> Result<(), OpenError> {
     if version_number >= SQLITE_VERSION_MIN {
         return Ok(());
     }
@@ -271,7 +203,7 @@ pub(super) fn prepare(connection: Connection) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn open_flags() -> OpenFlags {
+pub(super) fn open_flags() -> OpenFlags {
     // Each connection is used by one thread at a time.
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
@@ -350,7 +282,7 @@ pub(super) fn failed(path: &Path, detail: impl ToString) -> KvError {
 }
 
 /// SQLite gives some relative paths a meaning of their own (`:memory:`).
-fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, OpenError> {
     std::path::absolute(path).map_err(|error| failed(path, error).into())
 }
 

@@ -15,11 +15,11 @@
 //! change  length of the key (u32), length of the value (u32, 2^32 - 1 for a removal), key, value
 //! ```
 
-use super::{file, presence};
+use super::file;
 use crate::engines::memtable::Shared;
 use crate::owner::open_beside;
 use crc_fast::{CrcAlgorithm, Digest};
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -204,6 +204,19 @@ impl Found {
     }
 }
 
+/// Is nobody there? Asked with a descriptor of the log's file that has no lock.
+fn is_nobody(file: &File) -> bool {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        // A process that comes just now waits for this moment.
+        Ok(()) => flock(file, FlockOperation::Unlock).is_ok(),
+        Err(Errno::WOULDBLOCK) => false,
+        Err(error) => {
+            tracing::debug!(%error, "nobody knows who is there");
+            false
+        }
+    }
+}
+
 pub(super) fn log_path(path: &Path) -> PathBuf {
     file::beside(path, INTENTS)
 }
@@ -306,7 +319,7 @@ impl IntentLog {
 
     /// Has nobody else the store open?
     pub fn is_alone(&self) -> bool {
-        presence::is_nobody(&self.file)
+        is_nobody(&self.file)
     }
 
     /// Nothing may follow a record that may be lost.

@@ -60,19 +60,6 @@ impl Presence {
     }
 }
 
-/// Is nobody there? Asked with a descriptor of the log's file that has no lock.
-pub(super) fn is_nobody(file: &File) -> bool {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        // A process that comes just now waits for this moment.
-        Ok(()) => flock(file, FlockOperation::Unlock).is_ok(),
-        Err(Errno::WOULDBLOCK) => false,
-        Err(error) => {
-            tracing::debug!(%error, "nobody knows who is there");
-            false
-        }
-    }
-}
-
 /// Waits until the file has what an owner had logged when this began. What one left that has died is filed here. False: the owner
 /// does not do it, and what it flushed last is not in the file.
 pub(super) fn await_filed(

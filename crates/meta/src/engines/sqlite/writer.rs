@@ -384,10 +384,7 @@ impl Turn<'_> {
         }
         let mut merged = Vec::with_capacity(batch.merges.len());
         for (key, merge) in &batch.merges {
-            let Some(found) = rows::read(&self.writer.connection, key)? else {
-                return Ok(Err(Failure::Conflict));
-            };
-            match merge.apply(&found) {
+            match merge.apply(rows::read(&self.writer.connection, key)?.as_deref()) {
                 Ok(value) => merged.push((key, value)),
                 Err(detail) => return Ok(Err(Failure::Damaged(detail))),
             }

@@ -38,8 +38,8 @@ fn a_failure_is_tried_again_after_a_while_or_when_wanted_and_a_stopped_engine_is
 fn finding_33_a_panic_of_the_writer_answers_everybody() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume");
-    super::super::file::create(&path).unwrap();
-    let shared_keys = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
+    super::super::making::create(&path).unwrap();
+    let shared_keys = &[crate::keys::SharedPrefix { prefix: b"node/", fresh_ids: false }];
     let store = crate::descriptor::Descriptor::open(&path).unwrap();
     let engine = &Engine::new(path, crate::Access::Owner, shared_keys, store, false, &weft_env::Env::system());
     let batch = |key: &[u8]| Batch { writes: vec![(key.to_vec(), Some(vec![1]))], ..Batch::default() };
@@ -71,7 +71,7 @@ fn finding_33_a_panic_of_the_writer_answers_everybody() {
     assert!(engine.commit(batch(b"inode/3")).is_err());
 }
 
-const NODES: &[crate::kv::SharedPrefix] = &[crate::kv::SharedPrefix { prefix: b"node/", fresh_ids: false }];
+const NODES: &[crate::keys::SharedPrefix] = &[crate::keys::SharedPrefix { prefix: b"node/", fresh_ids: false }];
 
 fn set(key: &[u8]) -> Batch {
     Batch { writes: vec![(key.to_vec(), Some(vec![1]))], ..Batch::default() }

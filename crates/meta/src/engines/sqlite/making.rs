@@ -1,0 +1,81 @@
+//! How a new store is made: under another name first, then renamed, so that it is there whole or not at all.
+
+use super::file::{
+    APPLICATION_ID, FORMAT_VERSION, OpenError, absolute, beside, failed, open_error, open_flags, require_sqlite,
+    sync_folder,
+};
+use super::home::State;
+use super::intents;
+use super::rows::{self, Fault};
+use crate::owner::companion;
+use rusqlite::{Connection, OpenFlags};
+use rustix::fs::RenameFlags;
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// Makes a new, empty store.
+pub(super) fn create(path: &Path) -> Result<(), OpenError> {
+    build(path, |draft| make(draft).map_err(|fault| open_error(path, fault)))
+}
+
+/// Builds a store under another name and renames it, so that a store is there whole or not at all.
+pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenError>) -> Result<(), OpenError> {
+    require_sqlite(rusqlite::version_number())?;
+    let path = absolute(path)?;
+    // A log beside the path would be replayed into the new store.
+    for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+        if taken.symlink_metadata().is_ok() {
+            return Err(OpenError::Exists(taken));
+        }
+    }
+    if let Some(folder) = path.parent()
+        && !folder.is_dir()
+    {
+        return Err(OpenError::NoFolder(folder.to_path_buf()));
+    }
+    let draft = beside(&path, &format!("-new-{}", std::process::id()));
+    let made = make(&draft).and_then(|()| publish(&draft, &path));
+    if made.is_err()
+        && let Err(error) = std::fs::remove_file(&draft)
+    {
+        tracing::debug!(draft = %draft.display(), %error, "nothing to remove");
+    }
+    made
+}
+
+fn make(draft: &Path) -> Result<(), Fault> {
+    let connection = Connection::open_with_flags(draft, open_flags() | OpenFlags::SQLITE_OPEN_CREATE)?;
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = FULL;
+         PRAGMA auto_vacuum = INCREMENTAL;
+         PRAGMA application_id = {APPLICATION_ID};
+         PRAGMA user_version = {FORMAT_VERSION};
+         CREATE TABLE kv (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID, STRICT;"
+    ))?;
+    rows::close_table(&connection)?;
+    State::create(&connection)?;
+    connection.execute_batch("PRAGMA journal_mode = WAL")?;
+    Ok(connection.close().map_err(|(_, error)| error)?)
+}
+
+fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
+    let io = |source: io::Error| OpenError::Engine(failed(path, source));
+    // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
+    std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
+    std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
+    // The witness and the intent log of a store that was here before.
+    for left in [companion(path), intents::log_path(path)] {
+        match std::fs::remove_file(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+    }
+    let here = rustix::fs::CWD;
+    rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {
+        rustix::io::Errno::EXIST => OpenError::Exists(path.to_path_buf()),
+        errno => io(errno.into()),
+    })?;
+    sync_folder(path).map_err(io)
+}
