@@ -11,7 +11,7 @@ use weft_env::Env;
 use weft_format::records::{Kind, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
-use weft_meta::kv::{Batch, Kv, KvError, Pair, Slot, Snapshot, Wanted};
+use weft_meta::kv::{Answer, Batch, Kv, KvError, Pair, Question, Snapshot};
 use weft_meta::{NewInode, Store};
 
 const FOR: Duration = Duration::from_secs(2);
@@ -57,9 +57,9 @@ impl Snapshot for RemoteSnapshot<'_> {
         self.inner.get_many(keys)
     }
 
-    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
+    fn fetch(&self, question: Question) -> Result<Answer, KvError> {
         std::thread::sleep(self.round_trip);
-        self.inner.fetch(wanted)
+        self.inner.fetch(question)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {

@@ -2,7 +2,7 @@
 //!
 //! Each check panics with what it saw.
 
-use crate::kv::{Batch, Kv, KvError, Pair};
+use crate::kv::{Batch, Kv, KvError, Link, Pair, Question, Wanted, WantedRange};
 use crate::merge::Merge;
 use crate::store::values::Usage;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,9 +20,10 @@ type Check<S> = (&'static str, fn(&S));
 
 /// Runs the whole suite; `fresh` answers a new, empty store each time.
 pub fn all<S: Subject>(fresh: impl Fn() -> S) {
-    let checks: [Check<S>; 11] = [
+    let checks: [Check<S>; 12] = [
         ("reads", reads),
         ("scans", scans),
+        ("answers together", answers_together),
         ("empty and large", empty_and_large),
         ("conditions", conditions),
         ("snapshots stand still", snapshots_stand_still),
@@ -146,6 +147,53 @@ fn scans(subject: &impl Subject) {
     kv.commit(set(b"\0", b"")).unwrap();
     let keys: Vec<Vec<u8>> = scan(&*kv, b"", b"\xff\xff\xff").into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, [&b"\0"[..], b"a", b"b", b"d", b"e", b"\xff\xff"], "bytes are not signed");
+}
+
+/// What is asked together is what the same questions answer one by one.
+fn answers_together(subject: &impl Subject) {
+    let kv = subject.open();
+    let pairs: [(&[u8], Option<&[u8]>); 6] = [
+        (b"a", Some(b"xk1")),
+        (b"b", Some(b"xno")),
+        (b"c", Some(b"x")),
+        (b"d", Some(b"xk2")),
+        (b"Lk1", Some(b"1")),
+        (b"Lk2", Some(b"2")),
+    ];
+    let writes = pairs.map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).to_vec();
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
+    let link = Link { table: b'L', at: 1..3 };
+    let wanted = |key: &[u8], is_linked: bool| Wanted { key: key.to_vec(), link: is_linked.then(|| link.clone()) };
+    for is_filed in [false, true] {
+        if is_filed {
+            kv.flush().unwrap();
+        }
+        let keys = vec![wanted(b"a", true), wanted(b"b", false), wanted(b"c", true), wanted(b"none", true)];
+        let range = WantedRange { range: b"a".to_vec()..b"z".to_vec(), limit: 3, link: link.clone() };
+        for range in [None, Some(range)] {
+            let question = Question { keys: keys.clone(), range: range.clone() };
+            let mut answer = kv.snapshot().unwrap().fetch(question).unwrap();
+            answer.slots.sort();
+            let slot = |key: &[u8], value: Option<&[u8]>| (key.to_vec(), value.map(<[u8]>::to_vec));
+            let slots = [
+                slot(b"Lk1", Some(b"1")),
+                slot(b"a", Some(b"xk1")),
+                slot(b"b", Some(b"xno")),
+                slot(b"c", Some(b"x")),
+                slot(b"none", None),
+            ];
+            assert_eq!(answer.slots, slots, "a value that is too short names nothing");
+            let joined: Vec<(Pair, Option<Vec<u8>>)> = match range {
+                None => Vec::new(),
+                Some(_) => vec![
+                    ((b"a".to_vec(), b"xk1".to_vec()), Some(b"1".to_vec())),
+                    ((b"b".to_vec(), b"xno".to_vec()), None),
+                    ((b"c".to_vec(), b"x".to_vec()), None),
+                ],
+            };
+            assert_eq!(answer.pairs, joined);
+        }
+    }
 }
 
 fn empty_and_large(subject: &impl Subject) {
@@ -308,7 +356,12 @@ fn merges(subject: &impl Subject) {
     {
         let kv = subject.open();
         let kv = &*kv;
-        assert!(matches!(kv.commit(inodes(b"u", 1)), Err(KvError::Conflict)), "there is nothing to be merged with");
+        let refused = when(inodes(b"u", 1), b"u", Some(b"there"));
+        assert!(matches!(kv.commit(refused), Err(KvError::Conflict)), "checks come first");
+        assert!(
+            matches!(kv.commit(inodes(b"u", 1)), Err(KvError::Damaged { .. })),
+            "what is to be merged with is missing"
+        );
         kv.commit(set(b"u", &Usage { inodes: 5, live_bytes: 0 }.encode())).unwrap();
         let old = kv.snapshot().unwrap();
         for round in 0..3 {

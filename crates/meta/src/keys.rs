@@ -16,7 +16,7 @@
 //! | live | segment | bytes that extents refer to; gone when the segment is dead | owner |
 //! | used-by | segment, ino | a file with extents there; may name too many files, never too few | owner |
 //! | policy | policy id | policy record | owner |
-//! | counter | which | first unused number | owner |
+//! | counter | which | first unused number; of policies: how often something was given one | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
 //! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
 //! | segment | segment | segment record | owner makes it, care replaces it |
@@ -44,8 +44,6 @@ use std::fmt;
 use std::ops::Range;
 
 use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId};
-
-use crate::kv::SharedPrefix;
 
 /// The tables. The number is the first byte of every key and lives as long as the format; shared ones are from 32 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,6 +127,17 @@ impl Table {
     }
 }
 
+/// A range of keys that processes beside the owner change too (see [`crate::types::Access::Shared`]). All other keys are
+/// the owner's alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedPrefix {
+    /// Every key that begins with this.
+    pub prefix: &'static [u8],
+    /// Each key here names an id that is given out once and never again (a segment's, say), so nobody else can be making
+    /// the key that the owner makes, and the owner need not wait until other processes know of it.
+    pub fresh_ids: bool,
+}
+
 /// The tables that other processes than the owner write too. Segment ids are given out once.
 pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Segment as u8], fresh_ids: true },
@@ -147,7 +156,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Parts as u8], fresh_ids: false },
 ];
 
-/// What numbers are given out of.
+/// What is counted: numbers that are given out, and changes that others must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Counter {
@@ -155,6 +164,8 @@ pub enum Counter {
     Ino = 1,
     /// Positions in directory listings; unique in the volume, so that an entry may keep its own when it moves.
     Cookie = 2,
+    /// How often something was given a policy, so that who removes policies that nothing has notices.
+    Policy = 3,
 }
 
 /// One key, typed.
@@ -278,6 +289,7 @@ impl<'a> Key<'a> {
             Table::Counter => Key::Counter(match take(rest)? {
                 [1] => Counter::Ino,
                 [2] => Counter::Cookie,
+                [3] => Counter::Policy,
                 _ => return None,
             }),
             Table::Usage => Key::Usage,
@@ -320,6 +332,7 @@ impl fmt::Display for Key<'_> {
             Key::Policy(policy) => write!(f, "policy/{}", policy.0),
             Key::Counter(Counter::Ino) => write!(f, "counter/ino"),
             Key::Counter(Counter::Cookie) => write!(f, "counter/cookie"),
+            Key::Counter(Counter::Policy) => write!(f, "counter/policy"),
             Key::Usage => write!(f, "usage"),
             Key::Openings => write!(f, "openings"),
             Key::Deleted(deleted_ms, ino) => write!(f, "deleted/{deleted_ms}/{ino}"),

@@ -60,18 +60,32 @@ pub trait Snapshot {
         keys.iter().map(|key| self.get(key)).collect()
     }
 
-    /// The values of several keys, and of the keys that those values name: one round trip where the engine can. Answers each key
-    /// that was looked at with what it has, in any order.
-    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
-        let (mut keys, links): (Vec<_>, Vec<_>) = wanted.into_iter().map(|wanted| (wanted.key, wanted.link)).unzip();
+    /// Answers several things, and what is at the keys that their values name: one round trip where the engine can, two where it
+    /// cannot follow a link by itself.
+    fn fetch(&self, question: Question) -> Result<Answer, KvError> {
+        let (mut keys, links): (Vec<_>, Vec<_>) =
+            question.keys.into_iter().map(|wanted| (wanted.key, wanted.link)).unzip();
         let mut values = self.get_many(&keys)?;
         let named = |(link, value): (&Option<Link>, &Option<Vec<u8>>)| link.as_ref()?.of(value.as_deref()?);
         let linked: Vec<Vec<u8>> = links.iter().zip(&values).filter_map(named).collect();
-        if !linked.is_empty() {
-            values.extend(self.get_many(&linked)?);
-            keys.extend(linked);
-        }
-        Ok(keys.into_iter().zip(values).collect())
+        let Some(WantedRange { range, limit, link }) = question.range else {
+            if !linked.is_empty() {
+                values.extend(self.get_many(&linked)?);
+                keys.extend(linked);
+            }
+            return Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs: Vec::new() });
+        };
+        let pairs = self.scan(&range.start, &range.end, limit)?;
+        let of_range = pairs.iter().filter_map(|(_, value)| link.of(value));
+        let mut found = self.get_many(&linked.iter().cloned().chain(of_range).collect::<Vec<_>>())?.into_iter();
+        values.extend(found.by_ref().take(linked.len()));
+        keys.extend(linked);
+        let mut join = |pair: Pair| {
+            let value = link.of(&pair.1).and_then(|_| found.next().flatten());
+            (pair, value)
+        };
+        let pairs = pairs.into_iter().map(&mut join).collect();
+        Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs })
     }
 
     /// Up to `limit` pairs with `start <= key < end`, ascending.
@@ -85,6 +99,35 @@ pub struct Wanted {
     pub key: Vec<u8>,
     /// How its value names another.
     pub link: Option<Link>,
+}
+
+/// The first pairs of a range, each with what is at the key that its value names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedRange {
+    /// From the start on, before the end.
+    pub range: Range<Vec<u8>>,
+    /// At most so many.
+    pub limit: usize,
+    /// How a value names another key.
+    pub link: Link,
+}
+
+/// What is asked for in one go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// Keys.
+    pub keys: Vec<Wanted>,
+    /// A range.
+    pub range: Option<WantedRange>,
+}
+
+/// What there is of it, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Each key that was asked for, or was named by the value of one, with what it has; in any order.
+    pub slots: Vec<Slot>,
+    /// The pairs of the range, ascending, each with what is at the key that it names.
+    pub pairs: Vec<(Pair, Option<Vec<u8>>)>,
 }
 
 /// How a value names a key: a table's first byte, then bytes of the value as they are.
@@ -127,7 +170,8 @@ pub struct Batch {
     pub ranges: Vec<RangeCheck>,
     /// Values to set, or to remove (`None`).
     pub writes: Vec<Slot>,
-    /// Changes of what is there after that, each of another key that is not written. A key without a value is a conflict.
+    /// Changes of what is there after that, each of another key that is not written. A key without a value is damage: one that may be
+    /// missing is checked, too.
     pub merges: Vec<(Vec<u8>, Merge)>,
 }
 
@@ -148,17 +192,6 @@ impl Batch {
     pub fn changed_keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.writes.iter().map(|(key, _)| key).chain(self.merges.iter().map(|(key, _)| key))
     }
-}
-
-/// A range of keys that processes beside the owner change too (see [`crate::types::Access::Shared`]). All other keys are
-/// the owner's alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SharedPrefix {
-    /// Every key that begins with this.
-    pub prefix: &'static [u8],
-    /// Each key here names an id that is given out once and never again (a segment's, say), so nobody else can be making
-    /// the key that the owner makes, and the owner need not wait until other processes know of it.
-    pub fresh_ids: bool,
 }
 
 /// An ordered, transactional key-value engine.

@@ -7,7 +7,12 @@
 use crate::store::values::Usage;
 use weft_format::records::{Attributes, Timestamp};
 
-/// A change that is applied to the value that is there when the batch is committed. Merges of one key commute.
+/// Clocks of machines, and threads that took the time before others, differ by less than this. A directory's time that is further ahead of
+/// a change was set by somebody.
+const SKEW_S: i64 = 10;
+
+/// A change that is applied to the value that is there when the batch is committed. Those of one key commute, up to times that are
+/// further apart than clocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     /// Of the volume's usage: so much more, or less.
@@ -19,19 +24,32 @@ pub enum Merge {
     },
     /// Of a directory's attributes: its names changed.
     Names {
-        /// When: neither its mtime nor its ctime goes back.
+        /// When: neither its mtime nor its ctime goes back, unless somebody set them ahead.
         changed: Timestamp,
         /// Subdirectories more, or less.
         subdirectories: i64,
     },
+    /// Of a directory's attributes: they were set. Its links, mtime and ctime change only if they differ here.
+    Attributes {
+        /// As they were read.
+        before: Attributes,
+        /// As they become.
+        after: Attributes,
+    },
 }
 
 impl Merge {
-    /// The value after it.
+    /// The value after it. Checks come before merges, so a value that is missing is damage.
     ///
     /// # Errors
-    /// A clause: the value is damaged, or would count less than nothing.
-    pub fn apply(&self, value: &[u8]) -> Result<Vec<u8>, String> {
+    /// A clause: the value is missing or damaged, or would count less than nothing.
+    pub fn apply(&self, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
+        let missing = || match self {
+            Merge::Usage { .. } => "the record of the volume's usage is missing",
+            Merge::Names { .. } | Merge::Attributes { .. } => "a directory's record is missing",
+        };
+        let value = value.ok_or_else(missing)?;
+        let found = || Attributes::decode(value).map_err(|error| error.to_string());
         match *self {
             Merge::Usage { inodes, live_bytes } => {
                 let usage = Usage::decode(value).map_err(|error| error.to_string())?;
@@ -42,7 +60,7 @@ impl Merge {
                 Ok(changed().ok_or("the volume's usage counts less than there is")?.encode())
             }
             Merge::Names { changed, subdirectories } => {
-                let mut directory = Attributes::decode(value).map_err(|error| error.to_string())?;
+                let mut directory = found()?;
                 if subdirectories != 0 {
                     let nlink = i64::from(directory.nlink) + subdirectories;
                     // Two are its own name and its `.`.
@@ -50,15 +68,36 @@ impl Merge {
                     directory.nlink =
                         nlink.ok_or("a directory's link count is lower than its subdirectories make it")?;
                 }
-                directory.mtime = directory.mtime.max(changed);
-                directory.ctime = directory.ctime.max(changed);
+                let soon = Timestamp { seconds: changed.seconds.saturating_add(SKEW_S), ..changed };
+                let is_ahead = directory.mtime > soon || directory.ctime > soon;
+                let becomes = |time: Timestamp| if is_ahead { changed } else { time.max(changed) };
+                (directory.mtime, directory.ctime) = (becomes(directory.mtime), becomes(directory.ctime));
+                Ok(directory.encode().to_vec())
+            }
+            Merge::Attributes { before, after } => {
+                let found = found()?;
+                let mut directory = Attributes {
+                    nlink: changed_or(found.nlink, before.nlink, after.nlink),
+                    mtime: changed_or(found.mtime, before.mtime, after.mtime),
+                    ctime: changed_or(found.ctime, before.ctime, after.ctime),
+                    ..after
+                };
+                if found.ctime != before.ctime {
+                    // Names changed meanwhile, maybe a little later.
+                    directory.ctime = directory.ctime.max(found.ctime);
+                }
                 Ok(directory.encode().to_vec())
             }
         }
     }
 }
 
-/// The check that a directory is still there, and what it was, but for what [`Merge::Names`] changes.
+/// What a field becomes that was to change from `before` to `after`.
+fn changed_or<T: PartialEq>(found: T, before: T, after: T) -> T {
+    if before == after { found } else { after }
+}
+
+/// The check that a directory is still there, and what it was but for its links and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// Of its attributes.

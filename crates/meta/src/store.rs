@@ -36,6 +36,7 @@ pub(crate) mod values;
 mod xattrs;
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -81,6 +82,7 @@ pub struct Store {
     cookies: Mutex<Range<u64>>,
     /// When all inodes were last looked at for policies that nothing has.
     policies_looked_at: Mutex<Option<Timestamp>>,
+    change_count: AtomicU64,
     /// Where it is, where that is known.
     url: Option<MetaUrl>,
     /// Why nothing may be changed any more.
@@ -171,6 +173,7 @@ impl Store {
             inos: Mutex::new(0..0),
             cookies: Mutex::new(0..0),
             policies_looked_at: Mutex::new(None),
+            change_count: AtomicU64::new(0),
             url: None,
             halted: OnceLock::new(),
         }
@@ -211,6 +214,11 @@ impl Store {
     /// The engine's.
     pub fn close(&self) -> Result<(), MetaError> {
         Ok(self.kv.close()?)
+    }
+
+    /// How many changes were tried through this store. Where it stays the same, what was read is the latest, but for other stores.
+    pub fn change_count(&self) -> u64 {
+        self.change_count.load(Ordering::Acquire)
     }
 
     /// Reads all that is stored and compares it with its checksums: a clause for each fault.
@@ -291,15 +299,14 @@ impl Store {
             return Err(MetaError::Superseded(why.clone()));
         }
         let committed = if frees_room { self.kv.commit_freeing(batch) } else { self.kv.commit(batch) };
+        self.change_count.fetch_add(1, Ordering::AcqRel);
         Ok(committed?)
     }
 
     /// A number that was never given out before. Not to be called within a transaction: it may need its own.
-    fn allocate(&self, counter: Counter) -> Result<u64, MetaError> {
-        let mut block = match counter {
-            Counter::Ino => self.inos.lock(),
-            Counter::Cookie => self.cookies.lock(),
-        };
+    /// `block` is what this process has taken of the counter.
+    fn allocate(&self, counter: Counter, block: &Mutex<Range<u64>>) -> Result<u64, MetaError> {
+        let mut block = block.lock();
         if block.is_empty() {
             *block = self.transact(|txn| {
                 let key = Key::Counter(counter);

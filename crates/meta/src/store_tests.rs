@@ -9,7 +9,8 @@ use super::fixture::*;
 use super::*;
 use crate::engines::MemoryKv;
 use crate::kv::{Pair, Snapshot};
-use crate::types::{NewInode, RenameFlags, SetAttributes, XattrMode};
+use crate::types::{NewInode, PolicyMaker, RenameFlags, SetAttributes, XattrMode};
+use weft_format::records::Later;
 use weft_format::{PolicyId, VolumeId};
 
 /// A tree as a textbook has it; errors are the names of `MetaError`'s variants.
@@ -178,7 +179,7 @@ impl Model {
             assert_eq!((attributes.kind, attributes.nlink), (node.kind, node.links), "inode {ino}, {context}");
             if node.kind == Kind::Directory {
                 assert_eq!(attributes.parent.0, node.parent, "parent of {ino}, {context}");
-                let listed = store.read_directory(Ino(*ino), 0, usize::MAX).unwrap();
+                let listed = store.read_directory(Ino(*ino), 0, usize::MAX).unwrap().entries;
                 assert!(listed.is_sorted_by_key(|entry| entry.cookie));
                 let listed: BTreeMap<_, _> =
                     listed.into_iter().map(|entry| (entry.name, entry.attributes.ino.0)).collect();
@@ -397,7 +398,7 @@ fn threads_create_in_one_directory() {
         }
     });
     assert_eq!(store.attributes(Ino::ROOT).unwrap().nlink, 402);
-    assert_eq!(store.read_directory(Ino::ROOT, 0, 1000).unwrap().len(), 400);
+    assert_eq!(store.read_directory(Ino::ROOT, 0, 1000).unwrap().entries.len(), 400);
     assert_clean(&store);
 }
 
@@ -491,18 +492,77 @@ fn no_name_is_made_in_a_directory_that_another_store_removes() {
     assert_clean(&store);
 }
 
-/// chmod writes the whole record; what creates add to it meanwhile is not lost.
+/// Names are made in it before each commit, so who would conflict with them would never come to an end.
 #[test]
-fn a_mode_that_is_set_while_names_are_made_takes_nothing_back() {
+fn a_directory_is_changed_while_others_make_names_in_it_all_the_time() {
+    let (store, kv) = shared_volume();
+    let parent = make(&store, Ino::ROOT, "parent", Kind::Directory);
+    let directory = make(&store, parent, "directory", Kind::Directory);
+    let changes: [(&str, &dyn Fn()); 5] = [
+        ("chmod", &|| {
+            let change = SetAttributes { mode: Some(0o700), ctime: Some(at(50)), ..SetAttributes::default() };
+            let set = store.set_attributes(directory, &change).unwrap();
+            assert_eq!(set.mode, 0o700);
+        }),
+        ("xattr", &|| store.set_xattr(directory, b"user.a", b"1", XattrMode::Any, at(50)).unwrap()),
+        ("rename", &|| {
+            store.rename(parent, b"directory", Ino::ROOT, b"moved", RenameFlags::default(), at(50)).unwrap();
+        }),
+        ("policy", &|| drop(store.set_policy(directory, &PolicyRecord::of("rs:2+1", Some(1)), at(50)).unwrap())),
+        ("utimens", &|| {
+            let change = SetAttributes { mtime: Some(at(7)), ..SetAttributes::default() };
+            store.set_attributes(directory, &change).unwrap();
+        }),
+    ];
+    for (name, change) in changes {
+        let before = kv.conflicts.load(Ordering::Relaxed);
+        let other = Store::open(kv.clone()).unwrap();
+        // It takes its numbers now.
+        make(&other, Ino::ROOT, &format!("numbers for {name}"), Kind::File);
+        *kv.before_commit.lock() = Some(Box::new(move || {
+            other.create(directory, name.as_bytes(), &new_inode(Kind::Directory), at(51)).unwrap();
+        }));
+        change();
+        assert_eq!(kv.conflicts.load(Ordering::Relaxed), before, "{name}");
+    }
+    let attributes = store.attributes(directory).unwrap();
+    assert_eq!((attributes.mode, attributes.nlink, attributes.parent), (0o700, 7, Ino::ROOT));
+    assert_eq!((attributes.mtime, attributes.ctime), (at(7), at(51)));
+    assert_clean(&store);
+}
+
+#[test]
+fn a_policy_that_another_store_takes_is_not_removed() {
     let (store, kv) = shared_volume();
     let directory = make(&store, Ino::ROOT, "directory", Kind::Directory);
+    let policy = |after_ms| PolicyRecord { later: Some(Later { code: "rs:2+1".into(), after_ms }), ..default_policy() };
+    // All but the last are unused, and the table is full for users.
+    for number in 1..1000 {
+        store.set_policy(directory, &policy(number), at(5)).unwrap();
+    }
     let other = Store::open(kv.clone(), &Env::system()).unwrap();
+    let file = make(&other, Ino::ROOT, "file", Kind::File);
+    let taken = Arc::new(Mutex::new(None));
+    let takes = taken.clone();
     *kv.before_commit.lock() = Some(Box::new(move || {
-        other.create(directory, b"below", &new_inode(Kind::Directory), at(50)).unwrap();
+        *takes.lock() = Some(other.set_policy_as(PolicyMaker::User, file, &policy(3), at(6)).unwrap());
     }));
-    let change = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
-    let set = store.set_attributes(directory, &change).unwrap();
-    assert_eq!((set.mode, set.nlink, set.mtime), (0o700, 3, at(50)));
+    store.set_policy_as(PolicyMaker::User, directory, &policy(5000), at(7)).unwrap();
+    assert_eq!(store.policies().unwrap().len(), 4, "the default, the taken, the newest and the one that came");
+    let taken = taken.lock().expect("taken");
+    assert_eq!(store.policy(taken).unwrap(), policy(3));
+    assert_eq!(store.attributes(file).unwrap().policy, taken);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_create_tells_that_the_usage_record_is_missing() {
+    let (store, kv) = volume();
+    kv.commit(Batch { writes: vec![(Key::Usage.encode(), None)], ..Batch::default() }).unwrap();
+    let error = store.create(Ino::ROOT, b"a", &new_inode(Kind::File), at(1)).unwrap_err();
+    assert!(matches!(error, MetaError::Engine(KvError::Damaged { .. })), "{error}");
+    crate::fsck::repair(&store, at(1)).unwrap();
+    make(&store, Ino::ROOT, "a", Kind::File);
     assert_clean(&store);
 }
 

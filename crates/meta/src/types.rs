@@ -91,6 +91,15 @@ pub struct Entry {
     pub attributes: Attributes,
 }
 
+/// A directory, or a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The directory itself.
+    pub directory: Attributes,
+    /// Entries, ascending by cookie.
+    pub entries: Vec<Entry>,
+}
+
 /// Whose an inode is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {

@@ -73,14 +73,11 @@ impl Volume {
         new: &NewInode,
         open_flags: i32,
     ) -> Result<(Attributes, Handle), VfsError> {
-        let attributes = self.make_guarded(guard, parent, name, new)?;
-        match self.open(attributes.ino, open_flags) {
-            Ok(handle) => Ok((attributes, handle)),
-            Err(error) => {
-                self.forget(attributes.ino, 1);
-                Err(error)
-            }
-        }
+        let ino = self.store.new_ino()?;
+        let create = || self.store.guarded(guard).create_as(ino, parent, name, new, now());
+        let (file, attributes) = self.files.make(ino, create)?;
+        self.reference(ino);
+        Ok((attributes, self.add_open(file, open_flags)))
     }
 
     /// Opens a file; `O_TRUNC` and `O_SYNC` are honoured, permissions were checked by the caller's kernel.
@@ -106,14 +103,18 @@ impl Volume {
             self.reclaim_if(self.files.close(ino));
             return Err(error);
         }
+        Ok(self.add_open(file, open_flags))
+    }
+
+    fn add_open(&self, file: Arc<File>, open_flags: i32) -> Handle {
         let failures_told = AtomicU64::new(file.lock().failures.told_count());
-        Ok(self.add_open_file(OpenFile {
+        self.add_open_file(OpenFile {
             file,
             open_flags,
             failures_told,
             sync: open_flags & (libc::O_SYNC | libc::O_DSYNC) != 0,
             readahead: Mutex::default(),
-        }))
+        })
     }
 
     /// Up to `bytes` bytes from `offset`; fewer only at the end of the file.

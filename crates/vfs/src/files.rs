@@ -293,19 +293,45 @@ impl Files {
 
     /// Opens a file; every call is answered by one [`Files::close`].
     pub fn open(&self, store: &Store, ino: Ino) -> Result<Arc<File>, VfsError> {
-        let file = {
-            let mut table = self.table.lock();
-            let fresh = || Entry { file: Arc::new(File::new(ino)), open_count: 0 };
-            let entry = table.files.entry(ino).or_insert_with(fresh);
-            entry.open_count += 1;
-            entry.file.clone()
-        };
+        let file = self.enter(ino);
         if let Err(error) = file.load(store) {
             // Should it have lost its last name meanwhile, the volume reclaims it at its end.
             self.close(ino);
             return Err(error.into());
         }
         Ok(file)
+    }
+
+    /// Makes a file of a fresh number by `create`, and opens it. Who opens it by its new name waits for the answer here, so nothing can
+    /// come between.
+    pub fn make(
+        &self,
+        ino: Ino,
+        create: impl FnOnce() -> Result<Attributes, MetaError>,
+    ) -> Result<(Arc<File>, Attributes), MetaError> {
+        let file = self.enter(ino);
+        let mut state = file.lock();
+        let made = create();
+        if let Ok(attributes) = &made {
+            *state = FileState::new(attributes);
+            file.is_loaded.store(true, Ordering::Release);
+        }
+        drop(state);
+        match made {
+            Ok(attributes) => Ok((file, attributes)),
+            Err(error) => {
+                self.close(ino);
+                Err(error)
+            }
+        }
+    }
+
+    fn enter(&self, ino: Ino) -> Arc<File> {
+        let mut table = self.table.lock();
+        let fresh = || Entry { file: Arc::new(File::new(ino)), open_count: 0 };
+        let entry = table.files.entry(ino).or_insert_with(fresh);
+        entry.open_count += 1;
+        entry.file.clone()
     }
 
     /// Must not be called with the file's state locked.

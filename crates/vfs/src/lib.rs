@@ -22,6 +22,7 @@ pub mod error;
 mod extents;
 mod files;
 pub mod join;
+mod listings;
 mod names;
 pub mod node_watcher;
 pub mod open;

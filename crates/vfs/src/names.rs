@@ -8,6 +8,7 @@ use crate::error::VfsError;
 use crate::policies::{Policy, policy_for, policy_text};
 use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs, now};
 use crate::volume::Volume;
+use std::cell::RefCell;
 use weft_cluster::{Room, usable_room};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
@@ -281,17 +282,22 @@ impl Volume {
     ) -> Result<(), VfsError> {
         // Write, rename over the old version, crash: the name must not end up with neither version. So the bytes go
         // before the name.
-        if !flags.no_replace
-            && !flags.exchange
-            && self.write_back.has_dirty_files()
-            && let Some(source) = self.store.named(parent, name)?
-            && let Some(file) = self.files.peek(source)
-            && self.store.named(new_parent, new_name)?.is_some()
-        {
+        let unsafe_file = RefCell::new(None);
+        let is_safe = |ino| {
+            let dirty = self.files.peek(ino).filter(|_| self.write_back.has_dirty_files());
+            let is_safe = dirty.is_none();
+            *unsafe_file.borrow_mut() = dirty;
+            is_safe
+        };
+        let (from, to) = ((parent, name), (new_parent, new_name));
+        let (store, mut time) = (self.store.guarded(guard), now());
+        let mut outcome = store.rename_if(from, to, flags, is_safe, time)?;
+        if let Some(file) = unsafe_file.take().filter(|_| outcome.is_none()) {
             self.write_back.make_recoverable(&file)?;
+            time = now();
+            outcome = store.rename_if(from, to, flags, |_| true, time)?;
         }
-        let time = now();
-        let outcome = self.store.guarded(guard).rename(parent, name, new_parent, new_name, flags, time)?;
+        let Some(outcome) = outcome else { return Ok(()) };
         self.note_ctime(outcome.moved, time);
         if let Some(replaced) = &outcome.replaced
             && !flags.exchange
@@ -307,26 +313,27 @@ impl Volume {
     /// # Errors
     /// No such inode; not a directory.
     pub fn read_directory(&self, ino: Ino, after_cookie: u64, limit: usize) -> Result<Vec<DirectoryEntry>, VfsError> {
-        let mut entries = Vec::new();
-        if after_cookie < DOT_DOT_COOKIE {
-            let directory = self.store.attributes(ino)?;
-            if directory.kind != Kind::Directory {
-                return Err(MetaError::NotDirectory.into());
-            }
-            if after_cookie < DOT_COOKIE {
-                entries.push(DirectoryEntry { cookie: DOT_COOKIE, name: b".".to_vec(), attributes: directory });
-            }
-            // A directory that lost its name keeps its own attributes for `..`; nobody can go there any more.
-            let parent = self.store.attributes(directory.parent).unwrap_or(directory);
+        let dots = DOT_DOT_COOKIE.saturating_sub(after_cookie) as usize;
+        let after = after_cookie.max(DOT_DOT_COOKIE);
+        let place = (after, limit.saturating_sub(dots));
+        let listed = self.listings.next(&self.store, &self.files, ino, place, !self.read_only)?;
+        let directory = listed.directory;
+        let mut entries = Vec::with_capacity(dots + listed.entries.len());
+        if dots == 2 {
+            entries.push(DirectoryEntry { cookie: DOT_COOKIE, name: b".".to_vec(), attributes: directory });
+        }
+        if dots > 0 {
+            let parent = match directory.parent == ino {
+                true => directory,
+                // A directory that lost its name keeps its own attributes for `..`; nobody can go there any more.
+                false => self.store.attributes(directory.parent).unwrap_or(directory),
+            };
             entries.push(DirectoryEntry { cookie: DOT_DOT_COOKIE, name: b"..".to_vec(), attributes: parent });
         }
-        let rest = limit.saturating_sub(entries.len());
-        let left_count = self.files.left_count();
-        let listed = self.store.read_directory(ino, after_cookie.max(DOT_DOT_COOKIE), rest)?;
-        entries.extend(listed.into_iter().map(|entry| DirectoryEntry {
+        entries.extend(listed.entries.into_iter().map(|entry| DirectoryEntry {
             cookie: entry.cookie,
             name: entry.name,
-            attributes: self.newest(entry.attributes, left_count),
+            attributes: self.newest(entry.attributes, listed.left_count),
         }));
         entries.truncate(limit);
         Ok(entries)

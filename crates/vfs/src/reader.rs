@@ -59,7 +59,7 @@ impl Reader {
     /// # Errors
     /// No directory.
     pub fn read_directory(&self, ino: Ino, after_cookie: u64, limit: usize) -> Result<Vec<Entry>, VfsError> {
-        Ok(self.store.read_directory(ino, after_cookie, limit)?)
+        Ok(self.store.read_directory(ino, after_cookie, limit)?.entries)
     }
 
     /// # Errors

@@ -8,6 +8,7 @@ use crate::compact::Compaction;
 use crate::data::OpenFile;
 use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
+use crate::listings::Listings;
 use crate::node_watcher::NodeWatcher;
 use crate::open::Members;
 use crate::policies::Policies;
@@ -50,6 +51,7 @@ pub struct Volume {
     pub(crate) store: Arc<Store>,
     pub(crate) segments: Segments,
     pub(crate) files: Arc<Files>,
+    pub(crate) listings: Listings,
     pub(crate) policies: Arc<Policies>,
     pub(crate) write_back: Arc<WriteBack>,
     pub(crate) open_files: Mutex<HashMap<u64, Arc<OpenFile>>>,
@@ -99,6 +101,7 @@ impl Volume {
             segments: Segments::new(store.clone(), transfer, runtime),
             store,
             files,
+            listings: Listings::default(),
             policies,
             write_back,
             open_files: Mutex::default(),

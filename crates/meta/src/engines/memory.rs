@@ -44,8 +44,8 @@ impl Kv for MemoryKv {
             }
         }
         let merged = |(key, merge): (Vec<u8>, Merge)| {
-            let value = map.get(key.as_slice()).ok_or(KvError::Conflict)?;
-            let value = merge.apply(value).map_err(|detail| KvError::Damaged { store: "memory".into(), detail })?;
+            let found = map.get(key.as_slice()).map(|value| &**value);
+            let value = merge.apply(found).map_err(|detail| KvError::Damaged { store: "memory".into(), detail })?;
             Ok((key, Some(value)))
         };
         let merged: Vec<_> = batch.merges.into_iter().map(merged).collect::<Result<_, KvError>>()?;

@@ -66,7 +66,7 @@ impl Store {
     /// `NotFound` (it is not kept any more, or its directory is deleted too: bring that back first), `Exists` (the name is another's
     /// now), `TooManyLinks`.
     pub fn restore(&self, deleted_ms: u64, ino: Ino, now: Timestamp) -> Result<Deleted, MetaError> {
-        let cookie = self.allocate(Counter::Cookie)?;
+        let cookie = self.allocate(Counter::Cookie, &self.cookies)?;
         self.transact(|txn| {
             let key = Key::Deleted(deleted_ms, ino);
             let value = txn.get(key)?.ok_or(MetaError::NotFound)?;
@@ -86,7 +86,7 @@ impl Store {
             if is_directory {
                 admit_subdirectory(&directory)?;
             }
-            txn.touch(&directory, now, is_directory.into())?;
+            txn.touch(parent, now, is_directory.into());
             txn.put_inode(&attributes);
             txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
             txn.remove(key);

@@ -7,16 +7,13 @@ use std::collections::HashSet;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
-use super::txn::Txn;
-use super::values::{self, Dirent, damaged};
+use super::txn::{Txn, decode_inode};
+use super::values::{self, Dirent, check_length, check_name, damaged};
 use super::{Guarded, Store};
 use crate::MetaError;
 use crate::guard::Guard;
 use crate::keys::{Counter, Key, Table, after, of_ino};
-use crate::types::{Entry, NewInode, UnlinkOutcome};
-
-/// Longest name, as everywhere on Linux.
-const MAX_NAME_BYTES: usize = 255;
+use crate::types::{Entry, Listing, NewInode, UnlinkOutcome};
 
 /// Longest target of a symbolic link: a Linux path of 4,096 bytes less its final NUL.
 const MAX_SYMLINK_BYTES: usize = 4095;
@@ -25,18 +22,6 @@ const SETGID: u16 = 0o2000;
 
 /// Entries read at once where a whole directory is searched.
 const SEARCH_PAIRS: usize = 1024;
-
-fn check_length(name: &[u8]) -> Result<(), MetaError> {
-    if name.len() > MAX_NAME_BYTES { Err(MetaError::NameTooLong { bytes: name.len() }) } else { Ok(()) }
-}
-
-pub(super) fn check_name(name: &[u8]) -> Result<(), MetaError> {
-    check_length(name)?;
-    if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
-        return Err(MetaError::InvalidName);
-    }
-    Ok(())
-}
 
 /// A directory is in the one directory that it names, so that whoever follows names downwards comes to an end.
 fn check_parent(key: &Key<'_>, parent: Ino, attributes: &Attributes) -> Result<(), MetaError> {
@@ -50,7 +35,7 @@ fn check_parent(key: &Key<'_>, parent: Ino, attributes: &Attributes) -> Result<(
 impl Txn<'_> {
     /// A directory that names may be looked up in.
     pub(super) fn directory(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
-        let attributes = self.find_directory(ino)?.ok_or(MetaError::NotFound)?;
+        let attributes = self.inode(ino)?;
         if attributes.kind == Kind::Directory { Ok(attributes) } else { Err(MetaError::NotDirectory) }
     }
 
@@ -106,7 +91,7 @@ impl Store {
     /// `NotFound`, `NotDirectory` (of `parent`).
     pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attributes, MetaError> {
         self.view(|txn| {
-            txn.fetch(&[], &[(parent, name)])?;
+            txn.fetch(&[Key::Inode(parent)], &[(parent, name)])?;
             match txn.named(parent, name)? {
                 Some((_, attributes)) => Ok(attributes),
                 None => txn.directory(parent).and(Err(MetaError::NotFound)),
@@ -136,6 +121,14 @@ impl Store {
     /// As there.
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode, now: Timestamp) -> Result<Attributes, MetaError> {
         self.guarded(&()).create(parent, name, new, now)
+    }
+
+    /// A number for an inode that is yet to be made; one that is never made has none.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn new_ino(&self) -> Result<Ino, MetaError> {
+        self.allocate(Counter::Ino, &self.inos).map(Ino)
     }
 
     /// [`Guarded::link`], of whom nobody need ask.
@@ -176,27 +169,26 @@ impl Store {
         })
     }
 
-    /// Up to `limit` entries after `after_cookie` (0: from the start), without `.` and `..`, all of one moment. Cookies
-    /// are at least 16 and below 2^63.
+    /// A directory, and up to `limit` of its entries after `after_cookie` (0: from the start), without `.` and `..`, all of one moment.
+    /// Cookies are at least 16 and below 2^63. One fetch.
     ///
     /// # Errors
     /// `NotFound`, `NotDirectory`.
-    pub fn read_directory(&self, parent: Ino, after_cookie: u64, limit: usize) -> Result<Vec<Entry>, MetaError> {
+    pub fn read_directory(&self, parent: Ino, after_cookie: u64, limit: usize) -> Result<Listing, MetaError> {
         self.view(|txn| {
-            txn.directory(parent)?;
-            let range = after(of_ino(Table::Entry, parent), Some(Key::Entry(parent, after_cookie)));
-            let pairs = txn.scan(&range, limit)?;
-            let parsed: Vec<_> =
-                pairs.iter().map(|(key, value)| parse_entry(key, value)).collect::<Result<_, MetaError>>()?;
-            let inos: Vec<Ino> = parsed.iter().map(|(_, _, ino, _)| *ino).collect();
-            let mut entries = Vec::with_capacity(parsed.len());
-            for ((key, cookie, ino, name), attributes) in parsed.into_iter().zip(txn.look_at_inodes(&inos)?) {
-                let attributes = attributes
+            let found = txn.fetch_entries(parent, after_cookie, limit)?;
+            let directory = txn.directory(parent)?;
+            let mut entries = Vec::with_capacity(found.len());
+            for ((key, value), inode) in &found {
+                let (key, cookie, ino, name) = parse_entry(key, value)?;
+                let attributes = inode
+                    .as_ref()
                     .ok_or_else(|| damaged(&key, format!("it leads to inode {ino}, which does not exist")))?;
+                let attributes = decode_inode(ino, attributes)?;
                 check_parent(&key, parent, &attributes)?;
                 entries.push(Entry { cookie, name: name.to_vec(), attributes });
             }
-            Ok(entries)
+            Ok(Listing { directory, entries })
         })
     }
 
@@ -258,11 +250,25 @@ impl Guarded<'_> {
     /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`
     /// (a symbolic link's target).
     pub fn create(&self, parent: Ino, name: &[u8], new: &NewInode, now: Timestamp) -> Result<Attributes, MetaError> {
+        self.create_as(self.store.new_ino()?, parent, name, new, now)
+    }
+
+    /// [`Guarded::create`] with a number of [`Store::new_ino`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_as(
+        &self,
+        ino: Ino,
+        parent: Ino,
+        name: &[u8],
+        new: &NewInode,
+        now: Timestamp,
+    ) -> Result<Attributes, MetaError> {
         if new.kind == Kind::Symlink && !(1..=MAX_SYMLINK_BYTES).contains(&new.symlink_target.len()) {
             return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
         }
-        let ino = Ino(self.store.allocate(Counter::Ino)?);
-        let cookie = self.store.allocate(Counter::Cookie)?;
+        let cookie = self.store.allocate(Counter::Cookie, &self.store.cookies)?;
         self.store.transact_by_key(|txn| {
             txn.fetch(&[Key::Inode(parent), Key::Dirent(parent, name)], &[])?;
             let directory = txn.live_directory(parent)?;
@@ -278,7 +284,7 @@ impl Guarded<'_> {
             if is_directory {
                 admit_subdirectory(&directory)?;
             }
-            txn.touch(&directory, now, is_directory.into())?;
+            txn.touch(parent, now, is_directory.into());
             txn.put_name(parent, name, &Dirent { ino, kind: new.kind, cookie });
             Ok(attributes)
         })
@@ -290,7 +296,7 @@ impl Guarded<'_> {
     /// `IsDirectory` (a directory has one name), `NotFound` (also of an orphan), `Exists`, `NotDirectory`,
     /// `NameTooLong`, `InvalidName`, `TooManyLinks`.
     pub fn link(&self, ino: Ino, parent: Ino, name: &[u8], now: Timestamp) -> Result<Attributes, MetaError> {
-        let cookie = self.store.allocate(Counter::Cookie)?;
+        let cookie = self.store.allocate(Counter::Cookie, &self.store.cookies)?;
         self.store.transact_by_key(|txn| {
             txn.fetch(&[Key::Inode(parent), Key::Inode(ino), Key::Dirent(parent, name)], &[])?;
             let directory = txn.live_directory(parent)?;
@@ -310,7 +316,7 @@ impl Guarded<'_> {
             attributes.nlink = attributes.nlink.checked_add(1).ok_or(MetaError::TooManyLinks(ino))?;
             attributes.ctime = now;
             txn.put_inode(&attributes);
-            txn.touch(&directory, now, 0)?;
+            txn.touch(parent, now, 0);
             txn.put_name(parent, name, &Dirent { ino, kind: attributes.kind, cookie });
             Ok(attributes)
         })
@@ -362,7 +368,7 @@ impl Txn<'_> {
         let (dirent, mut attributes) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
         guard.remove(&directory, &attributes)?;
         suits(self, &attributes)?;
-        self.touch(&directory, now, if attributes.kind == Kind::Directory { -1 } else { 0 })?;
+        self.touch(parent, now, if attributes.kind == Kind::Directory { -1 } else { 0 });
         self.remove_name(parent, name, &dirent);
         self.drop_link(&mut attributes, now)?;
         let is_kept = attributes.nlink == 0 && self.keep(&attributes, parent, name, now)?;

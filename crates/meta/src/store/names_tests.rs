@@ -83,7 +83,7 @@ fn a_removed_directory_takes_no_names_and_is_reclaimed() {
         store.rename(Ino::ROOT, b"file", gone, b"x", RenameFlags::default(), at(1)).map(drop),
     ];
     assert_eq!(errors.map(|error| kind_of(&error.unwrap_err())), ["NotFound"; 3]);
-    assert_eq!(store.read_directory(gone, 0, 10).unwrap(), []);
+    assert_eq!(store.read_directory(gone, 0, 10).unwrap().entries, []);
     assert_eq!(store.path_of(gone).unwrap(), None);
     assert_clean(&store);
     assert_eq!(store.reclaim(&[gone], at(10)).unwrap(), 1);
@@ -128,7 +128,7 @@ fn a_listing_goes_on_whatever_changes() {
     for i in 0..10 {
         make(&store, Ino::ROOT, &format!("{i}"), Kind::File);
     }
-    let first = store.read_directory(Ino::ROOT, 0, 4).unwrap();
+    let first = store.read_directory(Ino::ROOT, 0, 4).unwrap().entries;
     assert_eq!(names_of(&first), ["0", "1", "2", "3"]);
     assert!(first[0].cookie >= 16);
     // Removed: the last one listed, one listed, one to come. Renamed: one listed, one to come. Replaced: one to come.
@@ -142,10 +142,10 @@ fn a_listing_goes_on_whatever_changes() {
     rename("6", "six");
     rename("9", "8");
     make(&store, Ino::ROOT, "new", Kind::File);
-    let rest = store.read_directory(Ino::ROOT, first[3].cookie, 100).unwrap();
+    let rest = store.read_directory(Ino::ROOT, first[3].cookie, 100).unwrap().entries;
     assert_eq!(names_of(&rest), ["4", "six", "7", "8", "new"]);
-    assert_eq!(store.read_directory(Ino::ROOT, rest[4].cookie, 100).unwrap(), []);
-    assert_eq!(store.read_directory(Ino::ROOT, u64::MAX, 100).unwrap(), []);
+    assert_eq!(store.read_directory(Ino::ROOT, rest[4].cookie, 100).unwrap().entries, []);
+    assert_eq!(store.read_directory(Ino::ROOT, u64::MAX, 100).unwrap().entries, []);
     assert_clean(&store);
 }
 

@@ -8,10 +8,10 @@ use weft_format::records::{Attributes, Kind, PolicyRecord, Timestamp, Wanted, wa
 use weft_format::{Ino, PolicyId, SegmentId};
 
 use super::txn::Txn;
-use super::values::damaged;
+use super::values::{damaged, decode_number, number};
 use super::{Store, milliseconds};
 use crate::MetaError;
-use crate::keys::{Key, Table, after, printable, users_of};
+use crate::keys::{Counter, Key, Table, after, printable, users_of};
 use crate::types::PolicyMaker;
 
 /// Different policies of one volume, ...
@@ -87,6 +87,8 @@ impl Store {
         }
         let default = self.volume().default_policy;
         self.transact(|txn| {
+            // Checked at commit: a policy that something is given meanwhile is used.
+            txn.counter(Counter::Policy)?;
             let mut unused: BTreeSet<PolicyId> = txn.policies()?.into_iter().map(|(policy, _)| policy).collect();
             unused.pop_last();
             unused.remove(&default);
@@ -132,6 +134,8 @@ impl Store {
                     policy
                 }
             };
+            let given_count = txn.counter(Counter::Policy)?;
+            txn.put(Key::Counter(Counter::Policy), number(given_count.wrapping_add(1)));
             attributes.policy = policy;
             attributes.ctime = now;
             txn.put_inode(&attributes);
@@ -252,6 +256,12 @@ impl Txn<'_> {
             users.push((self.policy(policy)?, milliseconds(now).saturating_sub(changed_ms)));
         }
         Ok(wanted(code, &users))
+    }
+
+    /// A counter that counts from 0; absent: 0.
+    fn counter(&mut self, counter: Counter) -> Result<u64, MetaError> {
+        let key = Key::Counter(counter);
+        Ok(self.get(key)?.map(|bytes| decode_number(&key, &bytes)).transpose()?.unwrap_or(0))
     }
 
     fn policy(&mut self, policy: PolicyId) -> Result<PolicyRecord, MetaError> {

@@ -6,9 +6,9 @@
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
 
-use super::names::{admit_subdirectory, check_name};
+use super::names::admit_subdirectory;
 use super::txn::Txn;
-use super::values::{Dirent, damaged};
+use super::values::{Dirent, check_name, damaged};
 use super::{Guarded, Store};
 use crate::MetaError;
 use crate::guard::{Guard, Renaming};
@@ -57,9 +57,11 @@ impl Directories {
         }
     }
 
-    fn save(self, txn: &mut Txn<'_>, now: Timestamp) -> Result<(), MetaError> {
-        txn.touch(&self.old, now, self.to_old)?;
-        self.new.map_or(Ok(()), |new| txn.touch(&new, now, self.to_new))
+    fn save(self, txn: &mut Txn<'_>, now: Timestamp) {
+        txn.touch(self.old.ino, now, self.to_old);
+        if let Some(new) = self.new {
+            txn.touch(new.ino, now, self.to_new);
+        }
     }
 }
 
@@ -99,17 +101,33 @@ impl Guarded<'_> {
         flags: RenameFlags,
         now: Timestamp,
     ) -> Result<RenameOutcome, MetaError> {
+        let renamed = self.rename_if((parent, name), (new_parent, new_name), flags, |_| true, now)?;
+        renamed.ok_or(MetaError::Invalid { what: "every inode may replace another" })
+    }
+
+    /// [`Guarded::rename`] of a name to another. If an inode would replace another, `may_replace` is asked of the first; if it may not,
+    /// nothing changes and the answer is `None`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn rename_if(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        flags: RenameFlags,
+        may_replace: impl Fn(Ino) -> bool,
+        now: Timestamp,
+    ) -> Result<Option<RenameOutcome>, MetaError> {
         if flags.exchange && (flags.no_replace || flags.whiteout.is_some()) {
             return Err(MetaError::Invalid { what: "exchange excludes no-replace and whiteout" });
         }
+        let store = self.store;
         let whiteout = match flags.whiteout {
-            Some(owner) => {
-                Some((Ino(self.store.allocate(Counter::Ino)?), self.store.allocate(Counter::Cookie)?, owner))
-            }
+            Some(owner) => Some((store.new_ino()?, store.allocate(Counter::Cookie, &store.cookies)?, owner)),
             None => None,
         };
-        let (from, to) = ((parent, name), (new_parent, new_name));
-        self.store.transact_by_key(|txn| txn.rename(self.guard, from, to, flags, whiteout, now))
+        let guards: (&dyn Guard, &dyn Fn(Ino) -> bool) = (self.guard, &may_replace);
+        store.transact_by_key(|txn| txn.rename(guards, from, to, flags, whiteout, now))
     }
 }
 
@@ -117,13 +135,13 @@ impl Txn<'_> {
     /// Scans only where it replaces a directory, which must be empty.
     fn rename(
         &mut self,
-        guard: &dyn Guard,
+        (guard, may_replace): (&dyn Guard, &dyn Fn(Ino) -> bool),
         (parent, name): (Ino, &[u8]),
         (new_parent, new_name): (Ino, &[u8]),
         flags: RenameFlags,
         whiteout: Option<(Ino, u64, Owner)>,
         now: Timestamp,
-    ) -> Result<RenameOutcome, MetaError> {
+    ) -> Result<Option<RenameOutcome>, MetaError> {
         let names = [(parent, name), (new_parent, new_name)];
         self.fetch(&[Key::Inode(parent), Key::Inode(new_parent)], &names)?;
         let mut directories = Directories {
@@ -145,7 +163,7 @@ impl Txn<'_> {
             return Err(MetaError::NotFound);
         }
         if target.as_ref().is_some_and(|(_, attributes)| attributes.ino == moved.ino) {
-            return Ok(RenameOutcome { moved: moved.ino, replaced: None });
+            return Ok(Some(RenameOutcome { moved: moved.ino, replaced: None }));
         }
         if moved.kind == Kind::Directory && new_parent != parent {
             self.refuse_subtree(moved.ino, new_parent)?;
@@ -166,6 +184,9 @@ impl Txn<'_> {
             target: target.as_ref().map(|(_, attributes)| attributes),
             is_exchange: flags.exchange,
         })?;
+        if target.is_some() && !flags.exchange && !may_replace(moved.ino) {
+            return Ok(None);
+        }
 
         let mut replaced = None;
         let is_directory = moved.kind == Kind::Directory;
@@ -223,8 +244,8 @@ impl Txn<'_> {
         moved.parent = new_parent;
         moved.ctime = now;
         self.put_inode(&moved);
-        directories.save(self, now)?;
-        Ok(RenameOutcome { moved: moved.ino, replaced })
+        directories.save(self, now);
+        Ok(Some(RenameOutcome { moved: moved.ino, replaced }))
     }
 
     /// Refuses to move `directory` into `place` if `place` is it or lies below it. Every inode on the way up is read,
@@ -238,7 +259,7 @@ impl Txn<'_> {
             if ino == Ino::ROOT {
                 return Ok(());
             }
-            let attributes = self.find_directory(ino)?;
+            let attributes = self.find_inode(ino)?;
             let attributes = attributes.ok_or_else(|| damaged(&Key::Inode(ino), "a directory's parent is missing"))?;
             ino = attributes.parent;
         }

@@ -63,7 +63,7 @@ fn expected(source: Thing, target: Thing, flags: RenameFlags) -> Result<(), &'st
 }
 
 fn subdirectories(store: &Store, ino: Ino) -> u32 {
-    let entries = store.read_directory(ino, 0, 100).unwrap();
+    let entries = store.read_directory(ino, 0, 100).unwrap().entries;
     entries.iter().filter(|entry| entry.attributes.kind == Kind::Directory).count() as u32
 }
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use weft_format::Ino;
-use weft_format::records::{Attributes, Timestamp};
+use weft_format::records::{Attributes, Kind, Timestamp};
 
 use super::ATTEMPTS;
 use super::values::{self, Dirent, Usage};
 use crate::MetaError;
-use crate::keys::{Key, Table};
-use crate::kv::{Batch, KvError, Link, Pair, RangeCheck, Slot, Snapshot, Wanted};
+use crate::keys::{Key, Table, after, of_ino};
+use crate::kv::{Batch, KvError, Link, Pair, Question, RangeCheck, Slot, Snapshot, Wanted, WantedRange};
 use crate::merge::{Directory, Merge};
 
 /// An operation that would write more goes in several transactions: some engines take no more than 1,000 keys and a
@@ -18,11 +18,10 @@ use crate::merge::{Directory, Merge};
 const FULL_KEYS: usize = 400;
 const FULL_BYTES: usize = 256 << 10;
 
-/// Clocks of machines, and threads that took the time before others, differ by less than this. Names that they make leave a directory the
-/// latest of their times; a time that is further ahead was set.
-const SKEW_S: i64 = 10;
-
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+/// One operation changes a directory's names, or the directory.
+const ONE_WAY: &str = "a directory and its names are not changed at once";
 
 /// Permission bits, setuid, setgid, sticky.
 const MODE_MASK: u16 = 0o7777;
@@ -119,8 +118,8 @@ impl<'s> Txn<'s> {
         let names = names
             .iter()
             .map(|(parent, name)| Wanted { key: Key::Dirent(*parent, name).encode(), link: Some(to_inode()) });
-        let wanted: Vec<Wanted> = keys.chain(names).collect();
-        self.fetched.extend(self.snapshot.fetch(wanted)?);
+        let question = Question { keys: keys.chain(names).collect(), range: None };
+        self.fetched.extend(self.snapshot.fetch(question)?.slots);
         Ok(())
     }
 
@@ -140,10 +139,8 @@ impl<'s> Txn<'s> {
             return Err(MetaError::Invalid { what });
         }
         let Reads { values, directories, ranges } = self.reads.unwrap_or_default();
-        // The stricter check counts.
-        let directories = directories.into_iter().filter(|(key, _)| !values.contains_key(key));
         Ok(Batch {
-            directories: directories.map(|(key, value)| Directory { key, value }).collect(),
+            directories: directories.into_iter().map(|(key, value)| Directory { key, value }).collect(),
             checks: values.into_iter().collect(),
             ranges,
             writes: self.writes.into_iter().collect(),
@@ -179,54 +176,38 @@ impl<'s> Txn<'s> {
         }
     }
 
-    /// A directory, of which others may change the times and links until the commit.
-    pub(super) fn find_directory(&mut self, ino: Ino) -> Result<Option<Attributes>, MetaError> {
+    /// An inode. Of a directory others may change the times and links until the commit.
+    pub(super) fn find_inode(&mut self, ino: Ino) -> Result<Option<Attributes>, MetaError> {
         let key = Key::Inode(ino).encode();
         if let Some(written) = self.writes.get(&key) {
             return written.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose();
         }
-        if let Some(reads) = &self.reads
-            && let Some(read) = reads.directories.get(&key)
-        {
-            return decode_inode(ino, read).map(Some);
-        }
         let value = self.stored(&key)?;
-        let directory = value.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose()?;
-        match (&mut self.reads, value) {
-            (Some(reads), Some(value)) => drop(reads.directories.insert(key, value)),
-            (Some(reads), None) => drop(reads.values.insert(key, None)),
-            (None, _) => {}
+        let found = value.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose()?;
+        let merge = self.merges.get(&key).copied();
+        if let Some(reads) = &mut self.reads {
+            match (found, &value) {
+                (Some(Attributes { kind: Kind::Directory, .. }), Some(value)) => {
+                    reads.directories.entry(key).or_insert_with(|| value.clone());
+                }
+                _ => drop(reads.values.entry(key).or_insert_with(|| value.clone())),
+            }
         }
-        Ok(directory)
+        let Some(merge) = merge else { return Ok(found) };
+        let merged = merge.apply(value.as_deref()).map_err(|detail| values::damaged(&Key::Inode(ino), detail))?;
+        decode_inode(ino, &merged).map(Some)
     }
 
-    /// The names of a directory, as it was read, change now, and so many subdirectories come or go.
-    pub(super) fn touch(
-        &mut self,
-        directory: &Attributes,
-        now: Timestamp,
-        subdirectories: i64,
-    ) -> Result<(), MetaError> {
-        let key = Key::Inode(directory.ino);
-        let soon = Timestamp { seconds: now.seconds.saturating_add(SKEW_S), ..now };
-        let is_ahead = directory.mtime > soon || directory.ctime > soon;
-        if is_ahead || self.writes.contains_key(&key.encode()) {
-            // Somebody set its times to much later than this: they are what they are set to, not the latest.
-            let mut directory = self.inode(directory.ino)?;
-            let nlink = i64::from(directory.nlink) + subdirectories;
-            let wrong = || values::damaged(&key, "its link count is lower than its subdirectories make it");
-            directory.nlink = u32::try_from(nlink).map_err(|_| wrong())?;
-            directory.mtime = now;
-            directory.ctime = now;
-            self.put_inode(&directory);
-            return Ok(());
-        }
+    /// The names of a directory that was read change now, and so many subdirectories come or go.
+    pub(super) fn touch(&mut self, directory: Ino, now: Timestamp, subdirectories: i64) {
         let none = Merge::Names { changed: now, subdirectories: 0 };
-        if let Merge::Names { changed, subdirectories: before } = self.merges.entry(key.encode()).or_insert(none) {
-            *changed = now.max(*changed);
-            *before += subdirectories;
+        match self.merges.entry(Key::Inode(directory).encode()).or_insert(none) {
+            Merge::Names { changed, subdirectories: before } => {
+                *changed = now.max(*changed);
+                *before += subdirectories;
+            }
+            _ => self.invalid = Some(ONE_WAY),
         }
-        Ok(())
     }
 
     /// The value in the snapshot. A change of it before the commit is no conflict: the operation counts as done at the moment of its
@@ -251,6 +232,7 @@ impl<'s> Txn<'s> {
     pub(super) fn remove(&mut self, key: Key<'_>) {
         let key = key.encode();
         self.write_bytes += key.len();
+        self.merges.remove(&key);
         self.writes.insert(key, None);
     }
 
@@ -315,21 +297,27 @@ impl<'s> Txn<'s> {
         self.writes.len()
     }
 
-    pub(super) fn find_inode(&mut self, ino: Ino) -> Result<Option<Attributes>, MetaError> {
-        self.get(Key::Inode(ino))?.map(|bytes| decode_inode(ino, &bytes)).transpose()
-    }
-
-    /// Several inodes by one read of the snapshot, which is no check at commit: for operations that only read.
-    pub(super) fn look_at_inodes(&self, inos: &[Ino]) -> Result<Vec<Option<Attributes>>, MetaError> {
-        let keys: Vec<Vec<u8>> = inos.iter().map(|ino| Key::Inode(*ino).encode()).collect();
-        let found = self.snapshot.get_many(&keys)?;
-        inos.iter().zip(found).map(|(ino, bytes)| bytes.map(|bytes| decode_inode(*ino, &bytes)).transpose()).collect()
+    /// The first `limit` entries of a directory after a place in it, each with its inode; the directory is fetched with them. No check at
+    /// commit: for operations that only read.
+    pub(super) fn fetch_entries(
+        &mut self,
+        directory: Ino,
+        after_cookie: u64,
+        limit: usize,
+    ) -> Result<Vec<(Pair, Option<Vec<u8>>)>, MetaError> {
+        let range = after(of_ino(Table::Entry, directory), Some(Key::Entry(directory, after_cookie)));
+        let link = Link { table: Table::Inode as u8, at: values::ENTRY_INO };
+        let keys = vec![Wanted { key: Key::Inode(directory).encode(), link: None }];
+        let answer = self.snapshot.fetch(Question { keys, range: Some(WantedRange { range, limit, link }) })?;
+        self.fetched.extend(answer.slots);
+        Ok(answer.pairs)
     }
 
     pub(super) fn inode(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
         self.find_inode(ino)?.ok_or(MetaError::NotFound)
     }
 
+    /// Writes an inode. Of a directory that was there others may change the links and times until the commit.
     pub(super) fn put_inode(&mut self, attributes: &Attributes) {
         let times = [attributes.atime, attributes.mtime, attributes.ctime, attributes.btime];
         if times.iter().any(|time| time.nanoseconds >= NANOSECONDS_PER_SECOND) {
@@ -339,14 +327,20 @@ impl<'s> Txn<'s> {
             self.invalid = Some("a mode has permission, setuid, setgid and sticky bits only");
         }
         let key = Key::Inode(attributes.ino);
-        let mut value = attributes.encode().to_vec();
-        if let Some(merge) = self.merges.remove(&key.encode()) {
-            match merge.apply(&value) {
-                Ok(merged) => value = merged,
-                Err(_) => self.invalid = Some("a directory has as many links as its subdirectories make it"),
+        let encoded = key.encode();
+        let read = self.reads.as_ref().and_then(|reads| reads.directories.get(&encoded));
+        let Some(read) = read.filter(|_| !self.writes.contains_key(&encoded)) else {
+            return self.put(key, attributes.encode().to_vec());
+        };
+        match Attributes::decode(read) {
+            Ok(before) => {
+                let merge = Merge::Attributes { before, after: *attributes };
+                if let Some(Merge::Names { .. }) = self.merges.insert(encoded, merge) {
+                    self.invalid = Some(ONE_WAY);
+                }
             }
+            Err(_) => self.put(key, attributes.encode().to_vec()),
         }
-        self.put(key, value);
     }
 
     pub(super) fn dirent(&mut self, parent: Ino, name: &[u8]) -> Result<Option<Dirent>, MetaError> {
@@ -384,7 +378,7 @@ impl<'s> Txn<'s> {
     }
 }
 
-fn decode_inode(ino: Ino, bytes: &[u8]) -> Result<Attributes, MetaError> {
+pub(super) fn decode_inode(ino: Ino, bytes: &[u8]) -> Result<Attributes, MetaError> {
     Attributes::decode(bytes).map_err(|error| values::damaged(&Key::Inode(ino), error))
 }
 

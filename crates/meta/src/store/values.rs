@@ -6,7 +6,6 @@
 use weft_format::records::Kind;
 use weft_format::{Ino, SegmentId};
 
-use super::names::check_name;
 use crate::MetaError;
 use crate::keys::{Key, take};
 use crate::types::{Extent, JournalPage};
@@ -15,6 +14,23 @@ use crate::types::{Extent, JournalPage};
 const VERSION: u8 = 1;
 /// ... and that of [`Joined`].
 const JOINED_VERSION: u8 = 2;
+
+/// Longest name, as everywhere on Linux.
+const MAX_NAME_BYTES: usize = 255;
+
+/// Refuses a name that is too long to be one.
+pub(crate) fn check_length(name: &[u8]) -> Result<(), MetaError> {
+    if name.len() > MAX_NAME_BYTES { Err(MetaError::NameTooLong { bytes: name.len() }) } else { Ok(()) }
+}
+
+/// Refuses what cannot be the name of a directory entry.
+pub(crate) fn check_name(name: &[u8]) -> Result<(), MetaError> {
+    check_length(name)?;
+    if name.is_empty() || name == b"." || name == b".." || name.iter().any(|byte| matches!(byte, b'/' | 0)) {
+        return Err(MetaError::InvalidName);
+    }
+    Ok(())
+}
 
 /// Bytes of a file that one journal page covers.
 pub(crate) const PAGE_BYTES: u64 = 4096;
@@ -121,6 +137,9 @@ impl Dirent {
         Ok(Dirent { ino: Ino(u64::from_be_bytes(ino)), kind, cookie: u64::from_be_bytes(cookie) })
     }
 }
+
+/// Where in [`entry`]'s encoding the inode's number is, as in keys.
+pub(crate) const ENTRY_INO: std::ops::Range<usize> = 1..9;
 
 /// The value of a directory entry in listing order, and of a deleted inode that is kept: with the directory's number.
 pub(crate) fn entry(ino: Ino, name: &[u8]) -> Vec<u8> {

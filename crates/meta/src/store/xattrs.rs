@@ -29,9 +29,12 @@ impl Store {
     /// `NoAttribute`, `NotFound`, `NameTooLong`, `InvalidName`.
     pub fn get_xattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>, MetaError> {
         check_name(name)?;
-        self.view(|txn| match txn.get(Key::Xattr(ino, name))? {
-            Some(value) => Ok(value),
-            None => txn.inode(ino).and(Err(MetaError::NoAttribute)),
+        self.view(|txn| {
+            txn.fetch(&[Key::Inode(ino), Key::Xattr(ino, name)], &[])?;
+            match txn.get(Key::Xattr(ino, name))? {
+                Some(value) => Ok(value),
+                None => txn.inode(ino).and(Err(MetaError::NoAttribute)),
+            }
         })
     }
 
@@ -100,7 +103,8 @@ impl Guarded<'_> {
         if value.len() > MAX_VALUE_BYTES {
             return Err(MetaError::AttributeTooLarge { bytes: value.len() });
         }
-        self.store.transact(|txn| {
+        self.store.transact_by_key(|txn| {
+            txn.fetch(&[Key::Inode(ino), Key::Xattr(ino, name)], &[])?;
             let mut attributes = txn.inode(ino)?;
             self.guard.change_xattr(&attributes, name)?;
             let exists = txn.get(Key::Xattr(ino, name))?.is_some();
@@ -122,8 +126,9 @@ impl Guarded<'_> {
     /// `NoAttribute`, `NotFound`, `NameTooLong`, `InvalidName`.
     pub fn remove_xattr(&self, ino: Ino, name: &[u8], now: Timestamp) -> Result<(), MetaError> {
         check_name(name)?;
-        self.store.transact(|txn| {
+        self.store.transact_by_key(|txn| {
             txn.free_room();
+            txn.fetch(&[Key::Inode(ino), Key::Xattr(ino, name)], &[])?;
             let mut attributes = txn.inode(ino)?;
             self.guard.change_xattr(&attributes, name)?;
             txn.get(Key::Xattr(ino, name))?.ok_or(MetaError::NoAttribute)?;

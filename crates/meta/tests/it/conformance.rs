@@ -7,7 +7,8 @@ use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{self, Subject, get, scan};
 use weft_meta::engines::{MemoryKv, SqliteKv};
-use weft_meta::kv::{Batch, Kv, KvError, SharedPrefix};
+use weft_meta::keys::SharedPrefix;
+use weft_meta::kv::{Batch, Kv, KvError};
 
 struct Memory;
 

@@ -11,7 +11,8 @@ use weft_env::SystemClock;
 use weft_meta::Access;
 use weft_meta::conformance::{self, get, scan, when};
 use weft_meta::engines::SqliteKv;
-use weft_meta::kv::{Batch, Kv, SharedPrefix};
+use weft_meta::keys::SharedPrefix;
+use weft_meta::kv::{Batch, Kv};
 use weft_meta::owner::current_owner;
 
 /// Where the child finds the store; its seed follows in `SEED`.

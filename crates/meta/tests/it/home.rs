@@ -7,7 +7,8 @@ use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{get, set};
 use weft_meta::engines::{OpenError, SqliteKv};
-use weft_meta::kv::{Kv, KvError, SharedPrefix};
+use weft_meta::keys::SharedPrefix;
+use weft_meta::kv::{Kv, KvError};
 
 const STORE: &str = "WEFT_META_HOME_STORE";
 const SHARED: &[SharedPrefix] = &[SharedPrefix { prefix: b"node/", fresh_ids: false }];

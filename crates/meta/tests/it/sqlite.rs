@@ -9,7 +9,8 @@ use weft_env::Env;
 use weft_meta::Access;
 use weft_meta::conformance::{self, get, increment, remove, scan, set, when};
 use weft_meta::engines::{OpenError, SqliteKv};
-use weft_meta::kv::{Batch, Kv, KvError, SharedPrefix};
+use weft_meta::keys::SharedPrefix;
+use weft_meta::kv::{Batch, Kv, KvError};
 
 const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: b"segment/", fresh_ids: true },

@@ -15,7 +15,7 @@ use weft_format::Ino;
 use weft_format::records::Kind;
 use weft_meta::engines::{MemoryKv, is_written_through};
 use weft_meta::keys::SHARED;
-use weft_meta::kv::{Batch, Kv, KvError, Pair, Slot, Snapshot, Wanted};
+use weft_meta::kv::{Answer, Batch, Kv, KvError, Pair, Question, Snapshot};
 use weft_meta::{RenameFlags, XattrMode};
 use weft_nodes::Node;
 use weft_nodes::wrappers::record::RecordNode;
@@ -143,9 +143,9 @@ impl Snapshot for CountingSnapshot<'_> {
         self.inner.get_many(keys)
     }
 
-    fn fetch(&self, wanted: Vec<Wanted>) -> Result<Vec<Slot>, KvError> {
+    fn fetch(&self, question: Question) -> Result<Answer, KvError> {
         self.kv.count(GETS);
-        self.inner.fetch(wanted)
+        self.inner.fetch(question)
     }
 
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError> {
