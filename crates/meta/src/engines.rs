@@ -7,7 +7,6 @@ mod memtable;
 pub mod sqlite;
 
 pub use memory::MemoryKv;
-pub(crate) use sqlite::WITNESS_BYTES;
 pub use sqlite::{OpenError, SqliteKv, is_written_through};
 
 use crate::kv::Kv;

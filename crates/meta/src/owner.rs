@@ -7,7 +7,6 @@
 //! Some are owners in passing, for one change: whoever wants to be the owner waits for these, and whoever asks is told of nobody.
 
 use crate::descriptor::Descriptor;
-use crate::engines::WITNESS_BYTES;
 use rustix::fs::{FlockOperation, OFlags};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -32,6 +31,9 @@ const OWNER: &str = "-owner";
 
 /// The text is a few lines and one path; more than this is not ours.
 const MAX_TEXT_BYTES: usize = 16 << 10;
+/// Within one sector, so that a power cut leaves the former one or this.
+pub(crate) const WITNESS_BYTES: usize = 256;
+
 /// Where it begins.
 const TEXT_AT: u64 = WITNESS_BYTES as u64;
 

@@ -68,7 +68,6 @@ mod writer;
 pub use commit::is_written_through;
 pub use file::OpenError;
 pub(crate) use kind::KIND;
-pub(crate) use witness::WITNESS_BYTES;
 
 use crate::descriptor::Descriptor;
 use crate::engines::memtable::{Memtable, Shared};

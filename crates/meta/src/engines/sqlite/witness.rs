@@ -5,14 +5,12 @@
 //! the inode of the store and the numbers of a commit and of a record of the intent log that were durable. It is never ahead of the
 //! disk: it is written after each, and not synced. It is the first line of `<metadata>-owner`.
 
+use crate::owner::WITNESS_BYTES;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-
-/// Within one sector, so that a power cut leaves the former one or this.
-pub(crate) const WITNESS_BYTES: usize = 256;
 
 /// Which file the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
