@@ -516,7 +516,7 @@ fn a_directory_is_changed_while_others_make_names_in_it_all_the_time() {
     ];
     for (name, change) in changes {
         let before = kv.conflicts.load(Ordering::Relaxed);
-        let other = Store::open(kv.clone()).unwrap();
+        let other = Store::open(kv.clone(), &Env::system()).unwrap();
         // It takes its numbers now.
         make(&other, Ino::ROOT, &format!("numbers for {name}"), Kind::File);
         *kv.before_commit.lock() = Some(Box::new(move || {
