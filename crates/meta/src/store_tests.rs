@@ -508,7 +508,9 @@ fn a_directory_is_changed_while_others_make_names_in_it_all_the_time() {
         ("rename", &|| {
             store.rename(parent, b"directory", Ino::ROOT, b"moved", RenameFlags::default(), at(50)).unwrap();
         }),
-        ("policy", &|| drop(store.set_policy(directory, &PolicyRecord::of("rs:2+1", Some(1)), at(50)).unwrap())),
+        ("policy", &|| {
+            store.set_policy(directory, &PolicyRecord::of("rs:2+1", Some(1)), at(50)).unwrap();
+        }),
         ("utimens", &|| {
             let change = SetAttributes { mtime: Some(at(7)), ..SetAttributes::default() };
             store.set_attributes(directory, &change).unwrap();
