@@ -6,10 +6,11 @@ pub mod memory;
 
 use std::ops::Range;
 use weft_format::records::{
-    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
-    Succession, Unjoined, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
+    Wanted,
 };
-use weft_format::{Generation, NodeId, SegmentId};
+use weft_format::removal::{Expired, Item, Queued, Removable};
+use weft_format::{NodeId, SegmentId, ShardKey};
 
 /// A failed look-up or change; nothing of it was applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,15 +41,6 @@ pub enum Renewed {
     Itself,
 }
 
-/// A segment that no file refers to any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trashed {
-    /// When it died, milliseconds since the Unix epoch.
-    pub since_ms: u64,
-    /// The segment.
-    pub segment: SegmentId,
-}
-
 /// The catalogue of segments. Listings are ascending and continue after the last entry of the page before.
 pub trait Catalogue: Send + Sync {
     /// All nodes of the volume.
@@ -73,11 +65,11 @@ pub trait Catalogue: Send + Sync {
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
 
-    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays. What is retired is
-    /// kept from the same moment on, what is revived is no longer.
+    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays. What is retained is
+    /// kept from the same moment on, what is restored is no longer.
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be revived is not kept any more.
+    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be restored is not kept any more.
     fn replace_segment(
         &self,
         segment: SegmentId,
@@ -86,32 +78,32 @@ pub trait Catalogue: Send + Sync {
         succession: &Succession,
     ) -> Result<(), CatalogueError>;
 
-    /// Former generations that are kept for a while, by segment and generation.
-    fn retired(
-        &self,
-        after: Option<(SegmentId, Generation)>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError>;
+    /// The queue of what is unreferenced: dead segments, then previous generations, each by its id. A crash may still bring back what
+    /// killed a segment; see [`Self::flush`].
+    fn unreferenced(&self, after: Option<Item>, limit: usize) -> Result<Vec<Queued>, CatalogueError>;
 
-    /// Those of one segment, the oldest first.
-    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError>;
+    /// The previous generations of one segment, the oldest first.
+    fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError>;
 
-    /// Changes, or with `None` forgets, what is known of a former generation; durable when it returns.
+    /// Marks a previous generation, so that nobody restores it from then on; durable when it returns. What it is then.
     ///
     /// # Errors
     /// [`CatalogueError::Changed`]: it is not `expected` any more.
-    fn replace_retired(
-        &self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
-    ) -> Result<(), CatalogueError>;
+    fn mark_going(&self, expired: Expired, expected: &RetainedRecord) -> Result<RetainedRecord, CatalogueError>;
+
+    /// Forgets a previous generation whose shards are removed; durable when it returns.
+    ///
+    /// # Errors
+    /// [`CatalogueError::Changed`]: it is not `expected` any more.
+    fn drop_generation(&self, going: Removable, expected: &RetainedRecord) -> Result<(), CatalogueError>;
 
     /// Segments that a writer, a reader or a scrub marked: something about a shard is not as it should be.
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError>;
 
     /// Marks a segment, so that a repair looks at it.
-    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
+    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
+        self.note_damage(segment, &[])
+    }
 
     /// The same, with what was found wrong, which is added to what was noted before; where that is nothing, every shard is to be read.
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError>;
@@ -128,14 +120,11 @@ pub trait Catalogue: Send + Sync {
     /// Makes every change committed before the call durable. It comes between the reading that finds a shard unneeded and the removal.
     fn flush(&self) -> Result<(), CatalogueError>;
 
-    /// Segments that died before `before_ms`, oldest first. A crash may still bring back what killed them; see [`Self::flush`].
-    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError>;
-
     /// Forgets a dead segment whose shards are removed.
     ///
     /// # Errors
     /// [`CatalogueError::Changed`]: the record is not `expected`, or the segment is not dead.
-    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError>;
+    fn drop_segment(&self, dead: Removable, expected: &SegmentRecord) -> Result<(), CatalogueError>;
 
     /// Paths of files with bytes in the segment, at most `limit`, for messages.
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError>;
@@ -149,45 +138,33 @@ pub trait Catalogue: Send + Sync {
     /// Does any policy want files to have another code when they have not changed for a while?
     fn has_age_rules(&self) -> Result<bool, CatalogueError>;
 
-    /// Asks whether [`Self::join`] and [`Self::unjoin`] may be called from here now. It may wait, as they do.
+    /// Asks whether [`Self::merge`] may be called from here now. It may wait, as that does.
     ///
     /// # Errors
-    /// [`CatalogueError::NotOwner`]: they may not.
+    /// [`CatalogueError::NotOwner`]: it may not.
     fn check_owner(&self) -> Result<(), CatalogueError>;
 
-    /// Do so few files lie in this segment that it may be joined with others?
-    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError>;
+    /// Do so few files lie in this segment that it may be merged with others?
+    fn may_merge(&self, segment: SegmentId) -> Result<bool, CatalogueError>;
 
     /// An id that was never given out, of a segment made at `created_ms`.
     fn new_segment(&self, created_ms: u64) -> SegmentId;
 
-    /// Lets files refer to the new segment `whole` instead of its parts, which are its data in this order, and from then on dead and
-    /// kept as given; durable when it returns. It may wait for files that are being written: not to be called where others run.
+    /// Atomically points all files from `sources` at the new segment `merged`, their concatenation in this order. The sources are dead
+    /// from then on, and shards of theirs that `merged` names belong to it. Durable when it returns. It may wait for files that are
+    /// being written: not to be called where others run.
     ///
     /// # Errors
-    /// [`CatalogueError::NotOwner`]; [`CatalogueError::Changed`]: a part has another record than here, or files changed meanwhile.
+    /// [`CatalogueError::NotOwner`]; [`CatalogueError::Changed`]: a source has another record than here, or files changed meanwhile.
     /// Nothing was done.
-    fn join(
+    fn merge(
         &self,
-        parts: &[(SegmentId, RetiredRecord)],
-        whole: &(SegmentId, SegmentRecord),
+        sources: &[(SegmentId, SegmentRecord)],
+        merged: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError>;
 
-    /// Lets files refer to the new segments of `parts` instead of the whole that these were joined into, which is dead from then on;
-    /// what they were is kept no longer, unless no file refers to it. Durable when it returns; it may wait as [`Self::join`].
-    ///
-    /// # Errors
-    /// [`CatalogueError::NotOwner`]; [`CatalogueError::Changed`]: the whole has another record than here, a former segment is not kept
-    /// any more, or files changed meanwhile, or lie in too many pieces. Nothing was done.
-    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError>;
-
-    /// Who may name shards of a dead segment that was joined into another, as of one moment: the same for all parts of a whole.
-    /// `None`: it was not joined, or what it was joined into is gone.
-    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError>;
-
-    /// The dead segments that were joined into this one, and those that were joined into them; and from which byte of it on the
-    /// data of each lie there, where that is known.
-    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError>;
+    /// The shards that bear this segment's name and belong to another, each with that one: those that a merged segment took over.
+    fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError>;
 
     /// What a job noted of itself under its name.
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
@@ -201,8 +178,8 @@ pub trait Catalogue: Send + Sync {
     /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
-    /// From now on [`Self::replace_segment`], [`Self::replace_retired`], [`Self::join`], [`Self::unjoin`] and
-    /// [`Self::drop_segment`] are refused unless the lease has this term; `None`: they are not.
+    /// From now on [`Self::replace_segment`], [`Self::merge`], [`Self::mark_going`], [`Self::drop_generation`]
+    /// and [`Self::drop_segment`] are refused unless the lease has this term; `None`: they are not.
     fn set_fence(&self, term: Option<u64>);
 
     /// Makes a new node, of the same name and weight, of the place in which `node` was and nothing is any more; `node` is given

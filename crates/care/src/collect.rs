@@ -1,38 +1,31 @@
-//! Collecting: shards that nothing needs are removed, and only those.
+//! Collecting: what nothing refers to is removed, and only that. `weft_format::removal` has the rules.
 //!
-//! Three kinds. *Trash*: segments that no file refers to any more; their shards go first, their records last. *Retired*: former
-//! generations of living segments, and what joined segments were before. *Orphans*: shards that no record names, left by writers and repairs that were cut off. All
-//! wait for a grace time, and all fail closed: an error or a silence removes nothing. None of them takes what a segment needs that
-//! others were joined into (`collect/lent.rs`).
-//!
-//! While others use the volume no wall clock is believed: what goes has been seen unneeded for the whole grace time by the one who
-//! removes it (`sightings.rs`). Where nobody else can write, ages by the wall clock are what the user asked for.
+//! `reaper.rs` goes through the queue of what is unreferenced: dead segments and previous generations. `orphans.rs` finds shards that no
+//! record names by listing nodes. Both fail closed: an error or a silence removes nothing. `unreferenced.rs` is by whose evidence: since
+//! when this process has seen what unreferenced. `owned.rs` says whose a shard is.
 
-mod lent;
 mod orphans;
-mod retired;
-mod sightings;
-mod trash;
+mod owned;
+mod reaper;
+mod unreferenced;
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::Job;
 use crate::record::{BALANCE, ConvertRecord, JobRecord, REPAIR, SCRUB};
 use crate::roster::Roster;
+use reaper::{Reaped, Reaper};
 use serde::Serialize;
 use std::sync::Arc;
+use unreferenced::Witness;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
 use weft_transfer::worth::{Small, by_live_share, is_thin};
 
 pub use orphans::Orphans;
-pub use retired::{Kept, Retired, kept};
-pub use sightings::{Beside, Sightings};
-pub use trash::Trash;
-
-/// How long what seems dead is left alone, in milliseconds: longer than any write, repair or read takes from its first
-/// shard to its last word.
-pub const GRACE_MS: u64 = 10 * 60 * 1000;
+pub use reaper::{Kept, Retained, Trash, kept};
+pub use unreferenced::{Beside, UnreferencedSince};
+pub use weft_format::removal::GRACE_MS;
 
 /// A repair, scrub, balance or conversion that noted something this short a time ago is taken to be running.
 const RUNNING_MS: u64 = 60 * 1000;
@@ -40,10 +33,10 @@ const RUNNING_MS: u64 = 60 * 1000;
 /// How to collect.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'s> {
-    /// Leave alone what is younger than this.
+    /// Leave alone what is younger than this, where nobody else can use the volume.
     pub grace_ms: u64,
     /// May a mount, or anything else, write or read meanwhile? Then only what was seen in earlier looks is removed, and the grace time
-    /// is at least [`GRACE_MS`]. `None`: nobody may.
+    /// is [`GRACE_MS`]. `None`: nobody may.
     pub in_use: Option<Beside<'s>>,
     /// Only say what would be removed.
     pub dry_run: bool,
@@ -72,8 +65,8 @@ pub struct Report {
     pub in_use: bool,
     /// What became of dead segments.
     pub trash: Trash,
-    /// What became of former generations of living segments.
-    pub retired: Retired,
+    /// What became of previous generations of living segments.
+    pub retained: Retained,
     /// What became of shards that no record names.
     pub orphans: Orphans,
     /// Living segments of which little is needed, thinnest first; at most some hundreds.
@@ -99,21 +92,23 @@ pub async fn collect(
     now_ms: u64,
 ) -> Result<Report, CareError> {
     let repair_runs = job_runs(&*catalogue, now_ms)?;
-    let nothing_seen = Sightings::default();
-    let in_use = options.in_use.or(repair_runs.then_some(Beside { sightings: &nothing_seen, at_ms: 0 }));
-    let grace_ms = if in_use.is_some() { options.grace_ms.max(GRACE_MS) } else { options.grace_ms };
-    let options = Options { grace_ms, in_use, ..options };
+    let nothing_seen = UnreferencedSince::default();
+    let in_use = options.in_use.or(repair_runs.then_some(Beside { unreferenced_since: &nothing_seen, at_ms: 0 }));
+    let (grace_ms, witness) = match in_use {
+        Some(beside) => (GRACE_MS, Witness::Beside(beside)),
+        None => (options.grace_ms, Witness::Alone { now_ms, grace_ms: options.grace_ms }),
+    };
+    let dry_run = options.dry_run;
     let roster = Roster::probe(&*catalogue, transfer).await?;
-    let trash = trash::empty(&*catalogue, transfer, &roster, job, options, now_ms).await?;
-    let retired = retired::remove(&*catalogue, transfer, &roster, job, options, now_ms).await?;
-    let orphans = orphans::remove(&*catalogue, transfer, &roster, job, options, repair_runs, now_ms).await?;
-    let mut report = Report { grace_ms, in_use: in_use.is_some(), trash, retired, orphans, ..Report::default() };
+    let reaper = Reaper { catalogue: &*catalogue, transfer, roster: &roster, job, witness, dry_run };
+    let Reaped { trash, retained } = reaper.run().await?;
+    let orphans = orphans::remove(&*catalogue, transfer, &roster, job, witness, dry_run, repair_runs).await?;
+    let mut report = Report { grace_ms, in_use: in_use.is_some(), trash, retained, orphans, ..Report::default() };
     find_thin(&*catalogue, &mut report)?;
     Ok(report)
 }
 
-/// Removes dead segments only, which were seen dead for a grace time of the caller's choice. For the owner of a volume alone: it
-/// knows how long its reads last.
+/// Removes dead segments only, which the owner of the volume has seen dead for its own, shorter grace time.
 ///
 /// # Errors
 /// As [`collect`].
@@ -121,16 +116,12 @@ pub async fn empty_trash(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
     job: &Job,
-    grace_ms: u64,
     beside: Beside<'_>,
 ) -> Result<Trash, CareError> {
-    let roster = Roster::probe(&*catalogue, transfer).await?;
-    let options = Options { grace_ms, in_use: Some(beside), dry_run: false };
-    // No wall clock is looked at.
-    trash::empty(&*catalogue, transfer, &roster, job, options, 0).await
+    Ok(reap(&*catalogue, transfer, job, Witness::Owner(beside)).await?.trash)
 }
 
-/// Removes former generations only, which were seen for as long as they are to be kept.
+/// Removes what is in the queue and was seen there for its time: previous generations, and what is dead.
 ///
 /// # Errors
 /// As [`collect`].
@@ -139,11 +130,19 @@ pub async fn discard(
     transfer: &Transfer,
     job: &Job,
     beside: Beside<'_>,
-) -> Result<Retired, CareError> {
+) -> Result<(Trash, Retained), CareError> {
+    let Reaped { trash, retained } = reap(catalogue, transfer, job, Witness::Beside(beside)).await?;
+    Ok((trash, retained))
+}
+
+async fn reap(
+    catalogue: &dyn Catalogue,
+    transfer: &Transfer,
+    job: &Job,
+    witness: Witness<'_>,
+) -> Result<Reaped, CareError> {
     let roster = Roster::probe(catalogue, transfer).await?;
-    let options = Options { grace_ms: GRACE_MS, in_use: Some(beside), dry_run: false };
-    // As above.
-    retired::remove(catalogue, transfer, &roster, job, options, 0).await
+    Reaper { catalogue, transfer, roster: &roster, job, witness, dry_run: false }.run().await
 }
 
 /// Does another process repair, scrub, balance or convert? Its shards are stored before they are committed.

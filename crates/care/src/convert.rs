@@ -1,13 +1,12 @@
 //! Conversion: segments get the code that the policies of their files want now.
 //!
 //! ```text
-//! look (which living segments are to have another code) -> for each: recode (write, verify) -> commit -> the former shards wait
-//!   or, where several can be one under the new code: join (write parities, verify) -> commit -> all but their data waits
-//!   or, where one was made of several, and their shards still wait: unjoin (verify) -> commit -> they are segments again
+//! look (which living segments are to have another code) -> for each: recode (write, verify) -> commit -> the previous shards wait
+//!   or, where several can be one under the new code: merge (write parities, verify) -> commit -> all but their data goes
 //! ```
 //!
-//! What is committed is a new generation; the former one is retired and kept for a while, so that readers go on, and so that
-//! whoever puts the former policy back finds the former shards again. The collector removes them later. A run that was cut off
+//! What is committed is a new generation; the previous one is retained and kept for a while, so that readers go on, and so that
+//! whoever puts the previous policy back finds the previous shards again. The collector removes them later. A run that was cut off
 //! leaves nothing but shards that no record names: the next one looks again.
 //!
 //! A segment whose files want unlike codes is divided by the volume's owner (`weft_vfs`'s compaction), not here.
@@ -29,9 +28,7 @@ use weft_format::SegmentId;
 use weft_format::records::Wanted;
 use weft_transfer::{Recoded, Transfer};
 
-/// How long a conversion can be undone for nothing: time to see that a code was a mistake, short enough that the room of both
-/// generations is not taken for long.
-pub const KEEP_MS: u64 = 3_600_000;
+pub use weft_format::removal::RESTORABLE_MS as KEEP_MS;
 
 /// Both generations take room for a while: of the volume's room this part is left to writers.
 const LEFT_SHARE: u64 = 10;
@@ -41,14 +38,14 @@ const LOOKED_AT_ONCE: usize = 64;
 
 /// Why it ends before all is converted.
 const NO_ROOM: &str =
-    "there is too little room for both generations of more segments; it goes on when former shards are gone";
+    "there is too little room for both generations of more segments; it goes on when previous shards are gone";
 
 /// How to convert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Segments converted at once.
     pub workers: usize,
-    /// How long former generations are kept, in milliseconds.
+    /// How long previous generations are kept, in milliseconds.
     pub keep_ms: u64,
     /// Which wish of people this answers to.
     pub wish_count: u64,
@@ -66,10 +63,10 @@ impl Default for Options {
 pub struct Report {
     /// Segments that have their code now.
     pub segment_count: u64,
-    /// Of these, the ones whose former shards were still there.
-    pub revived_count: u64,
-    /// Of these, the ones that were joined with others.
-    pub joined_count: u64,
+    /// Of these, the ones whose previous shards were still there.
+    pub restored_count: u64,
+    /// Of these, the ones that were merged with others.
+    pub merged_count: u64,
     /// Data bytes in them.
     pub data_bytes: u64,
     /// Bytes that nodes sent to compute from.
@@ -89,12 +86,12 @@ pub struct Report {
 /// For people; empty where there was nothing to do.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { segment_count, revived_count, joined_count, bytes_read, bytes_written, bytes_saved, .. } = self;
+        let Self { segment_count, restored_count, merged_count, bytes_read, bytes_written, bytes_saved, .. } = self;
         let mut parts = Vec::new();
         if *segment_count > 0 {
             parts.push(format!(
-                "{segment_count} segments converted, {revived_count} of them with their former shards and {joined_count} joined \
-                 to wider ones; {bytes_read} bytes read and {bytes_written} written, {bytes_saved} saved"
+                "{segment_count} segments converted, {restored_count} of them with their previous shards and {merged_count} merged \
+                 into wider ones; {bytes_read} bytes read and {bytes_written} written, {bytes_saved} saved"
             ));
         }
         if self.divided_count > 0 {
@@ -155,7 +152,7 @@ struct Run<'r> {
     record: ConvertRecord,
     report: Report,
     failed: BTreeMap<SegmentId, String>,
-    /// Segments that may be joined, or one alone.
+    /// Segments that may be merged, or one alone.
     waiting: VecDeque<Vec<SegmentId>>,
     /// What it may write.
     room_bytes: u64,
@@ -165,7 +162,7 @@ impl Run<'_> {
     /// Finds the segments to convert; how many, and the data bytes in them.
     async fn look(&mut self) -> Result<(u64, u64), CareError> {
         let (mut segment_count, mut bytes) = (0, 0);
-        let mut joiner = self.converter.transfer.joiner();
+        let mut candidates = self.converter.transfer.merge_candidates();
         for (count, entry) in Walk::new(&*self.converter.catalogue, None).enumerate() {
             let (segment, record) = entry?;
             if count % LOOKED_AT_ONCE == 0 {
@@ -178,8 +175,8 @@ impl Run<'_> {
                 Wanted::Code(code) => {
                     segment_count += 1;
                     bytes += record.geometry.data_bytes;
-                    if self.converter.may_join(segment, &record, &code)? {
-                        self.waiting.extend(joiner.offer(segment, record, &code));
+                    if self.converter.may_merge(segment, &code)? {
+                        self.waiting.extend(candidates.offer(segment, record, &code));
                     } else {
                         self.waiting.push_back(vec![segment]);
                     }
@@ -187,7 +184,7 @@ impl Run<'_> {
             }
             self.job.update(|progress| progress.segments_done += 1);
         }
-        self.waiting.extend(joiner.rest().map(|segment| vec![segment]));
+        self.waiting.extend(candidates.rest().map(|segment| vec![segment]));
         Ok((segment_count, bytes))
     }
 
@@ -209,33 +206,32 @@ impl Run<'_> {
                 return;
             }
         };
-        let Converted { segment_count, data_bytes, recoded, is_revived } = converted;
-        let joined_count = if segment_count > 1 { segment_count } else { 0 };
+        let Converted { segment_count, data_bytes, recoded, is_restored } = converted;
+        let merged_count = if segment_count > 1 { segment_count } else { 0 };
         let (report, record) = (&mut self.report, &mut self.record);
         report.segment_count += segment_count;
-        report.revived_count += u64::from(is_revived);
-        report.joined_count += joined_count;
+        report.restored_count += u64::from(is_restored);
+        report.merged_count += merged_count;
         report.data_bytes += data_bytes;
         record.segment_count += segment_count;
-        record.joined_count += joined_count;
+        record.merged_count += merged_count;
         self.job.update(|progress| {
             progress.segments_done += segment_count;
             progress.bytes_done += data_bytes;
         });
-        for Recoded { bytes_read, bytes_verified, bytes_written, bytes_saved, .. } in recoded {
-            report.bytes_read += bytes_read;
-            report.bytes_verified += bytes_verified;
-            report.bytes_written += bytes_written;
-            report.bytes_saved += bytes_saved;
-            record.bytes_read += bytes_read;
-            record.bytes_verified += bytes_verified;
-            record.bytes_written += bytes_written;
-            record.bytes_saved += bytes_saved;
-            self.job.update(|progress| {
-                progress.bytes_read += bytes_read + bytes_verified;
-                progress.bytes_written += bytes_written;
-            });
-        }
+        let Recoded { bytes_read, bytes_verified, bytes_written, bytes_saved, .. } = recoded;
+        report.bytes_read += bytes_read;
+        report.bytes_verified += bytes_verified;
+        report.bytes_written += bytes_written;
+        report.bytes_saved += bytes_saved;
+        record.bytes_read += bytes_read;
+        record.bytes_verified += bytes_verified;
+        record.bytes_written += bytes_written;
+        record.bytes_saved += bytes_saved;
+        self.job.update(|progress| {
+            progress.bytes_read += bytes_read + bytes_verified;
+            progress.bytes_written += bytes_written;
+        });
     }
 
     fn fail(&mut self, segment: SegmentId, why: String) {
@@ -261,7 +257,7 @@ impl Batch for Run<'_> {
     }
 
     fn next(&mut self) -> Option<InHand<Outcome>> {
-        // What writes nothing, as an undoing does, goes on where there is no room at all.
+        // What writes nothing, as taking previous shards again does, goes on where there is no room at all.
         if self.report.bytes_written > self.room_bytes {
             let left = std::mem::take(&mut self.waiting).into_iter().flatten();
             left.for_each(|segment| self.fail(segment, NO_ROOM.into()));
@@ -272,7 +268,7 @@ impl Batch for Run<'_> {
         let work = async move {
             match &segments[..] {
                 [segment] => converter.convert(*segment, clock).await,
-                _ => converter.join(segments, clock).await,
+                _ => converter.merge(segments, clock).await,
             }
         };
         Some((segment, Box::pin(work)))

@@ -34,7 +34,7 @@ pub mod watch;
 pub mod worker;
 
 pub use board::Board;
-pub use catalogue::{Catalogue, CatalogueError, Renewed, Trashed};
+pub use catalogue::{Catalogue, CatalogueError, Renewed};
 pub use census::{CareError, CodeTally, Dead, Tally, glance, glance_with_dead};
 pub use damage::noted_standings;
 pub use job::{Job, Progress};

@@ -12,7 +12,8 @@ use crate::liars::Liars;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
-use weft_format::records::{RetiredRecord, SegmentRecord, Succession};
+use weft_format::records::{RetainedRecord, SegmentRecord, Succession};
+use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_transfer::{
     Damage, RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
@@ -168,9 +169,9 @@ impl Mender {
     }
 
     /// A sound shard that moves is kept until whoever is reading it has had the time to; one that is lost is nothing to keep.
-    fn succession(&self, former: &SegmentRecord, new: &SegmentRecord, is_moving: bool) -> Succession {
-        let retired = is_moving.then(|| RetiredRecord::of(former, new, self.clock.now_ms(), 0)).flatten();
-        Succession { retired, revived: None }
+    fn succession(&self, previous: &SegmentRecord, new: &SegmentRecord, is_moving: bool) -> Succession {
+        let retained = is_moving.then(|| RetainedRecord::of(previous, new, self.clock.now_ms(), 0)).flatten();
+        Succession { retained, restored: None }
     }
 
     /// The record of a segment that files refer to.
@@ -228,7 +229,10 @@ impl Mender {
             if !damaged || rebuilt.record.shard_key(segment, *index) == Some(old) {
                 continue;
             }
-            if let Err(error) = self.transfer.remove_shard(location.node, old).await {
+            let Verdict::Remove(shard) = may_remove(Candidate::own_shard(location.node, old), Evidence::Author) else {
+                continue;
+            };
+            if let Err(error) = self.transfer.remove_shard(shard).await {
                 tracing::warn!(%error, shard = %old, "a damaged shard that was replaced is left to the collector");
             }
         }

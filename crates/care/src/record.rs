@@ -98,9 +98,9 @@ pub struct ConvertRecord {
     pub bytes_written: u64,
     /// What reading the data of each segment once and writing every shard would have taken more.
     pub bytes_saved: u64,
-    /// Of these, the ones that were joined with others, so that their data stayed where it is.
+    /// Of these, the ones that were merged with others, so that their data stayed where it is.
     #[serde(default)]
-    pub joined_count: u64,
+    pub merged_count: u64,
     /// Segments shared by files that want unlike codes: left to the volume's owner, which divides them.
     pub divided_count: u64,
     /// Segments it could not convert.

@@ -75,7 +75,7 @@ fn golden_bytes_of_the_conversion_and_its_resumption() {
     let begun = ConvertRecord::resume(&catalogue, 2, 5).expect("read");
     assert_eq!((begun.started_ms, begun.wish_count, begun.ended_ms), (5, 2, None));
     let record = ConvertRecord { segment_count: 3, bytes_read: 4, bytes_written: 6, bytes_saved: 7, ..begun };
-    let golden = r#"{"version":1,"started_ms":5,"updated_ms":5,"ended_ms":null,"wish_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"joined_count":0,"divided_count":0,"failure_count":0}"#;
+    let golden = r#"{"version":1,"started_ms":5,"updated_ms":5,"ended_ms":null,"wish_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"merged_count":0,"divided_count":0,"failure_count":0}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record.clone()));
     record.store(&catalogue).expect("stored");

@@ -38,7 +38,7 @@ pub struct Patience {
     pub balance_every_ms: Option<u64>,
     /// From the end of a conversion to the next, where there are age rules.
     pub convert_every_ms: u64,
-    /// How often former generations are looked at, while there are any.
+    /// How often previous generations are looked at, while there are any.
     pub discard_every_ms: u64,
 }
 
@@ -111,7 +111,7 @@ pub enum Deed {
     Repair,
     /// Bring shards to nodes that hold less than their share.
     Balance,
-    /// Remove former generations whose time is over.
+    /// Remove previous generations whose time is over.
     Discard,
     /// Give segments the code that their files' policies want.
     Convert,
@@ -132,8 +132,8 @@ pub struct Seen<'s> {
     pub is_conversion_asked: bool,
     /// Are files to have another code as they age?
     pub has_age_rules: bool,
-    /// Are former generations kept?
-    pub has_retired: bool,
+    /// Are previous generations kept?
+    pub has_retained: bool,
 }
 
 /// When a deed that could not do all of it is tried again.
@@ -191,8 +191,8 @@ pub struct Watch {
     is_marked: bool,
     is_conversion_asked: bool,
     has_age_rules: bool,
-    /// Since when there are former generations.
-    retired_since_ms: Option<u64>,
+    /// Since when there are previous generations.
+    retained_since_ms: Option<u64>,
     /// The losses at the last repair's beginning; `None`: there was none yet.
     repaired: Option<Losses>,
     repair_retry: Retry,
@@ -222,7 +222,7 @@ impl Watch {
             is_marked: false,
             is_conversion_asked: false,
             has_age_rules: false,
-            retired_since_ms: None,
+            retained_since_ms: None,
             repaired: None,
             repair_retry: Retry::default(),
             convert_retry: Retry::default(),
@@ -241,10 +241,10 @@ impl Watch {
     /// Takes in what a look brought.
     pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<News> {
         let mut news = Vec::new();
-        let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired } = seen;
+        let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained } = seen;
         (self.is_marked, self.is_conversion_asked) = (is_marked, is_conversion_asked);
         self.has_age_rules = has_age_rules;
-        self.retired_since_ms = has_retired.then(|| self.retired_since_ms.unwrap_or(now_ms));
+        self.retained_since_ms = has_retained.then(|| self.retained_since_ms.unwrap_or(now_ms));
         let present: BTreeSet<NodeId> = nodes.iter().map(|(id, ..)| *id).collect();
         self.nodes.retain(|id, _| present.contains(id));
         for (id, state, found) in nodes {
@@ -323,7 +323,7 @@ impl Watch {
         if is_wanted && !is_awaited && !self.nodes.is_empty() {
             return Some(Deed::Repair);
         }
-        if self.retired_since_ms.is_some() && now_ms >= self.discard_ms {
+        if self.retained_since_ms.is_some() && now_ms >= self.discard_ms {
             return Some(Deed::Discard);
         }
         let is_due = self.has_age_rules && now_ms >= self.convert_ms;
@@ -355,7 +355,7 @@ impl Watch {
             // What was moved just now is kept for a while.
             Deed::Balance if self.is_before(now_ms, |deed| deed == Deed::Discard) => {
                 let is_due = |since_ms| now_ms >= since_ms + self.patience.discard_every_ms;
-                self.retired_since_ms.is_some_and(is_due) || self.balancing != self.shares
+                self.retained_since_ms.is_some_and(is_due) || self.balancing != self.shares
             }
             // What is dead takes the room that is moved to.
             Deed::Balance if self.is_before(now_ms, |deed| deed != Deed::Balance && deed != Deed::Scrub) => true,

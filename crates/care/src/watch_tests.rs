@@ -222,16 +222,16 @@ fn a_conversion_comes_when_it_is_asked_for_and_from_time_to_time_where_files_age
 }
 
 #[test]
-fn former_generations_are_looked_at_while_there_are_any() {
+fn previous_generations_are_looked_at_while_there_are_any() {
     let mut watch = watch();
     let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
     let quiet = Seen { nodes: &nodes, ..Seen::default() };
-    watch.see(Seen { has_retired: true, is_conversion_asked: true, ..quiet }, 1_000);
+    watch.see(Seen { has_retained: true, is_conversion_asked: true, ..quiet }, 1_000);
     assert_eq!(watch.next(1_000), Some(Deed::Discard), "it makes room for what comes next");
     watch.ended(Deed::Discard, true, 1_000);
     assert_eq!(watch.next(1_000), Some(Deed::Convert));
     watch.ended(Deed::Convert, true, 1_000);
-    watch.see(Seen { has_retired: true, ..quiet }, 11_000);
+    watch.see(Seen { has_retained: true, ..quiet }, 11_000);
     assert_eq!(watch.next(10_999), None);
     assert_eq!(watch.next(11_000), Some(Deed::Discard));
     watch.see(quiet, 11_000);

@@ -9,7 +9,7 @@ mod deeds;
 use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
-use crate::collect::Sightings;
+use crate::collect::UnreferencedSince;
 use crate::convert;
 use crate::job::{Job, Progress};
 use crate::record::{CareRecord, CareWish, ConvertRecord, JobRecord, Past, SCRUB};
@@ -23,6 +23,7 @@ use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 use weft_format::NodeId;
 use weft_format::records::NodeState;
+use weft_format::removal::Item;
 use weft_nodes::Space;
 use weft_transfer::Transfer;
 
@@ -75,7 +76,7 @@ struct Look {
     is_marked: bool,
     is_conversion_asked: bool,
     has_age_rules: bool,
-    has_retired: bool,
+    has_retained: bool,
     wish: CareWish,
 }
 
@@ -93,7 +94,7 @@ impl Worker {
         let mut under_way: Option<UnderWay> = None;
         let (mut rounds, mut wish) = (Rounds::default(), CareWish::default());
         let mut complaint = String::new();
-        let sightings = Arc::new(Sightings::default());
+        let unreferenced_since = Arc::new(UnreferencedSince::default());
         while !*stop.borrow() {
             tokio::select! {
                 // An error means that nobody is left to say it.
@@ -118,9 +119,9 @@ impl Worker {
                 }
             };
             complaint.clear();
-            let Look { is_marked, is_conversion_asked, has_age_rules, has_retired, .. } = look;
+            let Look { is_marked, is_conversion_asked, has_age_rules, has_retained, .. } = look;
             let nodes = &sights(&look.roster)[..];
-            let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retired };
+            let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained };
             let news = watch.see(seen, at_ms());
             watch.see_shares(shares(&look.roster, &watch.given_up()));
             news.iter().for_each(|news| tell(*news, &look.roster, &self.options.patience));
@@ -142,8 +143,9 @@ impl Worker {
                     if let Some(deed) = watch.next(at_ms()) {
                         watch.begun(deed);
                         let (given_up, wish_count) = (watch.given_up(), wish.convert_count);
-                        let (now_ms, at_ms, sightings) = (wall_ms(), at_ms(), sightings.clone());
-                        under_way = Some(self.begin(Order { deed, given_up, wish_count, now_ms, at_ms, sightings }));
+                        let (now_ms, at_ms, unreferenced_since) = (wall_ms(), at_ms(), unreferenced_since.clone());
+                        under_way =
+                            Some(self.begin(Order { deed, given_up, wish_count, now_ms, at_ms, unreferenced_since }));
                         is_news = true;
                     }
                 }
@@ -184,8 +186,8 @@ impl Worker {
         let wish = CareWish::load(&*self.catalogue)?;
         let is_conversion_asked = convert::is_asked(&*self.catalogue, &wish)?;
         let has_age_rules = self.catalogue.has_age_rules()?;
-        let has_retired = !self.catalogue.retired(None, 1)?.is_empty();
-        Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retired, wish })
+        let has_retained = !self.catalogue.unreferenced(Some(Item::BEFORE_GENERATIONS), 1)?.is_empty();
+        Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retained, wish })
     }
 
     /// A conversion that people do not want any more is not begun again until they want one.

@@ -129,9 +129,11 @@ pub fn conversion_line(record: &ConvertRecord) -> String {
         Some(ended_ms) => format!("last conversion: ended {}, {done}", moment(ended_ms)),
         None => format!("conversion under way or interrupted: {done} by {}", moment(record.updated_ms)),
     };
-    if record.joined_count > 0 {
-        line +=
-            &format!("; {} joined to wider ones, their data left where it was", count(record.joined_count, "segment"));
+    if record.merged_count > 0 {
+        line += &format!(
+            "; {} merged into wider ones, their data left where it was",
+            count(record.merged_count, "segment")
+        );
     }
     if record.failure_count > 0 {
         line += &format!("; {} not converted yet", count(record.failure_count, "segment"));
@@ -143,11 +145,11 @@ pub fn conversion_line(record: &ConvertRecord) -> String {
     line
 }
 
-/// What former generations take; `None`: nothing.
+/// What previous generations take; `None`: nothing.
 pub fn kept_line(kept: Kept) -> Option<String> {
     let line = || {
         let segments = count(kept.generation_count, "segment");
-        format!("former shards of {segments} are kept for a while: {}", render::bytes(kept.bytes))
+        format!("previous shards of {segments} are kept for a while: {}", render::bytes(kept.bytes))
     };
     (kept.generation_count > 0).then(line)
 }

@@ -1,7 +1,7 @@
 //! What care takes and says: the options and reports of its jobs, and the records behind the reports of a volume.
 
 pub use weft_care::balance::{Estimate as BalanceEstimate, Load};
-pub use weft_care::collect::{Kept, Report as CollectReport, Retired};
+pub use weft_care::collect::{Kept, Report as CollectReport, Retained};
 pub use weft_care::lease::TTL_MS as LEASE_MS;
 pub use weft_care::repair::{Estimate as RepairEstimate, Options as RepairOptions, Report as RepairReport};
 pub use weft_care::roster::LOOK_DEADLINE;

@@ -55,7 +55,7 @@ impl Caring {
         let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store| opener.members(store))));
         let follow_nodes = move || node_watcher.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
         let worker = Worker {
-            catalogue: Arc::new(StoreCatalogue::in_passing(keeper.store.clone(), meta)),
+            catalogue: Arc::new(StoreCatalogue::short_lived(keeper.store.clone(), meta)),
             transfer: keeper.transfer.clone(),
             board: Arc::default(),
             options: Options { patience, holder: holder(&*keeper.store.env().clock) },

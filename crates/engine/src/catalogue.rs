@@ -3,16 +3,17 @@
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
-use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
+use weft_care::{Catalogue, CatalogueError, Renewed};
 use weft_env::Env;
 use weft_format::records::{
-    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
-    Succession, Timestamp, Unjoined, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
+    Timestamp, Wanted,
 };
-use weft_format::{Generation, Ino, NodeId, SegmentId};
+use weft_format::removal::{Expired, Item, Queued, Removable};
+use weft_format::{Ino, NodeId, SegmentId, ShardKey};
 use weft_meta::{Access, Extent, Fence, MetaError, MetaUrl, Store};
 use weft_vfs::open::open_store;
-use weft_vfs::{VfsError, Volume, join};
+use weft_vfs::{VfsError, Volume, merge};
 
 /// A store opened for looking and caring.
 pub struct StoreCatalogue {
@@ -27,7 +28,7 @@ enum Files {
     Fixed,
     /// By the owner, which it is.
     Owned(Weak<Volume>),
-    /// By an owner in passing, while nobody has it mounted, of the metadata at this place.
+    /// By a short-lived owner, while nobody has it mounted, of the metadata at this place.
     Free(MetaUrl),
 }
 
@@ -47,31 +48,10 @@ impl StoreCatalogue {
         Self { files: Files::Owned(Arc::downgrade(volume)), ..Self::new(volume.store().clone()) }
     }
 
-    /// Of a volume, with the metadata at `meta`, which this process may own in passing.
+    /// Of a volume, with the metadata at `meta`, which this process may own for a moment.
     #[must_use]
-    pub fn in_passing(store: Arc<Store>, meta: &MetaUrl) -> Self {
+    pub fn short_lived(store: Arc<Store>, meta: &MetaUrl) -> Self {
         Self { files: Files::Free(meta.clone()), ..Self::new(store) }
-    }
-
-    /// Changes where files refer to, by the owner or in passing; durably.
-    fn change_files(
-        &self,
-        by_owner: impl FnOnce(&Volume, Option<&Fence>) -> Result<(), VfsError>,
-        in_passing: impl FnOnce(&Store, Option<&Fence>) -> Result<(), MetaError>,
-    ) -> Result<(), CatalogueError> {
-        let fence = self.fence.lock().clone();
-        match &self.files {
-            Files::Fixed => Err(CatalogueError::NotOwner),
-            Files::Owned(volume) => {
-                let volume = volume.upgrade().ok_or(CatalogueError::NotOwner)?;
-                by_owner(&volume, fence.as_ref()).map_err(failed_volume)?;
-                self.store.flush().map_err(failed)
-            }
-            Files::Free(meta) => {
-                let store = open_in_passing(meta, self.store.env())?;
-                in_passing(&store, fence.as_ref()).and_then(|()| store.flush()).map_err(failed)
-            }
-        }
     }
 
     /// A file's path, for people.
@@ -101,8 +81,8 @@ fn place(extent: &Extent, data: &Range<u64>) -> Option<Range<u64>> {
 }
 
 /// After commands that own the volume and end soon.
-fn open_in_passing(meta: &MetaUrl, env: &Env) -> Result<Store, CatalogueError> {
-    open_store(meta, Access::Passing, None, env).map_err(|error| match error {
+fn open_short_lived(meta: &MetaUrl, env: &Env) -> Result<Store, CatalogueError> {
+    open_store(meta, Access::ShortLived, None, env).map_err(|error| match error {
         MetaError::InUse(by_whom) => {
             tracing::debug!(by_whom, "files stay where they are");
             CatalogueError::NotOwner
@@ -167,34 +147,26 @@ impl Catalogue for StoreCatalogue {
         self.durable(self.store.replace_segment(segment, expected, new, succession, fence.as_ref()))
     }
 
-    fn retired(
-        &self,
-        after: Option<(SegmentId, Generation)>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
-        self.store.retired(after, limit).map_err(failed)
+    fn unreferenced(&self, after: Option<Item>, limit: usize) -> Result<Vec<Queued>, CatalogueError> {
+        self.store.unreferenced(after, limit).map_err(failed)
     }
 
-    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
-        self.store.retired_of(segment).map_err(failed)
+    fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError> {
+        self.store.retained_of(segment).map_err(failed)
     }
 
-    fn replace_retired(
-        &self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
-    ) -> Result<(), CatalogueError> {
+    fn mark_going(&self, expired: Expired, expected: &RetainedRecord) -> Result<RetainedRecord, CatalogueError> {
         let fence = self.fence.lock().clone();
-        self.durable(self.store.replace_retired(segment, expected, new, fence.as_ref()))
+        self.durable(self.store.mark_going(expired, expected, fence.as_ref()))
+    }
+
+    fn drop_generation(&self, going: Removable, expected: &RetainedRecord) -> Result<(), CatalogueError> {
+        let fence = self.fence.lock().clone();
+        self.durable(self.store.drop_generation(going, expected, fence.as_ref()))
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         self.store.damaged(after, limit).map_err(failed)
-    }
-
-    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.durable(self.store.mark_damaged(segment))
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
@@ -217,15 +189,9 @@ impl Catalogue for StoreCatalogue {
         self.store.flush().map_err(failed)
     }
 
-    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
-        let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
-        let entries = self.store.trash(before_ms, after, limit).map_err(failed)?;
-        Ok(entries.into_iter().map(|(since_ms, segment)| Trashed { since_ms, segment }).collect())
-    }
-
-    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+    fn drop_segment(&self, dead: Removable, expected: &SegmentRecord) -> Result<(), CatalogueError> {
         let fence = self.fence.lock().clone();
-        self.durable(self.store.drop_segment(segment, expected, fence.as_ref()))
+        self.durable(self.store.drop_segment(dead, expected, fence.as_ref()))
     }
 
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
@@ -265,12 +231,12 @@ impl Catalogue for StoreCatalogue {
         match &self.files {
             Files::Owned(volume) if volume.strong_count() > 0 => Ok(()),
             Files::Fixed | Files::Owned(_) => Err(CatalogueError::NotOwner),
-            Files::Free(meta) => open_in_passing(meta, self.store.env()).map(drop),
+            Files::Free(meta) => open_short_lived(meta, self.store.env()).map(drop),
         }
     }
 
-    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
-        join::may_join(&self.store, segment).map_err(failed)
+    fn may_merge(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
+        merge::may_merge(&self.store, segment).map_err(failed)
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
@@ -279,30 +245,29 @@ impl Catalogue for StoreCatalogue {
         SegmentId::of_worker(created_ms, opening, self.store.env().rng.next_u64())
     }
 
-    fn join(
+    fn merge(
         &self,
-        parts: &[(SegmentId, RetiredRecord)],
-        whole: &(SegmentId, SegmentRecord),
+        sources: &[(SegmentId, SegmentRecord)],
+        merged: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
-        self.change_files(
-            |volume, fence| volume.join(parts, whole, fence),
-            |store, fence| join::join(store, parts, whole, fence),
-        )
+        let fence = self.fence.lock().clone();
+        match &self.files {
+            Files::Fixed => Err(CatalogueError::NotOwner),
+            Files::Owned(volume) => {
+                let volume = volume.upgrade().ok_or(CatalogueError::NotOwner)?;
+                volume.merge(sources, merged, fence.as_ref()).map_err(failed_volume)?;
+                self.flush()
+            }
+            Files::Free(meta) => {
+                let store = open_short_lived(meta, self.store.env())?;
+                let merged = merge::merge(&store, sources, merged, fence.as_ref());
+                merged.and_then(|()| store.flush()).map_err(failed)
+            }
+        }
     }
 
-    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
-        self.change_files(
-            |volume, fence| volume.unjoin(whole, parts, fence),
-            |store, fence| join::unjoin(store, whole, parts, fence),
-        )
-    }
-
-    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
-        self.store.borrowers(part).map_err(failed)
-    }
-
-    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
-        self.store.parts_of(whole).map_err(failed)
+    fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError> {
+        self.store.aliases(segment).map_err(failed)
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

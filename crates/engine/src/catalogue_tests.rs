@@ -5,13 +5,13 @@ use weft_env::Env;
 use weft_env::SystemClock;
 use weft_format::geometry::Geometry;
 use weft_format::records::{PolicyRecord, VolumeRecord};
-use weft_format::{PolicyId, VolumeId};
+use weft_format::{Generation, PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 use weft_meta::owner::{Holder, OwnerLock};
 
 #[test]
-fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() {
+fn short_lived_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() {
     let folder = tempfile::tempdir().expect("a folder");
     let meta = folder.path().join("meta.db");
     let url = MetaUrl::from(meta.as_path());
@@ -21,22 +21,21 @@ fn in_passing_it_is_the_owner_while_nobody_else_is_and_what_fails_is_no_owner() 
     Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), Timestamp::default(), &Env::system())
         .expect("formatted");
     let store = Arc::new(open_store(&url, Access::Shared, None, &Env::system()).expect("opened"));
-    let catalogue = StoreCatalogue::in_passing(store, &url);
+    let catalogue = StoreCatalogue::short_lived(store, &url);
     let geometry = Geometry::new(100, 1, 1, 1, 4096).expect("a geometry");
     let record = SegmentRecord { code: "replica:2".into(), geometry, generation: Generation(1), shards: Vec::new() };
-    let whole = (catalogue.new_segment(1), record);
+    let merged = (catalogue.new_segment(1), record);
     assert_eq!(catalogue.check_owner(), Ok(()));
     assert_eq!(catalogue.check_owner(), Ok(()), "it was given up");
     let mount = OwnerLock::acquire(&meta, &Holder::this_process(Some(Path::new("/mnt")), &SystemClock), &SystemClock)
         .expect("free");
     assert_eq!(catalogue.check_owner(), Err(CatalogueError::NotOwner));
-    assert_eq!(catalogue.join(&[], &whole), Err(CatalogueError::NotOwner));
-    assert_eq!(catalogue.unjoin(&whole, &[]), Err(CatalogueError::NotOwner));
+    assert_eq!(catalogue.merge(&[], &merged), Err(CatalogueError::NotOwner));
     drop(mount);
     assert_eq!(catalogue.check_owner(), Ok(()));
-    assert_eq!(catalogue.unjoin(&whole, &[]), Err(CatalogueError::Changed(whole.0)), "there is no such segment");
+    assert_eq!(catalogue.merge(&[], &merged), Err(CatalogueError::Changed(merged.0)), "no file refers to it");
     std::fs::rename(&meta, folder.path().join("elsewhere")).expect("moved");
-    for failed in [catalogue.check_owner(), catalogue.join(&[], &whole)] {
+    for failed in [catalogue.check_owner(), catalogue.merge(&[], &merged)] {
         assert!(matches!(&failed, Err(CatalogueError::Failed(why)) if why.contains("no metadata store")), "{failed:?}");
     }
 }
@@ -73,7 +72,7 @@ fn listing_dead_segments_makes_nothing_durable_and_a_flush_does() {
     let catalogue = StoreCatalogue::new(Arc::new(store));
     let flush_count = || kv.flush_count.load(Ordering::Relaxed);
     let before = flush_count();
-    assert_eq!(catalogue.trash(u64::MAX, None, 10), Ok(Vec::new()));
+    assert_eq!(catalogue.unreferenced(None, 10), Ok(Vec::new()));
     assert_eq!(catalogue.segments(None, 10), Ok(Vec::new()));
     assert_eq!(flush_count(), before);
     assert_eq!(catalogue.flush(), Ok(()));

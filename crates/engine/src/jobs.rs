@@ -6,7 +6,7 @@ use crate::keeper::Keeper;
 use crate::runtime::holder;
 use std::future::Future;
 use std::sync::Arc;
-use weft_care::collect::{self, Beside, Sightings};
+use weft_care::collect::{self, Beside, UnreferencedSince};
 use weft_care::lease::alone;
 use weft_care::record::REPAIR;
 use weft_care::{CareError, Catalogue, ConvertRecord, Job, JobRecord, openings, repair, scrub};
@@ -97,8 +97,8 @@ impl Keeper {
         (grace_ms, dry_run): (u64, bool),
         waits: impl FnOnce(&str),
     ) -> Result<collect::Report, EngineError> {
-        let sightings = Sightings::default();
-        let in_use = hold.is_none().then_some(Beside { sightings: &sightings, at_ms: 0 });
+        let unreferenced_since = UnreferencedSince::default();
+        let in_use = hold.is_none().then_some(Beside { unreferenced_since: &unreferenced_since, at_ms: 0 });
         let options = collect::Options { grace_ms, in_use, dry_run };
         let work =
             collect::collect(self.shared_catalogue(), &self.transfer, job, options, self.store.env().clock.unix_ms());

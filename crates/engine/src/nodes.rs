@@ -116,10 +116,10 @@ pub fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
 pub fn succeed(
     store: &Store,
     (old_id, old): (NodeId, &NodeRecord),
-    retired: &NodeRecord,
+    retained: &NodeRecord,
     (id, new): (NodeId, &NodeRecord),
 ) -> Result<bool, MetaError> {
-    store.update_node(old_id, old, retired)?;
+    store.update_node(old_id, old, retained)?;
     store.add_node(id, new)?;
     let is_empty = store.remove_node(old_id)?;
     store.flush()?;

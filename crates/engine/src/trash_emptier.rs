@@ -8,18 +8,17 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_care::Job;
-use weft_care::collect::{Beside, Sightings};
+use weft_care::collect::{Beside, UnreferencedSince};
 use weft_env::Clock;
+use weft_format::removal::Queued;
 use weft_vfs::Volume;
 
 /// How often dead segments are looked for.
 const EVERY: Duration = Duration::from_secs(10);
-/// Longer than any read of the owner lasts, and nobody else reads: a node that is silent is given up sooner.
-const GRACE_MS: u64 = 30_000;
 
 /// Room is short when less than this part of it is free.
 const SHORT_SHARE: u64 = 20;
-/// What is let go is free this much later: when it is dead for [`GRACE_MS`], and looked for.
+/// What is let go is free this much later: when it is dead for [`weft_format::removal::OWNER_GRACE_MS`], and looked for.
 const EARLY_EVERY: Duration = Duration::from_secs(60);
 
 /// A thread that empties the trash until this is dropped.
@@ -30,10 +29,11 @@ pub(crate) struct TrashEmptier {
 
 impl TrashEmptier {
     pub(crate) fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<TrashEmptier, EngineError> {
-        let sightings = Sightings::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
-            tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
-            Sightings::default()
-        });
+        let unreferenced_since =
+            UnreferencedSince::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
+                tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
+                UnreferencedSince::default()
+            });
         let env = volume.store().env().clone();
         let (clock, spawner) = (env.clock, env.spawner);
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
@@ -45,7 +45,7 @@ impl TrashEmptier {
             // Also at the start and at the end: a mount of a few seconds has no other looks.
             loop {
                 let at_ms = clock.elapsed(began).as_millis() as u64;
-                let beside = Beside { sightings: &sightings, at_ms };
+                let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
                 // Whichever way the clock jumps nobody's time is over sooner by it.
                 let expired = expire(&volume, &mut early, clock.unix_ms().min(began_ms + at_ms), &*clock);
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
@@ -101,11 +101,11 @@ fn empty_once(
 ) -> Result<(), EngineError> {
     let Some(volume) = volume.upgrade() else { return Ok(()) };
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
-    if !volume.store().trash(u64::MAX, None, 1)?.is_empty() {
+    if matches!(volume.store().unreferenced(None, 1)?.first(), Some(Queued::Segment { .. })) {
         volume.check_opening()?;
         let transfer = volume.transfer().in_background();
         let job = Job::new(&volume.store().env().clock);
-        let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, GRACE_MS, beside);
+        let work = weft_care::collect::empty_trash(catalogue.clone(), &transfer, &job, beside);
         let trash = runtime.block_on(work)?;
         if trash.segment_count > 0 {
             tracing::debug!(segments = trash.segment_count, bytes = trash.bytes, "trash emptied");

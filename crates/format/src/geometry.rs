@@ -5,7 +5,7 @@
 //! (rounded up to the alignment), so small segments waste little; what is missing is zero padding. Shard `i`'s payload is
 //! the concatenation of its cells (`alpha` symbols each), stripe after stripe.
 //!
-//! A segment that others were joined into has several *parts* of one length: part `p` lies in its own share of the native
+//! A merged segment has several *sources* of one length: source `p` lies in its own share of the native
 //! symbols as a segment of its length would, so that its data shards are, byte for byte, those it had before.
 
 use std::ops::Range;
@@ -47,14 +47,14 @@ pub enum GeometryError {
         alignment_bytes: u32,
     },
     /// Parts are alike.
-    #[error("{data_bytes} data bytes and {native_count} native symbols cannot be {part_count} equal parts")]
-    Parts {
+    #[error("{data_bytes} data bytes and {native_count} native symbols cannot be {source_count} equal parts")]
+    Sources {
         /// Data bytes in the segment.
         data_bytes: u64,
         /// Native symbols per stripe.
         native_count: u32,
-        /// How many parts there are to be.
-        part_count: u32,
+        /// How many sources there are to be.
+        source_count: u32,
     },
     /// The cells would be absurdly long.
     #[error(
@@ -77,9 +77,9 @@ pub struct Geometry {
     pub symbol_bytes: u32,
     /// Every symbol's length is a multiple of this.
     pub alignment_bytes: u32,
-    /// Equal parts of the data, one after the other, each with its own share of the native symbols; 1 but for segments that
-    /// others were joined into.
-    pub part_count: u32,
+    /// Equal parts of the data, one after the other, each that of one source, with its own share of the native symbols; 1 but for segments that
+    /// others were merged into.
+    pub source_count: u32,
 }
 
 /// One coding unit.
@@ -87,7 +87,7 @@ pub struct Geometry {
 pub struct Stripe {
     /// Its number in the segment, from 0.
     pub index: u32,
-    /// Which of the segment's data bytes it carries; of its first part, where it has several.
+    /// Which of the segment's data bytes it carries; of its first source, where it has several.
     pub data: Range<u64>,
     /// Length of each of its symbols.
     pub symbol_bytes: u32,
@@ -131,7 +131,7 @@ impl Geometry {
             alignment_bytes
         };
         let symbol_bytes = (target / unit * unit).max(alignment_bytes);
-        let geometry = Self { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, part_count: 1 };
+        let geometry = Self { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, source_count: 1 };
         geometry.validate()?;
         Ok(geometry)
     }
@@ -142,7 +142,7 @@ impl Geometry {
     /// # Errors
     /// The first thing that does not hold.
     pub fn validate(&self) -> Result<(), GeometryError> {
-        let Self { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, part_count } = *self;
+        let Self { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, source_count } = *self;
         if data_bytes == 0 || data_bytes > MAX_SEGMENT_BYTES {
             return Err(GeometryError::DataBytes { data_bytes });
         }
@@ -151,14 +151,14 @@ impl Geometry {
             (alpha, "number of symbols per cell"),
             (symbol_bytes, "symbol length"),
             (alignment_bytes, "alignment"),
-            (part_count, "number of parts"),
+            (source_count, "number of sources"),
         ] {
             if value == 0 {
                 return Err(GeometryError::Zero { what });
             }
         }
-        if !data_bytes.is_multiple_of(part_count.into()) || !native_count.is_multiple_of(part_count) {
-            return Err(GeometryError::Parts { data_bytes, native_count, part_count });
+        if !data_bytes.is_multiple_of(source_count.into()) || !native_count.is_multiple_of(source_count) {
+            return Err(GeometryError::Sources { data_bytes, native_count, source_count });
         }
         if symbol_bytes % alignment_bytes != 0 {
             return Err(GeometryError::Unaligned { symbol_bytes, alignment_bytes });
@@ -173,26 +173,26 @@ impl Geometry {
         }
     }
 
-    /// How one part lies in its shards, as a segment by itself.
-    pub fn part(&self) -> Self {
-        let part_count = self.part_count;
-        let (data_bytes, native_count) = (self.data_bytes / u64::from(part_count), self.native_count / part_count);
-        Self { data_bytes, native_count, part_count: 1, ..*self }
+    /// How one source lies in its shards, as a segment by itself.
+    pub fn source(&self) -> Self {
+        let source_count = self.source_count;
+        let (data_bytes, native_count) = (self.data_bytes / u64::from(source_count), self.native_count / source_count);
+        Self { data_bytes, native_count, source_count: 1, ..*self }
     }
 
     /// How `count` segments that lie so lie as one.
-    pub fn joined(&self, count: u32) -> Self {
+    pub fn merged(&self, count: u32) -> Self {
         Self {
             data_bytes: self.data_bytes * u64::from(count),
             native_count: self.native_count * count,
-            part_count: self.part_count * count,
+            source_count: self.source_count * count,
             ..*self
         }
     }
 
     /// Stripes in the segment.
     pub fn stripe_count(&self) -> u32 {
-        let count = self.part_bytes().div_ceil(self.full_stripe_bytes());
+        let count = self.source_bytes().div_ceil(self.full_stripe_bytes());
         u32::try_from(count).expect("at most MAX_SEGMENT_BYTES stripes of at least one byte")
     }
 
@@ -212,12 +212,12 @@ impl Geometry {
         }
         let payload_bytes = self.payload_bytes();
         if index >= self.stripe_count() {
-            let (data, cell) = (self.part_bytes()..self.part_bytes(), payload_bytes..payload_bytes);
+            let (data, cell) = (self.source_bytes()..self.source_bytes(), payload_bytes..payload_bytes);
             return Stripe { index, data, symbol_bytes: 0, cell };
         }
         Stripe {
             index,
-            data: number * full_data..self.part_bytes(),
+            data: number * full_data..self.source_bytes(),
             symbol_bytes: self.last_symbol_bytes(),
             cell: number * full_cell..payload_bytes,
         }
@@ -229,10 +229,10 @@ impl Geometry {
         (0..geometry.stripe_count()).map(move |index| geometry.stripe(index))
     }
 
-    /// The stripes that carry data bytes `range` (cut at the end) of a part, in order.
+    /// The stripes that carry data bytes `range` (cut at the end) of a source, in order.
     fn stripes_of(&self, range: Range<u64>) -> impl Iterator<Item = Stripe> + use<> {
         let geometry = *self;
-        let range = range.start.min(geometry.part_bytes())..range.end.min(geometry.part_bytes());
+        let range = range.start.min(geometry.source_bytes())..range.end.min(geometry.source_bytes());
         let full_data = geometry.full_stripe_bytes();
         let last = if range.is_empty() { range.start / full_data } else { range.end.div_ceil(full_data) };
         (range.start / full_data..last).map(move |index| geometry.stripe(index as u32))
@@ -247,8 +247,8 @@ impl Geometry {
     /// The data bytes that native symbol `native` of `stripe` holds; shorter than the symbol where padding begins, empty
     /// where all of it is padding.
     pub fn native_range(&self, stripe: &Stripe, native: u32) -> Range<u64> {
-        let (part, native) = (native / self.part_native_count(), native % self.part_native_count());
-        let before = u64::from(part) * self.part_bytes();
+        let (source, native) = (native / self.source_native_count(), native % self.source_native_count());
+        let before = u64::from(source) * self.source_bytes();
         let start = stripe.data.start + u64::from(native) * u64::from(stripe.symbol_bytes);
         let end = start + u64::from(stripe.symbol_bytes);
         before + start.min(stripe.data.end)..before + end.min(stripe.data.end)
@@ -262,13 +262,13 @@ impl Geometry {
 
     /// Data bytes `range` (cut at the segment's end) as runs within one native symbol each, in order.
     pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
-        let (geometry, part_bytes) = (*self, self.part_bytes());
+        let (geometry, source_bytes) = (*self, self.source_bytes());
         let range = geometry.clip(range);
-        (range.start / part_bytes..range.end.div_ceil(part_bytes)).flat_map(move |part| {
-            let before = part * part_bytes;
-            let within = range.start.max(before) - before..range.end.min(before + part_bytes).max(before) - before;
-            let natives_before = part as u32 * geometry.part_native_count();
-            geometry.pieces_of_part(within).map(move |piece| Piece {
+        (range.start / source_bytes..range.end.div_ceil(source_bytes)).flat_map(move |source| {
+            let before = source * source_bytes;
+            let within = range.start.max(before) - before..range.end.min(before + source_bytes).max(before) - before;
+            let natives_before = source as u32 * geometry.source_native_count();
+            geometry.pieces_of_source(within).map(move |piece| Piece {
                 native: natives_before + piece.native,
                 data_offset: before + piece.data_offset,
                 ..piece
@@ -276,8 +276,8 @@ impl Geometry {
         })
     }
 
-    /// As [`Self::pieces`], of the first part.
-    fn pieces_of_part(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
+    /// As [`Self::pieces`], of the first source.
+    fn pieces_of_source(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
         let geometry = *self;
         geometry.stripes_of(range.clone()).flat_map(move |stripe| {
             let symbol_bytes = u64::from(stripe.symbol_bytes);
@@ -296,13 +296,13 @@ impl Geometry {
         })
     }
 
-    /// Data bytes `range` (cut at the segment's end) and the rest of the stripes that carry them, of the parts that they lie in.
+    /// Data bytes `range` (cut at the segment's end) and the rest of the stripes that carry them, of the sources that they lie in.
     pub fn whole_stripes(&self, range: Range<u64>) -> Range<u64> {
         let range = self.clip(range);
-        let (part_bytes, stripe_bytes) = (self.part_bytes(), self.full_stripe_bytes());
-        let start = range.start - range.start % part_bytes % stripe_bytes;
-        let before = range.end.saturating_sub(1) / part_bytes * part_bytes;
-        let end = before + (range.end - before).next_multiple_of(stripe_bytes).min(part_bytes);
+        let (source_bytes, stripe_bytes) = (self.source_bytes(), self.full_stripe_bytes());
+        let start = range.start - range.start % source_bytes % stripe_bytes;
+        let before = range.end.saturating_sub(1) / source_bytes * source_bytes;
+        let end = before + (range.end - before).next_multiple_of(stripe_bytes).min(source_bytes);
         if range.is_empty() { range } else { start..end }
     }
 
@@ -311,28 +311,28 @@ impl Geometry {
         range.start.min(end)..end
     }
 
-    /// Data bytes of a part.
-    pub fn part_bytes(&self) -> u64 {
-        self.data_bytes / u64::from(self.part_count)
+    /// Data bytes of a source.
+    pub fn source_bytes(&self) -> u64 {
+        self.data_bytes / u64::from(self.source_count)
     }
 
-    fn part_native_count(&self) -> u32 {
-        self.native_count / self.part_count
+    fn source_native_count(&self) -> u32 {
+        self.native_count / self.source_count
     }
 
-    /// Data bytes of a part in one of its full stripes.
+    /// Data bytes of a source in one of its full stripes.
     pub fn full_stripe_bytes(&self) -> u64 {
-        u64::from(self.part_native_count()) * u64::from(self.symbol_bytes)
+        u64::from(self.source_native_count()) * u64::from(self.symbol_bytes)
     }
 
     fn full_stripe_count(&self) -> u64 {
-        self.part_bytes() / self.full_stripe_bytes()
+        self.source_bytes() / self.full_stripe_bytes()
     }
 
     /// Symbol length of the partial stripe at the end; 0 where there is none.
     fn last_symbol_bytes(&self) -> u32 {
-        let rest = self.part_bytes() % self.full_stripe_bytes();
-        let shortest = rest.div_ceil(u64::from(self.part_native_count()));
+        let rest = self.source_bytes() % self.full_stripe_bytes();
+        let shortest = rest.div_ceil(u64::from(self.source_native_count()));
         // At most `symbol_bytes`, which is itself a multiple of the alignment.
         shortest.next_multiple_of(u64::from(self.alignment_bytes)) as u32
     }

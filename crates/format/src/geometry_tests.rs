@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn geometry(data_bytes: u64, native_count: u32, alpha: u32, symbol_bytes: u32, alignment_bytes: u32) -> Geometry {
-    Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, part_count: 1 }
+    Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, source_count: 1 }
 }
 
 #[test]
@@ -124,37 +124,37 @@ proptest! {
     }
 
     #[test]
-    fn parts_lie_as_they_would_by_themselves(part in valid(), count in 2u32..9, twice: bool, a in 0u64..2_000_000, b in 0u64..2_000_000) {
-        let joined = if twice { part.joined(1).joined(count) } else { part.joined(count) };
-        joined.validate().unwrap();
-        prop_assert_eq!(joined.part(), part);
-        prop_assert_eq!((joined.payload_bytes(), joined.stripe_count()), (part.payload_bytes(), part.stripe_count()));
-        for (stripe, of_part) in joined.stripes().zip(part.stripes()) {
-            prop_assert_eq!(&stripe, &of_part);
-            for native in 0..joined.native_count {
-                let before = u64::from(native / part.native_count) * part.data_bytes;
-                let range = part.native_range(&stripe, native % part.native_count);
-                prop_assert_eq!(joined.native_range(&stripe, native), before + range.start..before + range.end);
+    fn sources_lie_as_they_would_by_themselves(source in valid(), count in 2u32..9, twice: bool, a in 0u64..2_000_000, b in 0u64..2_000_000) {
+        let merged = if twice { source.merged(1).merged(count) } else { source.merged(count) };
+        merged.validate().unwrap();
+        prop_assert_eq!(merged.source(), source);
+        prop_assert_eq!((merged.payload_bytes(), merged.stripe_count()), (source.payload_bytes(), source.stripe_count()));
+        for (stripe, of_source) in merged.stripes().zip(source.stripes()) {
+            prop_assert_eq!(&stripe, &of_source);
+            for native in 0..merged.native_count {
+                let before = u64::from(native / source.native_count) * source.data_bytes;
+                let range = source.native_range(&stripe, native % source.native_count);
+                prop_assert_eq!(merged.native_range(&stripe, native), before + range.start..before + range.end);
             }
         }
         let range = a.min(b)..a.max(b);
-        let of_parts = (0..count).flat_map(|number| {
-            let before = u64::from(number) * part.data_bytes;
+        let of_sources = (0..count).flat_map(|number| {
+            let before = u64::from(number) * source.data_bytes;
             let within = range.start.saturating_sub(before)..range.end.saturating_sub(before);
-            part.pieces(within).map(move |piece| Piece {
-                native: number * part.native_count + piece.native,
+            source.pieces(within).map(move |piece| Piece {
+                native: number * source.native_count + piece.native,
                 data_offset: before + piece.data_offset,
                 ..piece
             })
         });
-        prop_assert_eq!(joined.pieces(range.clone()).collect::<Vec<_>>(), of_parts.collect::<Vec<_>>());
+        prop_assert_eq!(merged.pieces(range.clone()).collect::<Vec<_>>(), of_sources.collect::<Vec<_>>());
     }
 
     #[test]
-    fn whole_stripes_are_all_of_those_that_a_range_touches(part in valid(), count in 1u32..5, a in 0u64..1_000_000, b in 0u64..1_000_000) {
-        let geometry = part.joined(count);
+    fn whole_stripes_are_all_of_those_that_a_range_touches(source in valid(), count in 1u32..5, a in 0u64..1_000_000, b in 0u64..1_000_000) {
+        let geometry = source.merged(count);
         let range = a.min(b)..a.max(b);
-        let stripe_of = |piece: &Piece| (piece.data_offset / part.data_bytes, piece.stripe);
+        let stripe_of = |piece: &Piece| (piece.data_offset / source.data_bytes, piece.stripe);
         let touched: std::collections::BTreeSet<_> = geometry.pieces(range.clone()).map(|piece| stripe_of(&piece)).collect();
         let mut whole = geometry.clip(range.clone());
         for piece in geometry.pieces(0..geometry.data_bytes).filter(|piece| touched.contains(&stripe_of(piece))) {

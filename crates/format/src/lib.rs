@@ -6,13 +6,14 @@
 //! The loop: a writer asks [`geometry`] where bytes go, lays them out as [`shard`] says, and keeps a [`records`] entry; a
 //! reader asks the same geometry which byte range of which shard to fetch, and has [`shard`] check every frame of it.
 //!
-//! Start reading at `ids.rs`, then `geometry.rs`, `shard.rs`, `records.rs`. FORMAT.md has the bytes with worked sizes.
+//! Start reading at `ids.rs`, then `geometry.rs`, `shard.rs`, `records.rs`; `removal.rs` has the rules by which any of it is removed. FORMAT.md has the bytes with worked sizes.
 
 pub mod amount;
 pub mod geometry;
 pub mod identity;
 pub mod ids;
 pub mod records;
+pub mod removal;
 pub mod shard;
 pub mod shard_file;
 pub mod span;

@@ -3,28 +3,26 @@
 //! unknown version is refused with a sentence, never skipped.
 
 mod attributes;
-mod borrowers;
 mod damage;
 mod lease;
 mod node;
 mod openings;
 mod placement;
 mod policy;
-mod retired;
+mod retained;
 mod segment;
 mod volume;
 
 use prost::Message as _;
 
 pub use attributes::{Attributes, Kind, Timestamp};
-pub use borrowers::{Borrowers, Naming};
 pub use damage::{DamageRecord, DamagedShard};
 pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
 pub use openings::{Fate, Latest, OPENINGS, Opening, OpeningsRecord, opening_key};
 pub use placement::PlacementRule;
 pub use policy::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes, Wanted, wanted};
-pub use retired::{RetiredRecord, Succession, Unjoined};
+pub use retained::{RetainedRecord, Succession};
 pub use segment::{Origin, SegmentRecord, ShardLocation};
 pub use volume::VolumeRecord;
 
@@ -57,7 +55,7 @@ fn damaged(what: &'static str, detail: impl ToString) -> RecordError {
     RecordError::Damaged { what, detail: detail.to_string() }
 }
 
-/// Every protocol-buffer record is of version 1, but for segments that others were joined into.
+/// Every protocol-buffer record is of version 1, but for merged segments.
 const VERSION: u32 = 1;
 
 /// The version is field 1 of every record and is read before all else: the other fields of a newer version may mean, or

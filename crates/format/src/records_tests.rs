@@ -21,9 +21,9 @@ fn segment() -> SegmentRecord {
 }
 
 /// Two segments' data under one parity; one of the data shards bears its own name.
-fn joined() -> SegmentRecord {
+fn merged() -> SegmentRecord {
     let mut record =
-        SegmentRecord { geometry: Geometry::new(100_000, 1, 1, 1, 65_536).unwrap().joined(2), ..segment() };
+        SegmentRecord { geometry: Geometry::new(100_000, 1, 1, 1, 65_536).unwrap().merged(2), ..segment() };
     let origin = Origin { segment: SegmentId(77), index: ShardIndex(9) };
     record.shards[0].as_mut().unwrap().origin = Some(origin);
     record
@@ -63,12 +63,12 @@ fn a_segment_names_its_shards() {
 }
 
 #[test]
-fn a_joined_segment_names_shards_of_others() {
-    let (record, id, node) = (joined(), SegmentId(1), NodeId(5));
-    let lent = ShardKey { segment: SegmentId(77), generation: Generation(0), index: ShardIndex(9) };
-    assert_eq!(record.shard_key(id, ShardIndex(0)), Some(lent));
+fn a_merged_segment_names_shards_of_others() {
+    let (record, id, node) = (merged(), SegmentId(1), NodeId(5));
+    let aliased = ShardKey { segment: SegmentId(77), generation: Generation(0), index: ShardIndex(9) };
+    assert_eq!(record.shard_key(id, ShardIndex(0)), Some(aliased));
     assert_eq!(record.shard_key(id, ShardIndex(2)), segment().shard_key(id, ShardIndex(2)));
-    assert!(record.has_at(id, node, lent) && !record.has_at(id, NodeId(6), lent));
+    assert!(record.has_at(id, node, aliased) && !record.has_at(id, NodeId(6), aliased));
     let own = ShardKey { segment: id, generation: Generation(0), index: ShardIndex(0) };
     assert!(!record.has_at(id, node, own) && segment().has_at(id, node, own));
     assert!(!record.names(0, segment().shards[0].as_ref().unwrap()));
@@ -77,9 +77,9 @@ fn a_joined_segment_names_shards_of_others() {
     let mut older = record.encode();
     assert_eq!(std::mem::replace(&mut older[1], 1), 2);
     assert!(matches!(SegmentRecord::decode(&older), Err(RecordError::Damaged { .. })));
-    for part_count in [3, u32::MAX] {
-        let mut uneven = joined();
-        uneven.geometry.part_count = part_count;
+    for source_count in [3, u32::MAX] {
+        let mut uneven = merged();
+        uneven.geometry.source_count = source_count;
         assert!(matches!(SegmentRecord::decode(&uneven.encode()), Err(RecordError::Damaged { .. })));
     }
 }
@@ -124,7 +124,7 @@ fn unknown_versions_are_refused() {
             PolicyRecord::decode(&bytes).unwrap_err(),
             VolumeRecord::decode(&bytes).unwrap_err(),
             LeaseRecord::decode(&bytes).unwrap_err(),
-            RetiredRecord::decode(&bytes).unwrap_err(),
+            RetainedRecord::decode(&bytes).unwrap_err(),
         ];
         for refusal in refusals {
             assert!(
@@ -137,20 +137,20 @@ fn unknown_versions_are_refused() {
 }
 
 #[test]
-fn only_what_the_new_record_does_not_name_is_retired() {
-    let former = segment();
-    let mut new = former.clone();
-    new.generation = Generation(former.generation.0 + 1);
-    assert_eq!(RetiredRecord::of(&former, &new, 5, 6), None);
-    let index = former.shards.iter().position(Option::is_some).unwrap();
+fn only_what_the_new_record_does_not_name_is_retained() {
+    let previous = segment();
+    let mut new = previous.clone();
+    new.generation = Generation(previous.generation.0 + 1);
+    assert_eq!(RetainedRecord::of(&previous, &new, 5, 6), None);
+    let index = previous.shards.iter().position(Option::is_some).unwrap();
     new.shards[index].as_mut().unwrap().generation = new.generation;
-    let retired = RetiredRecord::of(&former, &new, 5, 6).unwrap();
-    let places: Vec<_> = retired.record.shards.iter().flatten().collect();
-    assert_eq!(places, [former.shards[index].as_ref().unwrap()]);
-    assert_eq!((retired.since_ms, retired.keep_ms, retired.is_going), (5, 6, false));
-    assert_eq!(RetiredRecord::decode(&retired.encode()), Ok(retired.clone()));
-    let empty = RetiredRecord { record: SegmentRecord { shards: vec![None; 3], ..former }, ..retired };
-    assert!(matches!(RetiredRecord::decode(&empty.encode()), Err(RecordError::Damaged { .. })));
+    let retained = RetainedRecord::of(&previous, &new, 5, 6).unwrap();
+    let places: Vec<_> = retained.record.shards.iter().flatten().collect();
+    assert_eq!(places, [previous.shards[index].as_ref().unwrap()]);
+    assert_eq!((retained.since_ms, retained.keep_ms, retained.is_going), (5, 6, false));
+    assert_eq!(RetainedRecord::decode(&retained.encode()), Ok(retained.clone()));
+    let empty = RetainedRecord { record: SegmentRecord { shards: vec![None; 3], ..previous }, ..retained };
+    assert!(matches!(RetainedRecord::decode(&empty.encode()), Err(RecordError::Damaged { .. })));
 }
 
 #[test]
@@ -247,7 +247,7 @@ proptest! {
             let _ = PolicyRecord::decode(&bytes);
             let _ = VolumeRecord::decode(&bytes);
             let _ = LeaseRecord::decode(&bytes);
-            let _ = RetiredRecord::decode(&bytes);
+            let _ = RetainedRecord::decode(&bytes);
             let _ = Attributes::decode(&bytes);
             let _ = NodeIdentity::decode(&bytes);
             // The same behind a version that is believed.

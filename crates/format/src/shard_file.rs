@@ -165,7 +165,7 @@ impl ShardFileHeader {
                 alpha: u32::from_le_bytes(field(bytes, 52)),
                 symbol_bytes: u32::from_le_bytes(field(bytes, 56)),
                 alignment_bytes: u32::from_le_bytes(field(bytes, 60)),
-                part_count: 1,
+                source_count: 1,
             },
         };
         // One header, one encoding: what is unused must be zero.

@@ -2,8 +2,8 @@
 //!
 //! Each check panics with what it saw.
 
+use crate::deltas::Delta;
 use crate::kv::{Batch, Kv, KvError, Link, Pair, Question, Wanted, WantedRange};
-use crate::merge::Merge;
 use crate::store::values::Usage;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,8 +30,8 @@ pub fn all<S: Subject>(fresh: impl Fn() -> S) {
         ("snapshots are whole", snapshots_are_whole),
         ("flush keeps", flush_keeps),
         ("counters are exact", counters_are_exact),
-        ("merges", merges),
-        ("merges are exact", merges_are_exact),
+        ("deltas", deltas),
+        ("deltas are exact", deltas_are_exact),
         ("concurrent flushes", concurrent_flushes),
     ];
     for (name, check) in checks {
@@ -345,14 +345,14 @@ fn counters_are_exact(subject: &impl Subject) {
 
 /// So many inodes more than what is there.
 fn inodes(key: &[u8], inodes: i64) -> Batch {
-    Batch { merges: vec![(key.to_vec(), Merge::Usage { inodes, live_bytes: 0 })], ..Batch::default() }
+    Batch { deltas: vec![(key.to_vec(), Delta::Usage { inodes, live_bytes: 0 })], ..Batch::default() }
 }
 
 fn usage(kv: &dyn Kv, key: &[u8]) -> u64 {
     Usage::decode(&get(kv, key).expect("the usage")).unwrap().inodes
 }
 
-fn merges(subject: &impl Subject) {
+fn deltas(subject: &impl Subject) {
     {
         let kv = subject.open();
         let kv = &*kv;
@@ -386,7 +386,7 @@ fn merges(subject: &impl Subject) {
 }
 
 /// None of them waits for another, and none is lost.
-fn merges_are_exact(subject: &impl Subject) {
+fn deltas_are_exact(subject: &impl Subject) {
     const THREADS: u64 = 4;
     const EACH: u64 = 200;
     let kv = subject.open();

@@ -107,9 +107,18 @@ fn the_tree_is_mended() {
     mends(|v| v.change(Ino::ROOT, |root| root.nlink = 2), "inode 1 has 3 links and says 2");
     mends(|v| v.change(d, |directory| directory.parent = f), &format!("directory {d} is in directory 1 and says {f}"));
     mends(|v| v.change(f, |file| file.ino = Ino(5000)), &format!("inode {f} says it is inode 5000"));
-    mends(|v| v.write(Key::Orphan(v.orphan), None), &format!("record orphan/{} is missing", sample().orphan));
-    mends(|v| v.put(Key::Orphan(f), values::mark()), &format!("record orphan/{f} belongs to nothing"));
-    mends(|v| v.put(Key::Orphan(Ino(777)), values::mark()), "record orphan/777 belongs to nothing");
+    mends(
+        |v| v.write(Key::UnreferencedInode(v.orphan), None),
+        &format!("record unreferenced/inode/{} is missing", sample().orphan),
+    );
+    mends(
+        |v| v.put(Key::UnreferencedInode(f), values::mark()),
+        &format!("record unreferenced/inode/{f} belongs to nothing"),
+    );
+    mends(
+        |v| v.put(Key::UnreferencedInode(Ino(777)), values::mark()),
+        "record unreferenced/inode/777 belongs to nothing",
+    );
     mends(|v| v.put(Key::Symlink(f), b"x".to_vec()), &format!("record symlink/{f} belongs to nothing"));
     mends(|v| v.put(Key::Xattr(Ino(777), b"user.x"), Vec::new()), "record xattr/777/user.x belongs to nothing");
 }
@@ -134,13 +143,12 @@ fn the_data_is_mended() {
     mends(
         |v| {
             v.write(Key::Live(live), None);
-            v.put(Key::Dead(live), values::number(5));
-            v.put(Key::Trash(5, live), values::mark());
+            v.put(Key::UnreferencedSegment(live), values::number(5));
         },
         &format!("segment {live} is in the trash and files refer to 1000 bytes of it"),
     );
     mends(
-        |v| v.write(Key::Trash(3000, dead), None),
+        |v| v.write(Key::UnreferencedSegment(dead), None),
         &format!("no file refers to segment {dead}, which is not in the trash"),
     );
     mends(
@@ -155,10 +163,10 @@ fn the_data_is_mended() {
         |v| v.put(Key::Damaged(unknown), weft_format::records::DamageRecord::default().encode()),
         &format!("record {} belongs to nothing", Key::Damaged(unknown)),
     );
-    for key in [Key::OnNode(node, unknown), Key::Trash(1, unknown), Key::Trash(1, dead), Key::UsedBy(unknown, f)] {
+    for key in [Key::OnNode(node, unknown), Key::UsedBy(unknown, f)] {
         mends(|v| v.put(key, values::mark()), &format!("record {key} belongs to nothing"));
     }
-    for key in [Key::Live(unknown), Key::Dead(unknown)] {
+    for key in [Key::Live(unknown), Key::UnreferencedSegment(unknown)] {
         mends(|v| v.put(key, values::number(1)), &format!("record {key} belongs to nothing"));
     }
 }

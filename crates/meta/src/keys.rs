@@ -11,8 +11,6 @@
 //! | xattr | ino, name | value | owner |
 //! | extent | ino, end offset | length, segment, segment offset; holes are absent | owner |
 //! | journal | ino, page | byte ranges of the page that are not in a segment yet | owner |
-//! | orphan | ino | an inode without a name, waiting for reclaim | owner |
-//! | deleted | milliseconds of deletion, ino | the directory and name that it had: kept for a while | owner |
 //! | live | segment | bytes that extents refer to; gone when the segment is dead | owner |
 //! | used-by | segment, ino | a file with extents there; may name too many files, never too few | owner |
 //! | policy | policy id | policy record | owner |
@@ -22,28 +20,30 @@
 //! | segment | segment | segment record | owner makes it, care replaces it |
 //! | on-node | node, segment | which segments have a shard there | owner, care |
 //! | damaged | segment | waits for repair | owner, care |
-//! | trash | milliseconds of death, segment | waits for the collector | owner, care |
-//! | dead | segment | when it died: its place in the trash | owner, care |
 //! | node | node | node record | anybody |
 //! | roster | - | counts changes of the node table, so that two of them conflict | anybody |
 //! | job | name | opaque state of a resumable job | anybody |
 //! | placement | - | what the volume wants of the places of shards; missing: nothing | anybody |
-//! | retired | segment, generation | shards of a former record that are kept for a while | owner, care |
-//! | joined | segment | the segment that it became a part of, with shards of its own, and where in it; kept as long as that one | owner makes it, care removes it |
-//! | parts | segment, segment | the same from the other side | owner makes it, care removes it |
+//! | unreferenced | file: milliseconds of deletion, ino | the directory and name that it had: kept for a while | owner |
+//! | | inode: ino | no name is left: waits for reclaim | owner |
+//! | | segment: segment | since when no file refers to it | owner, care |
+//! | | generation: segment, generation | shards of a previous record, retained for a while | owner, care |
+//! | alias | segment, generation, index | whose the shard of this name is, where it is not the segment's in the name | owner makes it, care removes it |
 //! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
-//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, trash, dead, node,
-//! roster, job, lease, placement, retired, keep, joined, parts); all others are the owner's alone.
+//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, node, roster, job, lease,
+//! placement, keep, alias, and of unreferenced what is not of inodes); all others are the owner's alone.
+//!
+//! What is unreferenced waits in one table, by kind. `weft_format::removal` says when it may go.
 
 use std::fmt;
 use std::ops::Range;
 
-use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId};
+use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey};
 
 /// The tables. The number is the first byte of every key and lives as long as the format; shared ones are from 32 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,33 +58,28 @@ pub enum Table {
     Xattr = 6,
     Extent = 7,
     Journal = 8,
-    Orphan = 9,
     Live = 10,
     UsedBy = 11,
     Policy = 12,
     Counter = 13,
     Usage = 14,
-    Deleted = 15,
     Openings = 16,
     Segment = 32,
     OnNode = 33,
     Damaged = 34,
-    Trash = 35,
+    Unreferenced = 35,
     Node = 36,
     Roster = 37,
     Job = 38,
-    Dead = 39,
     Lease = 40,
     Placement = 41,
-    Retired = 42,
     Keep = 43,
-    Joined = 44,
-    Parts = 45,
+    Alias = 44,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 30] = [
+    pub const ALL: [Table; 25] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -93,28 +88,23 @@ impl Table {
         Table::Xattr,
         Table::Extent,
         Table::Journal,
-        Table::Orphan,
         Table::Live,
         Table::UsedBy,
         Table::Policy,
         Table::Counter,
         Table::Usage,
-        Table::Deleted,
         Table::Openings,
         Table::Segment,
         Table::OnNode,
         Table::Damaged,
-        Table::Trash,
+        Table::Unreferenced,
         Table::Node,
         Table::Roster,
         Table::Job,
-        Table::Dead,
         Table::Lease,
         Table::Placement,
-        Table::Retired,
         Table::Keep,
-        Table::Joined,
-        Table::Parts,
+        Table::Alias,
     ];
 
     /// All keys of the table.
@@ -138,22 +128,26 @@ pub struct SharedPrefix {
     pub fresh_ids: bool,
 }
 
+/// The kinds of what is unreferenced, as the second byte of their keys.
+const FILES: u8 = 1;
+const INODES: u8 = 2;
+const SEGMENTS: u8 = 3;
+const GENERATIONS: u8 = 4;
+
 /// The tables that other processes than the owner write too. Segment ids are given out once.
 pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Segment as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::OnNode as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::Damaged as u8], fresh_ids: true },
-    SharedPrefix { prefix: &[Table::Trash as u8], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Unreferenced as u8, SEGMENTS], fresh_ids: true },
+    SharedPrefix { prefix: &[Table::Unreferenced as u8, GENERATIONS], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Node as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Roster as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Job as u8], fresh_ids: false },
-    SharedPrefix { prefix: &[Table::Dead as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::Lease as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
-    SharedPrefix { prefix: &[Table::Retired as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Keep as u8], fresh_ids: false },
-    SharedPrefix { prefix: &[Table::Joined as u8], fresh_ids: false },
-    SharedPrefix { prefix: &[Table::Parts as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Alias as u8], fresh_ids: false },
 ];
 
 /// What is counted: numbers that are given out, and changes that others must notice.
@@ -180,7 +174,6 @@ pub enum Key<'a> {
     Xattr(Ino, &'a [u8]),
     Extent(Ino, u64),
     Journal(Ino, u64),
-    Orphan(Ino),
     Live(SegmentId),
     UsedBy(SegmentId, Ino),
     Policy(PolicyId),
@@ -190,18 +183,17 @@ pub enum Key<'a> {
     Segment(SegmentId),
     OnNode(NodeId, SegmentId),
     Damaged(SegmentId),
-    Trash(u64, SegmentId),
+    UnreferencedFile(u64, Ino),
+    UnreferencedInode(Ino),
+    UnreferencedSegment(SegmentId),
+    UnreferencedGeneration(SegmentId, Generation),
     Node(NodeId),
     Roster,
     Job(&'a [u8]),
-    Dead(SegmentId),
     Lease(&'a [u8]),
     Placement,
-    Retired(SegmentId, Generation),
-    Deleted(u64, Ino),
     Keep,
-    Joined(SegmentId),
-    Parts(SegmentId, SegmentId),
+    Alias(ShardKey),
 }
 
 impl<'a> Key<'a> {
@@ -216,28 +208,26 @@ impl<'a> Key<'a> {
             Key::Xattr(..) => Table::Xattr,
             Key::Extent(..) => Table::Extent,
             Key::Journal(..) => Table::Journal,
-            Key::Orphan(_) => Table::Orphan,
             Key::Live(_) => Table::Live,
             Key::UsedBy(..) => Table::UsedBy,
             Key::Policy(_) => Table::Policy,
             Key::Counter(_) => Table::Counter,
             Key::Usage => Table::Usage,
             Key::Openings => Table::Openings,
-            Key::Deleted(..) => Table::Deleted,
             Key::Segment(_) => Table::Segment,
             Key::OnNode(..) => Table::OnNode,
             Key::Damaged(_) => Table::Damaged,
-            Key::Trash(..) => Table::Trash,
+            Key::UnreferencedFile(..)
+            | Key::UnreferencedInode(_)
+            | Key::UnreferencedSegment(_)
+            | Key::UnreferencedGeneration(..) => Table::Unreferenced,
             Key::Node(_) => Table::Node,
             Key::Roster => Table::Roster,
             Key::Job(_) => Table::Job,
-            Key::Dead(_) => Table::Dead,
             Key::Lease(_) => Table::Lease,
             Key::Placement => Table::Placement,
             Key::Keep => Table::Keep,
-            Key::Retired(..) => Table::Retired,
-            Key::Joined(_) => Table::Joined,
-            Key::Parts(..) => Table::Parts,
+            Key::Alias(_) => Table::Alias,
         }
     }
 
@@ -246,26 +236,29 @@ impl<'a> Key<'a> {
         let table = self.table() as u8;
         match *self {
             Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep => vec![table],
-            Key::Inode(ino) | Key::Symlink(ino) | Key::Orphan(ino) => join(table, &[&ino.0.to_be_bytes()]),
+            Key::Inode(ino) | Key::Symlink(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
             Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
                 join(table, &[&ino.0.to_be_bytes(), &number.to_be_bytes()])
             }
-            Key::Live(segment)
-            | Key::Segment(segment)
-            | Key::Damaged(segment)
-            | Key::Dead(segment)
-            | Key::Joined(segment) => join(table, &[&segment.to_bytes()]),
-            Key::Parts(segment, part) => join(table, &[&segment.to_bytes(), &part.to_bytes()]),
-            Key::Deleted(deleted_ms, ino) => join(table, &[&deleted_ms.to_be_bytes(), &ino.0.to_be_bytes()]),
+            Key::Live(segment) | Key::Segment(segment) | Key::Damaged(segment) => join(table, &[&segment.to_bytes()]),
+            Key::Alias(ShardKey { segment, generation, index }) => {
+                join(table, &[&segment.to_bytes(), &generation.0.to_be_bytes(), &index.0.to_be_bytes()])
+            }
+            Key::UnreferencedFile(deleted_ms, ino) => {
+                join(table, &[&[FILES], &deleted_ms.to_be_bytes(), &ino.0.to_be_bytes()])
+            }
+            Key::UnreferencedInode(ino) => join(table, &[&[INODES], &ino.0.to_be_bytes()]),
+            Key::UnreferencedSegment(segment) => join(table, &[&[SEGMENTS], &segment.to_bytes()]),
+            Key::UnreferencedGeneration(segment, generation) => {
+                join(table, &[&[GENERATIONS], &segment.to_bytes(), &generation.0.to_be_bytes()])
+            }
             Key::UsedBy(segment, ino) => join(table, &[&segment.to_bytes(), &ino.0.to_be_bytes()]),
             Key::Policy(policy) => join(table, &[&policy.0.to_be_bytes()]),
             Key::Counter(counter) => vec![table, counter as u8],
             Key::OnNode(node, segment) => join(table, &[&node.to_bytes(), &segment.to_bytes()]),
-            Key::Trash(died_ms, segment) => join(table, &[&died_ms.to_be_bytes(), &segment.to_bytes()]),
             Key::Node(node) => join(table, &[&node.to_bytes()]),
             Key::Job(name) | Key::Lease(name) => join(table, &[name]),
-            Key::Retired(segment, generation) => join(table, &[&segment.to_bytes(), &generation.0.to_be_bytes()]),
         }
     }
 
@@ -282,7 +275,6 @@ impl<'a> Key<'a> {
             Table::Xattr => Key::Xattr(take_ino(rest)?, std::mem::take(rest)),
             Table::Extent => Key::Extent(take_ino(rest)?, take_u64(rest)?),
             Table::Journal => Key::Journal(take_ino(rest)?, take_u64(rest)?),
-            Table::Orphan => Key::Orphan(take_ino(rest)?),
             Table::Live => Key::Live(take_segment(rest)?),
             Table::UsedBy => Key::UsedBy(take_segment(rest)?, take_ino(rest)?),
             Table::Policy => Key::Policy(PolicyId(u32::from_be_bytes(take(rest)?))),
@@ -294,21 +286,27 @@ impl<'a> Key<'a> {
             }),
             Table::Usage => Key::Usage,
             Table::Openings => Key::Openings,
-            Table::Deleted => Key::Deleted(take_u64(rest)?, take_ino(rest)?),
             Table::Segment => Key::Segment(take_segment(rest)?),
             Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
             Table::Damaged => Key::Damaged(take_segment(rest)?),
-            Table::Trash => Key::Trash(take_u64(rest)?, take_segment(rest)?),
+            Table::Unreferenced => match take(rest)? {
+                [FILES] => Key::UnreferencedFile(take_u64(rest)?, take_ino(rest)?),
+                [INODES] => Key::UnreferencedInode(take_ino(rest)?),
+                [SEGMENTS] => Key::UnreferencedSegment(take_segment(rest)?),
+                [GENERATIONS] => Key::UnreferencedGeneration(take_segment(rest)?, take_generation(rest)?),
+                _ => return None,
+            },
             Table::Node => Key::Node(NodeId::from_bytes(take(rest)?)),
             Table::Roster => Key::Roster,
             Table::Job => Key::Job(std::mem::take(rest)),
-            Table::Dead => Key::Dead(take_segment(rest)?),
             Table::Lease => Key::Lease(std::mem::take(rest)),
             Table::Placement => Key::Placement,
             Table::Keep => Key::Keep,
-            Table::Joined => Key::Joined(take_segment(rest)?),
-            Table::Parts => Key::Parts(take_segment(rest)?, take_segment(rest)?),
-            Table::Retired => Key::Retired(take_segment(rest)?, Generation(u32::from_be_bytes(take(rest)?))),
+            Table::Alias => Key::Alias(ShardKey {
+                segment: take_segment(rest)?,
+                generation: take_generation(rest)?,
+                index: ShardIndex(u16::from_be_bytes(take(rest)?)),
+            }),
         };
         rest.is_empty().then_some(key)
     }
@@ -326,7 +324,6 @@ impl fmt::Display for Key<'_> {
             Key::Xattr(ino, name) => write!(f, "xattr/{ino}/{}", name.escape_ascii()),
             Key::Extent(ino, end) => write!(f, "extent/{ino}/{end}"),
             Key::Journal(ino, page) => write!(f, "journal/{ino}/{page}"),
-            Key::Orphan(ino) => write!(f, "orphan/{ino}"),
             Key::Live(segment) => write!(f, "live/{segment}"),
             Key::UsedBy(segment, ino) => write!(f, "used-by/{segment}/{ino}"),
             Key::Policy(policy) => write!(f, "policy/{}", policy.0),
@@ -335,20 +332,21 @@ impl fmt::Display for Key<'_> {
             Key::Counter(Counter::Policy) => write!(f, "counter/policy"),
             Key::Usage => write!(f, "usage"),
             Key::Openings => write!(f, "openings"),
-            Key::Deleted(deleted_ms, ino) => write!(f, "deleted/{deleted_ms}/{ino}"),
             Key::Segment(segment) => write!(f, "segment/{segment}"),
             Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),
             Key::Damaged(segment) => write!(f, "damaged/{segment}"),
-            Key::Trash(died_ms, segment) => write!(f, "trash/{died_ms}/{segment}"),
+            Key::UnreferencedFile(deleted_ms, ino) => write!(f, "unreferenced/file/{deleted_ms}/{ino}"),
+            Key::UnreferencedInode(ino) => write!(f, "unreferenced/inode/{ino}"),
+            Key::UnreferencedSegment(segment) => write!(f, "unreferenced/segment/{segment}"),
+            Key::UnreferencedGeneration(segment, generation) => {
+                write!(f, "unreferenced/generation/{segment}/{generation}")
+            }
             Key::Node(node) => write!(f, "node/{node}"),
             Key::Roster => write!(f, "roster"),
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
-            Key::Dead(segment) => write!(f, "dead/{segment}"),
             Key::Placement => write!(f, "placement"),
             Key::Keep => write!(f, "keep"),
-            Key::Retired(segment, generation) => write!(f, "retired/{segment}/{generation}"),
-            Key::Joined(segment) => write!(f, "joined/{segment}"),
-            Key::Parts(segment, part) => write!(f, "parts/{segment}/{part}"),
+            Key::Alias(ShardKey { segment, generation, index }) => write!(f, "alias/{segment}/{generation}/{index}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
     }
@@ -369,14 +367,29 @@ pub fn users_of(segment: SegmentId) -> Range<Vec<u8>> {
     within(join(Table::UsedBy as u8, &[&segment.to_bytes()]))
 }
 
-/// What is retired of `segment`.
-pub fn retired_of(segment: SegmentId) -> Range<Vec<u8>> {
-    within(join(Table::Retired as u8, &[&segment.to_bytes()]))
+/// Deleted files that are kept, the oldest deletion first.
+pub fn unreferenced_files() -> Range<Vec<u8>> {
+    within(vec![Table::Unreferenced as u8, FILES])
 }
 
-/// What was joined into `segment`.
-pub fn parts_of(segment: SegmentId) -> Range<Vec<u8>> {
-    within(join(Table::Parts as u8, &[&segment.to_bytes()]))
+/// Inodes without a name.
+pub fn unreferenced_inodes() -> Range<Vec<u8>> {
+    within(vec![Table::Unreferenced as u8, INODES])
+}
+
+/// Dead segments, then previous generations.
+pub fn unreferenced_shards() -> Range<Vec<u8>> {
+    within(vec![Table::Unreferenced as u8, SEGMENTS]).start..within(vec![Table::Unreferenced as u8, GENERATIONS]).end
+}
+
+/// Previous generations of `segment`, the oldest first.
+pub fn generations_of(segment: SegmentId) -> Range<Vec<u8>> {
+    within(join(Table::Unreferenced as u8, &[&[GENERATIONS], &segment.to_bytes()]))
+}
+
+/// The shards with `segment` in their names that are another segment's.
+pub fn aliases_of(segment: SegmentId) -> Range<Vec<u8>> {
+    within(join(Table::Alias as u8, &[&segment.to_bytes()]))
 }
 
 /// The segments that have a shard on `node`.
@@ -434,6 +447,10 @@ fn take_ino(rest: &mut &[u8]) -> Option<Ino> {
 
 fn take_segment(rest: &mut &[u8]) -> Option<SegmentId> {
     take(rest).map(SegmentId::from_bytes)
+}
+
+fn take_generation(rest: &mut &[u8]) -> Option<Generation> {
+    take(rest).map(u32::from_be_bytes).map(Generation)
 }
 
 #[cfg(test)]

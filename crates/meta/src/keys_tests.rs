@@ -12,7 +12,6 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Xattr(Ino(3), b"user.x"), "060000000000000003757365722e78", "xattr/3/user.x"),
         (Key::Extent(Ino(3), 4096), "0700000000000000030000000000001000", "extent/3/4096"),
         (Key::Journal(Ino(3), 2), "0800000000000000030000000000000002", "journal/3/2"),
-        (Key::Orphan(Ino(9)), "090000000000000009", "orphan/9"),
         (Key::Live(segment), "0a0102030405060708090a0b0c0d0e0f10", "live/0102030405060708090a0b0c0d0e0f10"),
         (
             Key::UsedBy(segment, Ino(5)),
@@ -23,7 +22,6 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Counter(Counter::Ino), "0d01", "counter/ino"),
         (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
         (Key::Usage, "0e", "usage"),
-        (Key::Deleted(1000, Ino(5)), "0f00000000000003e80000000000000005", "deleted/1000/5"),
         (Key::Openings, "10", "openings"),
         (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
         (
@@ -32,28 +30,28 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
             "on-node/000000000000000000000000000000aa/0102030405060708090a0b0c0d0e0f10",
         ),
         (Key::Damaged(segment), "220102030405060708090a0b0c0d0e0f10", "damaged/0102030405060708090a0b0c0d0e0f10"),
+        (Key::UnreferencedFile(1000, Ino(5)), "230100000000000003e80000000000000005", "unreferenced/file/1000/5"),
+        (Key::UnreferencedInode(Ino(9)), "23020000000000000009", "unreferenced/inode/9"),
         (
-            Key::Trash(1000, segment),
-            "2300000000000003e80102030405060708090a0b0c0d0e0f10",
-            "trash/1000/0102030405060708090a0b0c0d0e0f10",
+            Key::UnreferencedSegment(segment),
+            "23030102030405060708090a0b0c0d0e0f10",
+            "unreferenced/segment/0102030405060708090a0b0c0d0e0f10",
+        ),
+        (
+            Key::UnreferencedGeneration(segment, Generation(7)),
+            "23040102030405060708090a0b0c0d0e0f1000000007",
+            "unreferenced/generation/0102030405060708090a0b0c0d0e0f10/7",
         ),
         (Key::Node(node), "24000000000000000000000000000000aa", "node/000000000000000000000000000000aa"),
         (Key::Roster, "25", "roster"),
         (Key::Job(b"scrub"), "267363727562", "job/scrub"),
-        (Key::Dead(segment), "270102030405060708090a0b0c0d0e0f10", "dead/0102030405060708090a0b0c0d0e0f10"),
         (Key::Lease(b"care"), "2863617265", "lease/care"),
         (Key::Placement, "29", "placement"),
-        (
-            Key::Retired(segment, Generation(7)),
-            "2a0102030405060708090a0b0c0d0e0f1000000007",
-            "retired/0102030405060708090a0b0c0d0e0f10/7",
-        ),
         (Key::Keep, "2b", "keep"),
-        (Key::Joined(segment), "2c0102030405060708090a0b0c0d0e0f10", "joined/0102030405060708090a0b0c0d0e0f10"),
         (
-            Key::Parts(segment, SegmentId(0xbb)),
-            "2d0102030405060708090a0b0c0d0e0f10000000000000000000000000000000bb",
-            "parts/0102030405060708090a0b0c0d0e0f10/000000000000000000000000000000bb",
+            Key::Alias(ShardKey { segment, generation: Generation(7), index: ShardIndex(3) }),
+            "2c0102030405060708090a0b0c0d0e0f10000000070003",
+            "alias/0102030405060708090a0b0c0d0e0f10/7/3",
         ),
     ]
 }
@@ -78,11 +76,12 @@ fn every_table_has_a_sample_and_its_side() {
     for table in Table::ALL {
         assert!(samples().iter().any(|(key, ..)| key.table() == table), "{table:?}");
     }
-    for table in Table::ALL {
-        let is_shared = SHARED.iter().any(|shared| shared.prefix == [table as u8]);
-        assert_eq!(is_shared, table as u8 >= 32, "{table:?}");
+    for (key, ..) in samples() {
+        let is_shared = SHARED.iter().any(|shared| key.encode().starts_with(shared.prefix));
+        let is_owners = matches!(key, Key::UnreferencedFile(..) | Key::UnreferencedInode(_)) || key.table() as u8 <= 31;
+        assert_eq!(is_shared, !is_owners, "{key}");
     }
-    assert_eq!(SHARED.len(), 14);
+    assert_eq!(SHARED.len(), 12);
 }
 
 #[test]
@@ -112,7 +111,12 @@ fn ranges_hold_their_own_keys_only() {
     assert!(last.contains(&Key::Extent(Ino(u64::MAX), u64::MAX).encode()));
     assert!(!last.contains(&Key::Journal(Ino(0), 0).encode()));
 
-    let rest = after(Table::Orphan.range(), Some(Key::Orphan(Ino(4))));
-    assert!(!rest.contains(&Key::Orphan(Ino(4)).encode()));
-    assert!(rest.contains(&Key::Orphan(Ino(5)).encode()));
+    let rest = after(unreferenced_inodes(), Some(Key::UnreferencedInode(Ino(4))));
+    assert!(!rest.contains(&Key::UnreferencedInode(Ino(4)).encode()));
+    assert!(rest.contains(&Key::UnreferencedInode(Ino(5)).encode()));
+    let shards = unreferenced_shards();
+    for (key, ..) in samples().iter().filter(|(key, ..)| key.table() == Table::Unreferenced) {
+        let is_of_shards = matches!(key, Key::UnreferencedSegment(_) | Key::UnreferencedGeneration(..));
+        assert_eq!(shards.contains(&key.encode()), is_of_shards, "{key}");
+    }
 }

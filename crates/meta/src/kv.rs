@@ -3,7 +3,7 @@
 //! It is cut low on purpose: file-system logic is written once above it (`store/`), and an engine is a page of code that
 //! passes `conformance.rs`.
 
-use crate::merge::{Directory, Merge};
+use crate::deltas::{Delta, Directory};
 use std::ops::Range;
 
 /// Failures of an engine.
@@ -172,14 +172,14 @@ pub struct Batch {
     pub writes: Vec<Slot>,
     /// Changes of what is there after that, each of another key that is not written. A key without a value is damage: one that may be
     /// missing is checked, too.
-    pub merges: Vec<(Vec<u8>, Merge)>,
+    pub deltas: Vec<(Vec<u8>, Delta)>,
 }
 
 impl Batch {
     /// Does it change nothing?
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.merges.is_empty()
+        self.writes.is_empty() && self.deltas.is_empty()
     }
 
     /// The keys that it depends on or changes, but for those of ranges.
@@ -190,7 +190,7 @@ impl Batch {
 
     /// The keys that it changes.
     pub fn changed_keys(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.writes.iter().map(|(key, _)| key).chain(self.merges.iter().map(|(key, _)| key))
+        self.writes.iter().map(|(key, _)| key).chain(self.deltas.iter().map(|(key, _)| key))
     }
 }
 

@@ -10,6 +10,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod conformance;
+pub mod deltas;
 mod descriptor;
 pub mod engines;
 pub mod error;
@@ -17,7 +18,6 @@ pub mod fsck;
 pub mod guard;
 pub mod keys;
 pub mod kv;
-pub mod merge;
 pub mod owner;
 pub mod store;
 pub mod types;
@@ -26,7 +26,7 @@ pub mod url;
 pub use error::MetaError;
 pub use guard::{Denied, Guard, Renaming};
 pub use store::leases::Fence;
-pub use store::{Guarded, JOIN_MOVES_MAX, Store};
+pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
     Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode, Owner,
     PolicyMaker, RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,

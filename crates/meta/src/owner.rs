@@ -4,7 +4,7 @@
 //! dies with the process, `kill -9` included. Who holds it is said in the file `<metadata>-owner`, which only those can open who
 //! may write the metadata: after the witness (`engines/sqlite/witness.rs`), which is its first line.
 //!
-//! Some are owners in passing, for one change: whoever wants to be the owner waits for these, and whoever asks is told of nobody.
+//! Some are short-lived owners, for one change: whoever wants to be the owner waits for these, and whoever asks is told of nobody.
 
 use crate::descriptor::Descriptor;
 use rustix::fs::{FlockOperation, OFlags};
@@ -23,8 +23,8 @@ use weft_env::Clock;
 const RETRIES: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// A passing owner's change takes milliseconds, on a slow and busy disk seconds: whoever wants to be the owner waits for so many pauses.
-const PASSING_RETRIES: u32 = 1000;
+/// A short-lived owner's change takes milliseconds, on a slow and busy disk seconds: whoever wants to be the owner waits for so many pauses.
+const SHORT_LIVED_RETRIES: u32 = 1000;
 
 /// What the owner file's name adds to that of the metadata.
 const OWNER: &str = "-owner";
@@ -49,7 +49,7 @@ pub struct Holder {
     /// Where it has the volume mounted, if it has.
     pub mountpoint: Option<PathBuf>,
     /// Only for a moment.
-    pub is_passing: bool,
+    pub is_short_lived: bool,
 }
 
 impl Holder {
@@ -60,13 +60,13 @@ impl Holder {
             host: host_name(),
             started: clock.unix_time().as_secs(),
             mountpoint: mountpoint.map(Path::to_path_buf),
-            is_passing: false,
+            is_short_lived: false,
         }
     }
 
     /// This process, for one change.
-    pub fn passing(clock: &dyn Clock) -> Self {
-        Self { is_passing: true, ..Self::this_process(None, clock) }
+    pub fn short_lived(clock: &dyn Clock) -> Self {
+        Self { is_short_lived: true, ..Self::this_process(None, clock) }
     }
 
     /// With the host's name, for those on others: `process 123 on h`.
@@ -74,14 +74,14 @@ impl Holder {
         format!("process {} on {}", self.process, self.host)
     }
 
-    /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL, or `passing`.
+    /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL, or `short-lived`.
     fn to_text(&self) -> Vec<u8> {
         let mut text = format!("process {}\nhost {}\nstarted {}\n", self.process, self.host, self.started).into_bytes();
         if let Some(mountpoint) = &self.mountpoint {
             text.extend_from_slice(b"mountpoint ");
             text.extend_from_slice(mountpoint.as_os_str().as_bytes());
-        } else if self.is_passing {
-            text.extend_from_slice(PASSING);
+        } else if self.is_short_lived {
+            text.extend_from_slice(SHORT_LIVED);
         }
         text
     }
@@ -98,12 +98,12 @@ impl Holder {
         let last = lines.next().unwrap_or_default();
         let path = last.strip_prefix(b"mountpoint ".as_slice());
         let mountpoint = path.map(|path| OsString::from_vec(path.to_vec()).into());
-        Some(Self { process, host, started, mountpoint, is_passing: last == PASSING })
+        Some(Self { process, host, started, mountpoint, is_short_lived: last == SHORT_LIVED })
     }
 }
 
-/// The last line of an owner in passing.
-const PASSING: &[u8] = b"passing";
+/// The last line of a short-lived owner.
+const SHORT_LIVED: &[u8] = b"short-lived";
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,7 +170,7 @@ pub struct OwnerLock {
 }
 
 impl OwnerLock {
-    /// Takes the ownership of the store at `metadata`, after an owner in passing if there is one (and in passing after any that has not
+    /// Takes the ownership of the store at `metadata`, after a short-lived owner if there is one (and a short-lived one after any that has not
     /// mounted it), and says in the owner file that `holder` has it.
     pub fn acquire(metadata: &Path, holder: &Holder, clock: &dyn Clock) -> Result<Self, OwnerError> {
         let metadata = &real(metadata).map_err(|source| OwnerError::Io { path: metadata.to_path_buf(), source })?;
@@ -183,9 +183,11 @@ impl OwnerLock {
             let held = read_holder(&text).map_err(text_io)?;
             let retries = match &held {
                 // Who passes says nothing either, as it comes and goes.
-                None if silent_count < RETRIES => PASSING_RETRIES,
+                None if silent_count < RETRIES => SHORT_LIVED_RETRIES,
                 // A command without a mount has mostly ended soon, too.
-                Some(held) if held.is_passing || holder.is_passing && held.mountpoint.is_none() => PASSING_RETRIES,
+                Some(held) if held.is_short_lived || holder.is_short_lived && held.mountpoint.is_none() => {
+                    SHORT_LIVED_RETRIES
+                }
                 _ => RETRIES,
             };
             if tries >= retries {
@@ -219,14 +221,14 @@ impl Drop for OwnerLock {
     }
 }
 
-/// Who owns the store at `metadata` at this moment, or after an owner in passing: `Ok(None)` if nobody does. A holder that has not
-/// written who it is yet, and passing ones without an end, are an error of kind `WouldBlock`.
+/// Who owns the store at `metadata` at this moment, or after a short-lived owner: `Ok(None)` if nobody does. A holder that has not
+/// written who it is yet, and short-lived ones without an end, are an error of kind `WouldBlock`.
 pub fn current_owner(metadata: &Path, clock: &dyn Clock) -> io::Result<Option<Holder>> {
     let metadata = &real(metadata)?;
     let store = Descriptor::open(metadata)?;
     let refused = |why| Err(io::Error::new(io::ErrorKind::WouldBlock, format!("{} {why}", metadata.display())));
     let mut silent_count = 0;
-    for _ in 0..PASSING_RETRIES {
+    for _ in 0..SHORT_LIVED_RETRIES {
         if store.lock(FlockOperation::NonBlockingLockShared)? {
             return Ok(None);
         }
@@ -237,7 +239,7 @@ pub fn current_owner(metadata: &Path, clock: &dyn Clock) -> io::Result<Option<Ho
             Err(error) => return Err(error),
         };
         match held {
-            Some(holder) if holder.is_passing => {}
+            Some(holder) if holder.is_short_lived => {}
             Some(holder) => return Ok(Some(holder)),
             // Who passes says nothing either, as it comes and goes.
             None if silent_count < RETRIES => silent_count += 1,

@@ -15,7 +15,7 @@ fn store(folder: &Path) -> PathBuf {
 #[test]
 fn text_of_a_holder_is_stable_and_reads_back() {
     let mut holder =
-        Holder { process: 123, host: "alpha".into(), started: 1_700_000_000, mountpoint: None, is_passing: false };
+        Holder { process: 123, host: "alpha".into(), started: 1_700_000_000, mountpoint: None, is_short_lived: false };
     assert_eq!(holder.to_text(), b"process 123\nhost alpha\nstarted 1700000000\n");
     assert_eq!(Holder::from_text(&holder.to_text()), Some(holder.clone()));
     holder.mountpoint = Some(OsString::from_vec(b"/mnt/a\nb \xff".to_vec()).into());
@@ -24,13 +24,13 @@ fn text_of_a_holder_is_stable_and_reads_back() {
 }
 
 #[test]
-fn an_owner_in_passing_is_waited_for_and_never_named() {
+fn a_short_lived_owner_is_waited_for_and_never_named() {
     let folder = tempfile::tempdir().unwrap();
     let metadata = store(folder.path());
-    let passing = Holder { process: 7, host: "h".into(), started: 1, mountpoint: None, is_passing: true };
-    assert_eq!(passing.to_text(), b"process 7\nhost h\nstarted 1\npassing");
-    assert_eq!(Holder::from_text(&passing.to_text()), Some(passing.clone()));
-    let lock = OwnerLock::acquire(&metadata, &passing, &SystemClock).unwrap();
+    let short_lived = Holder { process: 7, host: "h".into(), started: 1, mountpoint: None, is_short_lived: true };
+    assert_eq!(short_lived.to_text(), b"process 7\nhost h\nstarted 1\nshort-lived");
+    assert_eq!(Holder::from_text(&short_lived.to_text()), Some(short_lived.clone()));
+    let lock = OwnerLock::acquire(&metadata, &short_lived, &SystemClock).unwrap();
     std::thread::scope(|scope| {
         let next = scope.spawn(|| OwnerLock::acquire(&metadata, &holder(Some("/mnt/weft")), &SystemClock));
         // Longer than anybody else is waited for.
@@ -39,9 +39,9 @@ fn an_owner_in_passing_is_waited_for_and_never_named() {
         drop(lock);
         let _next = next.join().unwrap().expect("its turn has come");
         let found = asked.join().unwrap().unwrap();
-        assert!(found.is_none_or(|found| !found.is_passing), "nobody, or who came next");
-        // One in passing does not wait for a mount.
-        assert!(OwnerLock::acquire(&metadata, &passing, &SystemClock).is_err());
+        assert!(found.is_none_or(|found| !found.is_short_lived), "nobody, or who came next");
+        // A short-lived one does not wait for a mount.
+        assert!(OwnerLock::acquire(&metadata, &short_lived, &SystemClock).is_err());
     });
 }
 

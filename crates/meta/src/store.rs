@@ -13,7 +13,7 @@
 //! * Durable only after [`Store::flush`], in commit order.
 //!
 //! Where to read on: `txn.rs` and `values.rs`, then `names.rs` and `rename.rs` (the tree), `mapping.rs` (extents under
-//! changes), `commit.rs`, `join.rs`, `data.rs`, `reclaim.rs` (file bytes), `segments.rs`, `nodes.rs`, `policies.rs` (the rest).
+//! changes), `commit.rs`, `merge.rs`, `data.rs`, `reclaim.rs` (file bytes), `segments.rs`, `nodes.rs`, `policies.rs` (the rest).
 
 mod attributes;
 mod commit;
@@ -21,9 +21,9 @@ mod data;
 mod deleted;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod join;
 pub mod leases;
 mod mapping;
+mod merge;
 mod names;
 mod nodes;
 mod openings;
@@ -52,7 +52,8 @@ use crate::{MetaError, MetaUrl};
 use txn::{Company, Txn};
 use values::Usage;
 
-pub use join::JOIN_MOVES_MAX;
+pub use merge::MERGE_MOVES_MAX;
+pub(crate) use merge::aliased;
 
 /// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only changes of what it decides on make one fail, and those
 /// are few.

@@ -250,7 +250,7 @@ fn run_against_model(seed: u64, operations: u32) {
                 let orphans: Vec<u64> =
                     model.nodes.iter().filter(|(_, node)| node.links == 0).map(|(ino, _)| *ino).collect();
                 for ino in orphans {
-                    assert_eq!(store.reclaim(&[Ino(ino)], now).unwrap(), 1);
+                    assert_eq!(store.reclaim(&[unused(Ino(ino))], now).unwrap(), 1);
                     model.nodes.remove(&ino);
                 }
             }
@@ -644,7 +644,7 @@ fn damaged_values_are_told_apart() {
             drop(store.extents(file, 0..1000));
             drop(store.truncate(file, 50, at(1), at(1), None));
             drop(store.unlink(Ino::ROOT, b"file", at(1)));
-            drop(store.reclaim(&[file], at(1)));
+            drop(store.reclaim(&[unused(file)], at(1)));
         }
     }
 }
@@ -668,16 +668,16 @@ fn finding_29_what_frees_room_is_told_to_the_engine_and_nothing_else() {
 
     store.set_job("job", Some(b"what frees room goes on")).unwrap();
     store.set_keep_ms(0).unwrap();
-    assert!(store.let_go(2000, kept).unwrap());
+    assert!(store.let_go(purged(2000, kept)).unwrap());
     store.remove_xattr(file, b"user.a", at(3)).unwrap();
     store.punch(file, 0..4096, at(3), at(3)).unwrap();
     store.truncate(file, 0, at(3), at(3), None).unwrap();
     store.rmdir(Ino::ROOT, b"directory", at(3)).unwrap();
     store.unlink(Ino::ROOT, b"file", at(3)).unwrap();
     for ino in [file, directory, kept] {
-        assert_eq!(store.reclaim(&[ino], at(3)).unwrap(), 1);
+        assert_eq!(store.reclaim(&[unused(ino)], at(3)).unwrap(), 1);
     }
     let record = store.segment(segment).unwrap().expect("in the trash");
-    store.drop_segment(segment, &record, None).unwrap();
+    store.drop_segment(dead(segment), &record, None).unwrap();
     assert_clean(&store);
 }

@@ -10,7 +10,7 @@ pub enum Access {
     /// dies with the process.
     Owner,
     /// The same for one change: whoever wants to be the owner waits so long.
-    Passing,
+    ShortLived,
     /// Reads everything; changes only nodes and segment records (care, status, info). Any number at once, also beside an owner.
     Shared,
 }

@@ -66,7 +66,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
             records = written;
         } else {
             for (i, record) in written.iter().enumerate() {
-                handle.block_on(transfer.remove(segment(round as u64, i as u64), record));
+                handle.block_on(transfer.withdraw(segment(round as u64, i as u64), record));
             }
         }
     }
@@ -142,7 +142,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
         }
         let rate = WRITES as f64 / started.elapsed().as_secs_f64();
         for (i, record) in written.iter().enumerate() {
-            handle.block_on(transfer.remove(segment(round, i as u64), record));
+            handle.block_on(transfer.withdraw(segment(round, i as u64), record));
         }
         Ok(rate)
     })?;
@@ -156,7 +156,7 @@ fn measure(root: &Path) -> Result<(), Failure> {
             bytes += rebuilt.bytes_written;
             let mut only_new = rebuilt.record;
             only_new.shards.iter_mut().enumerate().filter(|(i, _)| *i != 1).for_each(|(_, shard)| *shard = None);
-            handle.block_on(transfer.remove(id(i), &only_new));
+            handle.block_on(transfer.withdraw(id(i), &only_new));
         }
         Ok(gbs(bytes, started))
     })?;

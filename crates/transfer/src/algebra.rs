@@ -225,34 +225,34 @@ fn alike(old: &dyn Code, new: &dyn Code) -> Vec<bool> {
 }
 
 /// How segments of `old` fit into `new`: its shards may be theirs where the rows of both generators are the same, those of `old`
-/// moved to the native symbols of the part. `None`: nothing is gained, as the others do not follow from these.
+/// moved to the native symbols of the source. `None`: nothing is gained, as the others do not follow from these.
 fn fit(old: &LoadedCode, new: &LoadedCode) -> Option<Fit> {
     let (of_old, of_new) = (old.shape(), new.shape());
     let (alpha, natives) = (of_old.alpha, of_old.native_count);
-    let part_count = of_new.native_count / natives;
-    let is_multiple = part_count > 1 && of_new.native_count.is_multiple_of(natives);
+    let source_count = of_new.native_count / natives;
+    let is_multiple = source_count > 1 && of_new.native_count.is_multiple_of(natives);
     if !is_multiple || (alpha, of_old.symbol_alignment_bytes) != (of_new.alpha, of_new.symbol_alignment_bytes) {
         return None;
     }
     let (rows, wide_rows) =
         (weft_codes::linear::generator(&*old.code).ok()?, weft_codes::linear::generator(&*new.code).ok()?);
-    let is_same = |place: usize, part: usize, index: usize| {
+    let is_same = |place: usize, source: usize, index: usize| {
         (0..alpha).all(|sub| {
             let (wide, own) = (wide_rows.row(place * alpha + sub), rows.row(index * alpha + sub));
-            let share = part * natives..(part + 1) * natives;
+            let share = source * natives..(source + 1) * natives;
             wide[share.clone()] == *own && (0..wide.len()).all(|native| share.contains(&native) || wide[native] == 0)
         })
     };
-    let shards = (0..part_count).flat_map(|part| (0..of_old.n).map(move |index| (part, index)));
+    let shards = (0..source_count).flat_map(|source| (0..of_old.n).map(move |index| (source, index)));
     let shards: Vec<(usize, usize)> = shards.collect();
-    let place = |place| shards.iter().copied().filter(|(part, index)| is_same(place, *part, *index)).collect();
+    let place = |place| shards.iter().copied().filter(|(source, index)| is_same(place, *source, *index)).collect();
     let places: Vec<Vec<(usize, usize)>> = (0..of_new.n).map(place).collect();
     let offer = |place: &Vec<(usize, usize)>| {
         (!place.is_empty()).then_some(Offer { combines: false, request_price: 1, symbol_price: 1 })
     };
     let others = places.iter().enumerate().filter(|(_, place)| place.is_empty()).map(|(place, _)| place).collect();
     new.code.plan(&Wanted::Shards(others), &Offers(places.iter().map(offer).collect())).ok()?;
-    Some(Fit { part_count, places })
+    Some(Fit { source_count, places })
 }
 
 /// What was found of two codes, by their specs.

@@ -229,19 +229,19 @@ pub enum RecodeError {
     /// Its new shards cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Segments that are to be joined do not suit each other, or their nodes.
+    /// Segments that are to be merged do not suit each other, or their nodes.
     #[error(
-        "{part_count} segments cannot be joined to segment {segment} of `{code}` as they lie now; each can be converted by itself"
+        "{source_count} segments cannot be merged into segment {segment} of `{code}` as they lie now; each can be converted by itself"
     )]
     Unfit {
         /// What they were to be.
         segment: SegmentId,
         /// How many.
-        part_count: usize,
+        source_count: usize,
         /// Under which code.
         code: String,
     },
-    /// A shard that was to stay is lost or damaged.
+    /// A shard that was to be kept is lost or damaged.
     #[error(
         "what was to be shard {index} of segment {segment} is not sound; repair it, or convert the segments by themselves"
     )]
@@ -250,14 +250,6 @@ pub enum RecodeError {
         segment: SegmentId,
         /// As which shard.
         index: ShardIndex,
-    },
-    /// Former shards of a segment that was joined do not suffice for it to be one by itself again, or what they lack is not taken.
-    #[error(
-        "the former shards of segment {former} do not suffice, or what they lack could not be stored; it is converted as any other"
-    )]
-    Former {
-        /// What it was.
-        former: SegmentId,
     },
     /// Not every node took its new shard: it would be less safe than before.
     #[error(

@@ -44,7 +44,7 @@ pub use openings::KnownOpenings;
 pub use read::{ReadPart, ReadReport, Suspect};
 pub use readahead::Readahead;
 pub use rebuild::Rebuilt;
-pub use recode::{Joiner, Recoded};
+pub use recode::{MergeCandidates, Recoded};
 pub use remove::Removal;
 pub use scheduler::Profile;
 pub use soundness::{Soundness, Usable};

@@ -8,21 +8,22 @@
 //!
 //! A shard serves two codes if both lay the segment out alike and give it the same rows of their generators: the data shards of all
 //! systematic codes with as many of them, some parities, and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter:
-//! of one segment nothing can be kept between these. Of several it can (`recode/join.rs`).
+//! of one segment nothing can be kept between these. Of several it can (`recode/merge.rs`).
 
 mod choose;
-mod join;
+mod merge;
 
 pub(crate) use choose::Fit;
-pub use choose::Joiner;
+pub use choose::MergeCandidates;
 
 use crate::algebra::Algebra;
 use crate::error::RecodeError;
+use crate::remove::withdraw;
 use crate::transfer::Transfer;
 use crate::verify::ShardHealth;
 use crate::write::encode::encode;
 use crate::write::place::place_now;
-use crate::write::put::{put, withdraw};
+use crate::write::put::put;
 use crate::write::receipt::receipt;
 use crate::write::split::{geometry, split_as};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use weft_format::records::SegmentRecord;
 use weft_format::shard::object_bytes;
 use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 
-/// What a conversion leaves behind: commit `record`, and only then retire what it replaced.
+/// What a conversion leaves behind: commit `record`, and only then retain what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recoded {
     /// The segment under its new code; every shard of it is stored and was read back.
@@ -64,7 +65,7 @@ fn plain_bytes(algebra: &Algebra, segment: SegmentId, code: &str, data_bytes: u6
 }
 
 impl Transfer {
-    /// Stores a segment under another code. `former`: a record of it with that very code whose shards may still be there.
+    /// Stores a segment under another code. `previous`: a record of it with that very code whose shards may still be there.
     /// Overwrites nothing, removes nothing that another attempt stored: several may be under way, as of [`Self::rebuild`].
     ///
     /// # Errors
@@ -74,9 +75,9 @@ impl Transfer {
         segment: SegmentId,
         record: &SegmentRecord,
         code: &str,
-        former: Option<&SegmentRecord>,
+        previous: Option<&SegmentRecord>,
     ) -> Result<Recoded, RecodeError> {
-        let mut begun = begun(&self.inner.algebra, segment, record, code, former)?;
+        let mut begun = begun(&self.inner.algebra, segment, record, code, previous)?;
         let bytes_verified = self.keep_sound(segment, &mut begun).await;
         let recoded = match self.complete(segment, &begun).await {
             Some(recoded) => recoded,
@@ -224,21 +225,21 @@ fn begun(
     segment: SegmentId,
     record: &SegmentRecord,
     code: &str,
-    former: Option<&SegmentRecord>,
+    previous: Option<&SegmentRecord>,
 ) -> Result<SegmentRecord, RecodeError> {
     let refused = |detail| RecodeError::Record { segment, detail };
     let old = algebra.load_for(record).map_err(refused)?;
     let new = algebra.load(code).map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
     let alike = algebra.alike(&old, &new);
-    let fits = |former: &&SegmentRecord| former.code == code && algebra.load_for(former).is_ok();
-    let former = former.filter(fits);
-    let geometry = match former {
-        Some(former) => former.geometry,
+    let fits = |previous: &&SegmentRecord| previous.code == code && algebra.load_for(previous).is_ok();
+    let previous = previous.filter(fits);
+    let geometry = match previous {
+        Some(previous) => previous.geometry,
         None if alike.contains(&true) => record.geometry,
         None => geometry(new.shape(), segment, record.geometry.data_bytes)?,
     };
     let shard = |index: usize| {
-        let kept = former.and_then(|former| former.shards[index].clone());
+        let kept = previous.and_then(|previous| previous.shards[index].clone());
         let shared = (geometry == record.geometry && alike[index]).then(|| record.shards[index].clone()).flatten();
         shared.or(kept)
     };

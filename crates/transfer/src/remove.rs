@@ -1,12 +1,13 @@
-//! Removing a segment's shards.
+//! Removing shards that [`weft_format::removal`] has decided on.
 
 use crate::error::{ShardFailure, SuspectKind};
 use crate::in_flight::InFlight;
-use crate::transfer::Transfer;
+use crate::transfer::{Inner, Transfer};
 use crate::write::put::failure;
 use weft_format::records::SegmentRecord;
+use weft_format::removal::{Candidate, Evidence, Item, Removable, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardKey};
-use weft_nodes::NodeError;
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// How a removal went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,25 +19,26 @@ pub struct Removal {
 }
 
 impl Transfer {
-    /// Removes one shard, which the caller knows to be needed by nobody.
+    /// Removes one shard.
     ///
     /// # Errors
     /// The node's; `NotFound` where it is gone.
-    pub async fn remove_shard(&self, node: NodeId, key: ShardKey) -> Result<(), NodeError> {
-        self.inner.change(node, 0, async move |node| node.remove(key).await).await
+    pub async fn remove_shard(&self, shard: Removable) -> Result<(), NodeError> {
+        remove(&self.inner, shard).await
     }
 
-    /// Removes every shard that the record names. The caller has committed that nothing refers to them.
-    pub async fn remove(&self, segment: SegmentId, record: &SegmentRecord) -> Removal {
+    /// Removes shards, all at once.
+    pub async fn remove(&self, shards: Vec<Removable>) -> Removal {
         let mut removals = InFlight::new();
-        for (index, key, location) in record.located(segment) {
-            removals.push((index.as_usize(), location.node), Box::pin(self.remove_shard(location.node, key)));
+        for shard in shards {
+            removals.push(shard, Box::pin(self.remove_shard(shard)));
         }
         let mut removal = Removal::default();
-        while let Some(((index, node), outcome)) = removals.next().await {
+        while let Some((shard, outcome)) = removals.next().await {
+            let Item::Shard(node, key) = shard.item() else { continue };
             match outcome {
                 Ok(()) => removal.gone += 1,
-                Err(error) => match failure(index, node, error) {
+                Err(error) => match failure(key.index.as_usize(), node, error) {
                     ShardFailure { kind: SuspectKind::NotFound, .. } => removal.gone += 1,
                     failure => removal.unknown.push(failure),
                 },
@@ -44,5 +46,36 @@ impl Transfer {
         }
         removal.unknown.sort_by_key(|failure| failure.index);
         removal
+    }
+
+    /// Removes the shards of a record that this engine stored in vain: nobody else has these names. What nodes do not remove is left to
+    /// the collector.
+    pub async fn withdraw(&self, segment: SegmentId, written: &SegmentRecord) {
+        let written = written.located(segment).map(|(_, key, location)| (key, location.node));
+        withdraw(&self.inner, written.collect()).await;
+    }
+}
+
+async fn remove(inner: &Inner, shard: Removable) -> Result<(), NodeError> {
+    let Item::Shard(node, key) = shard.item() else {
+        return Err(NodeError::new(NodeErrorKind::Unsupported, "every node", "what is to be removed is no shard"));
+    };
+    inner.change(node, 0, async move |node| node.remove(key).await).await
+}
+
+/// Removes what a failed write or rebuild has stored, as far as nodes answer; the rest are orphans for the collector.
+pub(crate) async fn withdraw(inner: &Inner, written: Vec<(ShardKey, NodeId)>) {
+    let mut removals = InFlight::new();
+    for (key, node) in written {
+        removals.push((), Box::pin(withdraw_one(inner, node, key)));
+    }
+    while removals.next().await.is_some() {}
+}
+
+/// The same for one shard.
+pub(crate) async fn withdraw_one(inner: &Inner, node: NodeId, key: ShardKey) {
+    let Verdict::Remove(shard) = may_remove(Candidate::own_shard(node, key), Evidence::Author) else { return };
+    if let Err(error) = remove(inner, shard).await {
+        tracing::warn!(shard = %key, %error, "an unreferenced shard was not removed: left for the collector");
     }
 }

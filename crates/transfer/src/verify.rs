@@ -175,7 +175,7 @@ pub(crate) fn check_object(
     }
 }
 
-/// Is a shard with this header what the record means? One that stayed as it was when its segment was joined into this one has
+/// Is a shard with this header what the record means? One that was kept as it was when its segment was merged into this one has
 /// that segment's code and geometry; of it the length and the digest say enough.
 fn is_alike(inner: &Inner, record: &SegmentRecord, location: &ShardLocation, header: &ShardHeader) -> bool {
     match location.origin {

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weft_format::Ino;
+use weft_format::removal::Removable;
 
 const TICK: Duration = Duration::from_millis(200);
 /// A node added or replaced by another program is used within this time.
@@ -94,15 +94,15 @@ fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
         std::thread::sleep(GATHERING);
         let gathered: Vec<Reclaimable> = std::iter::once(first).chain(reclaims.try_iter()).collect();
         let Some(volume) = volume.upgrade() else { return };
-        let inos: Vec<Ino> = gathered.iter().map(|reclaimable| reclaimable.ino).collect();
-        if volume.reclaim_all(&inos).is_ok() {
+        let unused: Vec<Removable> = gathered.iter().map(|reclaimable| reclaimable.unused).collect();
+        if volume.reclaim_all(&unused).is_ok() {
             continue;
         }
         // One that fails keeps no other from being reclaimed.
-        for ino in inos {
-            if let Err(error) = volume.reclaim_all(&[ino]) {
-                // It stays an orphan, and the next mount tries again.
-                tracing::error!(%ino, "could not be reclaimed: {error}");
+        for unused in unused {
+            if let Err(error) = volume.reclaim_all(&[unused]) {
+                // It stays in the queue, and the next mount tries again.
+                tracing::error!(inode = ?unused.item(), "could not be reclaimed: {error}");
             }
         }
     }

@@ -249,7 +249,7 @@ impl Volume {
         let runtime = self.segments.runtime();
         let receipt = runtime.block_on(self.segments.background().write(request))?;
         if !receipt.missing.is_empty() {
-            runtime.block_on(self.segments.background().remove(segment, &receipt.record));
+            runtime.block_on(self.segments.background().withdraw(segment, &receipt.record));
             return Err(VfsError::ShortCopy { missing_count: receipt.missing.len() });
         }
         self.adopt(segment, &receipt, &moves)

@@ -5,6 +5,7 @@ use crate::error::VfsError;
 use crate::request::now;
 use crate::volume::Volume;
 use weft_format::Ino;
+use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_meta::{Deleted, MetaError};
 
 /// Brings back what was deleted: set on the root directory of a mount, to what [`deleted_value`] makes.
@@ -70,7 +71,9 @@ impl Volume {
     /// # Errors
     /// It is not kept any more.
     pub fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<(), VfsError> {
-        if !self.store.let_go(deleted_ms, ino)? {
+        let kept = Candidate::File { deleted_ms, ino, keep_ms: 0, is_room_short: false };
+        let Verdict::Mark(expired) = may_remove(kept, Evidence::Word) else { return Err(MetaError::NotFound.into()) };
+        if !self.store.let_go(expired)? {
             return Err(MetaError::NotFound.into());
         }
         self.reclaim_if(self.files.orphaned(ino));
@@ -89,7 +92,8 @@ impl Volume {
         self.purge(deleted_ms, ino)
     }
 
-    /// Lets go of what was deleted and is past its time, and before it of the oldest, until files of `short_bytes` have gone.
+    /// Lets go of what was deleted and is past its time, and before it of the oldest, until files of `short_bytes` have gone. `now_ms`
+    /// is of a wall clock that does not jump forward while the volume is open.
     ///
     /// # Errors
     /// Metadata cannot be read or written.
@@ -98,15 +102,15 @@ impl Volume {
         loop {
             let page = self.store.deleted(None, PAGE)?;
             for Deleted { attributes, deleted_ms, .. } in &page {
-                let is_due = deleted_ms.saturating_add(keep_ms) <= now_ms;
-                if !is_due && short_bytes == 0 {
-                    return Ok(expired);
-                }
-                if !self.store.let_go(*deleted_ms, attributes.ino)? {
+                let (deleted_ms, ino, is_room_short) = (*deleted_ms, attributes.ino, short_bytes > 0);
+                let seen_ms = now_ms.saturating_sub(deleted_ms);
+                let kept = Candidate::File { deleted_ms, ino, keep_ms, is_room_short };
+                let Verdict::Mark(over) = may_remove(kept, Evidence::Owner { seen_ms }) else { return Ok(expired) };
+                if !self.store.let_go(over)? {
                     continue;
                 }
                 self.reclaim_if(self.files.orphaned(attributes.ino));
-                if is_due {
+                if seen_ms >= keep_ms {
                     expired.count += 1;
                 } else {
                     expired.early_count += 1;

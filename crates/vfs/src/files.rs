@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 use weft_format::records::{Attributes, Timestamp};
+use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, MetaError, Store};
 
@@ -237,16 +238,19 @@ impl Table {
 
     /// If `ino` is an orphan that nobody uses any more: takes it off the books.
     fn take_if_reclaimable(&mut self, ino: Ino) -> Option<Reclaimable> {
-        if self.is_used(ino) || !self.orphans.remove(&ino) {
+        if !self.orphans.contains(&ino) {
             return None;
         }
-        Some(Reclaimable { ino, file: self.remove(ino).map(|entry| entry.file) })
+        let nameless = Candidate::Inode { ino, is_in_use: self.is_used(ino) };
+        let Verdict::Remove(unused) = may_remove(nameless, Evidence::Owner { seen_ms: 0 }) else { return None };
+        self.orphans.remove(&ino);
+        Some(Reclaimable { unused, file: self.remove(ino).map(|entry| entry.file) })
     }
 }
 
 /// An inode without a name, open handle or kernel reference: its records and bytes can go.
 pub(crate) struct Reclaimable {
-    pub ino: Ino,
+    pub unused: Removable,
     pub file: Option<Arc<File>>,
 }
 

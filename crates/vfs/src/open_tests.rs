@@ -72,7 +72,7 @@ fn a_volume_that_is_in_use_is_told_from_one_that_cannot_be_opened() {
     url.create().expect("made");
     let mount = OwnerLock::acquire(&path, &Holder::this_process(Some(Path::new("/mnt")), &SystemClock), &SystemClock)
         .expect("free");
-    for access in [Access::Owner, Access::Passing] {
+    for access in [Access::Owner, Access::ShortLived] {
         let error = open_store(&url, access, None, &Env::system()).err();
         assert!(matches!(&error, Some(MetaError::InUse(who)) if who.contains("/mnt")), "{error:?}");
     }

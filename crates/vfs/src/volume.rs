@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use weft_format::Ino;
+use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 
@@ -157,14 +158,22 @@ impl Volume {
     /// At the end nobody uses anything any more: what has no name goes.
     fn reclaim_orphans(&self) -> Result<(), VfsError> {
         // The background may be at the same inodes; the second finds nothing left to do.
-        self.reclaim_all(&self.store.orphans(usize::MAX)?)?;
+        let nameless = self.store.orphans(usize::MAX)?.into_iter();
+        let verdict = |ino| may_remove(Candidate::Inode { ino, is_in_use: false }, Evidence::Owner { seen_ms: 0 });
+        let unused: Vec<Removable> = nameless
+            .filter_map(|ino| match verdict(ino) {
+                Verdict::Remove(unused) => Some(unused),
+                _ => None,
+            })
+            .collect();
+        self.reclaim_all(&unused)?;
         Ok(self.store.flush()?)
     }
 
     /// Removes what has no name any more, and what belongs to it.
-    pub(crate) fn reclaim_all(&self, mut inos: &[Ino]) -> Result<(), MetaError> {
-        while !inos.is_empty() {
-            inos = &inos[self.store.reclaim(inos, now())?..];
+    pub(crate) fn reclaim_all(&self, mut unused: &[Removable]) -> Result<(), MetaError> {
+        while !unused.is_empty() {
+            unused = &unused[self.store.reclaim(unused, now())?..];
         }
         Ok(())
     }

@@ -382,7 +382,7 @@ impl WriteBack {
     /// Nothing refers to the segment, nor will: its shards go, and if that fails they are orphans that collection finds.
     fn withdraw(&self, segment: SegmentId, receipt: &Receipt) {
         let (transfer, record) = (self.transfer.clone(), receipt.record.clone());
-        self.runtime.spawn(async move { transfer.remove(segment, &record).await });
+        self.runtime.spawn(async move { transfer.withdraw(segment, &record).await });
     }
 
     fn note_completed(&self, file: &Arc<File>, state: &mut FileState, segment: SegmentId, completion: &Completion) {

@@ -1,14 +1,15 @@
 //! A catalogue in memory: the slow, obvious reference for the real one, and what care's own tests run on.
 
-use super::{Catalogue, CatalogueError, Renewed, Trashed};
+use super::{Catalogue, CatalogueError, Renewed};
 use parking_lot::{Mutex, MutexGuard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use weft_format::records::{
-    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord,
-    RetiredRecord, SegmentRecord, Succession, Unjoined, Wanted, wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord, RetainedRecord,
+    SegmentRecord, Succession, Wanted, wanted,
 };
-use weft_format::{Generation, NodeId, SegmentId};
+use weft_format::removal::{Expired, Item, Queued, Removable};
+use weft_format::{Generation, NodeId, SegmentId, ShardKey};
 
 /// Everything in maps under one lock.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub struct MemoryCatalogue {
 struct State {
     nodes: BTreeMap<NodeId, NodeRecord>,
     segments: BTreeMap<SegmentId, Entry>,
-    retired: BTreeMap<(SegmentId, Generation), RetiredRecord>,
+    retained: BTreeMap<(SegmentId, Generation), RetainedRecord>,
     damaged: BTreeMap<SegmentId, DamageRecord>,
     jobs: BTreeMap<String, Vec<u8>>,
     lease: Option<LeaseRecord>,
@@ -34,8 +35,10 @@ struct State {
     job_change_count: u64,
     /// Is it that of the volume's owner?
     is_owners: bool,
-    /// Where the data of segments that were joined is: of which segment, from which byte on.
-    joined: BTreeMap<SegmentId, (SegmentId, u64)>,
+    /// Where the data of segments that were merged is: of which segment, from which byte on. For tests.
+    merged: BTreeMap<SegmentId, (SegmentId, u64)>,
+    /// Whose shards are that bear another's name.
+    aliases: BTreeMap<ShardKey, SegmentId>,
     made_count: u128,
     /// `None`: all are over.
     openings: Option<OpeningsRecord>,
@@ -47,8 +50,28 @@ impl State {
         self.segments.get(&segment).is_some_and(|entry| entry.dead_since_ms.is_none() && entry.record == *record)
     }
 
-    fn retired_of(&self, segment: SegmentId) -> impl Iterator<Item = &RetiredRecord> {
-        self.retired.range((segment, Generation(0))..=(segment, Generation(u32::MAX))).map(|(_, retired)| retired)
+    fn retained_of(&self, segment: SegmentId) -> impl Iterator<Item = &RetainedRecord> {
+        self.retained.range((segment, Generation(0))..=(segment, Generation(u32::MAX))).map(|(_, retained)| retained)
+    }
+
+    /// A previous generation that is as expected.
+    fn find_retained(
+        &mut self,
+        item: Item,
+        expected: &RetainedRecord,
+    ) -> Result<(SegmentId, &mut RetainedRecord), CatalogueError> {
+        let Item::Generation(segment, generation) = item else { return Err(of_another_kind()) };
+        let found = self.retained.get_mut(&(segment, generation)).filter(|found| *found == expected);
+        found.map(|found| (segment, found)).ok_or(CatalogueError::Changed(segment))
+    }
+
+    /// A record of the segment is gone: aliases that no other one of it names are, too.
+    fn forget_aliases(&mut self, segment: SegmentId) {
+        let records = self.segments.get(&segment).map(|entry| &entry.record).into_iter();
+        let records = records.chain(self.retained_of(segment).map(|retained| &retained.record));
+        let named: BTreeSet<ShardKey> =
+            records.flat_map(|record| record.located(segment).map(|(_, key, _)| key)).collect();
+        self.aliases.retain(|key, owner| *owner != segment || named.contains(key));
     }
 
     fn check_owner(&self) -> Result<(), CatalogueError> {
@@ -118,14 +141,14 @@ impl MemoryCatalogue {
         self.state.lock().segments.insert(segment, entry);
     }
 
-    /// From now on it is that of the volume's owner, who may join segments and take them apart, or not.
+    /// From now on it is that of the volume's owner, who may merge segments, or not.
     pub fn set_owner(&self, is_owners: bool) {
         self.state.lock().is_owners = is_owners;
     }
 
-    /// Where the data of a segment is that may have been joined into another: of which segment, and from which byte on.
+    /// Where the data of a segment is that may have been merged into another: of which segment, and from which byte on.
     pub fn located(&self, segment: SegmentId) -> (SegmentId, u64) {
-        self.state.lock().joined.get(&segment).copied().unwrap_or((segment, 0))
+        self.state.lock().merged.get(&segment).copied().unwrap_or((segment, 0))
     }
 
     /// From now on this is known of the volume's openings.
@@ -159,6 +182,10 @@ impl MemoryCatalogue {
             entry.dead_since_ms = Some(now_ms);
         }
     }
+}
+
+fn of_another_kind() -> CatalogueError {
+    CatalogueError::Failed("what is to be removed is of another kind".into())
 }
 
 fn page<K: Ord + Clone, V, T>(
@@ -217,61 +244,62 @@ impl Catalogue for MemoryCatalogue {
     ) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
         state.check_fence()?;
-        let is_kept = |revived: &RetiredRecord| {
-            state.retired.get(&(segment, revived.record.generation)).is_some_and(|found| found == revived)
+        let is_kept = |restored: &RetainedRecord| {
+            state.retained.get(&(segment, restored.record.generation)).is_some_and(|found| found == restored)
         };
-        let may_revive = succession.revived.as_ref().is_none_or(is_kept);
+        let may_restore = succession.restored.as_ref().is_none_or(is_kept);
         match state.segments.get_mut(&segment) {
-            Some(entry) if entry.record == *expected && may_revive => entry.record = new.clone(),
+            Some(entry) if entry.record == *expected && may_restore => entry.record = new.clone(),
             _ => return Err(CatalogueError::Changed(segment)),
         }
-        if let Some(revived) = &succession.revived {
-            state.retired.remove(&(segment, revived.record.generation));
+        if let Some(restored) = &succession.restored {
+            state.retained.remove(&(segment, restored.record.generation));
         }
-        if let Some(retired) = &succession.retired {
-            state.retired.insert((segment, retired.record.generation), retired.clone());
+        if let Some(retained) = &succession.retained {
+            state.retained.insert((segment, retained.record.generation), retained.clone());
         }
+        state.forget_aliases(segment);
         Ok(())
     }
 
-    fn retired(
-        &self,
-        after: Option<(SegmentId, Generation)>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
-        Ok(page(&self.reach()?.retired, after, limit, |(segment, _), retired| (*segment, retired.clone())))
+    fn unreferenced(&self, after: Option<Item>, limit: usize) -> Result<Vec<Queued>, CatalogueError> {
+        let state = self.reach()?;
+        let dead = state
+            .segments
+            .iter()
+            .filter_map(|(segment, entry)| Some(Queued::Segment { segment: *segment, since_ms: entry.dead_since_ms? }));
+        let generations = state
+            .retained
+            .iter()
+            .map(|((segment, _), retained)| Queued::Generation { segment: *segment, retained: retained.clone() });
+        let rest = dead.chain(generations).filter(|entry| after.is_none_or(|after| entry.item() > after));
+        Ok(rest.take(limit).collect())
     }
 
-    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
-        Ok(self.reach()?.retired_of(segment).cloned().collect())
+    fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError> {
+        Ok(self.reach()?.retained_of(segment).cloned().collect())
     }
 
-    fn replace_retired(
-        &self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
-    ) -> Result<(), CatalogueError> {
+    fn mark_going(&self, expired: Expired, expected: &RetainedRecord) -> Result<RetainedRecord, CatalogueError> {
         let mut state = self.reach()?;
         state.check_fence()?;
-        let key = (segment, expected.record.generation);
-        if state.retired.get(&key) != Some(expected) {
-            return Err(CatalogueError::Changed(segment));
-        }
-        match new {
-            Some(new) => state.retired.insert(key, new.clone()),
-            None => state.retired.remove(&key),
-        };
+        let (_, found) = state.find_retained(expired.item(), expected)?;
+        found.is_going = true;
+        Ok(found.clone())
+    }
+
+    fn drop_generation(&self, going: Removable, expected: &RetainedRecord) -> Result<(), CatalogueError> {
+        let mut state = self.reach()?;
+        state.check_fence()?;
+        let (segment, _) = state.find_retained(going.item(), expected)?;
+        state.retained.remove(&(segment, expected.record.generation));
+        state.forget_aliases(segment);
         Ok(())
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         Ok(self.reach()?.damaged.range((start, Bound::Unbounded)).take(limit).map(|(id, _)| *id).collect())
-    }
-
-    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.note_damage(segment, &[])
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
@@ -308,23 +336,15 @@ impl Catalogue for MemoryCatalogue {
         if state.cannot_flush { Err(CatalogueError::Failed("its disk is full".into())) } else { Ok(()) }
     }
 
-    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
-        let state = self.reach()?;
-        let dead = state.segments.iter().filter_map(|(id, entry)| Some((entry.dead_since_ms?, *id)));
-        let after = after.map(|trashed| (trashed.since_ms, trashed.segment));
-        let mut due: Vec<_> = dead.filter(|entry| entry.0 < before_ms && Some(*entry) > after).collect();
-        due.sort();
-        Ok(due.into_iter().take(limit).map(|(since_ms, segment)| Trashed { since_ms, segment }).collect())
-    }
-
-    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+    fn drop_segment(&self, dead: Removable, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+        let Item::Segment(segment) = dead.item() else { return Err(of_another_kind()) };
         let mut state = self.reach()?;
         state.check_fence()?;
         match state.segments.get(&segment) {
             Some(entry) if entry.record == *expected && entry.dead_since_ms.is_some() => {
                 state.segments.remove(&segment);
                 state.damaged.remove(&segment);
-                state.joined.retain(|_, (whole, _)| *whole != segment);
+                state.forget_aliases(segment);
                 Ok(())
             }
             _ => Err(CatalogueError::Changed(segment)),
@@ -354,7 +374,7 @@ impl Catalogue for MemoryCatalogue {
         self.reach()?.check_owner()
     }
 
-    fn may_join(&self, _: SegmentId) -> Result<bool, CatalogueError> {
+    fn may_merge(&self, _: SegmentId) -> Result<bool, CatalogueError> {
         Ok(true)
     }
 
@@ -365,78 +385,41 @@ impl Catalogue for MemoryCatalogue {
         SegmentId::new(created_ms, (1 << 64) + state.made_count)
     }
 
-    fn join(
+    fn merge(
         &self,
-        parts: &[(SegmentId, RetiredRecord)],
-        whole: &(SegmentId, SegmentRecord),
+        sources: &[(SegmentId, SegmentRecord)],
+        merged: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
         state.check_owner()?;
         state.check_fence()?;
-        if let Some((part, _)) = parts.iter().find(|(part, kept)| !state.lives_as(*part, &kept.record)) {
-            return Err(CatalogueError::Changed(*part));
+        if let Some((source, _)) = sources.iter().find(|(source, record)| !state.lives_as(*source, record)) {
+            return Err(CatalogueError::Changed(*source));
         }
-        let (segment, record) = whole.clone();
+        let (segment, record) = merged.clone();
         let (mut paths, mut policies, mut live_bytes, mut before) = (Vec::new(), Vec::new(), 0, 0);
-        for (part, kept) in parts {
-            for joined in state.joined.values_mut().filter(|(whole, _)| whole == part) {
-                *joined = (segment, before + joined.1);
+        for (source, source_record) in sources {
+            for earlier in state.merged.values_mut().filter(|(merged, _)| merged == source) {
+                *earlier = (segment, before + earlier.1);
             }
-            state.joined.insert(*part, (segment, before));
-            before += kept.record.geometry.data_bytes;
-            state.retired.insert((*part, kept.record.generation), kept.clone());
-            let Some(entry) = state.segments.get_mut(part) else { continue };
+            state.merged.insert(*source, (segment, before));
+            before += source_record.geometry.data_bytes;
+            let Some(entry) = state.segments.get_mut(source) else { continue };
             live_bytes += entry.live_bytes;
             paths.append(&mut entry.paths);
             policies.append(&mut entry.policies);
             entry.dead_since_ms = Some(segment.created_ms());
         }
+        let keys = record.located(segment).map(|(_, key, _)| key).filter(|key| key.segment != segment);
+        state.aliases.extend(keys.map(|key| (key, segment)));
         state.segments.insert(segment, Entry { record, paths, live_bytes, policies, dead_since_ms: None });
         Ok(())
     }
 
-    /// All that lives of the whole lives of its parts, as far as this catalogue knows of files.
-    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
-        let mut state = self.reach()?;
-        state.check_owner()?;
-        state.check_fence()?;
-        let (whole, expected) = whole;
-        let is_kept = |Unjoined { former: (former, kept), .. }: &Unjoined| {
-            !kept.is_going && state.retired.get(&(*former, kept.record.generation)) == Some(kept)
-        };
-        if !state.lives_as(*whole, expected) || !parts.iter().all(is_kept) {
-            return Err(CatalogueError::Changed(*whole));
-        }
-        let Some(entry) = state.segments.get_mut(whole) else { return Err(CatalogueError::Changed(*whole)) };
-        entry.dead_since_ms = Some(whole.created_ms());
-        let (paths, policies) = (std::mem::take(&mut entry.paths), entry.policies.clone());
-        for part in parts {
-            let (segment, record) = part.segment.clone();
-            let is_its = |joined: &&mut (SegmentId, u64)| joined.0 == *whole && part.range().contains(&joined.1);
-            for joined in state.joined.values_mut().filter(is_its) {
-                *joined = (segment, joined.1 - part.offset);
-            }
-            state.retired.remove(&(part.former.0, part.former.1.record.generation));
-            let (paths, policies, live_bytes) = (paths.clone(), policies.clone(), record.geometry.data_bytes);
-            state.segments.insert(segment, Entry { record, paths, live_bytes, policies, dead_since_ms: None });
-        }
-        Ok(())
-    }
-
-    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
+    fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError> {
         let state = self.reach()?;
-        let Some((whole, _)) = state.joined.get(&part) else { return Ok(None) };
-        let former = |segment: SegmentId| state.retired_of(segment).map(|retired| retired.record.clone());
-        let of_whole = former(*whole).chain(state.segments.get(whole).map(|entry| entry.record.clone()));
-        let parts = state.joined.iter().filter(|(_, (into, _))| into == whole);
-        let parts = parts.map(|(part, _)| (*part, former(*part).collect())).collect();
-        Ok(Some(Borrowers { whole: (*whole, of_whole.collect()), parts }))
-    }
-
-    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
-        let state = self.reach()?;
-        let parts = state.joined.iter().filter(|(_, (into, _))| *into == whole);
-        Ok(parts.map(|(part, (_, offset))| (*part, Some(*offset))).collect())
+        let of_segment = state.aliases.iter().filter(|(key, _)| key.segment == segment);
+        Ok(of_segment.map(|(key, owner)| (*key, *owner)).collect())
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {

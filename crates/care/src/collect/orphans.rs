@@ -1,21 +1,18 @@
-//! Shards that no record names.
+//! Shards that no record names, found by listing nodes.
 //!
-//! A shard is an orphan when the catalogue, asked anew, has no record that names it *at this node*, and none of a former generation
-//! that is kept or of a segment that its own was joined into. Whoever stored it may be about to commit it, so it goes only when
-//! its opening says that nobody will any more (`OpeningsRecord::fate`), however long a writer may be stopped, and when it has been
-//! so for the grace time: seen so, while others use the volume; where nobody else can write, by the times that segment and shard
-//! have. What is of openings that the metadata does not know was stored by other metadata, and is kept.
+//! A shard is an orphan when the catalogue, asked anew, has no record of the segment that it belongs to, previous generations included,
+//! that names it *at this node*. `weft_format::removal` says when it may go.
 
-use super::Options;
-use super::lent::borrower;
-use super::sightings::Unneeded;
+use super::owned::Owners;
+use super::unreferenced::Witness;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
-use weft_format::records::{Fate, OPENINGS, OpeningsRecord, SegmentRecord};
-use weft_format::{NodeId, ShardKey};
+use weft_format::records::{Fate, OPENINGS, OpeningsRecord};
+use weft_format::removal::{Candidate, Evidence, Item, Verdict, may_remove};
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 use weft_transfer::Transfer;
 
@@ -46,14 +43,25 @@ pub struct Orphans {
     pub failures: Vec<String>,
 }
 
+impl Orphans {
+    /// What is left where it is, and why.
+    fn count_left(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Wait => self.young_count += 1,
+            Verdict::Unknown => self.unknown_count += 1,
+            Verdict::Remove(_) | Verdict::Mark(_) | Verdict::Keep => {}
+        }
+    }
+}
+
 pub(super) async fn remove(
     catalogue: &dyn Catalogue,
     transfer: &Transfer,
     roster: &Roster,
     job: &Job,
-    options: Options<'_>,
+    witness: Witness<'_>,
+    dry_run: bool,
     repair_runs: bool,
-    now_ms: u64,
 ) -> Result<Orphans, CareError> {
     let mut orphans = Orphans::default();
     job.begin("looking for orphans", 0, 0);
@@ -71,14 +79,12 @@ pub(super) async fn remove(
                 keys.retain(|key| key.segment != OPENINGS);
                 orphans.listed_count += keys.len() as u64;
                 let node = &*node;
-                let sweep = Sweep { catalogue, transfer, node, openings, id: *id, job, options, repair_runs, now_ms };
+                let sweep = Sweep { catalogue, transfer, node, openings, id: *id, job, witness, dry_run, repair_runs };
                 sweep.run(&keys, &mut orphans).await?;
             }
         }
     }
-    if let Some(beside) = options.in_use {
-        beside.forget_others(|what| matches!(what, Unneeded::Orphan(..)));
-    }
+    witness.forget_others(|item| matches!(item, Item::Shard(..)));
     Ok(orphans)
 }
 
@@ -119,92 +125,92 @@ struct Sweep<'s> {
     openings: OpeningsRecord,
     id: NodeId,
     job: &'s Job,
-    options: Options<'s>,
+    witness: Witness<'s>,
+    dry_run: bool,
     /// A repair may store a shard that an interrupted one stored before it, long ago, and commit it in a moment.
     repair_runs: bool,
-    now_ms: u64,
 }
 
 impl Sweep<'_> {
-    /// Is it of a former generation that has its own time, or needed by a segment that its own was joined into?
-    fn is_kept(&self, key: ShardKey) -> Result<bool, CatalogueError> {
-        let retired = self.catalogue.retired_of(key.segment)?;
-        let is_former = retired.iter().any(|retired| is_named(Some(&retired.record), self.id, key));
-        Ok(is_former || borrower(self.catalogue, self.id, key)?.is_some())
+    /// The segment that it belongs to; is there a record of that, and does it, or a previous generation, name the shard here?
+    fn naming(&self, key: ShardKey) -> Result<(SegmentId, bool, bool), CatalogueError> {
+        let owner = Owners::of(self.catalogue).owner(key)?;
+        let record = self.catalogue.segment(owner)?;
+        let is_known = record.is_some();
+        let previous = self.catalogue.retained_of(owner)?.into_iter().map(|retained| retained.record);
+        let is_named = record.into_iter().chain(previous).any(|record| record.has_at(owner, self.id, key));
+        Ok((owner, is_known, is_named))
     }
 
     /// Removes what is ripe.
     async fn run(&self, keys: &[ShardKey], orphans: &mut Orphans) -> Result<(), CareError> {
         for key in keys {
             self.job.checkpoint().await?;
-            // Read for each key when it is its turn, so after the node was listed: a record committed in between is seen.
-            let record = self.catalogue.segment(key.segment)?;
-            if is_named(record.as_ref(), self.id, *key) || self.is_kept(*key)? {
-                continue;
+            self.look_at(*key, orphans).await?;
+        }
+        Ok(())
+    }
+
+    async fn look_at(&self, key: ShardKey, orphans: &mut Orphans) -> Result<(), CareError> {
+        let item = Item::Shard(self.id, key);
+        // Read for each key when it is its turn, so after the node was listed: a record committed in between is seen.
+        let (_, is_known, is_named) = self.naming(key)?;
+        if is_named {
+            return Ok(());
+        }
+        let fate = self.openings.fate(key);
+        let may_be_a_repairs = self.repair_runs && is_known;
+        let candidate = Candidate::Shard { node: self.id, key, is_named, fate, may_be_a_repairs };
+        if fate != Fate::Over {
+            // Its time begins when nobody will commit it any more.
+            orphans.count_left(may_remove(candidate, Evidence::Beside { seen_ms: 0 }));
+            return Ok(());
+        }
+        // Before it is looked at: its time goes on while it cannot be.
+        let seen = self.witness.evidence(item, 0);
+        let stat = match self.node.stat(key).await {
+            Ok(stat) => stat,
+            Err(error) if error.kind == NodeErrorKind::NotFound => return Ok(()),
+            Err(error) => {
+                orphans.failures.push(error.to_string());
+                return Ok(());
             }
-            match self.openings.fate(*key) {
-                Fate::Over => {}
-                Fate::Open => {
-                    orphans.young_count += 1;
-                    continue;
-                }
-                Fate::Unknown => {
-                    orphans.unknown_count += 1;
-                    continue;
-                }
+        };
+        let by = match self.witness {
+            Witness::Alone { now_ms, grace_ms } => {
+                Evidence::alone(youngest_ms(key, stat.modified_ms), now_ms, grace_ms)
             }
-            let seen_ms = self.options.in_use.map(|beside| beside.see(Unneeded::Orphan(self.id, *key)));
-            let stat = match self.node.stat(*key).await {
-                Ok(stat) => stat,
-                Err(error) if error.kind == NodeErrorKind::NotFound => continue,
+            Witness::Owner(_) | Witness::Beside(_) => seen,
+        };
+        let verdict = may_remove(candidate, by);
+        let Verdict::Remove(shard) = verdict else {
+            orphans.count_left(verdict);
+            return Ok(());
+        };
+        if !self.dry_run {
+            tracing::info!(shard = %key, node = %self.id, "removing a shard that no record names");
+            match self.transfer.remove_shard(shard).await {
+                Ok(()) => self.witness.forget(item),
+                Err(error) if error.kind == NodeErrorKind::NotFound => return Ok(()),
                 Err(error) => {
                     orphans.failures.push(error.to_string());
-                    continue;
-                }
-            };
-            let may_be_a_repairs = self.repair_runs && record.is_some();
-            let is_ripe = match seen_ms {
-                Some(seen_ms) => seen_ms >= self.options.grace_ms,
-                None => is_old(*key, stat.modified_ms, self.options.grace_ms, self.now_ms),
-            };
-            if may_be_a_repairs || !is_ripe {
-                orphans.young_count += 1;
-                continue;
-            }
-            if !self.options.dry_run {
-                tracing::info!(shard = %key, node = %self.id, "removing a shard that no record names");
-                match self.transfer.remove_shard(self.id, *key).await {
-                    Ok(()) => {}
-                    Err(error) if error.kind == NodeErrorKind::NotFound => continue,
-                    Err(error) => {
-                        orphans.failures.push(error.to_string());
-                        continue;
-                    }
+                    return Ok(());
                 }
             }
-            orphans.removed_count += 1;
-            orphans.removed_bytes += stat.bytes;
-            // Whoever committed it in this very moment, against all grace, must not be left believing that it is there.
-            if is_named(self.catalogue.segment(key.segment)?.as_ref(), self.id, *key) {
-                self.catalogue.mark_damaged(key.segment)?;
-            }
-            if let Some(whole) = borrower(self.catalogue, self.id, *key)? {
-                self.catalogue.mark_damaged(whole)?;
-            }
+        }
+        orphans.removed_count += 1;
+        orphans.removed_bytes += stat.bytes;
+        // Whoever committed it in this very moment, against all grace, must not be left believing that it is there.
+        if let (owner, true, true) = self.naming(key)? {
+            self.catalogue.mark_damaged(owner)?;
         }
         Ok(())
     }
 }
 
-/// Does the record say that this very shard is at this node?
-fn is_named(record: Option<&SegmentRecord>, node: NodeId, key: ShardKey) -> bool {
-    record.is_some_and(|record| record.has_at(key.segment, node, key))
-}
-
-/// Are segment and shard older than the grace time, by the times that they have? A time in the future is no age at all.
-fn is_old(key: ShardKey, modified_ms: u64, grace_ms: u64, now_ms: u64) -> bool {
-    let youngest_ms = key.segment.created_ms().max(modified_ms);
-    youngest_ms.checked_add(grace_ms).is_some_and(|old_ms| old_ms <= now_ms)
+/// Since when a shard may be there, by the times that it and its segment have: whichever is later.
+fn youngest_ms(key: ShardKey, modified_ms: u64) -> u64 {
+    key.segment.created_ms().max(modified_ms)
 }
 
 #[cfg(test)]

@@ -1,7 +1,4 @@
 use super::*;
-use weft_format::geometry::Geometry;
-use weft_format::records::ShardLocation;
-use weft_format::shard::Digest;
 use weft_format::{Generation, SegmentId, ShardIndex};
 
 fn key(created_ms: u64, generation: u32, index: u16) -> ShardKey {
@@ -11,6 +8,13 @@ fn key(created_ms: u64, generation: u32, index: u16) -> ShardKey {
 
 #[test]
 fn both_ages_must_be_past_the_grace_time() {
+    let node = NodeId(1);
+    let is_old = |key: ShardKey, modified_ms, grace_ms, now_ms| {
+        let (fate, may_be_a_repairs) = (Fate::Over, false);
+        let candidate = Candidate::Shard { node, key, is_named: false, fate, may_be_a_repairs };
+        let by = Evidence::alone(youngest_ms(key, modified_ms), now_ms, grace_ms);
+        matches!(may_remove(candidate, by), Verdict::Remove(_))
+    };
     let old = key(100, 0, 0);
     assert!(is_old(old, 300, 50, 350));
     assert!(!is_old(old, 300, 50, 349), "stored too lately: a repair of an old segment");
@@ -18,23 +22,4 @@ fn both_ages_must_be_past_the_grace_time() {
     assert!(is_old(old, 350, 0, 350), "no grace asked");
     assert!(!is_old(old, u64::MAX, 1, u64::MAX), "a clock gone mad");
     assert!(!is_old(old, 10_000, 0, 9_999), "stored in the future: the clock jumped back");
-}
-
-#[test]
-fn named_means_this_generation_of_this_shard_at_this_node() {
-    let location = |node| {
-        Some(ShardLocation { node: NodeId(node), generation: Generation(2), digest: Digest([0; 32]), origin: None })
-    };
-    let record = SegmentRecord {
-        code: "replica:3".into(),
-        geometry: Geometry::new(10, 1, 1, 1, 4096).expect("a geometry"),
-        generation: Generation(2),
-        shards: vec![location(1), None, location(3)],
-    };
-    assert!(is_named(Some(&record), NodeId(1), key(0, 2, 0)));
-    assert!(!is_named(Some(&record), NodeId(2), key(0, 2, 0)), "another node");
-    assert!(!is_named(Some(&record), NodeId(1), key(0, 1, 0)), "an older generation");
-    assert!(!is_named(Some(&record), NodeId(1), key(0, 2, 1)), "a shard given up");
-    assert!(!is_named(Some(&record), NodeId(1), key(0, 2, 9)), "no such shard");
-    assert!(!is_named(None, NodeId(1), key(0, 2, 0)));
 }

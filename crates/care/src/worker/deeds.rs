@@ -3,7 +3,7 @@
 use crate::balance;
 use crate::catalogue::{Catalogue, Renewed};
 use crate::census::CareError;
-use crate::collect::{self, Beside, Sightings};
+use crate::collect::{self, Beside, UnreferencedSince};
 use crate::convert;
 use crate::job::Job;
 use crate::lease::alone;
@@ -36,7 +36,7 @@ pub(super) struct Order {
     /// Now, by the worker's own clock.
     pub(super) at_ms: u64,
     /// What the worker has seen that nobody needs.
-    pub(super) sightings: Arc<Sightings>,
+    pub(super) unreferenced_since: Arc<UnreferencedSince>,
 }
 
 pub(super) fn name(deed: Deed) -> &'static str {
@@ -44,7 +44,7 @@ pub(super) fn name(deed: Deed) -> &'static str {
         Deed::Renew(_) => "renewal",
         Deed::Repair => "repair",
         Deed::Balance => "balance",
-        Deed::Discard => "removal of former shards",
+        Deed::Discard => "removal of previous shards",
         Deed::Convert => "conversion",
         Deed::Scrub => "scrub",
         Deed::Collect => "collection",
@@ -59,8 +59,8 @@ pub(super) async fn perform(
     holder: &str,
     job: &Job,
 ) -> Result<Done, CareError> {
-    let Order { deed, given_up, wish_count, now_ms, at_ms, sightings } = order;
-    let beside = Beside { sightings: &sightings, at_ms };
+    let Order { deed, given_up, wish_count, now_ms, at_ms, unreferenced_since } = order;
+    let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
     let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
     if deed == Deed::Repair
         && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
@@ -176,12 +176,15 @@ async fn discard(
     job: &Job,
     beside: Beside<'_>,
 ) -> Result<Done, CareError> {
-    let collect::Retired { generation_count, bytes, .. } = collect::discard(catalogue, transfer, job, beside).await?;
+    let (trash, retained) = collect::discard(catalogue, transfer, job, beside).await?;
     let mut done = Vec::new();
-    if generation_count > 0 {
-        done.push(format!("{generation_count} former generations removed, {bytes} bytes"));
+    if retained.generation_count > 0 {
+        done.push(format!("{} previous generations removed, {} bytes", retained.generation_count, retained.bytes));
     }
-    // What they held last was dead, or former.
+    if trash.segment_count > 0 {
+        done.push(format!("{} dead segments removed, {} bytes", trash.segment_count, trash.bytes));
+    }
+    // What they held last was dead, or previous.
     done.extend(repair::forget_left_nodes(catalogue)?.into_iter().map(|name| format!("node {name} forgotten")));
     Ok(Done { is_well: true, what: done.join("; ") })
 }

@@ -65,9 +65,9 @@ async fn a_bigger_node_is_filled_as_estimated_and_then_nothing_moves() {
     assert!(ended.ended_ms.is_some() && ended.bytes == report.bytes_written);
     // What moved away stays until the collector has waited.
     assert!(world.stored().await.len() > world.named().len());
-    let sightings = collect::Sightings::default();
+    let unreferenced_since = collect::UnreferencedSince::default();
     for at_ms in [0, collect::GRACE_MS] {
-        let in_use = Some(collect::Beside { sightings: &sightings, at_ms });
+        let in_use = Some(collect::Beside { unreferenced_since: &unreferenced_since, at_ms });
         let options = collect::Options { grace_ms: collect::GRACE_MS, in_use, dry_run: false };
         collect::collect(world.catalogue.clone(), &transfer, &Job::new(&Env::system().clock), options, NOW_MS)
             .await

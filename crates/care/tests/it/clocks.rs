@@ -6,19 +6,19 @@ use crate::harness::{NOW_MS, World, key};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_care::balance::balance;
-use weft_care::collect::{self, Beside, GRACE_MS, Sightings, collect, discard};
+use weft_care::collect::{self, Beside, GRACE_MS, UnreferencedSince, collect, discard};
 use weft_care::convert::{self, convert};
 use weft_care::scrub::{self, scrub};
 use weft_care::{CareError, Catalogue, Job, repair};
 use weft_env::Env;
-use weft_format::records::{NodeState, PolicyRecord, RetiredRecord, Succession};
-use weft_format::{NodeId, SegmentId};
+use weft_format::NodeId;
+use weft_format::records::{NodeState, PolicyRecord, RetainedRecord, Succession};
 use weft_transfer::Transfer;
 
 const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 
-/// When the job begins, by clocks that are right: former generations are past their time then.
+/// When the job begins, by clocks that are right: previous generations are past their time then.
 const BEGUN_MS: u64 = 2 * 60 * MINUTE_MS;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,7 @@ enum Work {
     Scrub,
     Balance,
     Convert,
-    Join,
-    Unjoin,
+    Merge,
     Discard,
     Collect,
 }
@@ -62,30 +61,21 @@ async fn volume(work: Work) -> World {
                 world.catalogue.set_policies(*segment, &[PolicyRecord::of("rs:4+3", None)]);
             }
         }
-        Work::Join | Work::Unjoin => {
+        Work::Merge => {
             world.catalogue.set_owner(true);
             for number in 2..4 {
                 let data = vec![number as u8; 40_000];
-                let (part, record) = world.put(number, "replica:2", &data).await;
-                world.catalogue.commit(part, record, &format!("/f{number}"));
-                world.catalogue.set_policies(part, &[PolicyRecord::of("rs:2+2", None)]);
-                world.files.insert(part, data);
-            }
-            if let Work::Unjoin = work {
-                // What the parts were is kept for an hour after the job begins.
-                let options = convert::Options { keep_ms: BEGUN_MS + 60 * MINUTE_MS, ..convert::Options::default() };
-                let (job, transfer) = (Job::new(&Env::system().clock), world.transfer());
-                let report = convert(world.catalogue.clone(), &transfer, &job, options, NOW_MS).await;
-                assert_eq!(report.expect("converted").joined_count, 2);
-                let part = *world.files.keys().last().expect("a segment");
-                world.catalogue.set_policies(world.catalogue.located(part).0, &[PolicyRecord::of("replica:2", None)]);
+                let (source, record) = world.put(number, "replica:2", &data).await;
+                world.catalogue.commit(source, record, &format!("/f{number}"));
+                world.catalogue.set_policies(source, &[PolicyRecord::of("rs:2+2", None)]);
+                world.files.insert(source, data);
             }
         }
         Work::Discard => {
             let record = world.record(segment);
             let moved = world.transfer().relocate(segment, &record, shard.1.index, None).await.expect("moved");
-            let retired = RetiredRecord::of(&record, &moved.record, NOW_MS, 0);
-            let succession = Succession { retired, revived: None };
+            let retained = RetainedRecord::of(&record, &moved.record, NOW_MS, 0);
+            let succession = Succession { retained, restored: None };
             world.catalogue.replace_segment(segment, &record, &moved.record, &succession).expect("committed");
         }
         Work::Collect => {
@@ -106,8 +96,8 @@ struct Clocks<'s> {
 }
 
 impl<'s> Clocks<'s> {
-    fn new(wall_ms: u64, sightings: &'s Sightings, at_ms: u64) -> Self {
-        Self { wall_ms, beside: Beside { sightings, at_ms } }
+    fn new(wall_ms: u64, unreferenced_since: &'s UnreferencedSince, at_ms: u64) -> Self {
+        Self { wall_ms, beside: Beside { unreferenced_since, at_ms } }
     }
 }
 
@@ -125,7 +115,7 @@ async fn run(
         }
         Work::Scrub => scrub(catalogue, transfer, &job, scrub::Options::default(), now_ms, |_| {}).await.map(drop),
         Work::Balance => balance(catalogue, transfer, &job, &BTreeSet::new(), now_ms).await.map(drop),
-        Work::Convert | Work::Join | Work::Unjoin => {
+        Work::Convert | Work::Merge => {
             convert(catalogue, transfer, &job, convert::Options::default(), now_ms).await.map(drop)
         }
         Work::Discard => discard(&*catalogue, transfer, &job, clocks.beside).await.map(drop),
@@ -144,7 +134,7 @@ async fn look(world: &World, clocks: Clocks<'_>) {
 /// The job is killed after so many steps, if that many there are; then the clocks are at `jumped_ms`.
 async fn killed_and_gone_on_with(work: Work, steps: i64, jumped_ms: u64) -> bool {
     let mut world = volume(work).await;
-    let (old, new) = (Sightings::default(), Sightings::default());
+    let (old, new) = (UnreferencedSince::default(), UnreferencedSince::default());
     look(&world, Clocks::new(NOW_MS, &old, 0)).await;
     // A writer is between its last shard and its commit.
     let data = vec![99; 40_000];
@@ -170,10 +160,6 @@ async fn killed_and_gone_on_with(work: Work, steps: i64, jumped_ms: u64) -> bool
     }
     let jumped = Clocks::new(jumped_ms + 3 * MINUTE_MS, &old, BEGUN_MS + 3 * MINUTE_MS);
     run(work, world.catalogue.clone(), &world.transfer(), jumped).await.expect("gone on with");
-    if let Work::Unjoin = work {
-        let is_apart = |segment: &SegmentId| world.catalogue.located(*segment).1 == 0;
-        assert!(world.files.keys().all(is_apart), "what the parts were was there still, after {steps} steps");
-    }
     world.catalogue.commit(segment, record, "/slow");
     world.files.insert(segment, data);
     world.assert_invariants().await;
@@ -221,13 +207,8 @@ async fn converting() {
 }
 
 #[tokio::test]
-async fn joining() {
-    at_every_step(Work::Join, 10).await;
-}
-
-#[tokio::test]
-async fn taking_apart() {
-    at_every_step(Work::Unjoin, 5).await;
+async fn merging() {
+    at_every_step(Work::Merge, 10).await;
 }
 
 #[tokio::test]

@@ -3,10 +3,11 @@
 use crate::harness::mortal::Mortal;
 use crate::harness::{NOW_MS, World, key};
 use std::sync::Arc;
-use weft_care::collect::{Beside, GRACE_MS, Options, Report, Sightings, collect, empty_trash};
+use weft_care::collect::{Beside, GRACE_MS, Options, Report, UnreferencedSince, collect, empty_trash};
 use weft_care::{CareError, Catalogue, CatalogueError, Job};
 use weft_env::Env;
-use weft_format::records::{Latest, NodeState, OpeningsRecord, RetiredRecord, Succession};
+use weft_format::records::{Latest, NodeState, OpeningsRecord, RetainedRecord, Succession};
+use weft_format::removal::{Candidate, Evidence, OWNER_GRACE_MS, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
@@ -73,10 +74,13 @@ async fn no_shard_goes_before_the_deletion_is_durable() {
     run(&world, Options { dry_run: true, ..NO_GRACE }, NOW_MS).await;
     assert_eq!(world.catalogue.flush_count(), 0, "nothing was to be removed");
     world.catalogue.set_cannot_flush(true);
-    let (job, sightings) = (Job::new(&Env::system().clock), Sightings::default());
+    let (job, unreferenced_since) = (Job::new(&Env::system().clock), UnreferencedSince::default());
     collect(world.catalogue.clone(), &world.transfer(), &job, NO_GRACE, NOW_MS).await.expect_err("not durable");
-    let beside = Beside { sightings: &sightings, at_ms: 0 };
-    empty_trash(world.catalogue.clone(), &world.transfer(), &job, 0, beside).await.expect_err("not durable");
+    for at_ms in [0, OWNER_GRACE_MS] {
+        let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
+        let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, beside).await;
+        assert_eq!(emptied.is_ok(), at_ms == 0, "not durable, when its time is over");
+    }
     assert_eq!(world.stored().await.len(), 6);
     world.catalogue.set_cannot_flush(false);
     assert_eq!(run(&world, NO_GRACE, NOW_MS).await.trash.segment_count, 1);
@@ -105,8 +109,8 @@ async fn a_dead_segment_waits_for_a_silent_node_and_not_for_a_lost_one() {
 }
 
 /// One that looks again and again beside a mount, at `at_ms` of its own clock and whatever the wall clock says.
-async fn look(world: &World, sightings: &Sightings, at_ms: u64, now_ms: u64) -> Report {
-    run(world, Options { in_use: Some(Beside { sightings, at_ms }), ..GRACE }, now_ms).await
+async fn look(world: &World, unreferenced_since: &UnreferencedSince, at_ms: u64, now_ms: u64) -> Report {
+    run(world, Options { in_use: Some(Beside { unreferenced_since, at_ms }), ..GRACE }, now_ms).await
 }
 
 #[tokio::test]
@@ -118,10 +122,11 @@ async fn what_is_deleted_becomes_room_though_no_mount_lasts_as_long_as_its_grace
     // Mounts of seven seconds, each with its own clock: together they have seen it for 28 s after four mounts and for 35 s after five.
     let mut removed_counts = Vec::new();
     for mount in 0..5 {
-        let sightings = Sightings::load(&*world.catalogue).expect("reads the note");
+        let unreferenced_since = UnreferencedSince::load(&*world.catalogue).expect("reads the note");
         for at_ms in [mount, mount + 7000] {
-            let (job, beside) = (Job::new(&Env::system().clock), Beside { sightings: &sightings, at_ms });
-            let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, 30_000, beside).await;
+            let (job, beside) =
+                (Job::new(&Env::system().clock), Beside { unreferenced_since: &unreferenced_since, at_ms });
+            let emptied = empty_trash(world.catalogue.clone(), &world.transfer(), &job, beside).await;
             removed_counts.push(emptied.expect("empties").segment_count);
             beside.note(&*world.catalogue, at_ms != mount).expect("notes");
         }
@@ -135,12 +140,12 @@ async fn a_slow_writer_loses_nothing_whatever_the_clocks_say() {
     let mut world = World::new(6);
     let data = vec![7; 50_000];
     let (segment, record) = world.put(0, "rs:4+2", &data).await;
-    let (one, other) = (Sightings::default(), Sightings::default());
+    let (one, other) = (UnreferencedSince::default(), UnreferencedSince::default());
     // The writer is between its last shard and its commit, for almost the whole grace time.
     for at_ms in [0, GRACE_MS / 2, GRACE_MS - 1] {
         for now_ms in [NOW_MS + at_ms, NOW_MS + 100 * GRACE_MS, NOW_MS - 100 * GRACE_MS] {
-            for sightings in [&one, &other] {
-                let report = look(&world, sightings, at_ms, now_ms).await;
+            for unreferenced_since in [&one, &other] {
+                let report = look(&world, unreferenced_since, at_ms, now_ms).await;
                 assert_eq!((report.orphans.removed_count, report.orphans.young_count), (0, 6));
             }
         }
@@ -156,7 +161,7 @@ async fn a_slow_writer_loses_nothing_whatever_the_clocks_say() {
 async fn while_a_mount_writes_no_grace_is_no_option() {
     let world = World::new(6);
     world.put(0, "rs:4+2", &[1; 1000]).await;
-    let in_use = Some(Beside { sightings: &Sightings::default(), at_ms: 0 });
+    let in_use = Some(Beside { unreferenced_since: &UnreferencedSince::default(), at_ms: 0 });
     let report = run(&world, Options { in_use, ..NO_GRACE }, NOW_MS).await;
     assert_eq!((report.grace_ms, report.orphans.removed_count, report.orphans.young_count), (GRACE_MS, 0, 6));
 }
@@ -165,14 +170,14 @@ async fn while_a_mount_writes_no_grace_is_no_option() {
 async fn what_a_dead_writer_left_goes_when_it_was_seen_for_the_grace_time() {
     let world = World::new(6);
     world.put(0, "rs:4+2", &[1; 1000]).await;
-    let sightings = Sightings::default();
+    let unreferenced_since = UnreferencedSince::default();
     // Old enough by every clock, but never seen before: perhaps the clocks are wrong.
     let late_ms = NOW_MS + 100 * GRACE_MS;
-    let first = look(&world, &sightings, 0, late_ms).await;
+    let first = look(&world, &unreferenced_since, 0, late_ms).await;
     assert_eq!((first.orphans.removed_count, first.orphans.young_count), (0, 6));
-    assert_eq!(look(&world, &sightings, GRACE_MS - 1, late_ms).await.orphans.removed_count, 0);
+    assert_eq!(look(&world, &unreferenced_since, GRACE_MS - 1, late_ms).await.orphans.removed_count, 0);
     // A clock that has jumped back, or forward, hinders nothing.
-    let second = look(&world, &sightings, GRACE_MS, NOW_MS - 1).await;
+    let second = look(&world, &unreferenced_since, GRACE_MS, NOW_MS - 1).await;
     assert_eq!((second.orphans.removed_count, second.orphans.young_count), (6, 0));
     assert!(second.orphans.removed_bytes > 0);
     assert_eq!(world.stored().await, []);
@@ -181,23 +186,23 @@ async fn what_a_dead_writer_left_goes_when_it_was_seen_for_the_grace_time() {
 #[tokio::test]
 async fn what_others_may_still_read_goes_when_it_was_seen_for_its_time() {
     let mut world = World::new(7);
-    let (segment, node, former) = moved(&mut world, 2 * GRACE_MS).await;
+    let (segment, node, previous) = moved(&mut world, 2 * GRACE_MS).await;
     let dead = world.write(1, "rs:4+2").await;
     world.catalogue.kill(dead, NOW_MS);
     world.files.remove(&dead);
-    let (sightings, late_ms) = (Sightings::default(), NOW_MS + 100 * GRACE_MS);
-    for (at_ms, dead_count, former_count) in
+    let (unreferenced_since, late_ms) = (UnreferencedSince::default(), NOW_MS + 100 * GRACE_MS);
+    for (at_ms, dead_count, previous_count) in
         [(0, 0, 0), (GRACE_MS - 1, 0, 0), (GRACE_MS, 1, 0), (2 * GRACE_MS - 1, 0, 0), (2 * GRACE_MS, 0, 1)]
     {
-        let report = look(&world, &sightings, at_ms, late_ms).await;
+        let report = look(&world, &unreferenced_since, at_ms, late_ms).await;
         assert_eq!(
-            (report.trash.segment_count, report.retired.generation_count),
-            (dead_count, former_count),
+            (report.trash.segment_count, report.retained.generation_count),
+            (dead_count, previous_count),
             "{at_ms}"
         );
     }
-    assert!(world.nodes[&node].stat(former).await.is_err());
-    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert!(world.nodes[&node].stat(previous).await.is_err());
+    assert_eq!(world.catalogue.retained_of(segment), Ok(Vec::new()));
     assert_eq!(world.stored().await, world.named());
     world.assert_contents().await;
 }
@@ -299,37 +304,37 @@ async fn during_a_repair_shards_of_known_segments_are_left_alone() {
     assert_eq!(world.sound_count(segment).await, 6);
 }
 
-/// A segment of which one shard was moved, and the former place kept for `keep_ms` from now on.
+/// A segment of which one shard was moved, and the previous place kept for `keep_ms` from now on.
 async fn moved(world: &mut World, keep_ms: u64) -> (SegmentId, NodeId, ShardKey) {
     let segment = world.write(0, "rs:4+2").await;
     let record = world.record(segment);
-    let (node, former) = key(&record, segment, 2);
-    let moved = world.transfer().relocate(segment, &record, former.index, None).await.expect("moved");
-    let retired = RetiredRecord::of(&record, &moved.record, NOW_MS, keep_ms);
-    let succession = Succession { retired, revived: None };
+    let (node, previous) = key(&record, segment, 2);
+    let moved = world.transfer().relocate(segment, &record, previous.index, None).await.expect("moved");
+    let retained = RetainedRecord::of(&record, &moved.record, NOW_MS, keep_ms);
+    let succession = Succession { retained, restored: None };
     world.catalogue.replace_segment(segment, &record, &moved.record, &succession).expect("committed");
-    (segment, node, former)
+    (segment, node, previous)
 }
 
 #[tokio::test]
-async fn former_generations_go_when_their_time_is_over_and_not_before() {
+async fn previous_generations_go_when_their_time_is_over_and_not_before() {
     let mut world = World::new(7);
-    let (segment, node, former) = moved(&mut world, 2 * GRACE_MS).await;
-    let is_there = async || world.nodes[&node].stat(former).await.is_ok();
+    let (segment, node, previous) = moved(&mut world, 2 * GRACE_MS).await;
+    let is_there = async || world.nodes[&node].stat(previous).await.is_ok();
     for now_ms in [NOW_MS, NOW_MS + GRACE_MS, NOW_MS + 2 * GRACE_MS - 1] {
         let early = run(&world, NO_GRACE, now_ms).await;
-        assert_eq!((early.retired.young_count, early.retired.generation_count), (1, 0));
+        assert_eq!((early.retained.young_count, early.retained.generation_count), (1, 0));
         assert_eq!((early.orphans.young_count, early.orphans.removed_count), (0, 0), "no orphan: it is kept");
         assert!(is_there().await);
     }
     let due_ms = NOW_MS + 2 * GRACE_MS;
     let dry = run(&world, Options { dry_run: true, ..NO_GRACE }, due_ms).await;
-    assert_eq!(dry.retired.generation_count, 1);
-    assert!(is_there().await && world.catalogue.retired_of(segment).expect("read").len() == 1);
+    assert_eq!(dry.retained.generation_count, 1);
+    assert!(is_there().await && world.catalogue.retained_of(segment).expect("read").len() == 1);
     let ripe = run(&world, NO_GRACE, due_ms).await;
-    assert_eq!((ripe.retired.generation_count, ripe.retired.kept_count), (1, 0));
-    assert!(ripe.retired.bytes > 0 && !is_there().await);
-    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert_eq!((ripe.retained.generation_count, ripe.retained.kept_count), (1, 0));
+    assert!(ripe.retained.bytes > 0 && !is_there().await);
+    assert_eq!(world.catalogue.retained_of(segment), Ok(Vec::new()));
     assert_eq!(world.stored().await, world.named());
     world.assert_contents().await;
 }
@@ -337,13 +342,13 @@ async fn former_generations_go_when_their_time_is_over_and_not_before() {
 #[tokio::test]
 async fn a_silent_node_keeps_its_former_shard_and_a_killed_removal_is_brought_to_its_end() {
     let mut world = World::new(7);
-    let (segment, node, former) = moved(&mut world, 0).await;
+    let (segment, node, previous) = moved(&mut world, 0).await;
     let silent = failing(&world, node, Operation::Remove, NodeErrorKind::Unavailable, 0);
     let report = run_over(&world, &silent, NO_GRACE, NOW_MS).await;
-    assert_eq!((report.retired.kept_count, report.retired.generation_count), (1, 0));
-    let kept = world.catalogue.retired_of(segment).expect("read");
+    assert_eq!((report.retained.kept_count, report.retained.generation_count), (1, 0));
+    let kept = world.catalogue.retained_of(segment).expect("read");
     assert!(kept[0].is_going, "nobody may name it again");
-    assert!(world.nodes[&node].stat(former).await.is_ok());
+    assert!(world.nodes[&node].stat(previous).await.is_ok());
     let mut steps = 0;
     loop {
         let mortal = Mortal::new(&world, steps, steps % 2 == 0);
@@ -356,7 +361,7 @@ async fn a_silent_node_keeps_its_former_shard_and_a_killed_removal_is_brought_to
         steps += 1;
     }
     assert!(steps > 5, "{steps} steps");
-    assert_eq!(world.catalogue.retired_of(segment), Ok(Vec::new()));
+    assert_eq!(world.catalogue.retained_of(segment), Ok(Vec::new()));
     assert_eq!(world.stored().await, world.named());
 }
 
@@ -398,10 +403,10 @@ async fn finding_04_a_writer_that_sleeps_for_a_week_between_its_puts_and_its_com
     // What it gave up before that, and what was left by whoever had the volume before it.
     world.put(number(2, 2), "rs:4+2", &data).await;
     world.put(number(1, 9), "rs:4+2", &data).await;
-    let sightings = Sightings::default();
+    let unreferenced_since = UnreferencedSince::default();
     for days in 0..7 {
         let at_ms = days * 24 * 60 * 60 * 1000;
-        let report = look(&world, &sightings, at_ms, NOW_MS + at_ms).await;
+        let report = look(&world, &unreferenced_since, at_ms, NOW_MS + at_ms).await;
         let removed_count = if days == 1 { 12 } else { 0 };
         assert_eq!(report.orphans.removed_count, removed_count, "after {days} days");
     }
@@ -427,7 +432,7 @@ async fn finding_05_a_copy_of_the_metadata_removes_nothing_that_it_cannot_know()
     for (opening, count) in [(4, 0), (9, 100), (3, 5)] {
         world.put(number(opening, count), "rs:4+2", &[3; 5000]).await;
     }
-    for in_use in [None, Some(Beside { sightings: &Sightings::default(), at_ms: 0 })] {
+    for in_use in [None, Some(Beside { unreferenced_since: &UnreferencedSince::default(), at_ms: 0 })] {
         let options = Options { in_use, ..NO_GRACE };
         let orphans = run(&world, options, NOW_MS + 100 * GRACE_MS).await.orphans;
         assert_eq!((orphans.removed_count, orphans.unknown_count, orphans.young_count), (0, 12, 6));
@@ -466,7 +471,9 @@ async fn finding_05_whoever_works_by_an_older_copy_changes_nothing() {
     assert!(why.contains("knows opening 2, and nodes know opening 3"), "{why}");
     // Nor what was begun before it was found out.
     let (node, shard) = key(&record, segment, 0);
-    let denied = transfer.remove_shard(node, shard).await;
+    let verdict = may_remove(Candidate::own_shard(node, shard), Evidence::Author);
+    let Verdict::Remove(removable) = verdict else { panic!("{verdict:?}") };
+    let denied = transfer.remove_shard(removable).await;
     assert_eq!(denied.map_err(|error| error.kind), Err(NodeErrorKind::Denied));
     transfer.rebuild(segment, &record, &[shard.index]).await.expect_err("nothing is stored");
     transfer.recode(segment, &record, "rs:3+3", None).await.expect_err("nothing is stored");

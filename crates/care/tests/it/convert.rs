@@ -7,11 +7,15 @@ use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{CareError, Catalogue, ConvertRecord, Job, collect};
 use weft_env::Env;
 use weft_format::records::{Later, PolicyRecord};
+use weft_format::removal::{Evidence, Queued, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::Node;
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_transfer::Transfer;
+
+/// When all times are over.
+const AT_THE_END: Evidence = Evidence::Beside { seen_ms: u64::MAX };
 
 fn want(world: &World, code: &str) {
     for segment in world.files.keys() {
@@ -72,13 +76,13 @@ async fn replicas_become_a_wide_code_and_the_former_shards_go_in_their_time() {
     assert!(report.bytes_read >= data_bytes && report.bytes_read < data_bytes * 11 / 10, "{report:?}");
     assert_eq!(codes(&world), ["rs:8+3"; 4]);
     assert_whole(&world).await;
-    // Whoever reads by a former record finds its shards, until their time is over.
+    // Whoever reads by a previous record finds its shards, until their time is over.
     let early = collect_at(&world, NOW_MS + KEEP_MS - 1).await;
-    assert_eq!((early.retired.young_count, early.orphans.removed_count), (4, 0));
+    assert_eq!((early.retained.young_count, early.orphans.removed_count), (4, 0));
     let stored = world.stored().await;
     assert!(before.iter().all(|shard| stored.contains(shard)));
     let late = collect_at(&world, NOW_MS + KEEP_MS + 60_000).await;
-    assert_eq!((late.retired.generation_count, late.retired.kept_count), (4, 0));
+    assert_eq!((late.retained.generation_count, late.retained.kept_count), (4, 0));
     assert_eq!(world.stored().await, world.named());
     assert_whole(&world).await;
     assert_eq!(run(&world).await, Report::default(), "all is as wanted");
@@ -115,7 +119,7 @@ async fn more_parities_fewer_and_other_ones_move_only_parities() {
         assert_whole(&world).await;
     }
     let late = collect_at(&world, NOW_MS + KEEP_MS + 60_000).await;
-    assert_eq!(late.retired.young_count, 0);
+    assert_eq!(late.retained.young_count, 0);
     assert_eq!(world.stored().await, world.named());
     assert_whole(&world).await;
 }
@@ -139,19 +143,19 @@ async fn undone_within_the_hour_the_former_shards_are_taken_again() {
     let wide = world.named();
     want(&world, "replica:3");
     let report = run(&world).await;
-    assert_eq!((report.segment_count, report.revived_count, report.bytes_written, report.bytes_read), (3, 3, 0, 0));
+    assert_eq!((report.segment_count, report.restored_count, report.bytes_written, report.bytes_read), (3, 3, 0, 0));
     assert_eq!(world.named(), before, "the very shards");
     // And back: these are still there too.
     want(&world, "rs:4+2");
-    assert_eq!(run(&world).await.revived_count, 3);
+    assert_eq!(run(&world).await.restored_count, 3);
     assert_eq!(world.named(), wide);
     assert_whole(&world).await;
-    // One of the former shards is lost meanwhile: it is rebuilt from the others.
+    // One of the previous shards is lost meanwhile: it is rebuilt from the others.
     let lost = before[0];
     world.nodes[&lost.0].remove(lost.1).await.expect("removed");
     want(&world, "replica:3");
     let report = run(&world).await;
-    assert_eq!((report.revived_count, report.failures.len()), (3, 0));
+    assert_eq!((report.restored_count, report.failures.len()), (3, 0));
     assert!(report.bytes_written > 0);
     assert_whole(&world).await;
     // When they are being removed it is too late, and they are written anew.
@@ -159,12 +163,13 @@ async fn undone_within_the_hour_the_former_shards_are_taken_again() {
     let segment = world.write(77, "replica:3").await;
     want(&world, "rs:4+2");
     run(&world).await;
-    let retired = world.catalogue.retired_of(segment).expect("read").remove(0);
-    let going = weft_format::records::RetiredRecord { is_going: true, ..retired.clone() };
-    world.catalogue.replace_retired(segment, &retired, Some(&going)).expect("marked");
+    let retained = world.catalogue.retained_of(segment).expect("read").remove(0);
+    let verdict = may_remove(Queued::Generation { segment, retained: retained.clone() }.candidate(0), AT_THE_END);
+    let Verdict::Mark(expired) = verdict else { panic!("{verdict:?}") };
+    world.catalogue.mark_going(expired, &retained).expect("marked");
     world.catalogue.set_policies(segment, &[PolicyRecord::of("replica:3", None)]);
     let report = run(&world).await;
-    assert_eq!((report.segment_count, report.revived_count), (1, 0));
+    assert_eq!((report.segment_count, report.restored_count), (1, 0));
     collect_at(&world, NOW_MS + 2 * KEEP_MS).await;
     assert_eq!(world.stored().await, world.named());
     assert_whole(&world).await;
@@ -348,9 +353,9 @@ async fn it_leaves_room_to_writers_and_an_undoing_needs_none() {
     // Undone without room.
     want(&world, "replica:3");
     let back = run(&world).await;
-    assert_eq!((back.revived_count, back.failures.len()), (report.segment_count + more.segment_count, 0));
+    assert_eq!((back.restored_count, back.failures.len()), (report.segment_count + more.segment_count, 0));
     collect_at(&world, NOW_MS + 2 * KEEP_MS).await;
-    // When former shards go it goes on.
+    // When previous shards go it goes on.
     want(&world, "rs:2+4");
     for hour in 1..9 {
         let now_ms = NOW_MS + 2 * hour * KEEP_MS;

@@ -8,6 +8,7 @@ use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, r
 use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::NodeState;
+use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 
@@ -323,7 +324,10 @@ async fn a_segment_deleted_under_its_repair_stays_deleted() {
                 catalogue.kill(segment, NOW_MS);
                 let record = catalogue.segment(segment).expect("read");
                 if let Some(record) = record {
-                    catalogue.drop_segment(segment, &record).expect("dropped");
+                    let dead = Candidate::Segment { segment, live_bytes: 0 };
+                    let verdict = may_remove(dead, Evidence::Beside { seen_ms: u64::MAX });
+                    let Verdict::Remove(dead) = verdict else { panic!("{verdict:?}") };
+                    catalogue.drop_segment(dead, &record).expect("dropped");
                 }
             }
             Fault::None

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weft_engine::care::{CollectReport, Job, Retired};
+use weft_engine::care::{CollectReport, Job, Retained};
 use weft_engine::{Compaction, Keeper};
 
 /// Remove unneeded shards: of deleted files, and those that killed writers and repairs left behind
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         lines.iter().for_each(|line| println!("{}", render::line(line)));
     }
     let orphans = &report.orphans;
-    let left = report.trash.kept_count + report.retired.kept_count > 0
+    let left = report.trash.kept_count + report.retained.kept_count > 0
         || !orphans.skipped_nodes.is_empty()
         || !orphans.failures.is_empty();
     Ok(if left || compaction.failure.is_some() { ExitCode::from(DEGRADED) } else { ExitCode::SUCCESS })
@@ -96,7 +96,7 @@ fn compact(arguments: &Arguments, keeper: &Keeper, work_count: u64) -> Compactio
 }
 
 fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
-    let (trash, retired, orphans) = (&report.trash, &report.retired, &report.orphans);
+    let (trash, retained, orphans) = (&report.trash, &report.retained, &report.orphans);
     let removed = if arguments.dry_run { "would remove" } else { "removed" };
     let mut lines = Vec::new();
     if report.in_use {
@@ -113,17 +113,17 @@ fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
         let segments = count(trash.kept_count, "segment");
         lines.push(format!("{segments} of deleted files stay until every node with a shard of them answers"));
     }
-    if *retired != Retired::default() {
+    if *retained != Retained::default() {
         lines.push(format!(
             "{removed} {} of segments that were converted or moved ({}); {} ({}) kept until their time is over",
-            count(retired.generation_count, "former generation"),
-            render::bytes(retired.bytes),
-            retired.young_count,
-            render::bytes(retired.young_bytes),
+            count(retained.generation_count, "previous generation"),
+            render::bytes(retained.bytes),
+            retained.young_count,
+            render::bytes(retained.young_bytes),
         ));
     }
-    if retired.kept_count > 0 {
-        let generations = count(retired.kept_count, "former generation");
+    if retained.kept_count > 0 {
+        let generations = count(retained.kept_count, "previous generation");
         lines.push(format!("{generations} stay until every node with a shard of them answers"));
     }
     lines.push(format!(

@@ -107,7 +107,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
         reading.join().expect("no read failed");
     });
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
-    assert!(said.contains("conversion, in") && said.contains("former shards of"), "{said}");
+    assert!(said.contains("conversion, in") && said.contains("previous shards of"), "{said}");
     assert!(sandbox.weft(["status", "meta.db"]).ok().contains("last conversion: ended"));
     // What is made now is written as before: the directory's policy is back too.
     assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/d/e"]).ok(), "replica:3\n");
@@ -184,7 +184,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
         reading.join().expect("no read failed");
     });
     let told = conversion(&sandbox);
-    assert_eq!((&told["segment_count"], &told["joined_count"]), (&9.into(), &8.into()), "{told}");
+    assert_eq!((&told["segment_count"], &told["merged_count"]), (&9.into(), &8.into()), "{told}");
     assert_eq!(codes(&sandbox), [("rs:4+2".to_owned(), 3)].into());
     // Two parities for each four segments, and the ninth; each by itself would have been half as much again as its data.
     let written = told["bytes_written"].as_u64().expect("bytes");
@@ -192,7 +192,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     let saved = told["bytes_saved"].as_u64().expect("bytes");
     assert!(saved > 60 << 20, "{told}");
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
-    assert!(said.contains("8 segments joined to wider ones"), "{said}");
+    assert!(said.contains("8 segments merged into wider ones"), "{said}");
     assert!(fs::read(sandbox.file("d/large")).expect("read") == content);
     // It is written to as any other file.
     let file = fs::OpenOptions::new().write(true).open(sandbox.file("d/large")).expect("opens");
@@ -201,16 +201,17 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     let mut expected = content;
     expected[9 << 20..][..100_000].fill(5);
     sandbox.umount();
-    // What is dead goes, and what was joined is kept for an hour.
-    let said = sandbox.weft(["gc", "meta.db", "--grace", "0s"]).ok();
-    assert!(said.contains("removed 8 segments of deleted files (0 B)"), "{said}");
+    // What is dead goes, and of each source one copy stays.
+    sandbox.weft(["gc", "meta.db", "--grace", "0s"]).ok();
     sandbox.weft(["scrub", "meta.db"]).ok();
     sandbox.mount();
-    // One's mind is changed: the copies are there still, and only what was written since is written as copies now.
-    sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
-    until("back", || is_only(&sandbox, "replica:3") && !conversion(&sandbox)["ended_ms"].is_null());
-    let told = conversion(&sandbox);
-    assert!(told["bytes_written"].as_u64().expect("bytes") < 1 << 20, "{told}");
+    // Back to copies is a conversion as any other; and from these back again the previous shards are there still.
+    for (code, is_written) in [("replica:3", true), ("rs:4+2", false), ("replica:3", false)] {
+        sandbox.weft(["policy", "set", "meta.db", "/d", code, "--convert"]).ok();
+        until("back", || is_only(&sandbox, code) && !conversion(&sandbox)["ended_ms"].is_null());
+        let told = conversion(&sandbox);
+        assert_eq!(told["bytes_written"].as_u64().expect("bytes") > 0, is_written, "{code}: {told}");
+    }
     assert!(fs::read(sandbox.file("d/large")).expect("read") == expected);
     sandbox.umount();
     sandbox.weft(["gc", "meta.db", "--grace", "0s"]).ok();
@@ -260,7 +261,7 @@ fn has_ended(sandbox: &Sandbox) -> bool {
 }
 
 #[test]
-fn care_alone_joins_and_takes_apart_and_whoever_comes_meanwhile_is_let_in() {
+fn care_alone_merges_and_whoever_comes_meanwhile_is_let_in() {
     let sandbox = Sandbox::with_volume("replica:3");
     for name in ["7", "8", "9"] {
         sandbox.weft(["node", "add", "meta.db", name, &sandbox.path(&format!("node{name}"))]).ok();
@@ -275,24 +276,25 @@ fn care_alone_joins_and_takes_apart_and_whoever_comes_meanwhile_is_let_in() {
     };
     set("rs:4+2");
     // Commands become the owner in between, as often as they like.
-    until("joined", || {
+    until("merged", || {
         assert_eq!(sandbox.weft(["ls", "meta.db", "/d"]).ok().lines().count(), ALIKE);
         is_only(&sandbox, "rs:4+2") && has_ended(&sandbox)
     });
     let told = conversion(&sandbox);
-    assert!(told["joined_count"].as_u64() >= Some(ALIKE as u64 / 2), "{told}");
-    // Back: nothing is written.
-    set("replica:3");
-    until("taken apart", || is_only(&sandbox, "replica:3") && has_ended(&sandbox));
-    let told = conversion(&sandbox);
-    assert_eq!((&told["bytes_read"], &told["bytes_written"]), (&0.into(), &0.into()), "{told}");
+    assert!(told["merged_count"].as_u64() >= Some(ALIKE as u64 / 2), "{told}");
     sandbox.weft(["fsck", "meta.db"]).ok();
-    // A mount comes while it is at it.
-    set("rs:4+2");
-    until("it is at it", || codes(&sandbox).contains_key("rs:4+2"));
+    // A mount comes while it is at the way back.
+    set("replica:3");
+    until("it is at it", || codes(&sandbox).contains_key("replica:3"));
     sandbox.mount();
     check_alike(&sandbox);
-    until("all is converted", || is_only(&sandbox, "rs:4+2"));
+    until("all is converted", || is_only(&sandbox, "replica:3") && has_ended(&sandbox));
+    check_alike(&sandbox);
+    // And again: nothing is written.
+    set("rs:4+2");
+    until("back", || is_only(&sandbox, "rs:4+2") && has_ended(&sandbox));
+    let told = conversion(&sandbox);
+    assert_eq!((&told["bytes_read"], &told["bytes_written"]), (&0.into(), &0.into()), "{told}");
     check_alike(&sandbox);
     sandbox.umount();
     sandbox.weft(["fsck", "meta.db"]).ok();
@@ -352,9 +354,11 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
                 || told.any(|told| told.contains(" saved") && !told.contains(" 0 saved"))
         });
         until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
-        // Every copy is there still, those of the killed one too.
         sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
-        until("back", || codes(&sandbox).get("replica:3") == Some(&copies_before) && has_ended(&sandbox));
+        until("back", || is_only(&sandbox, "replica:3") && has_ended(&sandbox));
+        // Every previous shard is there still, those of the killed one too.
+        sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
+        until("back again", || is_only(&sandbox, "rs:4+2") && has_ended(&sandbox));
         let told = conversion(&sandbox);
         assert_eq!((&told["bytes_read"], &told["bytes_written"]), (&0.into(), &0.into()), "{told}");
         assert!(told["bytes_saved"].as_u64() > Some((ALIKE * ALIKE_BYTES) as u64), "{told}");

@@ -306,3 +306,56 @@ fn the_how_to_pages_are_true() {
         }
     }
 }
+
+/// All files of a folder that are no tests, with what is in them.
+fn sources_below(folder: &Path, found: &mut Vec<(String, String)>) {
+    for entry in std::fs::read_dir(folder).expect("the folder can be read").flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() {
+            if name != "tests" && name != "target" {
+                sources_below(&path, found);
+            }
+        } else if name.ends_with(".rs") && !name.ends_with("_tests.rs") && name != "fixture.rs" {
+            let shown = path.strip_prefix(root().join("crates")).expect("a crate").to_string_lossy().into_owned();
+            found.push((shown, std::fs::read_to_string(&path).expect("it can be read")));
+        }
+    }
+}
+
+/// What removes a shard, a segment's record, an inode or a kept file, and the only files that may say so. Those that decide to ask
+/// `weft_format::removal` first; what its types do not say already is here.
+const REMOVALS: &[(&str, &[&str])] = &[
+    // Of openings a node keeps the newest.
+    ("node.remove(", &["transfer/src/remove.rs", "transfer/src/openings.rs"]),
+    (".remove_shard(", &["care/src/collect/orphans.rs", "care/src/mend.rs", "transfer/src/remove.rs"]),
+    ("transfer.remove(", &["care/src/collect/reaper.rs"]),
+    (".drop_segment(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),
+    (".drop_generation(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),
+    (".mark_going(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),
+    ("store.reclaim(", &["vfs/src/volume.rs"]),
+    ("store.let_go(", &["vfs/src/deleted.rs"]),
+    ("remove(Key::Segment(", &["meta/src/store/segments.rs"]),
+    ("remove(Key::Inode(", &["meta/src/store/reclaim.rs"]),
+    ("Removable(", &["format/src/removal.rs"]),
+    ("Expired(", &["format/src/removal.rs"]),
+];
+
+#[test]
+fn nothing_is_removed_but_by_the_rules_of_one_page() {
+    let mut sources = Vec::new();
+    sources_below(&root().join("crates"), &mut sources);
+    // What nodes do within, and what runs over them.
+    sources.retain(|(path, _)| !path.starts_with("nodes/") && !path.starts_with("daemon/"));
+    for (call, allowed) in REMOVALS {
+        let callers: BTreeSet<&str> =
+            sources.iter().filter(|(_, text)| text.contains(call)).map(|(path, _)| path.as_str()).collect();
+        assert_eq!(callers, allowed.iter().copied().collect(), "who calls `{call}`");
+    }
+    let deciders =
+        ["care/src/collect/orphans.rs", "care/src/collect/reaper.rs", "care/src/mend.rs", "transfer/src/remove.rs"];
+    for decider in deciders.into_iter().chain(["vfs/src/volume.rs", "vfs/src/files.rs", "vfs/src/deleted.rs"]) {
+        let (_, text) = sources.iter().find(|(path, _)| path == decider).expect("the file is there");
+        assert!(text.contains("may_remove("), "{decider} does not ask");
+    }
+}

@@ -7,11 +7,10 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use weft_care::collect::{GRACE_MS, Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{
-    Away, Catalogue, ConvertRecord, Dead, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally, Trashed,
-};
+use weft_care::{Away, Catalogue, ConvertRecord, Dead, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
 use weft_cluster::usable_room;
 use weft_codes::analysis;
+use weft_format::removal::{Item, Queued};
 use weft_format::{Ino, NodeId};
 
 /// Marks of damage counted.
@@ -167,11 +166,15 @@ impl Keeper {
 }
 
 fn waiting(catalogue: &dyn Catalogue, dead: Dead) -> Result<Waiting, EngineError> {
-    let mut last: Option<Trashed> = None;
-    while let Some(end) = catalogue.trash(u64::MAX, last.as_ref(), TRASH_PAGE)?.pop() {
-        last = Some(end);
+    let (mut after, mut last_ms) = (None, None);
+    while after < Some(Item::BEFORE_GENERATIONS) {
+        let page = catalogue.unreferenced(after, TRASH_PAGE)?;
+        let Some(end) = page.last() else { break };
+        after = Some(end.item());
+        let dead = page.iter().filter(|entry| matches!(entry, Queued::Segment { .. }));
+        last_ms = last_ms.max(dead.map(Queued::since_ms).max());
     }
-    let due_ms = last.filter(|_| dead.segment_count > 0).map(|last| last.since_ms.saturating_add(GRACE_MS));
+    let due_ms = last_ms.filter(|_| dead.segment_count > 0).map(|last_ms| last_ms.saturating_add(GRACE_MS));
     Ok(Waiting { dead, due_ms })
 }
 

@@ -8,10 +8,10 @@ use prost::Message as _;
 
 const WHAT: &str = "segment";
 
-/// Of a record with parts or origins.
-const JOINED_VERSION: u32 = 2;
+/// Of a record with several sources or with origins.
+const MERGED_VERSION: u32 = 2;
 
-/// Whose name a shard bears: that of a segment which was joined into this one, where the shard stayed as it was.
+/// Whose name a shard bears: that of a segment that was merged into this one, where the shard was kept as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The segment in its name.
@@ -83,7 +83,7 @@ struct GeometryMessage {
     alignment_bytes: u32,
     /// 0: one.
     #[prost(uint32, tag = "6")]
-    part_count: u32,
+    source_count: u32,
 }
 
 /// A missing shard is an empty message.
@@ -131,9 +131,9 @@ impl SegmentRecord {
         self.shards.iter().flatten().count() as u64 * self.shard_bytes()
     }
 
-    /// Are parts or shards of others in it?
-    fn is_joined(&self) -> bool {
-        self.geometry.part_count > 1 || self.shards.iter().flatten().any(|location| location.origin.is_some())
+    /// Was it merged, or are shards of others in it?
+    fn is_merged(&self) -> bool {
+        self.geometry.source_count > 1 || self.shards.iter().flatten().any(|location| location.origin.is_some())
     }
 
     /// The nodes that have its shards; one that has several comes as often.
@@ -161,7 +161,7 @@ impl SegmentRecord {
             },
         };
         Message {
-            version: if self.is_joined() { JOINED_VERSION } else { VERSION },
+            version: if self.is_merged() { MERGED_VERSION } else { VERSION },
             code: self.code.clone(),
             geometry: GeometryMessage {
                 data_bytes: self.geometry.data_bytes,
@@ -169,7 +169,7 @@ impl SegmentRecord {
                 alpha: self.geometry.alpha,
                 symbol_bytes: self.geometry.symbol_bytes,
                 alignment_bytes: self.geometry.alignment_bytes,
-                part_count: if self.geometry.part_count == 1 { 0 } else { self.geometry.part_count },
+                source_count: if self.geometry.source_count == 1 { 0 } else { self.geometry.source_count },
             },
             generation: self.generation.0,
             shards: self.shards.iter().map(location).collect(),
@@ -182,7 +182,7 @@ impl SegmentRecord {
     /// # Errors
     /// Unknown version; a code, geometry, id or digest that cannot be.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let message: Message = decode_versions(WHAT, JOINED_VERSION, bytes)?;
+        let message: Message = decode_versions(WHAT, MERGED_VERSION, bytes)?;
         check_code(WHAT, &message.code)?;
         let geometry = Geometry {
             data_bytes: message.geometry.data_bytes,
@@ -190,7 +190,7 @@ impl SegmentRecord {
             alpha: message.geometry.alpha,
             symbol_bytes: message.geometry.symbol_bytes,
             alignment_bytes: message.geometry.alignment_bytes,
-            part_count: message.geometry.part_count.max(1),
+            source_count: message.geometry.source_count.max(1),
         };
         geometry.validate().map_err(|error| damaged(WHAT, error))?;
         if message.shards.is_empty() || message.shards.len() > usize::from(u16::MAX) {
@@ -203,8 +203,8 @@ impl SegmentRecord {
             generation: Generation(message.generation),
             shards: shards.collect::<Result<_, _>>()?,
         };
-        if message.version == VERSION && record.is_joined() {
-            return Err(damaged(WHAT, "parts, or shards of others, in a record of version 1"));
+        if message.version == VERSION && record.is_merged() {
+            return Err(damaged(WHAT, "several sources, or shards of others, in a record of version 1"));
         }
         Ok(record)
     }

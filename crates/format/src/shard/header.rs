@@ -5,14 +5,14 @@ use crate::geometry::Geometry;
 use crate::ids::{Generation, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 const MAGIC: [u8; 8] = *b"WEFTSHRD";
-/// Of shards of one part, and of several.
+/// Of shards of a segment by itself, and of a merged one.
 const PLAIN_VERSION: u16 = 1;
-const JOINED_VERSION: u16 = 2;
+const MERGED_VERSION: u16 = 2;
 const CODE_OFFSET: usize = 80;
 const CODE_END: usize = CODE_OFFSET + MAX_CODE_BYTES;
 
-/// Where version 2 counts the parts.
-const PARTS_OFFSET: usize = CODE_END;
+/// Where version 2 counts the sources.
+const SOURCES_OFFSET: usize = CODE_END;
 /// The checksum is of all that precedes it.
 const CHECK_OFFSET: usize = HEADER_BYTES - 8;
 
@@ -43,8 +43,8 @@ impl ShardHeader {
         self.geometry.validate().map_err(|error| bad(error.to_string()))?;
         let mut out = [0; HEADER_BYTES];
         out[0..8].copy_from_slice(&MAGIC);
-        let is_joined = self.geometry.part_count > 1;
-        let version = if is_joined { JOINED_VERSION } else { PLAIN_VERSION };
+        let is_merged = self.geometry.source_count > 1;
+        let version = if is_merged { MERGED_VERSION } else { PLAIN_VERSION };
         out[8..10].copy_from_slice(&version.to_le_bytes());
         out[10..12].copy_from_slice(&self.identity.key.index.0.to_le_bytes());
         out[12..16].copy_from_slice(&self.identity.key.generation.0.to_le_bytes());
@@ -57,8 +57,8 @@ impl ShardHeader {
         out[68..72].copy_from_slice(&self.geometry.alignment_bytes.to_le_bytes());
         out[72] = self.code.len() as u8;
         out[CODE_OFFSET..CODE_OFFSET + self.code.len()].copy_from_slice(self.code.as_bytes());
-        if is_joined {
-            out[PARTS_OFFSET..PARTS_OFFSET + 4].copy_from_slice(&self.geometry.part_count.to_le_bytes());
+        if is_merged {
+            out[SOURCES_OFFSET..SOURCES_OFFSET + 4].copy_from_slice(&self.geometry.source_count.to_le_bytes());
         }
         let check = crc64(&out[..CHECK_OFFSET]);
         out[CHECK_OFFSET..].copy_from_slice(&check.to_le_bytes());
@@ -82,10 +82,10 @@ impl ShardHeader {
             return Err(bad("its checksum does not fit"));
         }
         let version = u16::from_le_bytes(field(bytes, 8));
-        let part_count = match version {
+        let source_count = match version {
             PLAIN_VERSION => 1,
-            JOINED_VERSION => u32::from_le_bytes(field(bytes, PARTS_OFFSET)),
-            _ => return Err(ShardError::UnknownVersion { version, newest: JOINED_VERSION }),
+            MERGED_VERSION => u32::from_le_bytes(field(bytes, SOURCES_OFFSET)),
+            _ => return Err(ShardError::UnknownVersion { version, newest: MERGED_VERSION }),
         };
         let code_end = CODE_OFFSET + usize::from(bytes[72]);
         let code = bytes.get(CODE_OFFSET..code_end.min(CODE_END)).unwrap_or_default();
@@ -99,7 +99,7 @@ impl ShardHeader {
             alpha: u32::from_le_bytes(field(bytes, 60)),
             symbol_bytes: u32::from_le_bytes(field(bytes, 64)),
             alignment_bytes: u32::from_le_bytes(field(bytes, 68)),
-            part_count,
+            source_count,
         };
         geometry.validate().map_err(|error| bad(error.to_string()))?;
         let key = ShardKey {

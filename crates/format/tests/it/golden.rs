@@ -5,7 +5,7 @@
 use weft_format::geometry::Geometry;
 use weft_format::records::{
     Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
-    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetiredRecord, Secret, SegmentRecord, ShardLocation,
+    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetainedRecord, Secret, SegmentRecord, ShardLocation,
     Sizes, Timestamp, VolumeRecord, opening_key,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
@@ -43,8 +43,8 @@ fn shard_header() {
 }
 
 #[test]
-fn shard_header_of_a_joined_segment() {
-    let header = ShardHeader { geometry: header().geometry.joined(2), code: "rs:8+3".to_owned(), ..header() };
+fn shard_header_of_a_merged_segment() {
+    let header = ShardHeader { geometry: header().geometry.merged(2), code: "rs:8+3".to_owned(), ..header() };
     let encoded = header.encode().unwrap();
     golden!("shard_header_v2", &encoded);
     assert_eq!(ShardHeader::decode(&encoded), Ok(header));
@@ -95,14 +95,14 @@ fn segment_record() {
 }
 
 #[test]
-fn segment_record_of_a_joined_segment() {
+fn segment_record_of_a_merged_segment() {
     let location = |generation, byte, origin| {
         Some(ShardLocation { node: NODE, generation: Generation(generation), digest: Digest([byte; 32]), origin })
     };
     let origin = |segment, index| Some(Origin { segment: SegmentId(segment), index: ShardIndex(index) });
     let record = SegmentRecord {
         code: "rs:2+1".to_owned(),
-        geometry: Geometry::new(8 << 20, 1, 1, 1, 65_536).unwrap().joined(2),
+        geometry: Geometry::new(8 << 20, 1, 1, 1, 65_536).unwrap().merged(2),
         generation: Generation(6),
         shards: vec![location(1, 0xaa, origin(SEGMENT.0, 0)), location(5, 0xbb, origin(9, 2)), location(6, 0xcc, None)],
     };
@@ -236,7 +236,7 @@ fn openings_record() {
 }
 
 #[test]
-fn retired_record() {
+fn retained_record() {
     let place = |number: u8| {
         Some(ShardLocation {
             node: NODE,
@@ -251,9 +251,9 @@ fn retired_record() {
         generation: Generation(7),
         shards: vec![place(7), None, place(3)],
     };
-    let retired = RetiredRecord { record, since_ms: 1_763_683_200_000, keep_ms: 3_600_000, is_going: true };
-    golden!("retired_record_v1", &retired.encode());
-    assert_eq!(RetiredRecord::decode(&retired.encode()), Ok(retired));
+    let retained = RetainedRecord { record, since_ms: 1_763_683_200_000, keep_ms: 3_600_000, is_going: true };
+    golden!("retained_record_v1", &retained.encode());
+    assert_eq!(RetainedRecord::decode(&retained.encode()), Ok(retained));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An engine that forgets everything when it is dropped: for tests, and the oracle of the others.
 
+use crate::deltas::Delta;
 use crate::kv::{Batch, Kv, KvError, Pair, Snapshot};
-use crate::merge::Merge;
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use std::ops::Bound::{Excluded, Included};
@@ -43,12 +43,12 @@ impl Kv for MemoryKv {
                 return Err(KvError::Conflict);
             }
         }
-        let merged = |(key, merge): (Vec<u8>, Merge)| {
+        let merged = |(key, delta): (Vec<u8>, Delta)| {
             let found = map.get(key.as_slice()).map(|value| &**value);
-            let value = merge.apply(found).map_err(|detail| KvError::Damaged { store: "memory".into(), detail })?;
+            let value = delta.apply(found).map_err(|detail| KvError::Damaged { store: "memory".into(), detail })?;
             Ok((key, Some(value)))
         };
-        let merged: Vec<_> = batch.merges.into_iter().map(merged).collect::<Result<_, KvError>>()?;
+        let merged: Vec<_> = batch.deltas.into_iter().map(merged).collect::<Result<_, KvError>>()?;
         for (key, value) in batch.writes.into_iter().chain(merged) {
             match value {
                 Some(value) => map.insert(key.into(), value.into()),

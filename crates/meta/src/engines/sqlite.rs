@@ -255,7 +255,7 @@ impl SqliteKv {
         }
         let holder = match access {
             Access::Owner => Some(Holder::this_process(mountpoint, clock)),
-            Access::Passing => Some(Holder::passing(clock)),
+            Access::ShortLived => Some(Holder::short_lived(clock)),
             Access::Shared => None,
         };
         let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder, clock)).transpose()?;
@@ -312,7 +312,7 @@ fn settle(
     }
     let connection = file::open_writer(path)?;
     let (home, presence) = match access {
-        Access::Owner | Access::Passing => {
+        Access::Owner | Access::ShortLived => {
             let home = Home::enter(path, &connection, access).map_err(|failure| file::failure(path, failure))?;
             file::keep_log(&connection, false).map_err(|error| file::failure(path, error.into()))?;
             (home, None)

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use weft_format::records::{
-    Attributes, DamageRecord, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetiredRecord, SegmentRecord,
+    Attributes, DamageRecord, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetainedRecord, SegmentRecord,
     VolumeRecord,
 };
-use weft_format::{Ino, NodeId, PolicyId, SegmentId};
+use weft_format::{Ino, NodeId, PolicyId, SegmentId, ShardKey};
 
 use super::{Finding, Found, Report, Writes};
 use crate::MetaError;
 use crate::keys::{Counter, Key, Table, after, printable};
 use crate::kv::Snapshot;
 use crate::store::Store;
-use crate::store::values::{self, Dirent, Joined, PAGE_BYTES, Usage, damaged};
+use crate::store::aliased;
+use crate::store::values::{self, Dirent, PAGE_BYTES, Usage, damaged};
 
 /// Pairs read at once.
 const READ_PAIRS: usize = 4096;
@@ -50,6 +51,8 @@ struct Survey<'s> {
     /// Inodes without a name that are kept for a while.
     kept: BTreeSet<Ino>,
     segments: BTreeMap<SegmentId, Segment>,
+    /// Shards that bear another segment's name than that of the one whose record names them.
+    aliased: BTreeSet<(ShardKey, SegmentId)>,
     policies: BTreeSet<PolicyId>,
     nodes: BTreeSet<NodeId>,
     last_cookie: u64,
@@ -67,6 +70,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
         inodes: BTreeMap::new(),
         kept: BTreeSet::new(),
         segments: BTreeMap::new(),
+        aliased: BTreeSet::new(),
         policies: BTreeSet::new(),
         nodes: BTreeSet::new(),
         last_cookie: 0,
@@ -84,8 +88,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Xattr, Survey::xattr)?;
     survey.extents()?;
     survey.each(Table::Journal, Survey::journal)?;
-    survey.each(Table::Deleted, Survey::deleted)?;
-    survey.each(Table::Orphan, Survey::orphan)?;
+    survey.each(Table::Unreferenced, Survey::unreferenced)?;
     survey.links()?;
     survey.reachability();
     survey.lives()?;
@@ -93,11 +96,8 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::UsedBy, Survey::used_by)?;
     survey.each(Table::OnNode, Survey::on_node)?;
     survey.each(Table::Damaged, Survey::damaged)?;
-    survey.each(Table::Trash, Survey::trash)?;
-    survey.each(Table::Dead, Survey::dead)?;
-    survey.each(Table::Retired, Survey::retired)?;
-    survey.each(Table::Joined, Survey::joined)?;
-    survey.each(Table::Parts, Survey::part)?;
+    survey.each(Table::Alias, Survey::alias)?;
+    survey.aliases()?;
     survey.totals()?;
     for found in &mut survey.found {
         for (key, _) in &found.writes {
@@ -239,10 +239,11 @@ impl Survey<'_> {
             }
         }
         // Nothing is mended of a dead one.
-        let is_dead = self.get(Key::Dead(segment))?.is_some();
+        let is_dead = self.get(Key::UnreferencedSegment(segment))?.is_some();
         if !is_dead && record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
             self.missing(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }
+        self.aliased.extend(aliased(segment, &record).map(|shard| (shard, segment)));
         let data_bytes = record.geometry.data_bytes;
         self.segments.insert(segment, Segment { data_bytes, nodes, live_bytes: 0 });
         Ok(())
@@ -423,8 +424,17 @@ impl Survey<'_> {
         Ok(())
     }
 
+    fn unreferenced(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        match key {
+            Key::UnreferencedFile(..) => self.deleted(key, value),
+            Key::UnreferencedInode(_) => self.orphan(key, value),
+            Key::UnreferencedSegment(_) => self.dead(key, value),
+            _ => self.retained(key, value),
+        }
+    }
+
     fn orphan(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        let Key::Orphan(ino) = key else { return Ok(()) };
+        let Key::UnreferencedInode(ino) = key else { return Ok(()) };
         values::decode_mark(&key, value)?;
         let has_names = self.inodes.get(&ino).is_some_and(|inode| inode.names > 0 || inode.children > 0);
         if has_names || !self.exists(ino) || self.kept.contains(&ino) {
@@ -435,7 +445,7 @@ impl Survey<'_> {
 
     /// What is kept has no name, and is kept once.
     fn deleted(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        let Key::Deleted(_, ino) = key else { return Ok(()) };
+        let Key::UnreferencedFile(_, ino) = key else { return Ok(()) };
         values::decode_entry(&key, value)?;
         let has_names = self.inodes.get(&ino).is_some_and(|inode| inode.names > 0 || inode.children > 0);
         if has_names || !self.exists(ino) || !self.kept.insert(ino) {
@@ -488,8 +498,8 @@ impl Survey<'_> {
             self.report(finding, writes);
         }
         for ino in orphans {
-            if self.get(Key::Orphan(ino))?.is_none() {
-                self.missing(Key::Orphan(ino), values::mark());
+            if self.get(Key::UnreferencedInode(ino))?.is_none() {
+                self.missing(Key::UnreferencedInode(ino), values::mark());
             }
         }
         if !self.exists(Ino::ROOT) {
@@ -536,7 +546,7 @@ impl Survey<'_> {
     fn lives(&mut self) -> Result<(), MetaError> {
         let counts: Vec<_> = self.segments.iter().map(|(segment, record)| (*segment, record.live_bytes)).collect();
         for (segment, counted) in counts {
-            let (live_key, dead_key) = (Key::Live(segment), Key::Dead(segment));
+            let (live_key, dead_key) = (Key::Live(segment), Key::UnreferencedSegment(segment));
             let number = |key: &Key<'_>, bytes: Option<Vec<u8>>| {
                 bytes.map(|bytes| values::decode_number(key, &bytes)).transpose()
             };
@@ -544,12 +554,8 @@ impl Survey<'_> {
             let Ok(live) = number(&live_key, self.get(live_key)?) else { continue };
             let Ok(died_ms) = number(&dead_key, self.get(dead_key)?) else { continue };
             match (counted, died_ms) {
-                (1.., Some(died_ms)) => {
-                    let mend = vec![
-                        put(live_key, values::number(counted)),
-                        remove(dead_key),
-                        remove(Key::Trash(died_ms, segment)),
-                    ];
+                (1.., Some(_)) => {
+                    let mend = vec![put(live_key, values::number(counted)), remove(dead_key)];
                     self.report(Finding::LiveInTrash { segment, counted }, mend);
                 }
                 (1.., None) if live != Some(counted) => {
@@ -558,14 +564,9 @@ impl Survey<'_> {
                 }
                 (1.., None) => {}
                 (0, died) => {
-                    let trash_key = Key::Trash(died.unwrap_or(self.now_ms), segment);
-                    if live.is_some() || died.is_none() || self.get(trash_key)?.is_none() {
+                    if live.is_some() || died.is_none() {
                         let died_ms = died.unwrap_or(self.now_ms);
-                        let mend = vec![
-                            remove(live_key),
-                            put(dead_key, values::number(died_ms)),
-                            put(trash_key, values::mark()),
-                        ];
+                        let mend = vec![remove(live_key), put(dead_key, values::number(died_ms))];
                         self.report(Finding::DeadOutsideTrash { segment }, mend);
                     }
                 }
@@ -621,21 +622,9 @@ impl Survey<'_> {
         Ok(())
     }
 
-    fn trash(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        values::decode_mark(&key, value)?;
-        if let Key::Trash(died_ms, segment) = key {
-            let dead_key = Key::Dead(segment);
-            let dead = self.get(dead_key)?.map(|bytes| values::decode_number(&dead_key, &bytes)).transpose()?;
-            if dead != Some(died_ms) || !self.has_segment(segment) {
-                self.stray(key);
-            }
-        }
-        Ok(())
-    }
-
     fn dead(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
         values::decode_number(&key, value)?;
-        if let Key::Dead(segment) = key
+        if let Key::UnreferencedSegment(segment) = key
             && !self.has_segment(segment)
         {
             self.stray(key);
@@ -644,33 +633,32 @@ impl Survey<'_> {
     }
 
     /// It outlives its segment: what is in it is removed in its own time.
-    fn retired(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        RetiredRecord::decode(value).map_err(|error| damaged(&key, error))?;
-        Ok(())
-    }
-
-    /// Kept as long as the segment that others were joined into, and no longer.
-    fn joined(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        let whole = Joined::decode(&key, value)?.whole;
-        let Key::Joined(part) = key else { return Ok(()) };
-        if !self.has_segment(whole) {
-            self.stray(key);
-            return Ok(());
-        }
-        let other = Key::Parts(whole, part);
-        if self.get(other)?.is_none() {
-            self.missing(other, values::mark());
+    fn retained(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        let retained = RetainedRecord::decode(value).map_err(|error| damaged(&key, error))?;
+        if let Key::UnreferencedGeneration(segment, _) = key {
+            self.aliased.extend(aliased(segment, &retained.record).map(|shard| (shard, segment)));
         }
         Ok(())
     }
 
-    fn part(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        values::decode_mark(&key, value)?;
-        let Key::Parts(whole, part) = key else { return Ok(()) };
-        let other = Key::Joined(part);
-        let found = self.get(other)?.map(|bytes| Joined::decode(&other, &bytes)).transpose()?;
-        if found.is_none_or(|found| found.whole != whole) || !self.has_segment(whole) {
+    /// Kept as long as its owner names the shard, and no longer.
+    fn alias(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        let owner = values::decode_segment(&key, value)?;
+        let Key::Alias(shard) = key else { return Ok(()) };
+        if !self.aliased.contains(&(shard, owner)) && !self.unreadable_segments.contains(&owner) {
             self.stray(key);
+        }
+        Ok(())
+    }
+
+    /// What a living segment names under another's name, is its own.
+    fn aliases(&mut self) -> Result<(), MetaError> {
+        for (shard, owner) in std::mem::take(&mut self.aliased) {
+            let is_living = self.segments.get(&owner).is_some_and(|segment| segment.live_bytes > 0);
+            let alias = values::segment(owner);
+            if is_living && self.get(Key::Alias(shard))?.as_ref() != Some(&alias) {
+                self.missing(Key::Alias(shard), alias);
+            }
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ fn statistics_follow_every_change() {
     assert_eq!(store.statistics().unwrap(), Statistics { inodes: 2, live_bytes: 1500 });
     store.unlink(Ino::ROOT, b"file", at(4)).unwrap();
     assert_eq!(store.statistics().unwrap(), Statistics { inodes: 2, live_bytes: 1500 });
-    assert_eq!(store.reclaim(&[file], at(4)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(file)], at(4)).unwrap(), 1);
     assert_eq!(store.statistics().unwrap(), Statistics { inodes: 1, live_bytes: 0 });
     assert_clean(&store);
 }

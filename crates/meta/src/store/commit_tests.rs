@@ -90,10 +90,10 @@ fn a_file_that_is_gone_is_skipped_and_its_segment_is_dead() {
     // Still open: written to.
     committed(&store, commit.clone()).unwrap();
     assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 100);
-    assert_eq!(store.reclaim(&[ino], at(4)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(ino)], at(4)).unwrap(), 1);
     let commit = FileCommit { extents: vec![extent(0, 100, segment_id(2), 0)], ..commit };
     store.commit_files(&[(segment_id(2), segment_record(100))], &[commit], at(5)).unwrap();
-    assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), [(4000, segment_id(1)), (5000, segment_id(2))]);
+    assert_eq!(trash(&store), [(4000, segment_id(1)), (5000, segment_id(2))]);
     assert!(store.segment(segment_id(2)).unwrap().is_some());
     assert_clean(&store);
 }
@@ -158,6 +158,6 @@ fn moves_are_of_the_same_bytes_of_the_file() {
     let (from, to) = (extent(0, 100, segment_id(9), 0), extent(0, 100, segment_id(2), 0));
     let moved = store.move_extents(&[ExtentMove { ino, from, to }], &[(segment_id(2), segment_record(100))], at(4));
     assert_eq!(moved.unwrap(), 0);
-    assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), [(4000, segment_id(2))]);
+    assert_eq!(trash(&store), [(4000, segment_id(2))]);
     assert_clean(&store);
 }

@@ -1,17 +1,18 @@
 //! What was deleted and is kept for a while, to be brought back.
 //!
-//! A kept inode has no name and is no orphan: `deleted/<when>/<ino>` says where it was. From there it goes back to its name, or
-//! becomes an orphan like any other. Nothing is kept unless the volume says for how long.
+//! A kept inode has no name and is not reclaimed: `unreferenced/file/<when>/<ino>` says where it was. From there it goes back to its
+//! name, or becomes an inode without a name like any other. Nothing is kept unless the volume says for how long.
 
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_format::removal::{Expired, Item};
 
 use super::names::admit_subdirectory;
 use super::txn::Txn;
 use super::values::{self, Dirent, damaged};
 use super::{Store, milliseconds};
 use crate::MetaError;
-use crate::keys::{Counter, Key, Table, after};
+use crate::keys::{Counter, Key, after, unreferenced_files};
 use crate::types::Deleted;
 
 impl Store {
@@ -41,11 +42,13 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn deleted(&self, after_entry: Option<(u64, Ino)>, limit: usize) -> Result<Vec<Deleted>, MetaError> {
         self.view(|txn| {
-            let range =
-                after(Table::Deleted.range(), after_entry.map(|(deleted_ms, ino)| Key::Deleted(deleted_ms, ino)));
+            let range = after(
+                unreferenced_files(),
+                after_entry.map(|(deleted_ms, ino)| Key::UnreferencedFile(deleted_ms, ino)),
+            );
             let mut deleted = Vec::new();
             for (key, value) in txn.scan(&range, limit)? {
-                let Some(key @ Key::Deleted(deleted_ms, ino)) = Key::parse(&key) else {
+                let Some(key @ Key::UnreferencedFile(deleted_ms, ino)) = Key::parse(&key) else {
                     return Err(MetaError::Damaged {
                         key: crate::keys::printable(&key),
                         detail: "it is no deleted inode".into(),
@@ -68,7 +71,7 @@ impl Store {
     pub fn restore(&self, deleted_ms: u64, ino: Ino, now: Timestamp) -> Result<Deleted, MetaError> {
         let cookie = self.allocate(Counter::Cookie, &self.cookies)?;
         self.transact(|txn| {
-            let key = Key::Deleted(deleted_ms, ino);
+            let key = Key::UnreferencedFile(deleted_ms, ino);
             let value = txn.get(key)?.ok_or(MetaError::NotFound)?;
             let (parent, name) = values::decode_entry(&key, &value)?;
             let directory = txn.live_directory(parent)?;
@@ -94,18 +97,22 @@ impl Store {
         })
     }
 
-    /// Keeps an inode no longer: it is an orphan until [`Store::reclaim`]. One that is not kept any more is left as it is: false.
+    /// Keeps a file no longer: it is an inode without a name until [`Store::reclaim`]. One that is not kept any more is left as it is:
+    /// false.
     ///
     /// # Errors
-    /// Those of the engine.
-    pub fn let_go(&self, deleted_ms: u64, ino: Ino) -> Result<bool, MetaError> {
+    /// Those of the engine; `Invalid` (it is no kept file).
+    pub fn let_go(&self, expired: Expired) -> Result<bool, MetaError> {
+        let Item::File(deleted_ms, ino) = expired.item() else {
+            return Err(MetaError::Invalid { what: "only kept files are let go" });
+        };
         self.transact(|txn| {
             txn.free_room();
-            let key = Key::Deleted(deleted_ms, ino);
+            let key = Key::UnreferencedFile(deleted_ms, ino);
             let is_kept = txn.get(key)?.is_some();
             if is_kept {
                 txn.remove(key);
-                txn.put(Key::Orphan(ino), values::mark());
+                txn.put(Key::UnreferencedInode(ino), values::mark());
             }
             Ok(is_kept)
         })
@@ -130,8 +137,8 @@ impl Txn<'_> {
         if self.keep_ms()? == 0 {
             return Ok(false);
         }
-        self.remove(Key::Orphan(attributes.ino));
-        self.put(Key::Deleted(milliseconds(now), attributes.ino), values::entry(parent, name));
+        self.remove(Key::UnreferencedInode(attributes.ino));
+        self.put(Key::UnreferencedFile(milliseconds(now), attributes.ino), values::entry(parent, name));
         Ok(true)
     }
 }

@@ -40,11 +40,11 @@ fn a_deleted_file_has_its_bytes_until_it_is_let_go() {
     store.unlink(Ino::ROOT, b"file", at(4)).unwrap();
     make(&store, Ino::ROOT, "file", Kind::File);
     assert_eq!(kind_of(&store.restore(4000, file, at(5)).unwrap_err()), "Exists");
-    assert!(store.let_go(4000, file).unwrap());
-    assert!(!store.let_go(4000, file).unwrap());
+    assert!(store.let_go(purged(4000, file)).unwrap());
+    assert!(!store.let_go(purged(4000, file)).unwrap());
     assert_eq!((kept(&store), store.orphans(9).unwrap()), (vec![], vec![file]));
     assert_clean(&store);
-    assert_eq!(store.reclaim(&[file], at(6)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(file)], at(6)).unwrap(), 1);
     assert_clean(&store);
     assert_eq!(store.live_bytes(segment_id(1)).unwrap(), 0);
 }

@@ -7,8 +7,10 @@ use weft_env::Env;
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Timestamp, VolumeRecord,
+    Attributes, Kind, NodeRecord, NodeState, PolicyRecord, RetainedRecord, SegmentRecord, ShardLocation, Timestamp,
+    VolumeRecord,
 };
+use weft_format::removal::{Candidate, Evidence, Expired, Queued, Removable, Verdict, may_remove};
 use weft_format::shard::Digest;
 use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, VolumeId};
 
@@ -19,6 +21,62 @@ use crate::fsck;
 use crate::keys::SHARED;
 use crate::kv::{Batch, Kv, KvError, Snapshot};
 use crate::types::{Extent, FileCommit, NewInode};
+
+/// For as long as anybody could ask for, by one who has the volume alone.
+const LONG: Evidence = Evidence::Alone { age_ms: Some(u64::MAX), grace_ms: 0 };
+
+fn removable(candidate: Candidate, by: Evidence) -> Removable {
+    match may_remove(candidate, by) {
+        Verdict::Remove(removable) => removable,
+        other => panic!("{candidate:?}: {other:?}"),
+    }
+}
+
+/// A segment that may be removed.
+pub(crate) fn dead(segment: SegmentId) -> Removable {
+    removable(Candidate::Segment { segment, live_bytes: 0 }, LONG)
+}
+
+/// An inode that may be removed.
+pub(crate) fn unused(ino: Ino) -> Removable {
+    removable(Candidate::Inode { ino, is_in_use: false }, Evidence::Owner { seen_ms: 0 })
+}
+
+/// A previous generation that may be removed.
+pub(crate) fn going(segment: SegmentId, retained: &RetainedRecord) -> Removable {
+    let going = RetainedRecord { is_going: true, ..retained.clone() };
+    removable(Queued::Generation { segment, retained: going }.candidate(0), LONG)
+}
+
+/// A previous generation whose time is over.
+pub(crate) fn expired(segment: SegmentId, retained: &RetainedRecord) -> Expired {
+    match may_remove(Queued::Generation { segment, retained: retained.clone() }.candidate(0), LONG) {
+        Verdict::Mark(expired) => expired,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A kept file that somebody lets go.
+pub(crate) fn purged(deleted_ms: u64, ino: Ino) -> Expired {
+    let candidate = Candidate::File { deleted_ms, ino, keep_ms: u64::MAX, is_room_short: false };
+    match may_remove(candidate, Evidence::Word) {
+        Verdict::Mark(expired) => expired,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The dead segments, and since when, the oldest death first.
+pub(crate) fn trash(store: &Store) -> Vec<(u64, SegmentId)> {
+    let entries = store.unreferenced(None, usize::MAX).unwrap().into_iter();
+    let mut dead: Vec<(u64, SegmentId)> = entries
+        .filter_map(|entry| match entry {
+            Queued::Segment { segment, since_ms } => Some((since_ms, segment)),
+            Queued::Generation { .. } => None,
+        })
+        .collect();
+    dead.sort();
+    dead
+}
 
 /// A memory engine that refuses what some engines would (too many keys, too long values), and whose space can run out
 /// after a number of commits.
@@ -155,7 +213,7 @@ pub(crate) fn segment_record(data_bytes: u64) -> SegmentRecord {
             alpha: 1,
             symbol_bytes: 4096,
             alignment_bytes: 64,
-            part_count: 1,
+            source_count: 1,
         },
         generation: Generation(1),
         shards: (1..=6).map(|number| Some(location(number))).collect(),

@@ -36,6 +36,6 @@ fn who_has_lost_the_lease_changes_nothing() {
     assert!(store.replace_lease("care", Some(&lease(1, 0)), &lease(2, 0)).unwrap());
     assert_eq!(replace(&new, &old), Err("Fenced".into()));
     write(&store, file, 0, 1000, 2);
-    assert_eq!(kind_of(&store.drop_segment(segment, &new, Some(&fence)).unwrap_err()), "Fenced");
+    assert_eq!(kind_of(&store.drop_segment(dead(segment), &new, Some(&fence)).unwrap_err()), "Fenced");
     assert_eq!(store.segment(segment).unwrap(), Some(new));
 }

@@ -253,7 +253,7 @@ impl Txn<'_> {
         if self.live(segment)?.is_some() {
             return Ok(());
         }
-        if self.get(Key::Dead(segment))?.is_some() {
+        if self.get(Key::UnreferencedSegment(segment))?.is_some() {
             return Err(MetaError::SegmentChanged(segment));
         }
         self.put_segment(segment, record)?;
@@ -276,8 +276,7 @@ impl Txn<'_> {
     /// A segment that nothing refers to is dead for good: the collector may have it.
     pub(super) fn bury(&mut self, segment: SegmentId, now_ms: u64) -> Result<(), MetaError> {
         self.remove(Key::Live(segment));
-        self.put(Key::Trash(now_ms, segment), values::mark());
-        self.put(Key::Dead(segment), values::number(now_ms));
+        self.put(Key::UnreferencedSegment(segment), values::number(now_ms));
         let limit = SWEEP_UNTIL_KEYS.saturating_sub(self.write_count()).min(SWEPT_USERS);
         for (key, _) in self.scan(&users_of(segment), limit)? {
             if let Some(key) = Key::parse(&key) {

@@ -73,7 +73,7 @@ impl Txn<'_> {
         };
         self.put_inode(attributes);
         if attributes.nlink == 0 {
-            self.put(Key::Orphan(attributes.ino), values::mark());
+            self.put(Key::UnreferencedInode(attributes.ino), values::mark());
         }
         Ok(())
     }
@@ -244,7 +244,7 @@ impl Guarded<'_> {
     }
 
     /// Makes a new inode under a new name. Group and setgid come from a setgid parent, the policy from any parent.
-    /// Two reads in one go, three writes and two merges, and a symbolic link's target.
+    /// Two reads in one go, three writes and two deltas, and a symbolic link's target.
     ///
     /// # Errors
     /// `Exists`, `NotFound` (a removed parent), `NotDirectory`, `NameTooLong`, `InvalidName`, `TooManyLinks`, `Invalid`

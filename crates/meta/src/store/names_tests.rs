@@ -86,7 +86,7 @@ fn a_removed_directory_takes_no_names_and_is_reclaimed() {
     assert_eq!(store.read_directory(gone, 0, 10).unwrap().entries, []);
     assert_eq!(store.path_of(gone).unwrap(), None);
     assert_clean(&store);
-    assert_eq!(store.reclaim(&[gone], at(10)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(gone)], at(10)).unwrap(), 1);
     assert_eq!(kind_of(&store.attributes(gone).unwrap_err()), "NotFound");
     assert_clean(&store);
 }
@@ -187,7 +187,7 @@ fn finding_12_names_that_lead_elsewhere_are_damage() {
             vec![
                 (Key::Dirent(Ino::ROOT, name), dirent.encode()),
                 (Key::Entry(Ino::ROOT, 99), values::entry(file, name)),
-                (Key::Deleted(5, file), values::entry(Ino::ROOT, name)),
+                (Key::UnreferencedFile(5, file), values::entry(Ino::ROOT, name)),
             ],
         );
         let shown = name.escape_ascii();

@@ -31,7 +31,7 @@ fn a_node_that_is_referred_to_stays() {
     assert!(!store.remove_node(node_id(1)).unwrap());
     store.truncate(file, 0, at(2), at(2), None).unwrap();
     assert!(!store.remove_node(node_id(1)).unwrap(), "its shard is not removed yet");
-    store.drop_segment(segment_id(1), &segment_record(10), None).unwrap();
+    store.drop_segment(dead(segment_id(1)), &segment_record(10), None).unwrap();
     assert!(store.remove_node(node_id(1)).unwrap());
     assert!(store.remove_node(node_id(1)).unwrap());
     assert_eq!(store.nodes().unwrap().len(), 5);

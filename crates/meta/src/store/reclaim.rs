@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use weft_format::Ino;
 use weft_format::records::Timestamp;
+use weft_format::removal::{Item, Removable};
 
 use super::mapping::Changes;
 use super::txn::Txn;
 use super::{Store, milliseconds};
 use crate::MetaError;
-use crate::keys::{Key, Table, after, of_ino};
+use crate::keys::{Key, Table, after, of_ino, unreferenced_inodes};
 
 /// Extents, attributes or pages that one step removes; an extent may cost four keys.
 const STEP_PAIRS: usize = 128;
@@ -25,12 +26,12 @@ impl Store {
     pub fn orphans(&self, limit: usize) -> Result<Vec<Ino>, MetaError> {
         self.view(|txn| {
             let mut orphans = Vec::new();
-            let mut range = Table::Orphan.range();
+            let mut range = unreferenced_inodes();
             loop {
                 let wanted = LIST_PAIRS.min(limit - orphans.len());
                 let pairs = txn.scan(&range, wanted)?;
                 orphans.extend(pairs.iter().filter_map(|(key, _)| match Key::parse(key) {
-                    Some(Key::Orphan(ino)) => Some(ino),
+                    Some(Key::UnreferencedInode(ino)) => Some(ino),
                     _ => None,
                 }));
                 match pairs.last().filter(|_| pairs.len() == wanted && orphans.len() < limit) {
@@ -41,20 +42,23 @@ impl Store {
         })
     }
 
-    /// Removes orphans, and what belongs to them, as far as one transaction takes it: answers how many of the first are gone. Call it
+    /// Removes inodes, and what belongs to them, as far as one transaction takes it: answers how many of the first are gone. Call it
     /// again with the others. Nothing that still has a name is touched; an inode that is gone is gone.
     ///
     /// # Errors
-    /// `Invalid` (one has a name).
-    pub fn reclaim(&self, inos: &[Ino], now: Timestamp) -> Result<usize, MetaError> {
+    /// `Invalid` (one has a name, or is no inode).
+    pub fn reclaim(&self, unused: &[Removable], now: Timestamp) -> Result<usize, MetaError> {
         self.transact(|txn| {
             txn.free_room();
-            for (index, ino) in inos.iter().enumerate() {
-                if index > 0 && txn.is_full(STEP_PAIRS) || !txn.reclaim(*ino, now)? {
+            for (index, unused) in unused.iter().enumerate() {
+                let Item::Inode(ino) = unused.item() else {
+                    return Err(MetaError::Invalid { what: "only inodes are reclaimed" });
+                };
+                if index > 0 && txn.is_full(STEP_PAIRS) || !txn.reclaim(ino, now)? {
                     return Ok(index);
                 }
             }
-            Ok(inos.len())
+            Ok(unused.len())
         })
     }
 }
@@ -63,8 +67,8 @@ impl Txn<'_> {
     /// Removes an orphan, or a bounded part of what it has: false if there is more.
     fn reclaim(&mut self, ino: Ino, now: Timestamp) -> Result<bool, MetaError> {
         let Some(mut attributes) = self.find_inode(ino)? else {
-            if self.get(Key::Orphan(ino))?.is_some() {
-                self.remove(Key::Orphan(ino));
+            if self.get(Key::UnreferencedInode(ino))?.is_some() {
+                self.remove(Key::UnreferencedInode(ino));
             }
             return Ok(true);
         };
@@ -80,7 +84,7 @@ impl Txn<'_> {
         self.settle(changes, |_| false, milliseconds(now))?;
         if emptied {
             self.remove(Key::Inode(ino));
-            self.remove(Key::Orphan(ino));
+            self.remove(Key::UnreferencedInode(ino));
             self.remove(Key::Symlink(ino));
             self.change_usage(-1, 0);
         } else {

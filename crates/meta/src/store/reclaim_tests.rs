@@ -8,9 +8,9 @@ use weft_format::records::Kind;
 fn only_orphans_are_reclaimed() {
     let (store, _) = volume();
     let file = make(&store, Ino::ROOT, "file", Kind::File);
-    assert_eq!(kind_of(&store.reclaim(&[file], at(1)).unwrap_err()), "Invalid");
-    assert_eq!(kind_of(&store.reclaim(&[Ino::ROOT], at(1)).unwrap_err()), "Invalid");
-    assert_eq!(store.reclaim(&[Ino(99)], at(1)).unwrap(), 1);
+    assert_eq!(kind_of(&store.reclaim(&[unused(file)], at(1)).unwrap_err()), "Invalid");
+    assert_eq!(kind_of(&store.reclaim(&[unused(Ino::ROOT)], at(1)).unwrap_err()), "Invalid");
+    assert_eq!(store.reclaim(&[unused(Ino(99))], at(1)).unwrap(), 1);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_symbolic_link_leaves_nothing() {
     let before = crate::kv::Kv::snapshot(&*kv).unwrap().scan(&[], &[u8::MAX], 1000).unwrap().len();
     let link = make(&store, Ino::ROOT, "link", Kind::Symlink);
     store.unlink(Ino::ROOT, b"link", at(2)).unwrap();
-    assert_eq!(store.reclaim(&[link], at(2)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(link)], at(2)).unwrap(), 1);
     let after = crate::kv::Kv::snapshot(&*kv).unwrap().scan(&[], &[u8::MAX], 1000).unwrap().len();
     assert_eq!(before, after);
     assert_clean(&store);

@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use weft_format::records::{DamageRecord, DamagedShard, RetiredRecord, SegmentRecord, Succession};
-use weft_format::{Generation, Ino, NodeId, SegmentId};
+use weft_format::records::{DamageRecord, DamagedShard, RetainedRecord, SegmentRecord, Succession};
+use weft_format::removal::{Expired, Item, Queued, Removable};
+use weft_format::{Ino, NodeId, SegmentId};
 
 use super::Store;
 use super::leases::Fence;
@@ -12,13 +13,16 @@ use super::mapping::parse_extent;
 use super::txn::Txn;
 use super::values::{self, damaged};
 use crate::MetaError;
-use crate::keys::{Key, Table, after, of_ino, on_node, printable, retired_of, users_of};
+use crate::keys::{Key, Table, after, generations_of, of_ino, on_node, printable, unreferenced_shards, users_of};
 
 /// A job's state, as every value.
 const MAX_JOB_BYTES: usize = 64 << 10;
 
-/// Retired generations of one segment: each takes a change of the segment within the time that they are kept.
-const MAX_RETIRED: usize = 10_000;
+/// Retained generations of one segment: each takes a change of the segment within the time that they are kept.
+const MAX_RETAINED: usize = 10_000;
+
+/// Whoever removes one thing by what was decided of another.
+const OF_ANOTHER_KIND: MetaError = MetaError::Invalid { what: "what is to be removed is of another kind" };
 
 /// Pairs read at once where a whole table or file is read.
 const READ_PAIRS: usize = 1024;
@@ -88,11 +92,11 @@ impl Store {
     }
 
     /// Puts `new` in the place of `expected`, with what follows from it: the index of nodes, and a mark of damage if a
-    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`]. What is retired is kept from the same
-    /// moment on, what is revived is no longer.
+    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`]. What is retained is kept from the same
+    /// moment on, what is restored is no longer.
     ///
     /// # Errors
-    /// `SegmentChanged` (the record is not `expected`, or what is to be revived is not kept any more), `Fenced`.
+    /// `SegmentChanged` (the record is not `expected`, or what is to be restored is not kept any more), `Fenced`.
     pub fn replace_segment(
         &self,
         segment: SegmentId,
@@ -106,16 +110,19 @@ impl Store {
             if txn.segment(segment)?.as_ref() != Some(expected) {
                 return Err(MetaError::SegmentChanged(segment));
             }
-            if let Some(revived) = &succession.revived {
-                txn.replace_retired(segment, revived, None)?;
+            if let Some(restored) = &succession.restored {
+                let key = txn.find_retained(segment, restored)?;
+                txn.remove(key);
             }
-            if let Some(retired) = &succession.retired {
-                txn.put(Key::Retired(segment, retired.record.generation), retired.encode());
+            if let Some(retained) = &succession.retained {
+                txn.put(Key::UnreferencedGeneration(segment, retained.record.generation), retained.encode());
             }
             for location in expected.shards.iter().flatten() {
                 txn.remove(Key::OnNode(location.node, segment));
             }
-            txn.put_segment(segment, new)
+            txn.put_segment(segment, new)?;
+            txn.forget_aliases(segment, expected)?;
+            succession.restored.iter().try_for_each(|restored| txn.forget_aliases(segment, &restored.record))
         })
     }
 
@@ -222,21 +229,23 @@ impl Store {
         })
     }
 
-    /// Up to `limit` segments that died before `before_ms`, after `after_entry`, the oldest death first.
+    /// Up to `limit` dead segments and previous generations after `after_item`: segments first, each by its id.
     ///
     /// # Errors
-    /// Those of the engine.
-    pub fn trash(
-        &self,
-        before_ms: u64,
-        after_entry: Option<(u64, SegmentId)>,
-        limit: usize,
-    ) -> Result<Vec<(u64, SegmentId)>, MetaError> {
-        let end = Key::Trash(before_ms, SegmentId(0)).encode();
-        let all = Table::Trash.range();
-        let range = after(all.start..end, after_entry.map(|(died_ms, segment)| Key::Trash(died_ms, segment)));
-        self.list(range, limit, |key, _| match key {
-            Key::Trash(died_ms, segment) => Some(Ok((died_ms, segment))),
+    /// Those of the engine, and damage.
+    pub fn unreferenced(&self, after_item: Option<Item>, limit: usize) -> Result<Vec<Queued>, MetaError> {
+        let after_key = match after_item {
+            Some(Item::Segment(segment)) => Some(Key::UnreferencedSegment(segment)),
+            Some(Item::Generation(segment, generation)) => Some(Key::UnreferencedGeneration(segment, generation)),
+            _ => None,
+        };
+        self.list(after(unreferenced_shards(), after_key), limit, |key, value| match key {
+            Key::UnreferencedSegment(segment) => {
+                Some(values::decode_number(&key, value).map(|since_ms| Queued::Segment { segment, since_ms }))
+            }
+            Key::UnreferencedGeneration(segment, _) => {
+                Some(decode_retained(&key, value).map(|retained| Queued::Generation { segment, retained }))
+            }
             _ => None,
         })
     }
@@ -244,14 +253,15 @@ impl Store {
     /// Forgets a dead segment, after its shards were removed. One that is forgotten already is no error.
     ///
     /// # Errors
-    /// `SegmentChanged`: the record is not `expected`, the segment is not in the trash, or files refer to it after all;
-    /// `Fenced`.
+    /// `SegmentChanged`: the record is not `expected`, the segment is not dead, or files refer to it after all; `Fenced`; `Invalid`
+    /// (it is no segment).
     pub fn drop_segment(
         &self,
-        segment: SegmentId,
+        dead: Removable,
         expected: &SegmentRecord,
         fence: Option<&Fence>,
     ) -> Result<(), MetaError> {
+        let Item::Segment(segment) = dead.item() else { return Err(OF_ANOTHER_KIND) };
         // A dead segment never lives again, so files need not be looked through within the transaction.
         if !self.files_of_segment(segment)?.is_empty() {
             return Err(MetaError::SegmentChanged(segment));
@@ -259,11 +269,11 @@ impl Store {
         self.transact_shared(|txn| {
             txn.free_room();
             txn.check(fence)?;
-            let key = Key::Dead(segment);
-            let died_ms = txn.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?;
-            let (Some(record), Some(died_ms), None) = (txn.segment(segment)?, died_ms, txn.live(segment)?) else {
+            let key = Key::UnreferencedSegment(segment);
+            let is_dead = txn.get(key)?.is_some();
+            let (Some(record), true, None) = (txn.segment(segment)?, is_dead, txn.live(segment)?) else {
                 return match txn.segment(segment)? {
-                    None if died_ms.is_none() => Ok(()),
+                    None if !is_dead => Ok(()),
                     _ => Err(MetaError::SegmentChanged(segment)),
                 };
             };
@@ -275,56 +285,57 @@ impl Store {
             }
             txn.remove(Key::Segment(segment));
             txn.remove(Key::Damaged(segment));
-            txn.remove(Key::Trash(died_ms, segment));
             txn.remove(key);
-            // What shards of its parts are left, nothing names any more.
-            for (part, _) in txn.parts_of(segment)? {
-                txn.remove(Key::Joined(part));
-                txn.remove(Key::Parts(segment, part));
-            }
-            Ok(())
+            txn.forget_aliases(segment, &record)
         })
     }
 
-    /// Up to `limit` retired generations after `after_entry`, by segment and generation.
+    /// What is retained of one segment, the oldest generation first.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn retired(
-        &self,
-        after_entry: Option<(SegmentId, Generation)>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, RetiredRecord)>, MetaError> {
-        let after_key = after_entry.map(|(segment, generation)| Key::Retired(segment, generation));
-        self.list(after(Table::Retired.range(), after_key), limit, |key, value| match key {
-            Key::Retired(segment, _) => Some(decode_retired(&key, value).map(|retired| (segment, retired))),
-            _ => None,
-        })
+    pub fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, MetaError> {
+        self.view(|txn| txn.retained_of(segment))
     }
 
-    /// What is retired of one segment, the oldest generation first.
+    /// Marks a previous generation: from now on it can be restored no more, and its shards are removed.
     ///
     /// # Errors
-    /// Those of the engine, and damage.
-    pub fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, MetaError> {
-        self.view(|txn| txn.retired_of(segment))
-    }
-
-    /// Puts `new` in the place of what is retired, or with `None` forgets it.
-    ///
-    /// # Errors
-    /// `SegmentChanged` (it is not `expected` any more), `Fenced`.
-    pub fn replace_retired(
+    /// `SegmentChanged` (it is not `expected` any more), `Fenced`, `Invalid` (it is no generation).
+    pub fn mark_going(
         &self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
+        expired: Expired,
+        expected: &RetainedRecord,
         fence: Option<&Fence>,
-    ) -> Result<(), MetaError> {
+    ) -> Result<RetainedRecord, MetaError> {
+        let Item::Generation(segment, _) = expired.item() else { return Err(OF_ANOTHER_KIND) };
+        let going = RetainedRecord { is_going: true, ..expected.clone() };
         self.transact_shared(|txn| {
             txn.free_room();
             txn.check(fence)?;
-            txn.replace_retired(segment, expected, new)
+            let key = txn.find_retained(segment, expected)?;
+            txn.put(key, going.encode());
+            Ok(going.clone())
+        })
+    }
+
+    /// Forgets a previous generation, after its shards were removed.
+    ///
+    /// # Errors
+    /// `SegmentChanged` (it is not `expected` any more), `Fenced`, `Invalid` (it is no generation).
+    pub fn drop_generation(
+        &self,
+        going: Removable,
+        expected: &RetainedRecord,
+        fence: Option<&Fence>,
+    ) -> Result<(), MetaError> {
+        let Item::Generation(segment, _) = going.item() else { return Err(OF_ANOTHER_KIND) };
+        self.transact_shared(|txn| {
+            txn.free_room();
+            txn.check(fence)?;
+            let key = txn.find_retained(segment, expected)?;
+            txn.remove(key);
+            txn.forget_aliases(segment, &expected.record)
         })
     }
 
@@ -354,7 +365,7 @@ impl Store {
         })
     }
 
-    fn list<T>(
+    pub(super) fn list<T>(
         &self,
         range: Range<Vec<u8>>,
         limit: usize,
@@ -368,8 +379,8 @@ fn decode_segment(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentRecord, MetaErro
     SegmentRecord::decode(bytes).map_err(|error| damaged(key, error))
 }
 
-fn decode_retired(key: &Key<'_>, bytes: &[u8]) -> Result<RetiredRecord, MetaError> {
-    RetiredRecord::decode(bytes).map_err(|error| damaged(key, error))
+fn decode_retained(key: &Key<'_>, bytes: &[u8]) -> Result<RetainedRecord, MetaError> {
+    RetainedRecord::decode(bytes).map_err(|error| damaged(key, error))
 }
 
 impl Txn<'_> {
@@ -387,26 +398,15 @@ impl Txn<'_> {
         parsed.collect()
     }
 
-    pub(super) fn retired_of(&mut self, segment: SegmentId) -> Result<Vec<RetiredRecord>, MetaError> {
-        self.list(&retired_of(segment), MAX_RETIRED, |key, value| Some(decode_retired(&key, value)))
+    pub(super) fn retained_of(&mut self, segment: SegmentId) -> Result<Vec<RetainedRecord>, MetaError> {
+        self.list(&generations_of(segment), MAX_RETAINED, |key, value| Some(decode_retained(&key, value)))
     }
 
-    pub(super) fn replace_retired(
-        &mut self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
-    ) -> Result<(), MetaError> {
-        let key = Key::Retired(segment, expected.record.generation);
-        let found = self.get(key)?.map(|bytes| decode_retired(&key, &bytes)).transpose()?;
-        if found.as_ref() != Some(expected) {
-            return Err(MetaError::SegmentChanged(segment));
-        }
-        match new {
-            Some(new) => self.put(key, new.encode()),
-            None => self.remove(key),
-        }
-        Ok(())
+    /// The key of a previous generation that is as expected.
+    fn find_retained(&mut self, segment: SegmentId, expected: &RetainedRecord) -> Result<Key<'static>, MetaError> {
+        let key = Key::UnreferencedGeneration(segment, expected.record.generation);
+        let found = self.get(key)?.map(|bytes| decode_retained(&key, &bytes)).transpose()?;
+        if found.as_ref() == Some(expected) { Ok(key) } else { Err(MetaError::SegmentChanged(segment)) }
     }
 
     fn damage(&mut self, segment: SegmentId) -> Result<Option<DamageRecord>, MetaError> {

@@ -13,14 +13,14 @@ fn a_segments_life() {
     assert_eq!(store.segment(segment).unwrap(), Some(record.clone()));
     assert_eq!((store.live_bytes(segment).unwrap(), store.files_of_segment(segment).unwrap()), (1000, vec![file]));
     assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment]);
-    assert_eq!(kind_of(&store.drop_segment(segment, &record, None).unwrap_err()), "SegmentChanged");
+    assert_eq!(kind_of(&store.drop_segment(dead(segment), &record, None).unwrap_err()), "SegmentChanged");
 
     // Overwritten: dead, in the trash, still known.
     write(&store, file, 0, 1000, 2);
     assert_eq!((store.live_bytes(segment).unwrap(), store.files_of_segment(segment).unwrap()), (0, vec![]));
-    assert_eq!(store.trash(3000, None, 10).unwrap(), []);
-    assert_eq!(store.trash(3001, None, 10).unwrap(), [(3000, segment)]);
-    assert_eq!(store.trash(3001, Some((3000, segment)), 10).unwrap(), []);
+    assert_eq!(trash(&store), [(3000, segment)]);
+    assert_eq!(store.unreferenced(Some(Item::Segment(segment)), 10).unwrap(), []);
+    assert_eq!(store.unreferenced(None, 0).unwrap(), []);
     assert!(store.segment(segment).unwrap().is_some());
     assert_clean(&store);
 
@@ -31,11 +31,11 @@ fn a_segments_life() {
     let again = store.commit_files(&[(segment, record.clone())], &[commit], at(4));
     assert_eq!(kind_of(&again.unwrap_err()), "SegmentChanged");
 
-    assert_eq!(kind_of(&store.drop_segment(segment, &segment_record(5), None).unwrap_err()), "SegmentChanged");
-    store.drop_segment(segment, &record, None).unwrap();
-    store.drop_segment(segment, &record, None).unwrap();
+    assert_eq!(kind_of(&store.drop_segment(dead(segment), &segment_record(5), None).unwrap_err()), "SegmentChanged");
+    store.drop_segment(dead(segment), &record, None).unwrap();
+    store.drop_segment(dead(segment), &record, None).unwrap();
     assert_eq!(store.segment(segment).unwrap(), None);
-    assert_eq!(store.trash(u64::MAX, None, 10).unwrap(), []);
+    assert_eq!(trash(&store), []);
     assert_eq!(store.segments_on_node(node_id(3), None, 10).unwrap(), [segment_id(2)]);
     assert_clean(&store);
 }
@@ -53,7 +53,7 @@ fn the_mark_of_a_dead_segment_that_misses_a_shard_can_be_taken_away() {
     store.clear_damaged(segment).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
     store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
-    assert_eq!(store.reclaim(&[file], at(3)).unwrap(), 1);
+    assert_eq!(store.reclaim(&[unused(file)], at(3)).unwrap(), 1);
     assert_eq!(store.live_bytes(segment).unwrap(), 0);
     store.clear_damaged(segment).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), []);
@@ -97,7 +97,7 @@ fn replacing_keeps_the_indices() {
 }
 
 #[test]
-fn a_former_generation_is_kept_until_somebody_takes_it_again_or_forgets_it() {
+fn a_previous_generation_is_retained_until_somebody_restores_it_or_forgets_it() {
     let (store, kv) = volume();
     let file = make(&store, Ino::ROOT, "file", Kind::File);
     write(&store, file, 0, 1000, 1);
@@ -106,32 +106,43 @@ fn a_former_generation_is_kept_until_somebody_takes_it_again_or_forgets_it() {
     let mut new = old.clone();
     new.generation = Generation(old.generation.0 + 1);
     new.shards.iter_mut().flatten().for_each(|shard| shard.generation = new.generation);
-    let retired = RetiredRecord::of(&old, &new, 7, 60).unwrap();
-    let succession = Succession { retired: Some(retired.clone()), revived: None };
+    let retained = RetainedRecord::of(&old, &new, 7, 60).unwrap();
+    let succession = Succession { retained: Some(retained.clone()), restored: None };
     store.replace_segment(segment, &old, &new, &succession, None).unwrap();
-    assert_eq!(store.retired_of(segment).unwrap(), std::slice::from_ref(&retired));
-    assert_eq!(store.retired(None, 10).unwrap(), [(segment, retired.clone())]);
-    assert_eq!(store.retired(Some((segment, old.generation)), 10).unwrap(), []);
-    assert_eq!(store.retired_of(segment_id(2)).unwrap(), []);
+    assert_eq!(store.retained_of(segment).unwrap(), std::slice::from_ref(&retained));
+    let queued = Queued::Generation { segment, retained: retained.clone() };
+    assert_eq!(store.unreferenced(None, 10).unwrap(), std::slice::from_ref(&queued));
+    assert_eq!(store.unreferenced(Some(queued.item()), 10).unwrap(), []);
+    assert_eq!(store.retained_of(segment_id(2)).unwrap(), []);
     assert_clean(&store);
     // Taken again, while the one that took its place is kept.
     let again = SegmentRecord { generation: Generation(new.generation.0 + 1), ..old.clone() };
-    let other = RetiredRecord::of(&new, &again, 8, 60).unwrap();
-    let back = Succession { retired: Some(other.clone()), revived: Some(retired.clone()) };
-    let going = RetiredRecord { is_going: true, ..retired.clone() };
-    store.replace_retired(segment, &retired, Some(&going), None).unwrap();
-    let refused = store.replace_segment(segment, &new, &again, &back, None);
-    assert_eq!(kind_of(&refused.unwrap_err()), "SegmentChanged", "it is being removed");
-    assert_eq!(store.segment(segment).unwrap(), Some(new.clone()));
-    store.replace_retired(segment, &going, Some(&retired), None).unwrap();
+    let other = RetainedRecord::of(&new, &again, 8, 60).unwrap();
+    let back = Succession { retained: Some(other.clone()), restored: Some(retained.clone()) };
     store.replace_segment(segment, &new, &again, &back, None).unwrap();
-    assert_eq!(store.retired_of(segment).unwrap(), std::slice::from_ref(&other));
-    // Forgotten.
-    assert_eq!(kind_of(&store.replace_retired(segment, &retired, None, None).unwrap_err()), "SegmentChanged");
+    assert_eq!(store.retained_of(segment).unwrap(), std::slice::from_ref(&other));
+    // Being removed, it is not taken again.
     let fence = Fence { name: "care".into(), term: 3 };
-    assert_eq!(kind_of(&store.replace_retired(segment, &other, None, Some(&fence)).unwrap_err()), "Fenced");
-    store.replace_retired(segment, &other, None, None).unwrap();
-    assert_eq!(store.retired(None, 10).unwrap(), []);
+    let marked = |retained, fence| store.mark_going(expired(segment, retained), retained, fence);
+    assert_eq!(kind_of(&marked(&retained, None).unwrap_err()), "SegmentChanged", "not kept any more");
+    assert_eq!(kind_of(&marked(&other, Some(&fence)).unwrap_err()), "Fenced");
+    let marked = marked(&other, None).unwrap();
+    assert_eq!(marked, RetainedRecord { is_going: true, ..other.clone() });
+    let third = SegmentRecord { generation: Generation(again.generation.0 + 1), ..new.clone() };
+    for restored in [&other, &retained] {
+        let late = Succession { retained: None, restored: Some(restored.clone()) };
+        let refused = store.replace_segment(segment, &again, &third, &late, None);
+        assert_eq!(kind_of(&refused.unwrap_err()), "SegmentChanged", "it is being removed, or gone");
+    }
+    assert_eq!(store.segment(segment).unwrap(), Some(again.clone()));
+    // Forgotten.
+    let dropped = |retained, fence| store.drop_generation(going(segment, &other), retained, fence);
+    assert_eq!(kind_of(&dropped(&other, None).unwrap_err()), "SegmentChanged", "it is marked");
+    assert_eq!(kind_of(&dropped(&marked, Some(&fence)).unwrap_err()), "Fenced");
+    assert_eq!(kind_of(&store.drop_generation(dead(segment), &marked, None).unwrap_err()), "Invalid");
+    assert_eq!(kind_of(&store.drop_segment(going(segment, &other), &again, None).unwrap_err()), "Invalid");
+    dropped(&marked, None).unwrap();
+    assert_eq!(store.unreferenced(None, 10).unwrap(), []);
     assert_clean(&store);
 }
 
@@ -197,7 +208,7 @@ fn care_writes_shared_tables_only() {
     store.replace_segment(segment, &old, &new, &Succession::default(), None).unwrap();
     store.mark_damaged(segment).unwrap();
     store.clear_damaged(segment).unwrap();
-    store.drop_segment(segment, &new, None).unwrap();
+    store.drop_segment(dead(segment), &new, None).unwrap();
     store.set_job("x", Some(b"y")).unwrap();
     store.add_node(node_id(8), &node_record(8)).unwrap();
     store.update_node(node_id(8), &node_record(8), &node_record(9)).unwrap();

@@ -9,9 +9,9 @@ use weft_format::records::{Attributes, Kind, Timestamp};
 use super::ATTEMPTS;
 use super::values::{self, Dirent, Usage};
 use crate::MetaError;
+use crate::deltas::{Delta, Directory};
 use crate::keys::{Key, Table, after, of_ino};
 use crate::kv::{Batch, KvError, Link, Pair, Question, RangeCheck, Slot, Snapshot, Wanted, WantedRange};
-use crate::merge::{Directory, Merge};
 
 /// An operation that would write more goes in several transactions: some engines take no more than 1,000 keys and a
 /// megabyte at once, and one item may add some hundreds of keys after this is asked.
@@ -64,7 +64,7 @@ pub(super) struct Txn<'s> {
     /// What was fetched before it was needed, and is not read yet.
     fetched: Vec<Slot>,
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-    merges: BTreeMap<Vec<u8>, Merge>,
+    deltas: BTreeMap<Vec<u8>, Delta>,
     write_bytes: usize,
     /// A record was written that could not be read again.
     invalid: Option<&'static str>,
@@ -97,7 +97,7 @@ impl<'s> Txn<'s> {
             reads: None,
             fetched: Vec::new(),
             writes: BTreeMap::new(),
-            merges: BTreeMap::new(),
+            deltas: BTreeMap::new(),
             write_bytes: 0,
             invalid: None,
             frees_room: false,
@@ -144,7 +144,7 @@ impl<'s> Txn<'s> {
             checks: values.into_iter().collect(),
             ranges,
             writes: self.writes.into_iter().collect(),
-            merges: self.merges.into_iter().collect(),
+            deltas: self.deltas.into_iter().collect(),
         })
     }
 
@@ -184,7 +184,7 @@ impl<'s> Txn<'s> {
         }
         let value = self.stored(&key)?;
         let found = value.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose()?;
-        let merge = self.merges.get(&key).copied();
+        let delta = self.deltas.get(&key).copied();
         if let Some(reads) = &mut self.reads {
             match (found, &value) {
                 (Some(Attributes { kind: Kind::Directory, .. }), Some(value)) => {
@@ -193,16 +193,16 @@ impl<'s> Txn<'s> {
                 _ => drop(reads.values.entry(key).or_insert_with(|| value.clone())),
             }
         }
-        let Some(merge) = merge else { return Ok(found) };
-        let merged = merge.apply(value.as_deref()).map_err(|detail| values::damaged(&Key::Inode(ino), detail))?;
+        let Some(delta) = delta else { return Ok(found) };
+        let merged = delta.apply(value.as_deref()).map_err(|detail| values::damaged(&Key::Inode(ino), detail))?;
         decode_inode(ino, &merged).map(Some)
     }
 
     /// The names of a directory that was read change now, and so many subdirectories come or go.
     pub(super) fn touch(&mut self, directory: Ino, now: Timestamp, subdirectories: i64) {
-        let none = Merge::Names { changed: now, subdirectories: 0 };
-        match self.merges.entry(Key::Inode(directory).encode()).or_insert(none) {
-            Merge::Names { changed, subdirectories: before } => {
+        let none = Delta::Names { changed: now, subdirectories: 0 };
+        match self.deltas.entry(Key::Inode(directory).encode()).or_insert(none) {
+            Delta::Names { changed, subdirectories: before } => {
                 *changed = now.max(*changed);
                 *before += subdirectories;
             }
@@ -219,7 +219,7 @@ impl<'s> Txn<'s> {
     /// Writes nothing after all.
     pub(super) fn give_up(&mut self) {
         self.writes.clear();
-        self.merges.clear();
+        self.deltas.clear();
         self.write_bytes = 0;
     }
 
@@ -232,7 +232,7 @@ impl<'s> Txn<'s> {
     pub(super) fn remove(&mut self, key: Key<'_>) {
         let key = key.encode();
         self.write_bytes += key.len();
-        self.merges.remove(&key);
+        self.deltas.remove(&key);
         self.writes.insert(key, None);
     }
 
@@ -334,8 +334,8 @@ impl<'s> Txn<'s> {
         };
         match Attributes::decode(read) {
             Ok(before) => {
-                let merge = Merge::Attributes { before, after: *attributes };
-                if let Some(Merge::Names { .. }) = self.merges.insert(encoded, merge) {
+                let delta = Delta::Attributes { before, after: *attributes };
+                if let Some(Delta::Names { .. }) = self.deltas.insert(encoded, delta) {
                     self.invalid = Some(ONE_WAY);
                 }
             }
@@ -368,9 +368,9 @@ impl<'s> Txn<'s> {
         if inodes == 0 && live_bytes == 0 {
             return;
         }
-        let none = Merge::Usage { inodes: 0, live_bytes: 0 };
-        if let Merge::Usage { inodes: inodes_before, live_bytes: bytes_before } =
-            self.merges.entry(Key::Usage.encode()).or_insert(none)
+        let none = Delta::Usage { inodes: 0, live_bytes: 0 };
+        if let Delta::Usage { inodes: inodes_before, live_bytes: bytes_before } =
+            self.deltas.entry(Key::Usage.encode()).or_insert(none)
         {
             *inodes_before += inodes;
             *bytes_before += live_bytes;

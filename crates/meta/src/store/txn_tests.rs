@@ -3,12 +3,12 @@ use std::collections::BTreeMap;
 use super::super::fixture::Random;
 use super::*;
 use crate::engines::MemoryKv;
-use crate::keys::Table;
 use crate::kv::Kv;
 
 fn engine(pairs: &BTreeMap<u64, u8>) -> MemoryKv {
     let kv = MemoryKv::new();
-    let writes = pairs.iter().map(|(ino, value)| (Key::Orphan(Ino(*ino)).encode(), Some(vec![*value]))).collect();
+    let writes =
+        pairs.iter().map(|(ino, value)| (Key::UnreferencedInode(Ino(*ino)).encode(), Some(vec![*value]))).collect();
     kv.commit(Batch { writes, ..Batch::default() }).unwrap();
     kv
 }
@@ -23,7 +23,7 @@ fn sees_its_own_writes() {
         let mut txn = Txn::writing(&*snapshot, Company::Alone);
         for _ in 0..random.below(20) {
             let ino = random.below(30);
-            let key = Key::Orphan(Ino(ino));
+            let key = Key::UnreferencedInode(Ino(ino));
             match random.below(3) {
                 0 => {
                     txn.remove(key);
@@ -37,9 +37,12 @@ fn sees_its_own_writes() {
             }
         }
         for limit in [0, 1, 2, 3, 10, usize::MAX] {
-            let found = txn.scan(&Table::Orphan.range(), limit).unwrap();
-            let expected: Vec<_> =
-                model.iter().take(limit).map(|(ino, value)| (Key::Orphan(Ino(*ino)).encode(), vec![*value])).collect();
+            let found = txn.scan(&crate::keys::unreferenced_inodes(), limit).unwrap();
+            let expected: Vec<_> = model
+                .iter()
+                .take(limit)
+                .map(|(ino, value)| (Key::UnreferencedInode(Ino(*ino)).encode(), vec![*value]))
+                .collect();
             assert_eq!(found, expected, "seed {seed}, limit {limit}");
         }
     }
@@ -50,7 +53,8 @@ fn reads_become_checks_of_what_was_there_first() {
     let kv = engine(&BTreeMap::from([(1, 1)]));
     let snapshot = kv.snapshot().unwrap();
     let mut txn = Txn::writing(&*snapshot, Company::Alone);
-    let (one, two, three) = (Key::Orphan(Ino(1)), Key::Orphan(Ino(2)), Key::Orphan(Ino(3)));
+    let (one, two, three) =
+        (Key::UnreferencedInode(Ino(1)), Key::UnreferencedInode(Ino(2)), Key::UnreferencedInode(Ino(3)));
     txn.get(one).unwrap();
     txn.put(one, vec![9]);
     txn.get(one).unwrap();
@@ -69,6 +73,6 @@ fn is_full_by_keys_and_by_bytes() {
     let mut txn = Txn::writing(&*snapshot, Company::Alone);
     assert!(!txn.is_full(FULL_KEYS - 1));
     assert!(txn.is_full(FULL_KEYS));
-    txn.put(Key::Orphan(Ino(1)), vec![0; FULL_BYTES]);
+    txn.put(Key::UnreferencedInode(Ino(1)), vec![0; FULL_BYTES]);
     assert!(txn.is_full(0));
 }

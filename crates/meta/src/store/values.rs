@@ -10,10 +10,8 @@ use crate::MetaError;
 use crate::keys::{Key, take};
 use crate::types::{Extent, JournalPage};
 
-/// The only version of nearly all these values so far, ...
+/// The only version of these values so far.
 const VERSION: u8 = 1;
-/// ... and that of [`Joined`].
-const JOINED_VERSION: u8 = 2;
 
 /// Longest name, as everywhere on Linux.
 const MAX_NAME_BYTES: usize = 255;
@@ -64,36 +62,17 @@ pub(crate) fn decode_mark(key: &Key<'_>, bytes: &[u8]) -> Result<(), MetaError> 
     if versioned(key, bytes)?.is_empty() { Ok(()) } else { Err(cut_short(key)) }
 }
 
-/// Of what was joined into another segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Joined {
-    /// The other.
-    pub(crate) whole: SegmentId,
-    /// From which byte of it on its data lie there; unknown of what was joined by the first programs that could.
-    pub(crate) offset: Option<u64>,
+/// A segment's id: whose a shard of another name is.
+pub(crate) fn segment(segment: SegmentId) -> Vec<u8> {
+    let mut bytes = vec![VERSION];
+    bytes.extend(segment.to_bytes());
+    bytes
 }
 
-impl Joined {
-    /// Of version 2 with an offset, of version 1 without.
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![if self.offset.is_some() { JOINED_VERSION } else { VERSION }];
-        bytes.extend(self.whole.to_bytes());
-        bytes.extend(self.offset.iter().flat_map(|offset| offset.to_be_bytes()));
-        bytes
-    }
-
-    pub(crate) fn decode(key: &Key<'_>, bytes: &[u8]) -> Result<Self, MetaError> {
-        let (mut rest, has_offset) = match bytes.split_first() {
-            Some((&JOINED_VERSION, rest)) => (rest, true),
-            _ => (versioned(key, bytes)?, false),
-        };
-        let mut parse = || {
-            let whole = SegmentId::from_bytes(take(&mut rest)?);
-            let offset = if has_offset { Some(u64::from_be_bytes(take(&mut rest)?)) } else { None };
-            rest.is_empty().then_some(Self { whole, offset })
-        };
-        parse().ok_or_else(|| cut_short(key))
-    }
+/// The inverse of [`segment`].
+pub(crate) fn decode_segment(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentId, MetaError> {
+    let rest = versioned(key, bytes)?;
+    Ok(SegmentId::from_bytes(rest.try_into().map_err(|_| cut_short(key))?))
 }
 
 /// A lone number: live bytes, a counter, the roster's count.

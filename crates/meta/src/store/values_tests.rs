@@ -19,13 +19,9 @@ fn golden_bytes() {
     assert_eq!(hex(&journal_page(&page)), "0100010001aa0fff0001bb");
     let usage = Usage { inodes: 2, live_bytes: 3 };
     assert_eq!(hex(&usage.encode()), "0100000000000000020000000000000003");
-    let joined = Joined { whole: SegmentId(0xff), offset: Some(4096) };
-    assert_eq!(hex(&joined.encode()), "02000000000000000000000000000000ff0000000000001000");
-    let of_before = Joined { offset: None, ..joined };
-    assert_eq!(hex(&of_before.encode()), "01000000000000000000000000000000ff");
+    assert_eq!(hex(&segment(SegmentId(0xff))), "01000000000000000000000000000000ff");
 
-    assert_eq!(Joined::decode(&Key::Usage, &joined.encode()).unwrap(), joined);
-    assert_eq!(Joined::decode(&Key::Usage, &of_before.encode()).unwrap(), of_before);
+    assert_eq!(decode_segment(&Key::Usage, &segment(SegmentId(0xff))).unwrap(), SegmentId(0xff));
     assert_eq!(decode_mark(&Key::Usage, &mark()).ok(), Some(()));
     assert_eq!(decode_number(&Key::Usage, &number(4096)).unwrap(), 4096);
     assert_eq!(Dirent::decode(&Key::Usage, &dirent.encode()).unwrap(), dirent);
@@ -55,7 +51,7 @@ fn any_bytes_decode_or_are_refused() {
         drop(decode_mark(&Key::Usage, &bytes));
         drop(Dirent::decode(&Key::Usage, &bytes));
         drop(decode_entry(&Key::Usage, &bytes));
-        drop(Joined::decode(&Key::Usage, &bytes));
+        drop(decode_segment(&Key::Usage, &bytes));
         drop(decode_extent(&Key::Extent(Ino(1), random.next()), &bytes));
         drop(decode_journal_page(&Key::Journal(Ino(1), random.next()), &bytes));
         drop(Usage::decode(&bytes));

@@ -52,7 +52,7 @@ fn many_are_listed_in_pages_and_reclaimed_in_steps() {
     assert_eq!((names.len(), names.is_sorted()), (300, true));
     store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
     let mut steps = 1;
-    while store.reclaim(&[file], at(2)).unwrap() == 0 {
+    while store.reclaim(&[unused(file)], at(2)).unwrap() == 0 {
         assert_clean(&store);
         steps += 1;
     }

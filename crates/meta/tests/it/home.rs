@@ -168,7 +168,7 @@ fn killed_behind(folder: &Path) -> (PathBuf, u64) {
 
 #[test]
 fn what_was_flushed_is_there_after_a_kill_for_the_first_who_opens() {
-    for access in [Access::Owner, Access::Passing, Access::Shared] {
+    for access in [Access::Owner, Access::ShortLived, Access::Shared] {
         let folder = tempfile::tempdir().unwrap();
         let (path, flushed) = killed_behind(folder.path());
         for _ in 0..2 {

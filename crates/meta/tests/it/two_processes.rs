@@ -8,6 +8,7 @@ use weft_format::geometry::Geometry;
 use weft_format::records::{
     Kind, NodeRecord, NodeState, PolicyRecord, SegmentRecord, ShardLocation, Succession, Timestamp, VolumeRecord,
 };
+use weft_format::removal::{Evidence, Queued, Verdict, may_remove};
 use weft_format::shard::Digest;
 use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, VolumeId};
 use weft_meta::engines::SqliteKv;
@@ -44,7 +45,7 @@ fn segment(nodes: [u128; 3], generation: u32) -> SegmentRecord {
             alpha: 1,
             symbol_bytes: 4096,
             alignment_bytes: 64,
-            part_count: 1,
+            source_count: 1,
         },
         generation,
         shards: nodes.into_iter().map(|number| Some(location(number))).collect(),
@@ -105,8 +106,11 @@ fn care_works_beside_a_mount() {
     // Overwritten: once that is flushed the dead segment can be forgotten.
     write(&mount, file, second, at(5));
     mount.flush().unwrap();
-    assert_eq!(care.trash(u64::MAX, None, 10).unwrap(), [(5000, first)]);
-    care.drop_segment(first, &new, None).unwrap();
+    let queued = Queued::Segment { segment: first, since_ms: 5000 };
+    assert_eq!(care.unreferenced(None, 10).unwrap(), std::slice::from_ref(&queued));
+    let verdict = may_remove(queued.candidate(0), Evidence::alone(5000, 5000, 0));
+    let Verdict::Remove(dead) = verdict else { panic!("{verdict:?}") };
+    care.drop_segment(dead, &new, None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), None);
     assert!(care.remove_node(NodeId(4)).unwrap());
 

@@ -55,13 +55,13 @@ impl Located {
     /// The range in batches of at most [`BATCH_DATA_BYTES`], or one stripe where that is longer.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Batch> + use<> {
         let (geometry, end) = (self.geometry, self.range.end);
-        let (stripe_data, part_bytes) = (geometry.full_stripe_bytes(), geometry.part_bytes());
+        let (stripe_data, source_bytes) = (geometry.full_stripe_bytes(), geometry.source_bytes());
         let batch_data = (BATCH_DATA_BYTES / stripe_data).max(1) * stripe_data;
         let mut at = self.range.start;
         std::iter::from_fn(move || {
             // Of one part, so that its stripes follow each other.
-            let (before, within) = (at / part_bytes * part_bytes, at % part_bytes);
-            let within_end = ((within / batch_data + 1) * batch_data).min(part_bytes);
+            let (before, within) = (at / source_bytes * source_bytes, at % source_bytes);
+            let within_end = ((within / batch_data + 1) * batch_data).min(source_bytes);
             let range = at..(before + within_end).min(end);
             at = range.end;
             (!range.is_empty()).then(|| Batch { pieces: geometry.pieces(range.clone()).collect(), range })

@@ -1,7 +1,7 @@
-//! Which segments may become one, and which shard of each stays as which shard of the whole. Pure.
+//! Which segments may become one, and which shard of each is kept as which shard of the merged segment. Pure.
 //!
-//! A segment that is joined keeps one shard for each of its native symbols; of copies one is enough. All that stay must lie in
-//! unlike failure domains, as the shards of any segment: that decides who may be joined with whom.
+//! One shard is kept for each native symbol of a source; of copies one is enough. All that are kept must lie in unlike failure
+//! domains, as the shards of any segment: that decides which segments may be merged.
 
 use crate::algebra::Algebra;
 use std::collections::{BTreeMap, VecDeque};
@@ -21,33 +21,33 @@ const COME_BY_MAX: usize = 1024;
 /// Where shards of segments of one code may stand in a wider one.
 pub(crate) struct Fit {
     /// Segments that make one.
-    pub(crate) part_count: usize,
-    /// By shard of the wider code: the shards (part, index) that are the same.
+    pub(crate) source_count: usize,
+    /// By shard of the wider code: the shards (source, index) that are the same.
     pub(crate) places: Vec<Vec<(usize, usize)>>,
 }
 
-/// By shard of the wider code: which shard of which part stays as it; `None`: it is to be computed.
-pub(crate) type Stays = Vec<Option<(usize, usize)>>;
+/// By shard of the wider code: which shard of which source is kept as it; `None`: it is to be computed.
+pub(crate) type Kept = Vec<Option<(usize, usize)>>;
 
-/// Which shards of `parts`, the first of a segment to be, stay; `None`: they share failure domains, or lack a shard. `domain_of`:
-/// that of a node which may keep its shard.
-pub(crate) fn stays<'d>(
+/// Which shards of `sources`, the first of a segment to be, are kept; `None`: they share failure domains, or lack a shard.
+/// `domain_of`: that of a node which may keep its shard.
+pub(crate) fn kept<'d>(
     fit: &Fit,
-    parts: &[&SegmentRecord],
+    sources: &[&SegmentRecord],
     domain_of: impl Fn(NodeId) -> Option<&'d str>,
-) -> Option<Stays> {
-    let domain = |&(part, index): &(usize, usize)| {
-        let location = parts.get(part)?.shards.get(index)?.as_ref()?;
-        Some((domain_of(location.node)?, (part, index)))
+) -> Option<Kept> {
+    let domain = |&(source, index): &(usize, usize)| {
+        let location = sources.get(source)?.shards.get(index)?.as_ref()?;
+        Some((domain_of(location.node)?, (source, index)))
     };
-    let is_of_these = |place: &&Vec<(usize, usize)>| place.iter().any(|(part, _)| *part < parts.len());
+    let is_of_these = |place: &&Vec<(usize, usize)>| place.iter().any(|(source, _)| *source < sources.len());
     let places = fit.places.iter().enumerate().filter(|(_, place)| is_of_these(place));
     let (wanted, choices): (Vec<usize>, Vec<Vec<_>>) =
         places.map(|(place, shards)| (place, shards.iter().filter_map(domain).collect())).unzip();
     let chosen = unlike(&choices)?;
-    let mut stays = vec![None; fit.places.len()];
-    wanted.into_iter().zip(chosen).for_each(|(place, shard)| stays[place] = Some(shard));
-    Some(stays)
+    let mut kept = vec![None; fit.places.len()];
+    wanted.into_iter().zip(chosen).for_each(|(place, shard)| kept[place] = Some(shard));
+    Some(kept)
 }
 
 /// One of the choices for each, no two of one kind; `None`: there are no such. A bipartite matching by augmenting paths (Kuhn 1955).
@@ -94,11 +94,11 @@ pub(crate) fn domain_of<'v>(view: &'v View, now_ms: u64) -> impl Fn(NodeId) -> O
     }
 }
 
-/// Segments alike enough to be joined: code, geometry, and the code that they are to have.
+/// Segments alike enough to be merged: code, geometry, and the code that they are to have.
 type Kind = (String, Vec<u32>, String);
 
-/// Finds segments to be joined among those that come by.
-pub struct Joiner {
+/// Finds segments to be merged among those that come by.
+pub struct MergeCandidates {
     algebra: Arc<Algebra>,
     view: Arc<View>,
     now_ms: u64,
@@ -107,18 +107,18 @@ pub struct Joiner {
     came: VecDeque<(SegmentId, Kind)>,
 }
 
-impl Joiner {
+impl MergeCandidates {
     pub(crate) fn new(algebra: Arc<Algebra>, view: Arc<View>, now_ms: u64) -> Self {
         Self { algebra, view, now_ms, waiting: BTreeMap::new(), came: VecDeque::new() }
     }
 
-    /// Takes in a segment that is to have `code`; gives back what is settled by it: segments to be joined, in their order, and
+    /// Takes in a segment that is to have `code`; gives back what is settled by it: segments to be merged, in their order, and
     /// such as stay alone.
     pub fn offer(&mut self, segment: SegmentId, record: SegmentRecord, code: &str) -> Vec<Vec<SegmentId>> {
         let Some(fit) = fit(&self.algebra, &self.view, &record, code) else { return vec![vec![segment]] };
-        let Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, part_count } = record.geometry;
+        let Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, source_count } = record.geometry;
         // At most 64 MiB.
-        let lengths = vec![data_bytes as u32, native_count, alpha, symbol_bytes, alignment_bytes, part_count];
+        let lengths = vec![data_bytes as u32, native_count, alpha, symbol_bytes, alignment_bytes, source_count];
         let kind = (record.code.clone(), lengths, code.to_owned());
         self.came.push_back((segment, kind.clone()));
         let waiting = self.waiting.entry(kind.clone()).or_default();
@@ -166,10 +166,10 @@ pub(crate) fn fit(algebra: &Algebra, view: &View, record: &SegmentRecord, code: 
         return None;
     }
     let fit = algebra.fit(&old, &new)?;
-    record.geometry.joined(fit.part_count as u32).validate().is_ok().then_some(fit)
+    record.geometry.merged(fit.source_count as u32).validate().is_ok().then_some(fit)
 }
 
-/// The last of them, with the first others that it may be joined with.
+/// The last of them, with the first others that it may be merged with.
 fn group<'d>(
     fit: &Fit,
     waiting: &[(SegmentId, SegmentRecord)],
@@ -179,13 +179,13 @@ fn group<'d>(
     let mut group = vec![last];
     let may_be = |group: &[&(SegmentId, SegmentRecord)]| {
         let records: Vec<&SegmentRecord> = group.iter().map(|(_, record)| record).collect();
-        stays(fit, &records, &domain_of).is_some()
+        kept(fit, &records, &domain_of).is_some()
     };
     if !may_be(&group) {
         return None;
     }
     for other in others {
-        if group.len() == fit.part_count {
+        if group.len() == fit.source_count {
             break;
         }
         let mut longer = [&group[..], &[other]].concat();
@@ -194,7 +194,7 @@ fn group<'d>(
             group = longer;
         }
     }
-    (group.len() == fit.part_count).then(|| group.into_iter().map(|(segment, _)| *segment).collect())
+    (group.len() == fit.source_count).then(|| group.into_iter().map(|(segment, _)| *segment).collect())
 }
 
 #[cfg(test)]

@@ -46,11 +46,11 @@ fn places(old: &str, new: &str) -> Option<(usize, Vec<usize>)> {
     let algebra = Algebra::default();
     let (old, new) = (algebra.load(old).expect("a code"), algebra.load(new).expect("a code"));
     let fit = algebra.fit(&old, &new)?;
-    Some((fit.part_count, fit.places.iter().map(Vec::len).collect()))
+    Some((fit.source_count, fit.places.iter().map(Vec::len).collect()))
 }
 
 #[test]
-fn codes_that_segments_can_be_joined_under() {
+fn codes_that_segments_can_be_merged_under() {
     assert_eq!(places("replica:3", "rs:4+2"), Some((4, vec![3, 3, 3, 3, 0, 0])));
     assert_eq!(places("replica:2", "raid5:5"), Some((4, vec![2, 2, 2, 2, 0])));
     assert_eq!(places("replica:3", "lrc:4+2+2").map(|(count, _)| count), Some(4));
@@ -76,59 +76,59 @@ fn copies_that_stay_are_in_unlike_domains() {
     // The first takes its second copy, as the others have no choice.
     let parts = [[0, 2], [0, 1], [5, 4]].map(|nodes| record("replica:2", 9_000, &nodes));
     let parts: Vec<&SegmentRecord> = parts.iter().collect();
-    let found = stays(&fit, &parts, domain_of(&view, 0)).expect("there are such");
+    let found = kept(&fit, &parts, domain_of(&view, 0)).expect("there are such");
     assert_eq!(found, [Some((0, 1)), Some((1, 0)), Some((2, 0)), None, None]);
     let close = record("replica:2", 9_000, &[4, 3]);
-    assert!(stays(&fit, &[parts[0], parts[1], &close], domain_of(&view, 0)).is_some());
+    assert!(kept(&fit, &[parts[0], parts[1], &close], domain_of(&view, 0)).is_some());
     let closer = record("replica:2", 9_000, &[3, 2]);
-    assert_eq!(stays(&fit, &[parts[0], parts[1], &closer], domain_of(&view, 0)), None);
+    assert_eq!(kept(&fit, &[parts[0], parts[1], &closer], domain_of(&view, 0)), None);
     let away = |node: NodeId| domain_of(&view, 0)(node).filter(|_| node != NodeId(2));
-    assert_eq!(stays(&fit, &[parts[0], parts[1], parts[2]], away), None, "one node is not to be relied on");
+    assert_eq!(kept(&fit, &[parts[0], parts[1], parts[2]], away), None, "one node is not to be relied on");
 }
 
 #[test]
 fn segments_of_one_kind_find_each_other_and_the_rest_stays_alone() {
-    let mut joiner = Joiner::new(Arc::default(), view(24), 0);
-    let mut joined = Vec::new();
-    let mut offer = |joiner: &mut Joiner, number: u128, record: SegmentRecord, code: &str| {
-        let settled = joiner.offer(segment(number), record, code);
-        joined.extend(settled.into_iter().map(|group| group.iter().map(|id| id.0 & 0xffff).collect::<Vec<_>>()));
+    let mut candidates = MergeCandidates::new(Arc::default(), view(24), 0);
+    let mut merged = Vec::new();
+    let mut offer = |candidates: &mut MergeCandidates, number: u128, record: SegmentRecord, code: &str| {
+        let settled = candidates.offer(segment(number), record, code);
+        merged.extend(settled.into_iter().map(|group| group.iter().map(|id| id.0 & 0xffff).collect::<Vec<_>>()));
     };
     for number in 0..6 {
         let nodes = [number % 8, (number + 3) % 8 + 8, number % 8 + 16];
-        offer(&mut joiner, number, record("replica:3", 8 << 20, &nodes), "rs:4+2");
-        offer(&mut joiner, 100 + number, record("replica:3", 8 << 20, &nodes), "rs:8+3");
+        offer(&mut candidates, number, record("replica:3", 8 << 20, &nodes), "rs:4+2");
+        offer(&mut candidates, 100 + number, record("replica:3", 8 << 20, &nodes), "rs:8+3");
     }
     // Of another length, of a code that fits nothing, and too long to be one.
-    offer(&mut joiner, 50, record("replica:3", 7 << 20, &[1, 3, 5]), "rs:4+2");
-    offer(&mut joiner, 51, record("rs:4+2", 8 << 20, &[1, 3, 5, 7, 9, 11]), "rs:6+2");
-    offer(&mut joiner, 52, record("replica:3", 17 << 20, &[1, 3, 5]), "rs:4+2");
-    assert_eq!(joined, [vec![0, 1, 2, 3], vec![51], vec![52]]);
-    let mut rest: Vec<u128> = joiner.rest().map(|id| id.0 & 0xffff).collect();
+    offer(&mut candidates, 50, record("replica:3", 7 << 20, &[1, 3, 5]), "rs:4+2");
+    offer(&mut candidates, 51, record("rs:4+2", 8 << 20, &[1, 3, 5, 7, 9, 11]), "rs:6+2");
+    offer(&mut candidates, 52, record("replica:3", 17 << 20, &[1, 3, 5]), "rs:4+2");
+    assert_eq!(merged, [vec![0, 1, 2, 3], vec![51], vec![52]]);
+    let mut rest: Vec<u128> = candidates.rest().map(|id| id.0 & 0xffff).collect();
     rest.sort_unstable();
     assert_eq!(rest, [4, 5, 50, 100, 101, 102, 103, 104, 105]);
 }
 
 #[test]
 fn who_finds_nobody_is_let_go() {
-    let mut joiner = Joiner::new(Arc::default(), view(6), 0);
+    let mut candidates = MergeCandidates::new(Arc::default(), view(6), 0);
     let mut settled = Vec::new();
     for number in 0..WAITING_MAX as u128 + 5 {
         // All on the same nodes.
-        settled.extend(joiner.offer(segment(number), record("rs:2+1", 9_000, &[0, 2, 4]), "rs:4+2"));
+        settled.extend(candidates.offer(segment(number), record("rs:2+1", 9_000, &[0, 2, 4]), "rs:4+2"));
     }
     assert_eq!(settled, (0..5).map(|number| vec![segment(number)]).collect::<Vec<_>>());
-    assert_eq!(joiner.rest().count(), WAITING_MAX);
+    assert_eq!(candidates.rest().count(), WAITING_MAX);
     // Nor does one wait for ever for its like.
-    let mut joiner = Joiner::new(Arc::default(), view(24), 0);
+    let mut candidates = MergeCandidates::new(Arc::default(), view(24), 0);
     let mut settled = Vec::new();
     let unlike = 0..COME_BY_MAX as u128 + 7;
     for number in unlike.clone() {
-        settled.extend(joiner.offer(segment(number), record("replica:3", 1 + number as u64, &[0, 2, 4]), "rs:4+2"));
-        assert!(joiner.waiting.len() <= COME_BY_MAX && joiner.came.len() <= COME_BY_MAX);
+        settled.extend(candidates.offer(segment(number), record("replica:3", 1 + number as u64, &[0, 2, 4]), "rs:4+2"));
+        assert!(candidates.waiting.len() <= COME_BY_MAX && candidates.came.len() <= COME_BY_MAX);
     }
     assert_eq!(settled, (0..7).map(|number| vec![segment(number)]).collect::<Vec<_>>());
-    assert_eq!(settled.len() + joiner.rest().count(), unlike.count());
+    assert_eq!(settled.len() + candidates.rest().count(), unlike.count());
 }
 
 /// Every way to choose, one after the other.

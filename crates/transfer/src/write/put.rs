@@ -14,6 +14,7 @@ use super::split::Split;
 use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
 use crate::fleet::{NodeHandle, timed_out};
 use crate::in_flight::{Call, InFlight, until};
+use crate::remove::{withdraw, withdraw_one};
 use crate::transfer::Inner;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -331,22 +332,7 @@ fn leave_behind(inner: &Arc<Inner>, attempt: Attempt, call: PutCall) {
     let inner = inner.clone();
     inner.runtime.clone().spawn(async move {
         if call.await.is_ok() {
-            remove_orphan(&inner, node, key).await;
+            withdraw_one(&inner, node, key).await;
         }
     });
-}
-
-/// Removes what a failed write or rebuild has stored, as far as nodes answer; the rest are orphans for the collector.
-pub(crate) async fn withdraw(inner: &Inner, written: Vec<(ShardKey, NodeId)>) {
-    let mut removals = InFlight::new();
-    for (key, node) in written {
-        removals.push((), Box::pin(remove_orphan(inner, node, key)));
-    }
-    while removals.next().await.is_some() {}
-}
-
-async fn remove_orphan(inner: &Inner, node: NodeId, key: ShardKey) {
-    if let Err(error) = inner.change(node, 0, async move |node| node.remove(key).await).await {
-        tracing::warn!(shard = %key, %error, "an unreferenced shard was not removed: left for the collector");
-    }
 }

@@ -73,7 +73,7 @@ impl Scene {
                     }
                     let rebuilt = transfer.rebuild(*segment, record, &[ShardIndex(worker as u16)]).await.unwrap();
                     moved.fetch_add(rebuilt.bytes_read + rebuilt.bytes_written, Ordering::Relaxed);
-                    transfer.remove(*segment, &only(&rebuilt.record, worker)).await;
+                    transfer.withdraw(*segment, &only(&rebuilt.record, worker)).await;
                 }
             });
         }

@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
 use weft_nodes::wrappers::fault::Script;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation, RecordNode};
 use weft_nodes::{MemoryNode, Node, NodeErrorKind, NodeIdentity};
-use weft_transfer::{Fleet, ReadError, ReadReport, Receipt, Settings, Transfer, WriteError, WriteRequest};
+use weft_transfer::{Fleet, ReadError, ReadReport, Receipt, Removal, Settings, Transfer, WriteError, WriteRequest};
 
 pub const VOLUME: VolumeId = VolumeId(0x0011_2233);
 
@@ -111,6 +112,15 @@ impl House {
     /// Bytes that all nodes have sent so far.
     pub fn bytes_read(&self) -> u64 {
         self.nodes.iter().map(|node| node.record.counts().bytes_read).sum()
+    }
+
+    /// Removes all shards that a dead segment names, whatever their names.
+    pub async fn remove(&self, segment: SegmentId, record: &SegmentRecord) -> Removal {
+        let dead = Candidate::Segment { segment, live_bytes: 0 };
+        let verdict = may_remove(dead, Evidence::Owner { seen_ms: u64::MAX });
+        let Verdict::Remove(dead) = verdict else { panic!("{verdict:?}") };
+        let shards = dead.shards(record, None, |_| Ok::<_, std::convert::Infallible>(segment));
+        self.transfer.remove(shards.unwrap_or_default()).await
     }
 
     /// All shards on all nodes.

@@ -33,12 +33,12 @@ async fn removal_counts_the_absent_as_done_and_reports_the_unknown() {
     let record = house.write(segment(0), "rs:4+2", &bytes(100_000, 2)).await;
     house.node_of(&record, 1).memory.remove(key(segment(0), &record, 1)).await.unwrap();
     house.node_of(&record, 4).fault.set_script(every(Operation::Remove, Fault::Fail(NodeErrorKind::Io)));
-    let removal = house.transfer.remove(segment(0), &record).await;
+    let removal = house.remove(segment(0), &record).await;
     assert_eq!(removal.gone, 5);
     assert_eq!(removal.unknown.len(), 1);
     assert_eq!((removal.unknown[0].index.0, removal.unknown[0].kind), (4, SuspectKind::Unknown(NodeErrorKind::Io)));
     house.heal();
-    assert_eq!(house.transfer.remove(segment(0), &record).await.gone, 6);
+    assert_eq!(house.remove(segment(0), &record).await.gone, 6);
     assert!(house.shards().await.is_empty());
 }
 
@@ -50,6 +50,6 @@ async fn a_node_that_is_no_member_is_unknown() {
     let health = house.transfer.census(segment(0), &record).await;
     let unknown = ShardHealth::Unknown(NodeErrorKind::Unavailable);
     assert!(health.shards.iter().all(|shard| *shard == unknown));
-    assert_eq!(house.transfer.remove(segment(0), &record).await.unknown.len(), 6);
+    assert_eq!(house.remove(segment(0), &record).await.unknown.len(), 6);
     assert!(house.read(segment(0), &record, 0..10).await.is_err());
 }

@@ -60,8 +60,8 @@ const PUTS: usize = 10;
 const NODE_GETS: usize = 11;
 const PUT_BYTES: usize = 12;
 
-/// What a merge is on its way: a key of nine bytes, and about as much as a time and two numbers.
-const MERGED_BYTES: usize = 32;
+/// What a delta is on its way: a key of nine bytes, and about as much as a time and two numbers.
+const DELTA_BYTES: usize = 32;
 
 type Counts = [u64; COLUMNS.len()];
 
@@ -111,7 +111,7 @@ impl Kv for CountingKv {
             let sizes = batch.writes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
             seen.counts[COMMITS + behind] += 1;
             seen.counts[KEYS + behind] += batch.changed_keys().count() as u64;
-            seen.counts[BYTES + behind] += (sizes.sum::<usize>() + MERGED_BYTES * batch.merges.len()) as u64;
+            seen.counts[BYTES + behind] += (sizes.sum::<usize>() + DELTA_BYTES * batch.deltas.len()) as u64;
             seen.counts[THROUGH] += u64::from(is_written_through(&batch, SHARED));
         }
         self.seen.lock().is_pending = true;

@@ -6,7 +6,9 @@ use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use weft_format::Ino;
+use weft_format::removal::{Evidence, OWNER_GRACE_MS, Queued, Verdict, may_remove};
+use weft_format::{Ino, ShardKey};
+use weft_meta::MetaError;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_vfs::{AttributeChange, Compacted, Demand, Handle, VfsError, Volume};
@@ -110,10 +112,14 @@ fn compact(world: &World) -> Result<Compacted, VfsError> {
 /// What the collector does when the time in the trash is over.
 fn empty_trash(world: &World) {
     let store = world.volume.store();
-    for (_, segment) in store.trash(u64::MAX, None, usize::MAX).expect("metadata can be read") {
+    for entry in store.unreferenced(None, usize::MAX).expect("metadata can be read") {
+        let verdict = may_remove(entry.candidate(0), Evidence::Owner { seen_ms: OWNER_GRACE_MS });
+        let (Queued::Segment { segment, .. }, Verdict::Remove(dead)) = (entry, verdict) else { panic!("{verdict:?}") };
         let record = store.segment(segment).expect("metadata can be read").expect("it waits in the trash");
-        world.runtime.block_on(world.volume.transfer().remove(segment, &record));
-        store.drop_segment(segment, &record, None).expect("nobody needs it");
+        let own = |key: ShardKey| Ok::<_, MetaError>(key.segment);
+        let shards = dead.shards(&record, None, own).expect("all its own");
+        world.runtime.block_on(world.volume.transfer().remove(shards));
+        store.drop_segment(dead, &record, None).expect("nobody needs it");
     }
 }
 

@@ -6,7 +6,7 @@ mod compact;
 mod crash;
 mod deleted;
 mod durability;
-mod join;
+mod merge;
 mod openings;
 mod policies;
 mod posix;

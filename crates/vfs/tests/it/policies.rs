@@ -3,7 +3,7 @@
 use crate::support::{CALLER, World};
 use std::collections::HashSet;
 use weft_format::Ino;
-use weft_format::records::{RetiredRecord, Succession, Wanted};
+use weft_format::records::{RetainedRecord, Succession, Wanted};
 use weft_vfs::{Caller, Demand, POLICY_XATTR, Volume};
 
 fn create(volume: &Volume, parent: Ino, name: &str, data: &[u8]) -> Ino {
@@ -27,7 +27,7 @@ fn codes(volume: &Volume, ino: Ino) -> HashSet<String> {
     extents.iter().map(|extent| record(extent.segment).code).collect()
 }
 
-/// What the care worker does beside a mount; the former shards go when `keeps` says no.
+/// What the care worker does beside a mount; the previous shards go when `keeps` says no.
 fn convert(world: &World, keeps: bool) -> usize {
     let (store, transfer) = (world.volume.store(), world.volume.transfer());
     let mut converted = 0;
@@ -36,12 +36,12 @@ fn convert(world: &World, keeps: bool) -> usize {
             continue;
         };
         let recoded = world.runtime.block_on(transfer.recode(segment, &record, &code, None)).expect("recodes");
-        let retired = RetiredRecord::of(&record, &recoded.record, 0, 0);
-        let former = retired.clone().map(|retired| retired.record);
-        let succession = Succession { retired: retired.filter(|_| keeps), revived: None };
+        let retained = RetainedRecord::of(&record, &recoded.record, 0, 0);
+        let previous = retained.clone().map(|retained| retained.record);
+        let succession = Succession { retained: retained.filter(|_| keeps), restored: None };
         store.replace_segment(segment, &record, &recoded.record, &succession, None).expect("commits");
-        if let Some(former) = former.filter(|_| !keeps) {
-            world.runtime.block_on(transfer.remove(segment, &former));
+        if let Some(previous) = previous.filter(|_| !keeps) {
+            world.runtime.block_on(transfer.withdraw(segment, &previous));
         }
         converted += 1;
     }
@@ -70,7 +70,7 @@ fn a_files_policy_is_that_of_what_is_written_to_it_from_now_on_and_a_conversion_
     assert_eq!(codes(volume, large), ["replica:3", "rs:8+3"].map(String::from).into());
     let whole = [vec![7; 3 << 20], vec![8; 2 << 20]].concat();
     assert!(read(volume, large) == whole);
-    // The mount knows the former record; it reads by it while its shards are there, and by the new one when they are not.
+    // The mount knows the previous record; it reads by it while its shards are there, and by the new one when they are not.
     for (keeps, count) in [(true, 1), (false, 2)] {
         assert_eq!(convert(&world, keeps), count);
         assert!(read(volume, large) == whole, "{keeps}");

@@ -216,7 +216,7 @@ impl World {
         });
         let mut named: Vec<_> = shards.collect();
         named.sort();
-        // A dead segment and the one that it was joined into name the same.
+        // A dead segment and the one that it was merged into name the same.
         named.dedup();
         named
     }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
-use weft_care::{Catalogue, CatalogueError, Renewed, Trashed};
+use weft_care::{Catalogue, CatalogueError, Renewed};
 use weft_format::records::{
-    Borrowers, DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetiredRecord, SegmentRecord,
-    Succession, Unjoined, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
+    Wanted,
 };
-use weft_format::{Generation, NodeId, SegmentId};
+use weft_format::removal::{Expired, Item, Queued, Removable};
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::wrappers::{Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
@@ -20,16 +21,30 @@ use weft_transfer::Transfer;
 struct Fuse {
     left: AtomicI64,
     dead: Notify,
+    /// What others do before each step.
+    others: Option<Others>,
 }
+
+/// Does something that others do meanwhile.
+pub type Others = Arc<dyn Fn() + Send + Sync>;
 
 impl Fuse {
     /// Is this step still made?
     fn burn(&self) -> bool {
+        self.let_others();
         let alive = self.left.fetch_sub(1, Ordering::SeqCst) > 0;
         if !alive {
             self.dead.notify_one();
         }
         alive
+    }
+}
+
+impl Fuse {
+    fn let_others(&self) {
+        if let Some(others) = &self.others {
+            others();
+        }
     }
 }
 
@@ -43,7 +58,12 @@ pub struct Mortal {
 impl Mortal {
     /// `after`: the last step is done, and nobody hears of it.
     pub fn new(world: &World, steps: i64, after: bool) -> Self {
-        let fuse = Arc::new(Fuse { left: AtomicI64::new(steps), dead: Notify::new() });
+        Self::among(world, steps, after, None)
+    }
+
+    /// The same, while others do something before each step, and before each look at what decides on a removal.
+    pub fn among(world: &World, steps: i64, after: bool, others: Option<Others>) -> Self {
+        let fuse = Arc::new(Fuse { left: AtomicI64::new(steps), dead: Notify::new(), others });
         let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
             let fuse = fuse.clone();
             let script = move |_: &_| match (fuse.burn(), after) {
@@ -84,12 +104,10 @@ struct MortalCatalogue {
 }
 
 impl MortalCatalogue {
-    fn change(&self, change: impl Fn() -> Result<(), CatalogueError>) -> Result<(), CatalogueError> {
+    fn change<T>(&self, change: impl Fn() -> Result<T, CatalogueError>) -> Result<T, CatalogueError> {
         let alive = self.fuse.burn();
-        if alive || self.after {
-            change()?;
-        }
-        if alive { Ok(()) } else { Err(CatalogueError::Failed("dead".into())) }
+        let changed = if alive || self.after { Some(change()?) } else { None };
+        changed.filter(|_| alive).ok_or_else(|| CatalogueError::Failed("dead".into()))
     }
 }
 
@@ -101,9 +119,11 @@ impl Catalogue for MortalCatalogue {
         self.change(|| self.inner.forget_node(node))
     }
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
+        self.fuse.let_others();
         self.inner.openings()
     }
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
+        self.fuse.let_others();
         self.inner.segment(segment)
     }
     fn segments(
@@ -114,6 +134,7 @@ impl Catalogue for MortalCatalogue {
         self.inner.segments(after, limit)
     }
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
+        self.fuse.let_others();
         self.inner.live_bytes(segment)
     }
     fn replace_segment(
@@ -125,29 +146,22 @@ impl Catalogue for MortalCatalogue {
     ) -> Result<(), CatalogueError> {
         self.change(|| self.inner.replace_segment(segment, expected, new, succession))
     }
-    fn retired(
-        &self,
-        after: Option<(SegmentId, Generation)>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, RetiredRecord)>, CatalogueError> {
-        self.inner.retired(after, limit)
+    fn unreferenced(&self, after: Option<Item>, limit: usize) -> Result<Vec<Queued>, CatalogueError> {
+        self.fuse.let_others();
+        self.inner.unreferenced(after, limit)
     }
-    fn retired_of(&self, segment: SegmentId) -> Result<Vec<RetiredRecord>, CatalogueError> {
-        self.inner.retired_of(segment)
+    fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError> {
+        self.fuse.let_others();
+        self.inner.retained_of(segment)
     }
-    fn replace_retired(
-        &self,
-        segment: SegmentId,
-        expected: &RetiredRecord,
-        new: Option<&RetiredRecord>,
-    ) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.replace_retired(segment, expected, new))
+    fn mark_going(&self, expired: Expired, expected: &RetainedRecord) -> Result<RetainedRecord, CatalogueError> {
+        self.change(|| self.inner.mark_going(expired, expected))
+    }
+    fn drop_generation(&self, going: Removable, expected: &RetainedRecord) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.drop_generation(going, expected))
     }
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         self.inner.damaged(after, limit)
-    }
-    fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.mark_damaged(segment))
     }
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
         self.change(|| self.inner.note_damage(segment, found))
@@ -171,11 +185,8 @@ impl Catalogue for MortalCatalogue {
     fn flush(&self) -> Result<(), CatalogueError> {
         self.change(|| self.inner.flush())
     }
-    fn trash(&self, before_ms: u64, after: Option<&Trashed>, limit: usize) -> Result<Vec<Trashed>, CatalogueError> {
-        self.inner.trash(before_ms, after, limit)
-    }
-    fn drop_segment(&self, segment: SegmentId, expected: &SegmentRecord) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.drop_segment(segment, expected))
+    fn drop_segment(&self, dead: Removable, expected: &SegmentRecord) -> Result<(), CatalogueError> {
+        self.change(|| self.inner.drop_segment(dead, expected))
     }
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
         self.inner.paths(segment, limit)
@@ -189,27 +200,22 @@ impl Catalogue for MortalCatalogue {
     fn check_owner(&self) -> Result<(), CatalogueError> {
         self.inner.check_owner()
     }
-    fn may_join(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
-        self.inner.may_join(segment)
+    fn may_merge(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
+        self.inner.may_merge(segment)
     }
     fn new_segment(&self, created_ms: u64) -> SegmentId {
         self.inner.new_segment(created_ms)
     }
-    fn join(
+    fn merge(
         &self,
-        parts: &[(SegmentId, RetiredRecord)],
-        whole: &(SegmentId, SegmentRecord),
+        sources: &[(SegmentId, SegmentRecord)],
+        merged: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.join(parts, whole))
+        self.change(|| self.inner.merge(sources, merged))
     }
-    fn unjoin(&self, whole: &(SegmentId, SegmentRecord), parts: &[Unjoined]) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.unjoin(whole, parts))
-    }
-    fn borrowers(&self, part: SegmentId) -> Result<Option<Borrowers>, CatalogueError> {
-        self.inner.borrowers(part)
-    }
-    fn parts_of(&self, whole: SegmentId) -> Result<Vec<(SegmentId, Option<u64>)>, CatalogueError> {
-        self.inner.parts_of(whole)
+    fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError> {
+        self.fuse.let_others();
+        self.inner.aliases(segment)
     }
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
         self.inner.job(name)

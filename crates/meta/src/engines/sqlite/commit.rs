@@ -38,7 +38,7 @@ pub(super) fn route(batch: &Batch, shared_keys: &[SharedPrefix]) -> Route {
         }
     }
     if batch.directories.iter().any(|check| sharing(&check.key).is_some())
-        || batch.merges.iter().any(|(key, _)| sharing(key).is_some())
+        || batch.deltas.iter().any(|(key, _)| sharing(key).is_some())
     {
         return Route::Through;
     }
@@ -116,8 +116,8 @@ impl Engine {
                 }
                 directories.push((&check.key, found));
             }
-            let mut filed = Vec::with_capacity(batch.merges.len());
-            for (key, _) in &batch.merges {
+            let mut filed = Vec::with_capacity(batch.deltas.len());
+            for (key, _) in &batch.deltas {
                 // A directory in which a name is made is checked and merged.
                 let checked = directories.iter().find(|(directory, _)| *directory == key);
                 filed.push(checked.map_or_else(|| view.value(key), |(_, found)| Ok(found.clone()))?);
@@ -139,10 +139,10 @@ impl Engine {
             if batch.is_empty() {
                 return Ok(());
             }
-            let mut merged = Vec::with_capacity(batch.merges.len());
-            for ((key, merge), filed) in batch.merges.iter().zip(&filed) {
+            let mut merged = Vec::with_capacity(batch.deltas.len());
+            for ((key, delta), filed) in batch.deltas.iter().zip(&filed) {
                 let found = state.memtable.get(key).map_or(filed.as_deref(), |change| change.as_deref());
-                let value = merge.apply(found);
+                let value = delta.apply(found);
                 let value = value.map_err(|detail| self.read_error(&Fault::Damaged(detail)))?;
                 merged.push((key.clone(), Some(value)));
             }

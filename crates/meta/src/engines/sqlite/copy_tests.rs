@@ -22,7 +22,7 @@ fn finding_05_a_backup_is_of_one_moment_and_is_opened_by_restore_alone() {
     SqliteKv::back_up(&meta, &backup, &weft_env::SystemClock).unwrap();
     set(&store, b"\x01two", b"2").unwrap();
     assert!(matches!(SqliteKv::back_up(&meta, &backup, &weft_env::SystemClock), Err(OpenError::Exists(_))));
-    for access in [Access::Owner, Access::Passing, Access::Shared] {
+    for access in [Access::Owner, Access::ShortLived, Access::Shared] {
         assert!(
             matches!(SqliteKv::open(&backup, access, SHARED, None, &Env::system()), Err(OpenError::Backup(_))),
             "{access:?}"

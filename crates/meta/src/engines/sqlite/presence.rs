@@ -89,13 +89,13 @@ fn file_alone(path: &Path, connection: &Connection, clock: &dyn Clock) -> Result
     if !file::may_write(path) {
         return Err(file::open_error(path, Fault::Refused(NOT_CLOSED.into())));
     }
-    let owner = match OwnerLock::acquire(path, &Holder::passing(clock), clock) {
+    let owner = match OwnerLock::acquire(path, &Holder::short_lived(clock), clock) {
         Ok(owner) => owner,
         Err(OwnerError::InUse { .. }) => return Ok(false),
         Err(error) => return Err(error.into()),
     };
     // Of what is not at home nothing is written: it is read as it is, and that is said when it is looked at.
-    if let Err(failure) = Home::enter(path, connection, Access::Passing)
+    if let Err(failure) = Home::enter(path, connection, Access::ShortLived)
         && !matches!(failure, Failure::Displaced(_))
     {
         return Err(file::failure(path, failure).into());

@@ -239,7 +239,7 @@ impl Turn<'_> {
     fn leaves_last(&self) -> bool {
         match self.engine.access {
             Access::Owner => true,
-            Access::Passing => false,
+            Access::ShortLived => false,
             Access::Shared => self.writer.home.borrow().is_entered() && self.engine.store.is_free(),
         }
     }
@@ -382,9 +382,9 @@ impl Turn<'_> {
                 return Ok(Err(Failure::Conflict));
             }
         }
-        let mut merged = Vec::with_capacity(batch.merges.len());
-        for (key, merge) in &batch.merges {
-            match merge.apply(rows::read(&self.writer.connection, key)?.as_deref()) {
+        let mut merged = Vec::with_capacity(batch.deltas.len());
+        for (key, delta) in &batch.deltas {
+            match delta.apply(rows::read(&self.writer.connection, key)?.as_deref()) {
                 Ok(value) => merged.push((key, value)),
                 Err(detail) => return Ok(Err(Failure::Damaged(detail))),
             }

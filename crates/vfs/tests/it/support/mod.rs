@@ -60,7 +60,7 @@ impl RecordingKv {
         let copy = RecordingKv::default();
         for batch in &self.log.lock().batches[..count] {
             let unconditional =
-                Batch { writes: batch.writes.clone(), merges: batch.merges.clone(), ..Batch::default() };
+                Batch { writes: batch.writes.clone(), deltas: batch.deltas.clone(), ..Batch::default() };
             copy.commit(unconditional).expect("memory takes it");
         }
         copy.flush().expect("memory flushes");

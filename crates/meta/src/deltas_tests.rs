@@ -24,35 +24,35 @@ fn directory() -> Attributes {
     }
 }
 
-fn after(merges: &[Merge], value: &[u8]) -> Vec<u8> {
-    merges.iter().fold(value.to_vec(), |value, merge| merge.apply(Some(&value)).unwrap())
+fn after(deltas: &[Delta], value: &[u8]) -> Vec<u8> {
+    deltas.iter().fold(value.to_vec(), |value, delta| delta.apply(Some(&value)).unwrap())
 }
 
 #[test]
 fn the_order_of_merges_does_not_matter() {
-    let names = |changed, subdirectories| Merge::Names { changed: at(changed), subdirectories };
-    let merges = [names(103, 2), names(102, -1), names(95, 0), names(101, 1)];
+    let names = |changed, subdirectories| Delta::Names { changed: at(changed), subdirectories };
+    let deltas = [names(103, 2), names(102, -1), names(95, 0), names(101, 1)];
     let value = directory().encode();
-    let merged = Attributes::decode(&after(&merges, &value)).unwrap();
+    let merged = Attributes::decode(&after(&deltas, &value)).unwrap();
     assert_eq!(merged, Attributes { nlink: 5, mtime: at(103), ctime: at(103), ..directory() });
-    let reversed: Vec<Merge> = merges.into_iter().rev().collect();
-    assert_eq!(after(&reversed, &value), after(&merges, &value));
+    let reversed: Vec<Delta> = deltas.into_iter().rev().collect();
+    assert_eq!(after(&reversed, &value), after(&deltas, &value));
 
-    let usage = |inodes, live_bytes| Merge::Usage { inodes, live_bytes };
-    let merges = [usage(3, -10), usage(-1, 40)];
+    let usage = |inodes, live_bytes| Delta::Usage { inodes, live_bytes };
+    let deltas = [usage(3, -10), usage(-1, 40)];
     let value = Usage { inodes: 5, live_bytes: 10 }.encode();
-    assert_eq!(after(&merges, &value), Usage { inodes: 7, live_bytes: 40 }.encode());
+    assert_eq!(after(&deltas, &value), Usage { inodes: 7, live_bytes: 40 }.encode());
 }
 
 #[test]
 fn no_count_falls_below_what_there_is() {
     let usage = Usage { inodes: 1, live_bytes: 10 }.encode();
-    assert!(Merge::Usage { inodes: -2, live_bytes: 0 }.apply(Some(&usage)).is_err());
-    assert!(Merge::Usage { inodes: 0, live_bytes: -11 }.apply(Some(&usage)).is_err());
+    assert!(Delta::Usage { inodes: -2, live_bytes: 0 }.apply(Some(&usage)).is_err());
+    assert!(Delta::Usage { inodes: 0, live_bytes: -11 }.apply(Some(&usage)).is_err());
     let value = directory().encode();
-    assert!(Merge::Names { changed: at(1), subdirectories: -2 }.apply(Some(&value)).is_err());
-    assert!(Merge::Names { changed: at(1), subdirectories: i64::from(u32::MAX) }.apply(Some(&value)).is_err());
-    assert!(Merge::Names { changed: at(1), subdirectories: 0 }.apply(Some(&value[1..])).is_err());
+    assert!(Delta::Names { changed: at(1), subdirectories: -2 }.apply(Some(&value)).is_err());
+    assert!(Delta::Names { changed: at(1), subdirectories: i64::from(u32::MAX) }.apply(Some(&value)).is_err());
+    assert!(Delta::Names { changed: at(1), subdirectories: 0 }.apply(Some(&value[1..])).is_err());
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_directory_is_the_same_until_it_is_removed_moved_or_given_away() {
 
 #[test]
 fn a_time_that_was_set_ahead_is_not_the_latest() {
-    let names = Merge::Names { changed: at(100), subdirectories: 0 };
+    let names = Delta::Names { changed: at(100), subdirectories: 0 };
     let ahead = |mtime| Attributes { mtime, ..directory() }.encode();
     let mtime = |value: &[u8]| Attributes::decode(&after(&[names], value)).unwrap().mtime;
     assert_eq!(mtime(&ahead(at(110))), at(110), "clocks may differ by so much");
@@ -83,10 +83,10 @@ fn what_is_set_leaves_the_links_and_times_that_others_change() {
     let set = |change: &dyn Fn(&mut Attributes)| {
         let mut after = directory();
         change(&mut after);
-        Merge::Attributes { before: directory(), after }
+        Delta::Attributes { before: directory(), after }
     };
     let others = Attributes { nlink: 7, mtime: at(105), ctime: at(105), ..directory() };
-    let becomes = |merge: Merge| Attributes::decode(&after(&[merge], &others.encode())).unwrap();
+    let becomes = |delta: Delta| Attributes::decode(&after(&[delta], &others.encode())).unwrap();
     let chmod = set(&|directory| (directory.mode, directory.ctime) = (0o700, at(104)));
     assert_eq!(becomes(chmod), Attributes { mode: 0o700, ..others });
     let later = set(&|directory| (directory.uid, directory.ctime) = (5, at(106)));

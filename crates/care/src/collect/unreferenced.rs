@@ -1,4 +1,4 @@
-//! What was found to be needed by nobody, and since when, by the clock of the one who looks, which never jumps.
+//! What was found unreferenced, and since when, by the clock of the one who looks, which never jumps.
 //!
 //! Times in metadata are of wall clocks, and these may be wrong: all of a machine's for a while, or one machine's and not another's. So
 //! while others use a volume, what seems dead is removed by somebody only who has itself seen it so for the whole grace time.
@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use weft_format::{Generation, NodeId, SegmentId, ShardKey};
+use weft_format::SegmentId;
+use weft_format::removal::{Evidence, Item};
 
 /// The note's name in the catalogue.
 const SEEN: &str = "seen-dead";
@@ -23,22 +24,13 @@ const SEEN_MAX: usize = 1000;
 /// of what it has seen.
 const NOTE_EVERY_MS: u64 = 60_000;
 
-/// Something that seems to be needed by nobody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Unneeded {
-    /// No file refers to it.
-    Dead(SegmentId),
-    /// A former generation of a living segment; the number tells one time that it became so from another.
-    Former(SegmentId, Generation, u64),
-    /// No record names it at this node.
-    Orphan(NodeId, ShardKey),
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Sight {
+    /// Since when it is unreferenced, as whoever put it in the queue says: tells one time from another.
+    since_ms: u64,
     first_ms: u64,
     last_ms: u64,
-    /// How long former owners saw it.
+    /// How long previous owners saw it.
     before_ms: u64,
 }
 
@@ -53,9 +45,9 @@ pub(crate) struct SeenRecord {
 
 /// What one process has seen. It is lost with the process, except for the note about dead segments.
 #[derive(Debug, Default)]
-pub struct Sightings {
-    seen: Mutex<BTreeMap<Unneeded, Sight>>,
-    /// What former owners noted of segments that this one has not seen yet.
+pub struct UnreferencedSince {
+    seen: Mutex<BTreeMap<Item, Sight>>,
+    /// What previous owners noted of segments that this one has not seen yet.
     before: Mutex<BTreeMap<SegmentId, u64>>,
     noted: Mutex<Noted>,
 }
@@ -64,12 +56,12 @@ pub struct Sightings {
 #[derive(Debug, Default)]
 struct Noted {
     dead: BTreeMap<SegmentId, u64>,
-    /// When it was last compared with the sightings; `None`: not since it was loaded.
+    /// When it was last compared with what was seen; `None`: not since it was loaded.
     at_ms: Option<u64>,
 }
 
-impl Sightings {
-    /// For the volume's owner: continues from the note of the former owner.
+impl UnreferencedSince {
+    /// For the volume's owner: continues from the note of the previous owner.
     ///
     /// # Errors
     /// The catalogue cannot be read, or the note is not one of this version.
@@ -87,7 +79,7 @@ impl Sightings {
     fn longest_dead(&self) -> BTreeMap<SegmentId, u64> {
         let mut dead: Vec<(SegmentId, u64)> = Vec::new();
         for (what, sight) in self.seen.lock().iter() {
-            if let Unneeded::Dead(segment) = what {
+            if let Item::Segment(segment) = what {
                 dead.push((*segment, sight.before_ms + sight.last_ms.saturating_sub(sight.first_ms)));
             }
         }
@@ -101,23 +93,26 @@ impl Sightings {
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'s> {
     /// What was seen in earlier looks, and is in this one.
-    pub sightings: &'s Sightings,
+    pub unreferenced_since: &'s UnreferencedSince,
     /// When that is, in milliseconds of a clock that never goes back and never jumps.
     pub at_ms: u64,
 }
 
 impl Beside<'_> {
-    /// Takes in that it seems to be needed by nobody; for how many milliseconds that is known now.
-    pub(crate) fn see(&self, what: Unneeded) -> u64 {
-        let mut seen = self.sightings.seen.lock();
+    /// Takes in that it is unreferenced, since `since_ms` of whatever clock; for how many milliseconds that is known now.
+    pub(crate) fn see(&self, item: Item, since_ms: u64) -> u64 {
+        let mut seen = self.unreferenced_since.seen.lock();
         let first = || {
-            let before_ms = match what {
-                Unneeded::Dead(segment) => self.sightings.before.lock().remove(&segment).unwrap_or_default(),
-                Unneeded::Former(..) | Unneeded::Orphan(..) => 0,
+            let before_ms = match item {
+                Item::Segment(segment) => self.unreferenced_since.before.lock().remove(&segment).unwrap_or_default(),
+                _ => 0,
             };
-            Sight { first_ms: self.at_ms, last_ms: self.at_ms, before_ms }
+            Sight { since_ms, first_ms: self.at_ms, last_ms: self.at_ms, before_ms }
         };
-        let sight = seen.entry(what).or_insert_with(first);
+        let sight = seen.entry(item).or_insert_with(first);
+        if sight.since_ms != since_ms {
+            *sight = Sight { since_ms, first_ms: self.at_ms, last_ms: self.at_ms, before_ms: 0 };
+        }
         sight.last_ms = self.at_ms;
         sight.before_ms.saturating_add(self.at_ms.saturating_sub(sight.first_ms))
     }
@@ -128,13 +123,13 @@ impl Beside<'_> {
     /// # Errors
     /// The catalogue cannot be written.
     pub fn note(&self, catalogue: &dyn Catalogue, is_ending: bool) -> Result<(), CatalogueError> {
-        let Self { sightings, at_ms } = *self;
-        let mut noted = sightings.noted.lock();
+        let Self { unreferenced_since, at_ms } = *self;
+        let mut noted = unreferenced_since.noted.lock();
         let last_ms = *noted.at_ms.get_or_insert(at_ms);
         if !is_ending && at_ms.saturating_sub(last_ms) < NOTE_EVERY_MS {
             return Ok(());
         }
-        let dead = sightings.longest_dead();
+        let dead = unreferenced_since.longest_dead();
         if dead != noted.dead {
             let text = dead.iter().map(|(segment, ms)| (segment.to_string(), *ms)).collect();
             let record = (!dead.is_empty()).then(|| record::encode(&SeenRecord { version: VERSION, dead: text }));
@@ -145,16 +140,59 @@ impl Beside<'_> {
     }
 
     /// It is removed.
-    pub(crate) fn forget(&self, what: Unneeded) {
-        self.sightings.seen.lock().remove(&what);
+    fn forget(&self, item: Item) {
+        self.unreferenced_since.seen.lock().remove(&item);
     }
 
     /// All of its kind was looked at: what was not seen this time is needed, or gone.
-    pub(crate) fn forget_others(&self, is_kind: impl Fn(&Unneeded) -> bool) {
-        self.sightings.seen.lock().retain(|what, sight| !is_kind(what) || sight.last_ms == self.at_ms);
+    pub(crate) fn forget_others(&self, is_kind: impl Fn(&Item) -> bool) {
+        self.unreferenced_since.seen.lock().retain(|item, sight| !is_kind(item) || sight.last_ms == self.at_ms);
+    }
+}
+
+/// By whose evidence things are removed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Witness<'s> {
+    /// The volume's owner, which looks again and again.
+    Owner(Beside<'s>),
+    /// Somebody who looks again and again beside others.
+    Beside(Beside<'s>),
+    /// Somebody who has the volume alone.
+    Alone { now_ms: u64, grace_ms: u64 },
+}
+
+impl Witness<'_> {
+    /// What is known of an item that is unreferenced now, and is so since `since_ms` of the wall clock.
+    pub fn evidence(&self, item: Item, since_ms: u64) -> Evidence {
+        match *self {
+            Self::Owner(beside) => Evidence::Owner { seen_ms: beside.see(item, since_ms) },
+            Self::Beside(beside) => Evidence::Beside { seen_ms: beside.see(item, since_ms) },
+            Self::Alone { now_ms, grace_ms } => Evidence::alone(since_ms, now_ms, grace_ms),
+        }
+    }
+
+    /// An item is removed.
+    pub fn forget(&self, item: Item) {
+        if let Some(beside) = self.beside() {
+            beside.forget(item);
+        }
+    }
+
+    /// All items of a kind were looked at.
+    pub fn forget_others(&self, is_kind: impl Fn(&Item) -> bool) {
+        if let Some(beside) = self.beside() {
+            beside.forget_others(is_kind);
+        }
+    }
+
+    fn beside(&self) -> Option<Beside<'_>> {
+        match self {
+            Self::Owner(beside) | Self::Beside(beside) => Some(*beside),
+            Self::Alone { .. } => None,
+        }
     }
 }
 
 #[cfg(test)]
-#[path = "sightings_tests.rs"]
+#[path = "unreferenced_tests.rs"]
 mod tests;

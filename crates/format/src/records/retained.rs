@@ -2,19 +2,16 @@
 
 use super::segment::SegmentRecord;
 use super::{RecordError, VERSION, damaged, decode_message};
-use crate::ids::SegmentId;
 use prost::Message as _;
-use std::ops::Range;
 
-const WHAT: &str = "retired shards";
+const WHAT: &str = "retained shards";
 
-/// Shards that a segment no longer names and that are kept for a while: for those who read by the former record, and for
+/// Shards that a segment no longer names and that are kept for a while: for those who read by the previous record, and for
 /// whoever thinks better of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RetiredRecord {
-    /// The former record, with those shards only that are retired by it; the others are `None`. Of a segment that was joined into
-    /// another it is all of it. Its generation tells it from others of the same segment: it was the newest when others took its
-    /// place.
+pub struct RetainedRecord {
+    /// The previous record, with those shards only that are retained by it; the others are `None`. Its generation tells it from others
+    /// of the same segment: it was the newest when others took its place.
     pub record: SegmentRecord,
     /// Since when nothing names them, milliseconds since the Unix epoch.
     pub since_ms: u64,
@@ -24,32 +21,14 @@ pub struct RetiredRecord {
     pub is_going: bool,
 }
 
-/// What becomes of shards when a segment gets a new record; by default nothing, and what the former one alone named is left to
+/// What becomes of shards when a segment gets a new record; by default nothing, and what the previous one alone named is left to
 /// whoever collects what nothing names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Succession {
     /// Kept for a while from now on.
-    pub retired: Option<RetiredRecord>,
+    pub retained: Option<RetainedRecord>,
     /// Was kept, and is named by the new record again.
-    pub revived: Option<RetiredRecord>,
-}
-
-/// A segment that was joined into a whole, and becomes one by itself again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unjoined {
-    /// From which byte of the whole on its data lie there.
-    pub offset: u64,
-    /// What it was; kept until now.
-    pub former: (SegmentId, RetiredRecord),
-    /// What it becomes, under a fresh id: with the former shards under their names, as far as they are sound.
-    pub segment: (SegmentId, SegmentRecord),
-}
-
-impl Unjoined {
-    /// Its data in the whole.
-    pub fn range(&self) -> Range<u64> {
-        self.offset..self.offset + self.segment.1.geometry.data_bytes
-    }
+    pub restored: Option<RetainedRecord>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -66,22 +45,17 @@ struct Message {
     is_going: bool,
 }
 
-impl RetiredRecord {
-    /// What of `former` is retired when `new` takes its place; `None`: `new` names every shard of it.
-    pub fn of(former: &SegmentRecord, new: &SegmentRecord, since_ms: u64, keep_ms: u64) -> Option<Self> {
-        let mut record = former.clone();
+impl RetainedRecord {
+    /// What of `previous` is retained when `new` takes its place; `None`: `new` names every shard of it.
+    pub fn of(previous: &SegmentRecord, new: &SegmentRecord, since_ms: u64, keep_ms: u64) -> Option<Self> {
+        let mut record = previous.clone();
         for (index, shard) in record.shards.iter_mut().enumerate() {
             if shard.as_ref().is_some_and(|location| new.names(index, location)) {
                 *shard = None;
             }
         }
-        let retires = record.shards.iter().any(Option::is_some);
-        retires.then_some(Self { record, since_ms, keep_ms, is_going: false })
-    }
-
-    /// All of a record: of a segment that is joined into another. Shards of it which that one has are kept by both.
-    pub fn whole(record: SegmentRecord, since_ms: u64, keep_ms: u64) -> Self {
-        Self { record, since_ms, keep_ms, is_going: false }
+        let retains = record.shards.iter().any(Option::is_some);
+        retains.then_some(Self { record, since_ms, keep_ms, is_going: false })
     }
 
     /// Protocol-buffer bytes; FORMAT.md has the fields.

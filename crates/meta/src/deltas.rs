@@ -1,7 +1,7 @@
 //! Changes of a value that its writer need not have read, and the check of a directory that leaves them out.
 //!
 //! Without them all creates of a volume conflict in its usage, and all of a directory in its times. Both are sums or maxima: the order in
-//! which they are applied does not matter. Engines call [`Merge::apply`] and [`Directory::holds`] when they apply a batch, and know
+//! which they are applied does not matter. Engines call [`Delta::apply`] and [`Directory::holds`] when they apply a batch, and know
 //! nothing else of what is in a value.
 
 use crate::store::values::Usage;
@@ -14,7 +14,7 @@ const SKEW_S: i64 = 10;
 /// A change that is applied to the value that is there when the batch is committed. Those of one key commute, up to times that are
 /// further apart than clocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Merge {
+pub enum Delta {
     /// Of the volume's usage: so much more, or less.
     Usage {
         /// Inodes.
@@ -38,20 +38,20 @@ pub enum Merge {
     },
 }
 
-impl Merge {
-    /// The value after it. Checks come before merges, so a value that is missing is damage.
+impl Delta {
+    /// The value after it. Checks come before deltas, so a value that is missing is damage.
     ///
     /// # Errors
     /// A clause: the value is missing or damaged, or would count less than nothing.
     pub fn apply(&self, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let missing = || match self {
-            Merge::Usage { .. } => "the record of the volume's usage is missing",
-            Merge::Names { .. } | Merge::Attributes { .. } => "a directory's record is missing",
+            Delta::Usage { .. } => "the record of the volume's usage is missing",
+            Delta::Names { .. } | Delta::Attributes { .. } => "a directory's record is missing",
         };
         let value = value.ok_or_else(missing)?;
         let found = || Attributes::decode(value).map_err(|error| error.to_string());
         match *self {
-            Merge::Usage { inodes, live_bytes } => {
+            Delta::Usage { inodes, live_bytes } => {
                 let usage = Usage::decode(value).map_err(|error| error.to_string())?;
                 let changed = || {
                     let inodes = usage.inodes.checked_add_signed(inodes)?;
@@ -59,7 +59,7 @@ impl Merge {
                 };
                 Ok(changed().ok_or("the volume's usage counts less than there is")?.encode())
             }
-            Merge::Names { changed, subdirectories } => {
+            Delta::Names { changed, subdirectories } => {
                 let mut directory = found()?;
                 if subdirectories != 0 {
                     let nlink = i64::from(directory.nlink) + subdirectories;
@@ -74,7 +74,7 @@ impl Merge {
                 (directory.mtime, directory.ctime) = (becomes(directory.mtime), becomes(directory.ctime));
                 Ok(directory.encode().to_vec())
             }
-            Merge::Attributes { before, after } => {
+            Delta::Attributes { before, after } => {
                 let found = found()?;
                 let mut directory = Attributes {
                     nlink: changed_or(found.nlink, before.nlink, after.nlink),
@@ -124,5 +124,5 @@ impl Directory {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
+#[path = "deltas_tests.rs"]
 mod tests;
