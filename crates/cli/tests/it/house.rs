@@ -170,7 +170,7 @@ const IN_CIRCLES: [(&str, &str); 5] = [
     ),
     (
         "transfer",
-        "algebra cache error fleet read read::decode read::fetch read::locate read::plan rebuild rebuild::chained rebuild::combined recode salvage scheduler survivors transfer uplink verify write::encode write::place write::put write::receipt write::split",
+        "algebra cache error fleet read read::decode read::fetch read::locate read::plan rebuild rebuild::chained rebuild::combined recode remove salvage scheduler survivors transfer uplink verify write::encode write::place write::put write::receipt write::split",
     ),
     ("vfs", "background compact data deleted names node_watcher open openings volume"),
 ];
