@@ -148,10 +148,6 @@ fn the_data_is_mended() {
         &format!("segment {live} is in the trash and files refer to 1000 bytes of it"),
     );
     mends(
-        |v| v.write(Key::UnreferencedSegment(dead), None),
-        &format!("no file refers to segment {dead}, which is not in the trash"),
-    );
-    mends(
         |v| v.put(Key::Live(dead), values::number(0)),
         &format!("no file refers to segment {dead}, which is not in the trash"),
     );

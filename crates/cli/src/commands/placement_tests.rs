@@ -42,7 +42,9 @@ fn wide_codes_are_judged_without_their_matrices() {
     for spec in ["clay:16+4", "clay:32+32"] {
         let n = weft_codes::parse(spec).expect(spec).shape().n;
         let (risks, operations) = weft_codes::measure::planned(|| risks(spec, &report(n, 1)));
-        assert_eq!((operations, risks.len()), (0, 1), "{spec}");
+        assert_eq!(risks.len(), 1, "{spec}");
+        // A matrix takes millions.
+        assert!(operations < 10_000, "{spec}: {operations}");
         assert_eq!((risks[0].fatal_share, risks[0].fatal_share_error), (1.0, 0.0), "{spec}");
     }
 }

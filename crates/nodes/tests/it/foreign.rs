@@ -13,7 +13,7 @@ use weft_nodes::{Kinds, Node, NodeAt, NodeError, NodeErrorKind, conformance};
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 
 fn kinds() -> Kinds {
-    Kinds::new(weft_nodes::foreign::kinds().collect())
+    Kinds::new(weft_nodes::foreign::kinds().chain(weft_nodes::kinds::local()).collect())
 }
 
 fn secret(url: &str, keys: &str) -> Secret {
