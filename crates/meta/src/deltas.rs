@@ -14,6 +14,7 @@ const SKEW_S: i64 = 10;
 /// A change that is applied to the value that is there when the batch is committed. Those of one key commute, up to times that are
 /// further apart than clocks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a batch has few of them, and a copy is cheaper than a box")]
 pub enum Delta {
     /// Of the volume's usage: so much more, or less.
     Usage {

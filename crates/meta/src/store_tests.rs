@@ -158,6 +158,10 @@ impl Model {
                 self.insert(new.0, new.1, from);
                 return Ok(());
             }
+            // What is on the way to what moves holds it.
+            if old.0 != new.0 && self.is_directory(to) && self.is_above(to, old.0) {
+                return Err("NotEmpty");
+            }
             match (self.is_directory(from), self.is_directory(to)) {
                 (true, false) => return Err("NotDirectory"),
                 (false, true) => return Err("IsDirectory"),

@@ -13,6 +13,9 @@ use crate::deltas::{Delta, Directory};
 use crate::keys::{Key, Table, after, of_ino};
 use crate::kv::{Batch, KvError, Link, Pair, Question, RangeCheck, Slot, Snapshot, Wanted, WantedRange};
 
+/// An entry of a directory, and the inode that it leads to if that is there.
+pub(super) type ListedEntry = (Pair, Option<Vec<u8>>);
+
 /// An operation that would write more goes in several transactions: some engines take no more than 1,000 keys and a
 /// megabyte at once, and one item may add some hundreds of keys after this is asked.
 const FULL_KEYS: usize = 400;
@@ -304,7 +307,7 @@ impl<'s> Txn<'s> {
         directory: Ino,
         after_cookie: u64,
         limit: usize,
-    ) -> Result<Vec<(Pair, Option<Vec<u8>>)>, MetaError> {
+    ) -> Result<Vec<ListedEntry>, MetaError> {
         let range = after(of_ino(Table::Entry, directory), Some(Key::Entry(directory, after_cookie)));
         let link = Link { table: Table::Inode as u8, at: values::ENTRY_INO };
         let keys = vec![Wanted { key: Key::Inode(directory).encode(), link: None }];
