@@ -69,7 +69,7 @@ pub trait Catalogue: Send + Sync {
     /// kept from the same moment on, what is restored is no longer.
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be restored is not kept any more.
+    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be restored is going, or not kept any more.
     fn replace_segment(
         &self,
         segment: SegmentId,

@@ -167,6 +167,18 @@ fn the_data_is_mended() {
     }
 }
 
+/// When it died is not known any more: it waits anew.
+#[test]
+fn a_dead_segment_that_is_in_no_queue_is_queued_again() {
+    let (volume, dead) = (sample(), segment_id(1));
+    volume.write(Key::UnreferencedSegment(dead), None);
+    let report = repair(&volume.store, at(9)).unwrap();
+    let sentences: Vec<_> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
+    assert_eq!(sentences, [format!("no file refers to segment {dead}, which is not in the trash")]);
+    assert_clean(&volume.store);
+    assert_eq!(trash(&volume.store), [(9000, dead)]);
+}
+
 #[test]
 fn totals_are_mended() {
     let wrong = Usage { inodes: 1, live_bytes: 1 };

@@ -245,7 +245,8 @@ impl Catalogue for MemoryCatalogue {
         let mut state = self.reach()?;
         state.check_fence()?;
         let is_kept = |restored: &RetainedRecord| {
-            state.retained.get(&(segment, restored.record.generation)).is_some_and(|found| found == restored)
+            !restored.is_going
+                && state.retained.get(&(segment, restored.record.generation)).is_some_and(|found| found == restored)
         };
         let may_restore = succession.restored.as_ref().is_none_or(is_kept);
         match state.segments.get_mut(&segment) {

@@ -195,9 +195,7 @@ impl Everybody {
     /// Reads what is retained, to restore it later.
     fn plan_to_restore(&mut self) {
         let Some((segment, record)) = self.random.pick(&self.living()) else { return };
-        let mut retained = self.catalogue.retained_of(segment).expect("read");
-        // A conversion takes none that is going.
-        retained.retain(|retained| !retained.is_going);
+        let retained = self.catalogue.retained_of(segment).expect("read");
         if let Some(retained) = self.random.pick(&retained) {
             self.restores.push(((segment, record), retained));
         }

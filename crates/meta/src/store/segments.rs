@@ -96,7 +96,7 @@ impl Store {
     /// moment on, what is restored is no longer.
     ///
     /// # Errors
-    /// `SegmentChanged` (the record is not `expected`, or what is to be restored is not kept any more), `Fenced`.
+    /// `SegmentChanged` (the record is not `expected`, or what is to be restored is going, or not kept any more), `Fenced`.
     pub fn replace_segment(
         &self,
         segment: SegmentId,
@@ -111,6 +111,10 @@ impl Store {
                 return Err(MetaError::SegmentChanged(segment));
             }
             if let Some(restored) = &succession.restored {
+                // What is going may have lost shards, whoever knows it.
+                if restored.is_going {
+                    return Err(MetaError::SegmentChanged(segment));
+                }
                 let key = txn.find_retained(segment, restored)?;
                 txn.remove(key);
             }

@@ -129,7 +129,7 @@ fn a_previous_generation_is_retained_until_somebody_restores_it_or_forgets_it() 
     let marked = marked(&other, None).unwrap();
     assert_eq!(marked, RetainedRecord { is_going: true, ..other.clone() });
     let third = SegmentRecord { generation: Generation(again.generation.0 + 1), ..new.clone() };
-    for restored in [&other, &retained] {
+    for restored in [&other, &marked, &retained] {
         let late = Succession { retained: None, restored: Some(restored.clone()) };
         let refused = store.replace_segment(segment, &again, &third, &late, None);
         assert_eq!(kind_of(&refused.unwrap_err()), "SegmentChanged", "it is being removed, or gone");
