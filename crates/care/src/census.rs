@@ -13,6 +13,7 @@ use crate::state::{State, Survives, state};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use weft_env::TaskSet;
 use weft_format::SegmentId;
 use weft_format::records::{DamageRecord, SegmentRecord};
 use weft_transfer::{ShardHealth, Transfer};
@@ -268,7 +269,7 @@ pub(crate) async fn census(
         if group.is_empty() {
             return Ok(counted);
         }
-        let mut looks = tokio::task::JoinSet::new();
+        let mut looks = TaskSet::new(transfer.runtime());
         for (segment, record) in group {
             let transfer = transfer.clone();
             looks.spawn(async move {

@@ -139,7 +139,7 @@ pub async fn convert(
         let (total_bytes, free_bytes) = transfer.fleet().view().room_bytes();
         run.room_bytes = free_bytes.saturating_sub(total_bytes / LEFT_SHARE);
         job.begin("converting", segment_count, bytes);
-        drain(&mut run, job, options.workers).await?;
+        drain(&mut run, job, transfer.runtime(), options.workers).await?;
     }
     Ok(run.end()?)
 }

@@ -109,6 +109,7 @@ pub async fn alone<T>(
         let mut beat = clock.sleep(Duration::ZERO);
         loop {
             tokio::select! {
+                biased;
                 outcome = &mut work => break outcome,
                 // The fence stays: what is still under way commits nothing once somebody else has the lease.
                 () = job.abandoned() => {

@@ -46,6 +46,7 @@ pub async fn guarded<T>(
     tokio::pin!(work);
     loop {
         tokio::select! {
+            biased;
             outcome = &mut work => return outcome,
             () = transfer.fleet().env().clock.sleep(LOOK_EVERY) => match check(catalogue, transfer).await {
                 Err(error @ CatalogueError::Superseded(_)) => {

@@ -4,8 +4,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
-use weft_env::Clock;
+use weft_env::{Clock, TaskSet};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{Node, NodeErrorKind, Space};
@@ -177,7 +176,7 @@ impl Rounds {
         catalogue: &dyn Catalogue,
         transfer: &Transfer,
     ) -> Result<Roster, CatalogueError> {
-        let mut probes = JoinSet::new();
+        let mut probes = TaskSet::new(transfer.runtime());
         let clock = &transfer.fleet().env().clock;
         for (id, record) in catalogue.nodes()? {
             let node = transfer.fleet().get(id);

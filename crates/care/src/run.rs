@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use weft_env::{Runtime, TaskSet};
 use weft_format::SegmentId;
 use weft_transfer::Relocation;
 
@@ -68,7 +68,8 @@ impl Run<'_> {
     /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
     pub async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
         let (job, workers) = (self.job, self.workers);
-        drain(&mut Mending { run: self, work }, job, workers).await
+        let runtime = self.mender.transfer.runtime().clone();
+        drain(&mut Mending { run: self, work }, job, &runtime, workers).await
     }
 
     fn count(&mut self, segment: SegmentId, mended: Mended, work: &mut Work) {
@@ -171,9 +172,9 @@ pub(crate) trait Batch: Send {
 }
 
 /// Deals with all of them. What is in hand is finished also when the job is cancelled or the catalogue fails.
-pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, workers: usize) -> Result<(), CareError> {
+pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, runtime: &Runtime, workers: usize) -> Result<(), CareError> {
     let mut noted = job.clock().now();
-    let mut in_hand = JoinSet::new();
+    let mut in_hand = TaskSet::new(runtime);
     let mut stop: Option<CareError> = None;
     // Before the first shard is stored: the collector leaves a running job's shards alone.
     batch.note()?;
@@ -190,7 +191,7 @@ pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, workers: usize) -> 
         let Some(ended) = in_hand.join_next().await else { break };
         let (segment, outcome) = match ended {
             Ok(ended) => ended,
-            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+            Err(stopped) => stopped.go_on(),
         };
         job.leave(segment);
         if let Err(error) = batch.ended(segment, outcome) {

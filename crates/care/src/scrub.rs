@@ -13,7 +13,7 @@ use crate::standing::Standing;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinSet;
+use weft_env::TaskSet;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
 
@@ -115,7 +115,7 @@ pub async fn scrub(
         let group = walk.by_ref().take(options.workers.max(1)).collect::<Result<Vec<_>, _>>()?;
         let Some((last, _)) = group.last() else { break Ok(()) };
         let last = *last;
-        let mut in_hand = JoinSet::new();
+        let mut in_hand = TaskSet::new(transfer.runtime());
         for (segment, _) in group {
             let mender = mender.clone();
             let heal = options.repair;

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch::Receiver;
-use tokio::task::JoinSet;
+use weft_env::TaskSet;
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_format::removal::Item;
@@ -62,7 +62,7 @@ struct UnderWay {
     deed: Deed,
     job: Arc<Job>,
     /// One task. It ends with its worker: a set aborts what it holds when it is dropped.
-    task: JoinSet<Result<Done, CareError>>,
+    task: TaskSet<Result<Done, CareError>>,
     started_ms: u64,
     /// Something more urgent has come; how it ends says nothing.
     is_interrupted: bool,
@@ -97,6 +97,7 @@ impl Worker {
         let unreferenced_since = Arc::new(UnreferencedSince::default());
         while !*stop.borrow() {
             tokio::select! {
+                biased;
                 // An error means that nobody is left to say it.
                 changed = stop.changed() => if changed.is_err() { break },
                 () = clock.sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
@@ -205,7 +206,7 @@ impl Worker {
         let job = Arc::new(Job::new(&self.transfer.fleet().env().clock));
         let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
         let of_task = job.clone();
-        let mut task = JoinSet::new();
+        let mut task = TaskSet::new(self.transfer.runtime());
         task.spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_task).await });
         tracing::debug!(deed = name(deed), "begins");
         UnderWay { deed, job, task, started_ms, is_interrupted: false, is_given_up: false }
@@ -227,7 +228,7 @@ impl Worker {
 fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Result<Done, CareError>)> {
     let outcome = match under_way.as_mut()?.task.try_join_next()? {
         Ok(outcome) => outcome,
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        Err(stopped) => stopped.go_on(),
     };
     Some((under_way.take()?, outcome))
 }

@@ -13,11 +13,15 @@
 
 mod clock;
 mod rng;
+mod runtime;
 mod spawner;
+pub mod sync;
+pub mod turns;
 
 pub use clock::{Clock, Elapsed, Sleep, SystemClock};
 pub use rng::{Rng, SeededRng, SystemRng};
-pub use spawner::{Spawner, SystemSpawner};
+pub use runtime::{Abort, Executor, Runtime, Stopped, Task, TaskSet, Work};
+pub use spawner::{Spawner, SystemSpawner, Thread};
 
 use std::sync::Arc;
 

@@ -1,7 +1,32 @@
 //! Where threads come from.
 
+use crate::runtime::Stopped;
 use std::io;
-use std::thread::JoinHandle;
+
+/// A thread that runs, or has ended.
+pub struct Thread(Box<dyn FnOnce() -> Result<(), Stopped> + Send + Sync>);
+
+impl Thread {
+    /// Of which `join` waits for the end.
+    #[must_use]
+    pub fn new(join: impl FnOnce() -> Result<(), Stopped> + Send + Sync + 'static) -> Self {
+        Self(Box::new(join))
+    }
+
+    /// Waits until it has ended.
+    ///
+    /// # Errors
+    /// [`Stopped`]: it panicked, which was told when it happened.
+    pub fn join(self) -> Result<(), Stopped> {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Thread")
+    }
+}
 
 /// Starts threads for work that blocks. Tasks, which never block, run on a runtime.
 pub trait Spawner: Send + Sync {
@@ -9,7 +34,7 @@ pub trait Spawner: Send + Sync {
     ///
     /// # Errors
     /// The system gives no more threads.
-    fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>>;
+    fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Thread>;
 }
 
 /// Threads of the operating system.
@@ -18,7 +43,8 @@ pub struct SystemSpawner;
 
 impl Spawner for SystemSpawner {
     #[expect(clippy::disallowed_methods, reason = "this is where it is called")]
-    fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<JoinHandle<()>> {
-        std::thread::Builder::new().name(name.to_owned()).spawn(body)
+    fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Thread> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
+        Ok(Thread::new(move || thread.join().map_err(|_| Stopped)))
     }
 }

@@ -10,9 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
 use weft_cluster::{Membership, Observation, View};
-use weft_env::{Clock, Env};
+use weft_env::{Clock, Env, Runtime};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Space};
@@ -210,7 +209,7 @@ impl Fleet {
     }
 
     /// Asks a node in the background whether it is there; what it says is heard of it, and how much room it has.
-    pub(crate) fn ask_if_there(self: &Arc<Self>, handle: &Arc<NodeHandle>, runtime: &Handle) {
+    pub(crate) fn ask_if_there(self: &Arc<Self>, handle: &Arc<NodeHandle>, runtime: &Runtime) {
         if handle.pulse.is_asked.swap(true, Ordering::Relaxed) {
             return;
         }

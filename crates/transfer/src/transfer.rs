@@ -14,8 +14,8 @@ use std::future::Future;
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weft_env::Runtime;
 use weft_format::records::SegmentRecord;
 use weft_format::{Generation, NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Rate};
@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     pub(crate) class: Class,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) settings: Settings,
-    pub(crate) runtime: Handle,
+    pub(crate) runtime: Runtime,
     pub(crate) algebra: Arc<Algebra>,
     pub(crate) cache: Arc<Cache>,
     pub(crate) disk: Option<Arc<DiskCache>>,
@@ -115,7 +115,7 @@ pub(crate) struct Inner {
 
 impl Transfer {
     /// An engine for one volume. `runtime` runs what outlives a call: prefetches, laggards' puts, probes, long encodes.
-    pub fn new(volume: VolumeId, fleet: Arc<Fleet>, settings: Settings, runtime: Handle) -> Self {
+    pub fn new(volume: VolumeId, fleet: Arc<Fleet>, settings: Settings, runtime: impl Into<Runtime>) -> Self {
         let inflight_units = u32::try_from(settings.inflight_bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
         let extra_percent = match settings.profile.hedging {
             Hedging::Late { extra_percent } => extra_percent.into(),
@@ -126,7 +126,7 @@ impl Transfer {
             class: Class::Foreground,
             fleet,
             settings,
-            runtime,
+            runtime: runtime.into(),
             algebra: Arc::default(),
             cache: Arc::new(Cache::new(settings.cache_bytes)),
             disk: None,
@@ -161,7 +161,15 @@ impl Transfer {
     /// Blocks this thread, which must be none of the runtime's, until `work` is done. Answers of daemons that `work` waits for wake this thread and no
     /// other.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
-        weft_nodes::block_on(&self.inner.runtime, work)
+        match self.inner.runtime.tokio() {
+            Some(tokio) => weft_nodes::block_on(tokio, work),
+            None => self.inner.runtime.block_on(work),
+        }
+    }
+
+    /// Where tasks run.
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
     }
 
     /// From now on stores and removes nothing, for this reason: the metadata is not the volume's any more.

@@ -7,11 +7,10 @@ use crate::files::Reclaimable;
 use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
-use weft_env::Clock;
+use weft_env::sync::Receiver;
+use weft_env::{Clock, Thread};
 use weft_format::removal::Removable;
 
 const TICK: Duration = Duration::from_millis(200);
@@ -28,7 +27,7 @@ const GATHERING: Duration = Duration::from_millis(20);
 const QUIET: Duration = Duration::from_secs(1);
 
 /// Returns the thread that ends when the write-back stops; the others end with the volume.
-pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> JoinHandle<()> {
+pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> Thread {
     let (ticking, reclaiming, compacting) = (Arc::downgrade(volume), Arc::downgrade(volume), Arc::downgrade(volume));
     let clock = || volume.store.env().clock.clone();
     let (tick_clock, reclaim_clock, compact_clock) = (clock(), clock(), clock());
@@ -93,7 +92,7 @@ fn watch_nodes(volume: &Volume) -> Result<(), weft_meta::MetaError> {
 }
 
 fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>, clock: &dyn Clock) {
-    while let Ok(first) = reclaims.recv() {
+    while let Some(first) = reclaims.recv() {
         clock.block(GATHERING);
         let gathered: Vec<Reclaimable> = std::iter::once(first).chain(reclaims.try_iter()).collect();
         let Some(volume) = volume.upgrade() else { return };

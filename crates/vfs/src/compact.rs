@@ -23,7 +23,7 @@ use crate::policies::Policy;
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use choose::{Candidate, Living, Reason, choose, one_round};
-use parking_lot::{Mutex, MutexGuard};
+use weft_env::sync::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@ use crate::names::new_inode;
 use crate::request::{Handle, milliseconds};
 use crate::volume::Volume;
 use bytes::Bytes;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -6,7 +6,7 @@
 use crate::buffer::Buffer;
 use crate::error::VfsError;
 use crate::extents::ExtentCache;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use weft_env::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::error::VfsError;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_env::Env;
 use weft_format::VolumeId;

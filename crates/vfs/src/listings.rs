@@ -5,7 +5,7 @@
 //! it. Where others change names, nothing is kept.
 
 use crate::files::Files;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_format::records::Attributes;
 use weft_meta::{Entry, MetaError, Store};

@@ -5,13 +5,13 @@ use crate::error::VfsError;
 use crate::openings;
 use crate::reader::Reader;
 use crate::volume::{Settings, Volume};
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_env::Env;
+use weft_env::{Env, Runtime};
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord};
 use weft_meta::engines::OpenError;
@@ -107,7 +107,7 @@ pub fn open_transfer(
     store: &Store,
     opener: &Opener,
     settings: weft_transfer::Settings,
-    runtime: &tokio::runtime::Handle,
+    runtime: &Runtime,
 ) -> Result<Transfer, MetaError> {
     let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?, store.env()));
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
@@ -125,7 +125,7 @@ async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
 ///
 /// # Errors
 /// As [`open_store`]; `Superseded`: nodes know a newer opening.
-pub fn own_store(url: &MetaUrl, transfer: &Transfer, runtime: &tokio::runtime::Handle) -> Result<Store, MetaError> {
+pub fn own_store(url: &MetaUrl, transfer: &Transfer, runtime: &Runtime) -> Result<Store, MetaError> {
     let store = open_store(url, Access::Owner, None, transfer.fleet().env())?;
     runtime.block_on(begin(&store, transfer))?;
     Ok(store)
@@ -140,7 +140,7 @@ pub fn open_reader(
     opener: &Opener,
     transfer_settings: weft_transfer::Settings,
     env: &Env,
-    runtime: &tokio::runtime::Handle,
+    runtime: &Runtime,
 ) -> Result<Reader, VfsError> {
     let store = open_store(url, Access::Shared, None, env)?;
     let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
@@ -159,7 +159,7 @@ pub fn open_volume(
     settings: Settings,
     (transfer_settings, disk_cache): (weft_transfer::Settings, Option<&DiskRoom>),
     env: &Env,
-    runtime: &tokio::runtime::Handle,
+    runtime: &Runtime,
 ) -> Result<Arc<Volume>, VfsError> {
     let access = if settings.read_only { Access::Shared } else { Access::Owner };
     let store = open_store(url, access, mountpoint, env)?;

@@ -1,7 +1,7 @@
 //! Policies in use: the record, its text, and how large a segment of its code is.
 
 use crate::error::VfsError;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;

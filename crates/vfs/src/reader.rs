@@ -6,9 +6,10 @@
 use crate::error::VfsError;
 use crate::policies::policy_text;
 use crate::segments::Segments;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
+use weft_env::Runtime;
 use weft_format::Ino;
 use weft_format::records::Attributes;
 use weft_meta::{Entry, FileData, Store};
@@ -32,7 +33,8 @@ pub struct ReadFile {
 
 impl Reader {
     /// `runtime` runs transfers; no method may be called from within it.
-    pub fn new(store: Store, transfer: Transfer, runtime: tokio::runtime::Handle) -> Self {
+    pub fn new(store: Store, transfer: Transfer, runtime: impl Into<Runtime>) -> Self {
+        let runtime = runtime.into();
         let store = Arc::new(store);
         Self { segments: Segments::new(store.clone(), transfer, runtime), store }
     }

@@ -1,6 +1,6 @@
 //! Ids of new segments, and which of them may still be committed: what a collector must know to remove what nobody will commit.
 
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::SegmentId;

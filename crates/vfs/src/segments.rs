@@ -1,10 +1,11 @@
 //! Reading segments: their records, cached, and what to do when a record turns out to be old.
 
 use crate::error::VfsError;
-use parking_lot::Mutex;
+use weft_env::sync::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use weft_env::Runtime;
 use weft_format::records::{DamagedShard, SegmentRecord};
 use weft_format::{Ino, SegmentId};
 use weft_meta::{MetaError, Store};
@@ -19,14 +20,14 @@ pub(crate) struct Segments {
     transfer: Transfer,
     /// For what nobody waits for.
     background: Transfer,
-    runtime: tokio::runtime::Handle,
+    runtime: Runtime,
     records: quick_cache::sync::Cache<SegmentId, Arc<SegmentRecord>>,
     /// What reads found wrong, not yet noted in metadata.
     suspects: Mutex<HashMap<SegmentId, Vec<DamagedShard>>>,
 }
 
 impl Segments {
-    pub fn new(store: Arc<Store>, transfer: Transfer, runtime: tokio::runtime::Handle) -> Self {
+    pub fn new(store: Arc<Store>, transfer: Transfer, runtime: Runtime) -> Self {
         let records = quick_cache::sync::Cache::new(RECORDS_MAX);
         let background = transfer.in_background();
         Self { store, transfer, background, runtime, records, suspects: Mutex::default() }
@@ -41,7 +42,7 @@ impl Segments {
         &self.background
     }
 
-    pub fn runtime(&self) -> &tokio::runtime::Handle {
+    pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 

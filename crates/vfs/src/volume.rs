@@ -15,12 +15,11 @@ use crate::policies::Policies;
 use crate::request::{Handle, now};
 use crate::segments::Segments;
 use crate::write_back::WriteBack;
-use parking_lot::Mutex;
+use weft_env::sync::{self, Mutex, Sender};
+use weft_env::{Runtime, Thread};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::thread::JoinHandle;
 use weft_format::Ino;
 use weft_format::records::Timestamp;
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
@@ -64,7 +63,7 @@ pub struct Volume {
     next_handle: AtomicU64,
     reclaim: Sender<Reclaimable>,
     /// Ends before the runtime may, which it blocks on.
-    ticker: Mutex<Option<JoinHandle<()>>>,
+    ticker: Mutex<Option<Thread>>,
 }
 
 impl Volume {
@@ -87,9 +86,10 @@ impl Volume {
         store: Store,
         transfer: Transfer,
         open_nodes: OpenNodes,
-        runtime: tokio::runtime::Handle,
+        runtime: impl Into<Runtime>,
         settings: Settings,
     ) -> Result<Arc<Self>, VfsError> {
+        let runtime = runtime.into();
         let store = Arc::new(store);
         let files = Arc::new(Files::default());
         let policies = Arc::new(Policies::default());
@@ -102,7 +102,7 @@ impl Volume {
             settings.dirty_bytes,
             store.openings()?.number(),
         );
-        let (reclaim, reclaims) = mpsc::channel();
+        let (reclaim, reclaims) = sync::channel();
         let volume = Arc::new(Self {
             read_only: settings.read_only,
             segments: Segments::new(store.clone(), transfer, runtime),
@@ -217,7 +217,7 @@ impl Volume {
     }
 
     /// What runs transfers; and what of a gateway has to wait beside its requests.
-    pub fn runtime(&self) -> &tokio::runtime::Handle {
+    pub fn runtime(&self) -> &Runtime {
         self.segments.runtime()
     }
 

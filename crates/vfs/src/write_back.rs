@@ -16,14 +16,13 @@ use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
 use crate::request::{milliseconds, now};
 use crate::segment_ids::{NewSegment, SegmentIds};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use weft_env::sync::{self, Condvar, Mutex, MutexGuard, Receiver, Sender};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use weft_env::Clock;
+use weft_env::{Clock, Runtime};
 use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::kv::KvError;
@@ -67,7 +66,7 @@ struct Completed {
 pub(crate) struct WriteBack {
     store: Arc<Store>,
     transfer: Transfer,
-    runtime: tokio::runtime::Handle,
+    runtime: Runtime,
     files: Arc<Files>,
     policies: Arc<Policies>,
     held_bytes_max: u64,
@@ -94,13 +93,13 @@ impl WriteBack {
     pub fn start(
         store: Arc<Store>,
         transfer: Transfer,
-        runtime: tokio::runtime::Handle,
+        runtime: Runtime,
         files: Arc<Files>,
         policies: Arc<Policies>,
         held_bytes_max: u64,
         opening: u32,
     ) -> Arc<Self> {
-        let (completed, completions) = mpsc::channel();
+        let (completed, completions) = sync::channel();
         let this = Arc::new(Self {
             store,
             transfer,
@@ -217,7 +216,7 @@ impl WriteBack {
                 return Err(VfsError::Stalled { seconds: STALL_MAX.as_secs() });
             }
             // Room is noted without the lock, so a wake-up can be missed; the time-out makes that harmless.
-            self.room.1.wait_for(&mut guard, Duration::from_millis(20));
+            self.room.1.wait_for(&mut guard, Duration::from_millis(20), || self.clock().now());
         }
         Ok(())
     }
@@ -656,7 +655,7 @@ impl WriteBack {
     pub fn wait_for_work(&self, at_most: Duration) -> bool {
         let mut woken = self.wake.0.lock();
         if !*woken && !self.stopping.load(Ordering::Acquire) {
-            self.wake.1.wait_for(&mut woken, at_most);
+            self.wake.1.wait_for(&mut woken, at_most, || self.clock().now());
         }
         *woken = false;
         !self.stopping.load(Ordering::Acquire)
@@ -719,7 +718,7 @@ impl Drop for CommitEnding<'_> {
 /// The commit thread: uploads in the order in which they were staged, as far as they share files.
 fn commit_in_order(write_back: &std::sync::Weak<WriteBack>, completions: &Receiver<Completed>) {
     let mut waiting: BTreeMap<u64, Completed> = BTreeMap::new();
-    while let Ok(completed) = completions.recv() {
+    while let Some(completed) = completions.recv() {
         let Some(write_back) = write_back.upgrade() else { return };
         waiting.insert(completed.upload.sequence, completed);
         loop {

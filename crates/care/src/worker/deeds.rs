@@ -95,9 +95,7 @@ async fn renew(
 ) -> Result<Done, CareError> {
     let found = catalogue.nodes()?.into_iter().find(|(id, _)| *id == node);
     let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
-    let of_blocking = catalogue.clone();
-    let blocking = tokio::task::spawn_blocking(move || of_blocking.renew_node(node)).await;
-    match blocking.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))? {
+    match catalogue.renew_node(node)? {
         Renewed::Anew => {
             Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
         }

@@ -87,17 +87,16 @@ use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 use view::{Pin, Readers, View};
-use weft_env::{Clock, Env};
+use weft_env::{Clock, Env, Thread};
 use writer::Writer;
 
 /// A store in a SQLite file. Dropping it flushes.
 pub struct SqliteKv {
     engine: Arc<Engine>,
     /// The writer, then the checkpointer, which ends after it.
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Thread>,
     /// Of those that are not the owner.
     _presence: Option<Presence>,
     /// Given up last.

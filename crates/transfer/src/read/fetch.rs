@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
+use weft_env::Task;
 use weft_codes::Shape;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames};
@@ -508,13 +508,13 @@ impl Drop for Counted {
 }
 
 /// A get that goes on while nobody looks, and ends when nobody wants it any more.
-struct Background(JoinHandle<Result<Bytes, NodeError>>);
+struct Background(Task<Result<Bytes, NodeError>>);
 
 impl Background {
     async fn join(mut self) -> Result<Bytes, NodeError> {
         match (&mut self.0).await {
             Ok(outcome) => outcome,
-            Err(stopped) => std::panic::resume_unwind(stopped.into_panic()),
+            Err(stopped) => stopped.go_on(),
         }
     }
 }

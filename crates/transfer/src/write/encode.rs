@@ -9,6 +9,7 @@ use crate::error::WriteError;
 use crate::transfer::{INLINE_BYTES, Inner};
 use bytes::Bytes;
 use std::sync::Arc;
+use weft_env::Stopped;
 use weft_codes::executor;
 use weft_format::VolumeId;
 use weft_format::geometry::{Geometry, Stripe};
@@ -25,10 +26,7 @@ pub(crate) async fn encode(inner: &Inner, split: &Arc<Split>) -> Result<Vec<Obje
     let (volume, split) = (inner.volume, split.clone());
     match inner.runtime.spawn_blocking(move || encode_here(volume, &split)).await {
         Ok(objects) => objects,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(WriteError::Stopped { segment }),
-        },
+        Err(Stopped) => Err(WriteError::Stopped { segment }),
     }
 }
 

@@ -11,8 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
-use weft_env::Spawner;
+use weft_env::{Spawner, Thread};
 
 /// A checkpoint after this many rows. A row changes about one page, so that is 16 MiB of log at most.
 const ROWS: usize = 4000;
@@ -28,7 +27,7 @@ const HELP_BYTES: u64 = 64 << 20;
 const ALARM_BYTES: u64 = 256 << 20;
 
 /// Starts the thread; it ends when the handle is dropped.
-pub(super) fn start(path: &Path, spawner: &dyn Spawner) -> io::Result<(CheckpointHandle, JoinHandle<()>)> {
+pub(super) fn start(path: &Path, spawner: &dyn Spawner) -> io::Result<(CheckpointHandle, Thread)> {
     let (sender, receiver) = sync_channel(1);
     let behind = Arc::new(AtomicBool::new(false));
     let handle = CheckpointHandle { sender, behind: behind.clone(), rows: Cell::new(0) };

@@ -17,8 +17,8 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_env::Thread;
 
 /// Pending changes are written at the latest after this: what a crash may take of work that nobody flushed.
 const WRITE_AFTER: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ pub(super) fn start(
     connection: Connection,
     home: Home,
     checkpoints: CheckpointHandle,
-) -> io::Result<JoinHandle<()>> {
+) -> io::Result<Thread> {
     *engine.writer.lock() = Some(Writer { connection, home: RefCell::new(home), checkpoints });
     let spawner = engine.env.spawner.clone();
     spawner.thread("weft-meta-writer", Box::new(move || supervise(&engine, || engine.run_writer())))
