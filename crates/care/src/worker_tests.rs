@@ -1,5 +1,5 @@
 use super::*;
-use weft_env::Env;
+use weft_env::{Env, Runtime};
 
 /// A repair that has ended so, and what the watch makes of it.
 async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) -> (Watch, CareRecord) {
@@ -7,7 +7,7 @@ async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) ->
     let nodes = [(NodeId(1), NodeState::Active, Found::Answering)];
     watch.see(Seen { nodes: &nodes, ..Seen::default() }, 0);
     watch.begun(Deed::Repair);
-    let (job, task) = (Arc::new(Job::new(&Env::system().clock)), JoinSet::new());
+    let (job, task) = (Arc::new(Job::new(&Env::system().clock)), TaskSet::new(&Runtime::from(tokio::runtime::Handle::current())));
     let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted, is_given_up: false };
     let mut record = CareRecord::new("test");
     take_in((now, outcome), &mut watch, &mut record, 0, 0);

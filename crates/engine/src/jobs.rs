@@ -78,7 +78,7 @@ impl Keeper {
     /// # Errors
     /// Metadata is a copy, or cannot be written.
     pub fn hold(&self) -> Result<Option<Hold>, EngineError> {
-        match own_store(&self.meta, &self.transfer, self.runtime.handle()) {
+        match own_store(&self.meta, &self.transfer) {
             Ok(store) => Ok(Some(Hold(store))),
             Err(MetaError::InUse(_)) => Ok(None),
             Err(error) => Err(error.into()),

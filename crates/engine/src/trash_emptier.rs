@@ -5,11 +5,10 @@ use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_care::Job;
 use weft_care::collect::{Beside, UnreferencedSince};
-use weft_env::Clock;
+use weft_env::{Clock, Thread};
 use weft_format::removal::Queued;
 use weft_vfs::Volume;
 
@@ -24,7 +23,7 @@ const EARLY_EVERY: Duration = Duration::from_secs(60);
 /// A thread that empties the trash until this is dropped.
 pub(crate) struct TrashEmptier {
     stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl TrashEmptier {

@@ -4,7 +4,7 @@
 use crate::error::VfsError;
 use crate::openings;
 use crate::reader::Reader;
-use crate::volume::{Settings, Volume};
+use crate::volume::{OpenNodes, Settings, Volume};
 use weft_env::sync::Mutex;
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -107,10 +107,10 @@ pub fn open_transfer(
     store: &Store,
     opener: &Opener,
     settings: weft_transfer::Settings,
-    runtime: &Runtime,
+    runtime: impl Into<Runtime>,
 ) -> Result<Transfer, MetaError> {
     let fleet = Arc::new(Fleet::new(opener.members(store)?, store.placement_rule()?, store.env()));
-    Ok(Transfer::new(store.volume().volume, fleet, settings, runtime.clone()))
+    Ok(Transfer::new(store.volume().volume, fleet, settings, runtime))
 }
 
 /// Asks the nodes for their room and for newer openings, and takes the next one.
@@ -125,9 +125,9 @@ async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
 ///
 /// # Errors
 /// As [`open_store`]; `Superseded`: nodes know a newer opening.
-pub fn own_store(url: &MetaUrl, transfer: &Transfer, runtime: &Runtime) -> Result<Store, MetaError> {
+pub fn own_store(url: &MetaUrl, transfer: &Transfer) -> Result<Store, MetaError> {
     let store = open_store(url, Access::Owner, None, transfer.fleet().env())?;
-    runtime.block_on(begin(&store, transfer))?;
+    transfer.runtime().block_on(begin(&store, transfer))?;
     Ok(store)
 }
 
@@ -140,11 +140,12 @@ pub fn open_reader(
     opener: &Opener,
     transfer_settings: weft_transfer::Settings,
     env: &Env,
-    runtime: &Runtime,
+    runtime: impl Into<Runtime>,
 ) -> Result<Reader, VfsError> {
     let store = open_store(url, Access::Shared, None, env)?;
     let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
-    Ok(Reader::new(store, transfer, runtime.clone()))
+    let runtime = transfer.runtime().clone();
+    Ok(Reader::new(store, transfer, runtime))
 }
 
 /// Opens a volume as its only owner, or, if the settings say that it is only read, beside whoever owns it. Segments move as the
@@ -159,22 +160,36 @@ pub fn open_volume(
     settings: Settings,
     (transfer_settings, disk_cache): (weft_transfer::Settings, Option<&DiskRoom>),
     env: &Env,
-    runtime: &Runtime,
+    runtime: impl Into<Runtime>,
 ) -> Result<Arc<Volume>, VfsError> {
     let access = if settings.read_only { Access::Shared } else { Access::Owner };
     let store = open_store(url, access, mountpoint, env)?;
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
+    if let Some(room) = disk_cache {
+        transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
+    }
+    let open_nodes = Box::new(move |store: &Store| opener.members(store));
+    start_volume(store, transfer, open_nodes, settings)
+}
+
+/// Starts a volume over metadata and nodes that are open.
+///
+/// # Errors
+/// `Superseded`: nodes know a newer opening; metadata cannot be read.
+pub fn start_volume(
+    store: Store,
+    transfer: Transfer,
+    open_nodes: OpenNodes,
+    settings: Settings,
+) -> Result<Arc<Volume>, VfsError> {
+    let runtime = transfer.runtime().clone();
     if settings.read_only {
         // A copy of the metadata may be read, so nobody is asked about openings.
         runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
     } else {
         runtime.block_on(begin(&store, &transfer))?;
     }
-    if let Some(room) = disk_cache {
-        transfer = transfer.with_disk_cache(room).map_err(|error| MetaError::Refused(error.to_string()))?;
-    }
-    let open_nodes = Box::new(move |store: &Store| opener.members(store));
-    Volume::start(store, transfer, open_nodes, runtime.clone(), settings)
+    Volume::start(store, transfer, open_nodes, runtime, settings)
 }
 
 #[cfg(test)]
