@@ -1,5 +1,6 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
 use weft_env::Env;
 
 #[tokio::test(start_paused = true)]

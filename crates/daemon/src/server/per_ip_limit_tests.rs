@@ -1,4 +1,5 @@
 use super::*;
+use tokio::time::Instant;
 use weft_env::Env;
 
 fn ip(last: u8) -> IpAddr {
