@@ -135,10 +135,10 @@ impl Converter {
     async fn as_owner(
         &self,
         clock: Clock,
-        deed: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
+        task: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
     ) -> Result<(), CatalogueError> {
         let catalogue = self.catalogue.clone();
-        let done = tokio::task::spawn_blocking(move || deed(&*catalogue)).await;
+        let done = tokio::task::spawn_blocking(move || task(&*catalogue)).await;
         let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
         if done == Err(CatalogueError::NotOwner) {
             *self.refused_ms.lock() = Some(clock.now_ms());
