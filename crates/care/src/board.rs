@@ -4,7 +4,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::{Tally, glance};
 use crate::job::Progress;
 use crate::roster::Roster;
-use crate::watch::Opinion;
+use crate::watch::Verdict;
 use parking_lot::Mutex;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ pub struct Board {
 struct Shown {
     now: Option<(&'static str, Progress)>,
     is_paused: bool,
-    doubted: Vec<Opinion>,
+    doubted: Vec<Verdict>,
     roster: Roster,
-    /// Of deeds that have ended.
+    /// Of tasks that have ended.
     read_bytes: u64,
     written_bytes: u64,
     verified_bytes: u64,
@@ -38,7 +38,7 @@ impl Board {
         &self,
         now: Option<(&'static str, Progress)>,
         is_paused: bool,
-        doubted: impl Iterator<Item = Opinion>,
+        doubted: impl Iterator<Item = Verdict>,
         roster: &Roster,
     ) {
         let mut shown = self.shown.lock();
@@ -46,7 +46,7 @@ impl Board {
         shown.roster.clone_from(roster);
     }
 
-    /// Takes in how far a deed had come when it ended.
+    /// Takes in how far a task had come when it ended.
     pub(crate) fn ended(&self, progress: &Progress) {
         let mut shown = self.shown.lock();
         shown.read_bytes += progress.bytes_read;
@@ -90,23 +90,23 @@ fn text(shown: &Shown, tally: &Tally) -> String {
     };
     let one = |value: u64| vec![(String::new(), value)];
     let nothing = Progress::default();
-    let (deed, progress) = shown.now.as_ref().map_or(("", &nothing), |(deed, progress)| (*deed, progress));
-    let of_deed = |value: u64| match deed {
+    let (task, progress) = shown.now.as_ref().map_or(("", &nothing), |(task, progress)| (*task, progress));
+    let of_task = |value: u64| match task {
         "" => Vec::new(),
-        deed => vec![(format!("{{deed=\"{deed}\",phase=\"{}\"}}", progress.phase), value)],
+        task => vec![(format!("{{task=\"{task}\",phase=\"{}\"}}", progress.phase), value)],
     };
     series("weft_care_paused", "gauge", "Is the worker held?", &one(shown.is_paused.into()));
-    series("weft_care_segments_done", "gauge", "Segments dealt with in this phase.", &of_deed(progress.segments_done));
-    series("weft_care_segments", "gauge", "Segments of this phase.", &of_deed(progress.segments_total));
-    series("weft_care_bytes_done", "gauge", "Bytes dealt with in this phase.", &of_deed(progress.bytes_done));
-    series("weft_care_bytes", "gauge", "Bytes of this phase.", &of_deed(progress.bytes_total));
+    series("weft_care_segments_done", "gauge", "Segments dealt with in this phase.", &of_task(progress.segments_done));
+    series("weft_care_segments", "gauge", "Segments of this phase.", &of_task(progress.segments_total));
+    series("weft_care_bytes_done", "gauge", "Bytes dealt with in this phase.", &of_task(progress.bytes_done));
+    series("weft_care_bytes", "gauge", "Bytes of this phase.", &of_task(progress.bytes_total));
     series(
         "weft_care_bytes_per_second",
         "gauge",
         "Bytes a second in this phase.",
-        &of_deed(progress.bytes_per_second()),
+        &of_task(progress.bytes_per_second()),
     );
-    let left = progress.left_ms().map(|left_ms| of_deed(left_ms / 1000)).unwrap_or_default();
+    let left = progress.left_ms().map(|left_ms| of_task(left_ms / 1000)).unwrap_or_default();
     series("weft_care_left_seconds", "gauge", "Seconds left of this phase at this rate.", &left);
     let read_bytes = shown.read_bytes + progress.bytes_read;
     series("weft_care_read_bytes_total", "counter", "Bytes that nodes sent.", &one(read_bytes));
@@ -115,10 +115,10 @@ fn text(shown: &Shown, tally: &Tally) -> String {
     let verified_bytes = shown.verified_bytes + progress.bytes_verified;
     let help = "Bytes of shards read and checked against the metadata.";
     series("weft_care_verified_bytes_total", "counter", help, &one(verified_bytes));
-    let doubted = |opinion| shown.doubted.iter().filter(|found| **found == opinion).count() as u64;
-    let opinions = [("suspected", Opinion::Suspected), ("given-up", Opinion::GivenUp)];
-    let nodes = opinions.map(|(name, opinion)| (format!("{{opinion=\"{name}\"}}"), doubted(opinion)));
-    series("weft_nodes_doubted", "gauge", "Nodes that do not answer, by what is thought of them.", &nodes);
+    let doubted = |verdict| shown.doubted.iter().filter(|found| **found == verdict).count() as u64;
+    let verdicts = [("suspected", Verdict::Suspected), ("given-up", Verdict::GivenUp)];
+    let nodes = verdicts.map(|(name, verdict)| (format!("{{verdict=\"{name}\"}}"), doubted(verdict)));
+    series("weft_nodes_doubted", "gauge", "Nodes that do not answer, by the worker's verdict.", &nodes);
     let mut margins: Vec<(String, u64)> =
         tally.margins.iter().map(|(margin, count)| (format!("{{margin=\"{margin}\"}}"), *count)).collect();
     margins.push(("{margin=\"out-of-reach\"}".into(), tally.out_of_reach_count));

@@ -23,15 +23,15 @@ fn what_is_shown_is_what_is_and_counters_only_rise() {
             text.lines().find_map(|line| line.strip_prefix("weft_care_verified_bytes_total ")).expect("a counter");
         line.parse().expect("a number")
     };
-    let doubted = [Opinion::GivenUp, Opinion::Suspected, Opinion::GivenUp];
+    let doubted = [Verdict::GivenUp, Verdict::Suspected, Verdict::GivenUp];
     board.show(Some(("scrub", progress(100))), false, doubted.into_iter(), &Roster::default());
     let text = board.text(&catalogue, now).expect("text");
     for line in [
-        "weft_care_bytes_done{deed=\"scrub\",phase=\"reading\"} 100",
-        "weft_care_bytes{deed=\"scrub\",phase=\"reading\"} 400",
-        "weft_care_bytes_per_second{deed=\"scrub\",phase=\"reading\"} 100",
-        "weft_care_left_seconds{deed=\"scrub\",phase=\"reading\"} 3",
-        "weft_nodes_doubted{opinion=\"given-up\"} 2",
+        "weft_care_bytes_done{task=\"scrub\",phase=\"reading\"} 100",
+        "weft_care_bytes{task=\"scrub\",phase=\"reading\"} 400",
+        "weft_care_bytes_per_second{task=\"scrub\",phase=\"reading\"} 100",
+        "weft_care_left_seconds{task=\"scrub\",phase=\"reading\"} 3",
+        "weft_nodes_doubted{verdict=\"given-up\"} 2",
         "weft_segments{margin=\"lost\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in:\n{text}");

@@ -17,7 +17,7 @@ use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
 use crate::clock::JobClock;
 use crate::job::Job;
-use crate::record::{CareWish, ConvertRecord};
+use crate::record::{ConvertRecord, Requests};
 use crate::run::{Batch, Failure, InHand, by_reason, drain};
 use converter::{Converted, Converter, Outcome};
 use serde::Serialize;
@@ -47,14 +47,14 @@ pub struct Options {
     pub workers: usize,
     /// How long previous generations are kept, in milliseconds.
     pub keep_ms: u64,
-    /// Which wish of people this answers to.
-    pub wish_count: u64,
+    /// Which request for a conversion this answers.
+    pub request_count: u64,
 }
 
 impl Default for Options {
     /// Two at once: one is computed while the other travels, and hardly more memory is taken than by a writer.
     fn default() -> Self {
-        Self { workers: 2, keep_ms: KEEP_MS, wish_count: 0 }
+        Self { workers: 2, keep_ms: KEEP_MS, request_count: 0 }
     }
 }
 
@@ -107,11 +107,11 @@ impl fmt::Display for Report {
 ///
 /// # Errors
 /// The catalogue cannot be read.
-pub fn is_asked(catalogue: &dyn Catalogue, wish: &CareWish) -> Result<bool, CatalogueError> {
+pub fn is_asked(catalogue: &dyn Catalogue, requests: &Requests) -> Result<bool, CatalogueError> {
     let last = ConvertRecord::load(catalogue)?;
-    let answered_count = last.as_ref().map_or(0, |last| last.wish_count);
+    let answered_count = last.as_ref().map_or(0, |last| last.request_count);
     let is_left = |last: ConvertRecord| last.ended_ms.is_none() || last.failure_count > 0;
-    Ok(wish.convert_count > answered_count || last.is_some_and(is_left))
+    Ok(requests.convert_count > answered_count || last.is_some_and(is_left))
 }
 
 /// Converts all that is to be converted.
@@ -127,7 +127,7 @@ pub async fn convert(
     now_ms: u64,
 ) -> Result<Report, CareError> {
     job.begin("looking", 0, 0);
-    let record = ConvertRecord::resume(&*catalogue, options.wish_count, now_ms)?;
+    let record = ConvertRecord::resume(&*catalogue, options.request_count, now_ms)?;
     let converter = Converter::new(catalogue, transfer.clone(), options.keep_ms);
     let clock = JobClock::new(job.clock(), now_ms);
     let (report, failed) = (Report::default(), BTreeMap::new());

@@ -15,7 +15,7 @@ const PATHS_SHOWN: usize = 3;
 
 /// What the starter wants of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Request {
     Run,
     Pause,
     Cancel,
@@ -84,7 +84,7 @@ fn per_second(bytes: u64, elapsed_ms: u64) -> u64 {
 pub struct Job {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    wish: watch::Sender<Wish>,
+    request: watch::Sender<Request>,
 }
 
 struct State {
@@ -106,7 +106,7 @@ impl Job {
             worked: Duration::ZERO,
             since: Some(clock.now()),
         };
-        Self { clock: clock.clone(), state: Mutex::new(state), wish: watch::Sender::new(Wish::Run) }
+        Self { clock: clock.clone(), state: Mutex::new(state), request: watch::Sender::new(Request::Run) }
     }
 
     /// The clock that it goes by.
@@ -116,7 +116,7 @@ impl Job {
 
     /// Starts no new segment until [`Self::resume`]; those in hand are finished.
     pub fn pause(&self) {
-        if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Run, Wish::Pause)) {
+        if self.request.send_if_modified(|request| replace_if(request, Request::Run, Request::Pause)) {
             let mut state = self.state.lock();
             state.worked = state.worked_by(self.clock.now());
             state.since = None;
@@ -125,19 +125,19 @@ impl Job {
 
     /// Goes on after [`Self::pause`].
     pub fn resume(&self) {
-        if self.wish.send_if_modified(|wish| replace_if(wish, Wish::Pause, Wish::Run)) {
+        if self.request.send_if_modified(|request| replace_if(request, Request::Pause, Request::Run)) {
             self.state.lock().since = Some(self.clock.now());
         }
     }
 
     /// Ends the job after the segments in hand, for good.
     pub fn cancel(&self) {
-        self.wish.send_replace(Wish::Cancel);
+        self.request.send_replace(Request::Cancel);
     }
 
     /// Ends the job now. Segments in hand stay as they are: what was stored for them in vain is collected later.
     pub fn abandon(&self) {
-        self.wish.send_replace(Wish::Abandon);
+        self.request.send_replace(Request::Abandon);
     }
 
     /// How far it has come.
@@ -195,16 +195,17 @@ impl Job {
 
     /// Where a job may be held or ended: between two segments.
     pub(crate) async fn checkpoint(&self) -> Result<(), Cancelled> {
-        let mut wish = self.wish.subscribe();
+        let mut request = self.request.subscribe();
         // The sender lives as long as `self`, so waiting cannot fail.
-        let now = wish.wait_for(|wish| *wish != Wish::Pause).await.map_or(Wish::Cancel, |wish| *wish);
-        if matches!(now, Wish::Cancel | Wish::Abandon) { Err(Cancelled) } else { Ok(()) }
+        let now =
+            request.wait_for(|request| *request != Request::Pause).await.map_or(Request::Cancel, |request| *request);
+        if matches!(now, Request::Cancel | Request::Abandon) { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Waits for so long; a cancelled job does not.
     pub(crate) async fn rest(&self, time: Duration) -> Result<(), Cancelled> {
-        let mut wish = self.wish.subscribe();
-        let cancelled = wish.wait_for(|wish| matches!(wish, Wish::Cancel | Wish::Abandon));
+        let mut request = self.request.subscribe();
+        let cancelled = request.wait_for(|request| matches!(request, Request::Cancel | Request::Abandon));
         match self.clock.timeout(time, cancelled).await {
             Ok(_) => Err(Cancelled),
             Err(_) => Ok(()),
@@ -216,7 +217,7 @@ impl Job {
     /// Returns once the job is abandoned.
     pub(crate) async fn abandoned(&self) {
         // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = self.wish.subscribe().wait_for(|wish| *wish == Wish::Abandon).await;
+        let _ = self.request.subscribe().wait_for(|request| *request == Request::Abandon).await;
     }
 }
 
@@ -226,10 +227,10 @@ impl State {
     }
 }
 
-fn replace_if(wish: &mut Wish, from: Wish, to: Wish) -> bool {
-    let hit = *wish == from;
+fn replace_if(request: &mut Request, from: Request, to: Request) -> bool {
+    let hit = *request == from;
     if hit {
-        *wish = to;
+        *request = to;
     }
     hit
 }

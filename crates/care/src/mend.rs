@@ -8,7 +8,7 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census;
 use crate::clock::JobClock;
 use crate::damage::believed;
-use crate::liars::Liars;
+use crate::faulty_helpers::FaultyHelpers;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
@@ -135,7 +135,11 @@ impl Mender {
                     mended.bytes_read_by_nodes += rebuilt.bytes_read_by_nodes;
                     mended.bytes_written += rebuilt.bytes_written;
                     note(&mut found, &rebuilt.also_lost);
-                    Liars::note(&*self.catalogue, &liars(&record, &rebuilt.also_lost), self.clock.now_ms())?;
+                    FaultyHelpers::note(
+                        &*self.catalogue,
+                        &faulty_helpers(&record, &rebuilt.also_lost),
+                        self.clock.now_ms(),
+                    )?;
                     let succession = self.succession(&record, &rebuilt.record, moving);
                     match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession) {
                         Ok(()) => {
@@ -257,9 +261,9 @@ pub(crate) fn by_shard(health: SegmentHealth) -> Vec<Option<ShardHealth>> {
 }
 
 /// Nodes that sent combinations which are none of their shards.
-fn liars(record: &SegmentRecord, suspects: &[Suspect]) -> Vec<NodeId> {
-    let lied = suspects.iter().filter(|suspect| suspect.kind == SuspectKind::Combination);
-    lied.filter_map(|suspect| Some(record.shards[suspect.index.as_usize()].as_ref()?.node)).collect()
+fn faulty_helpers(record: &SegmentRecord, suspects: &[Suspect]) -> Vec<NodeId> {
+    let faulty = suspects.iter().filter(|suspect| suspect.kind == SuspectKind::Combination);
+    faulty.filter_map(|suspect| Some(record.shards[suspect.index.as_usize()].as_ref()?.node)).collect()
 }
 
 /// Adds what a rebuild came upon.
@@ -275,7 +279,7 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
             SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
             SuspectKind::Length => damaged("its length is wrong"),
             SuspectKind::Checksum => damaged("a checksum does not fit"),
-            // It is the node that is not to be believed, see [`liars`].
+            // The node is faulty, not its shard: see [`faulty_helpers`].
             SuspectKind::Combination => continue,
             SuspectKind::Digest => damaged("it is not what the metadata's digest says"),
         });

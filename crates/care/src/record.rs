@@ -4,7 +4,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::job::Progress;
-use crate::watch::Opinion;
+use crate::watch::Verdict;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -21,11 +21,11 @@ pub const SCRUB: &str = "scrub";
 pub const BALANCE: &str = "balance";
 /// The worker's name in the catalogue, ...
 const CARE: &str = "care";
-/// ... and that of what is wished of it.
-const WISH: &str = "care-wish";
+/// ... and that of the requests to it.
+const REQUESTS: &str = "care-wish";
 
-/// Ended deeds that are remembered.
-const PAST_MAX: usize = 20;
+/// Ended tasks that are remembered.
+const HISTORY_MAX: usize = 20;
 
 /// A run of a job, under way, interrupted or ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,8 +86,9 @@ pub struct ConvertRecord {
     pub updated_ms: u64,
     /// When it came to its end; `None`: it runs, or was interrupted.
     pub ended_ms: Option<u64>,
-    /// The latest wish of people that it knows of: see [`CareWish::convert_count`].
-    pub wish_count: u64,
+    /// The latest request for a conversion that it knows of: see [`Requests::convert_count`].
+    #[serde(rename = "wish_count")]
+    pub request_count: u64,
     /// Segments converted.
     pub segment_count: u64,
     /// Bytes that nodes sent to compute from.
@@ -127,10 +128,10 @@ impl ConvertRecord {
     }
 
     /// The run that was interrupted, or a new one.
-    pub(crate) fn resume(catalogue: &dyn Catalogue, wish_count: u64, now_ms: u64) -> Result<Self, CatalogueError> {
+    pub(crate) fn resume(catalogue: &dyn Catalogue, request_count: u64, now_ms: u64) -> Result<Self, CatalogueError> {
         let before = Self::load(catalogue)?.filter(|record| record.ended_ms.is_none());
         let begun = Self { version: VERSION, started_ms: now_ms, updated_ms: now_ms, ..Self::default() };
-        Ok(Self { wish_count, ..before.unwrap_or(begun) })
+        Ok(Self { request_count, ..before.unwrap_or(begun) })
     }
 
     pub(crate) fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
@@ -149,22 +150,24 @@ pub struct CareRecord {
     pub updated_ms: u64,
     /// Has it ended?
     pub has_ended: bool,
-    /// Does it begin nothing, because that is wished?
+    /// Does it begin nothing, because of a request to pause?
     pub is_paused: bool,
     /// What is under way, and how far it is.
     pub now: Option<(String, Progress)>,
     /// Nodes that are not sound, by name.
-    pub doubted: Vec<(String, Opinion)>,
-    /// What ended, the latest first.
-    pub past: Vec<Past>,
+    pub doubted: Vec<(String, Verdict)>,
+    /// Tasks that ended, the latest first.
+    #[serde(rename = "past")]
+    pub history: Vec<HistoryEntry>,
 }
 
-/// Something that a worker did.
+/// A task that a worker ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Past {
-    /// What, in a word.
-    pub deed: String,
+pub struct HistoryEntry {
+    /// Its name.
+    #[serde(rename = "deed")]
+    pub task: String,
     /// When it began, milliseconds since the Unix epoch.
     pub started_ms: u64,
     /// When it ended.
@@ -185,7 +188,7 @@ impl CareRecord {
             is_paused: false,
             now: None,
             doubted: Vec::new(),
-            past: Vec::new(),
+            history: Vec::new(),
         }
     }
 
@@ -200,26 +203,26 @@ impl CareRecord {
     /// Says it. What was done before, by this worker or others, stays said.
     pub(crate) fn store(&mut self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
         if let Ok(Some(before)) = Self::load(catalogue) {
-            self.past = united(std::mem::take(&mut self.past), before.past);
+            self.history = united(std::mem::take(&mut self.history), before.history);
         }
         catalogue.set_job(CARE, Some(&encode(self)))
     }
 }
 
 /// What ended according to either, the latest first.
-fn united(mut one: Vec<Past>, other: Vec<Past>) -> Vec<Past> {
+fn united(mut one: Vec<HistoryEntry>, other: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     one.extend(other);
     // Equal ones next to each other, whatever their order is otherwise.
-    one.sort_by(|a, b| (b.ended_ms, b.started_ms, &b.deed, &b.what).cmp(&(a.ended_ms, a.started_ms, &a.deed, &a.what)));
+    one.sort_by(|a, b| (b.ended_ms, b.started_ms, &b.task, &b.what).cmp(&(a.ended_ms, a.started_ms, &a.task, &a.what)));
     one.dedup();
-    one.truncate(PAST_MAX);
+    one.truncate(HISTORY_MAX);
     one
 }
 
-/// What people want of the workers, whichever they are.
+/// The requests of people to all workers of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CareWish {
+pub struct Requests {
     version: u32,
     /// What is under way is held, and nothing is begun.
     pub is_paused: bool,
@@ -230,27 +233,27 @@ pub struct CareWish {
     pub convert_count: u64,
 }
 
-impl Default for CareWish {
+impl Default for Requests {
     fn default() -> Self {
         Self { version: VERSION, is_paused: false, cancel_count: 0, convert_count: 0 }
     }
 }
 
-impl CareWish {
-    /// What is wanted now.
+impl Requests {
+    /// The current requests.
     ///
     /// # Errors
     /// The catalogue cannot be read, or the record is not one of this version.
     pub fn load(catalogue: &dyn Catalogue) -> Result<Self, CatalogueError> {
-        Ok(load(catalogue, WISH)?.unwrap_or_default())
+        Ok(load(catalogue, REQUESTS)?.unwrap_or_default())
     }
 
-    /// Tells all workers.
+    /// Leaves the requests for all workers.
     ///
     /// # Errors
     /// The catalogue cannot be written.
     pub fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
-        catalogue.set_job(WISH, Some(&encode(self)))
+        catalogue.set_job(REQUESTS, Some(&encode(self)))
     }
 }
 

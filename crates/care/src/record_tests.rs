@@ -51,35 +51,35 @@ fn foreign_bytes_are_refused_with_a_sentence() {
 
 #[test]
 fn golden_bytes_of_the_worker() {
-    let past = Past { deed: "repair".into(), started_ms: 1, ended_ms: 2, is_well: true, what: "done".into() };
+    let entry = HistoryEntry { task: "repair".into(), started_ms: 1, ended_ms: 2, is_well: true, what: "done".into() };
     let record = CareRecord {
         updated_ms: 3,
-        doubted: vec![("n1".into(), Opinion::GivenUp)],
-        past: vec![past],
+        doubted: vec![("n1".into(), Verdict::GivenUp)],
+        history: vec![entry],
         ..CareRecord::new("process 1")
     };
     let golden = r#"{"version":1,"holder":"process 1","updated_ms":3,"has_ended":false,"is_paused":false,"now":null,"doubted":[["n1","given-up"]],"past":[{"deed":"repair","started_ms":1,"ended_ms":2,"is_well":true,"what":"done"}]}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record));
-    let wish = CareWish { is_paused: true, cancel_count: 2, convert_count: 3, ..CareWish::default() };
+    let requests = Requests { is_paused: true, cancel_count: 2, convert_count: 3, ..Requests::default() };
     let golden = r#"{"version":1,"is_paused":true,"cancel_count":2,"convert_count":3}"#;
-    assert_eq!(String::from_utf8_lossy(&encode(&wish)), golden);
-    assert_eq!(decode(golden.as_bytes()), Ok(wish));
+    assert_eq!(String::from_utf8_lossy(&encode(&requests)), golden);
+    assert_eq!(decode(golden.as_bytes()), Ok(requests));
     let older = r#"{"version":1,"is_paused":true,"cancel_count":2}"#;
-    assert_eq!(decode(older.as_bytes()), Ok(CareWish { convert_count: 0, ..wish }));
+    assert_eq!(decode(older.as_bytes()), Ok(Requests { convert_count: 0, ..requests }));
 }
 
 #[test]
 fn golden_bytes_of_the_conversion_and_its_resumption() {
     let catalogue = MemoryCatalogue::default();
     let begun = ConvertRecord::resume(&catalogue, 2, 5).expect("read");
-    assert_eq!((begun.started_ms, begun.wish_count, begun.ended_ms), (5, 2, None));
+    assert_eq!((begun.started_ms, begun.request_count, begun.ended_ms), (5, 2, None));
     let record = ConvertRecord { segment_count: 3, bytes_read: 4, bytes_written: 6, bytes_saved: 7, ..begun };
     let golden = r#"{"version":1,"started_ms":5,"updated_ms":5,"ended_ms":null,"wish_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"merged_count":0,"divided_count":0,"failure_count":0}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record.clone()));
     record.store(&catalogue).expect("stored");
-    assert_eq!(ConvertRecord::resume(&catalogue, 4, 9), Ok(ConvertRecord { wish_count: 4, ..record.clone() }));
+    assert_eq!(ConvertRecord::resume(&catalogue, 4, 9), Ok(ConvertRecord { request_count: 4, ..record.clone() }));
     ConvertRecord { ended_ms: Some(8), ..record }.store(&catalogue).expect("stored");
     assert_eq!(ConvertRecord::resume(&catalogue, 4, 9).expect("read").segment_count, 0);
 }
@@ -87,23 +87,23 @@ fn golden_bytes_of_the_conversion_and_its_resumption() {
 #[test]
 fn what_was_done_before_stays_said() {
     let catalogue = MemoryCatalogue::default();
-    let past = |ended_ms: u64| {
+    let entry = |ended_ms: u64| {
         let what = format!("done at {ended_ms}");
-        Past { deed: "repair".into(), started_ms: 0, ended_ms, is_well: true, what }
+        HistoryEntry { task: "repair".into(), started_ms: 0, ended_ms, is_well: true, what }
     };
-    let mut first = CareRecord { past: vec![past(5)], ..CareRecord::new("process 1") };
+    let mut first = CareRecord { history: vec![entry(5)], ..CareRecord::new("process 1") };
     first.store(&catalogue).expect("stored");
     // A worker that begins, beside another that goes on.
     let mut second = CareRecord::new("process 2");
     second.store(&catalogue).expect("stored");
-    second.past.push(past(7));
+    second.history.push(entry(7));
     second.store(&catalogue).expect("stored");
-    first.past.push(past(6));
+    first.history.push(entry(6));
     first.store(&catalogue).expect("stored");
-    let said = CareRecord::load(&catalogue).expect("read").expect("said").past;
-    assert_eq!(said, [past(7), past(6), past(5)]);
-    first.past.extend((10..40).map(past));
+    let said = CareRecord::load(&catalogue).expect("read").expect("said").history;
+    assert_eq!(said, [entry(7), entry(6), entry(5)]);
+    first.history.extend((10..40).map(entry));
     first.store(&catalogue).expect("stored");
-    let said = CareRecord::load(&catalogue).expect("read").expect("said").past;
-    assert_eq!((said.len(), said[0].ended_ms), (PAST_MAX, 39));
+    let said = CareRecord::load(&catalogue).expect("read").expect("said").history;
+    assert_eq!((said.len(), said[0].ended_ms), (HISTORY_MAX, 39));
 }

@@ -1,17 +1,17 @@
-//! What to do for a volume, and when. Pure: what is seen of the nodes, how jobs ended and the time come in; what is news, and
-//! what to do next, goes out. Times are of a clock that never goes back.
+//! Decides what to do for a volume, and when. Pure: observations of nodes, outcomes of tasks and the time come in; transitions of nodes
+//! and the next task go out. Times are of a monotonic clock.
 //!
 //! ```text
-//! silent:   suspected at once, told to people; given up after `give_up_after_ms`: rebuilt elsewhere, forgotten never
-//! refuses:  suspected, and never given up: who may not look knows nothing
-//! wiped:    of the node nothing is left on its own disk: rebuilt after `wiped_after_ms`
-//! answers:  welcome again; what was not rebuilt meanwhile is as good as ever
+//! silent:   suspected at once, and people are told; given up after `give_up_after_ms`: rebuilt elsewhere, but never forgotten
+//! refuses:  suspected, and never given up: nothing is known of the state of its shards
+//! wiped:    nothing of the node is left on its own disk: rebuilt after `wiped_after_ms`
+//! answers:  used again; shards that were not rebuilt meanwhile count as before
 //! ```
 //!
-//! A repair is wanted when the losses are others than at the last one's beginning, or when a segment is marked; a conversion when
-//! people ask for one, or from time to time where files are to have another code as they age. What could not do all of it is tried
-//! again, later each time, and as soon as a node is back. Balance is wanted when nodes have other shares than at the last one's
-//! beginning, and once a day since writing and deleting shift it too; after repair, and not while a node is in doubt.
+//! A repair is due when the losses differ from those at the start of the last repair, or when a segment is marked. A conversion is due
+//! when people request one, and from time to time where there are age rules. A task that could not do everything is retried after a
+//! growing delay, and as soon as a node is back. Balance is due when the shares of nodes differ from those at the start of the last
+//! balance, and once a day because writing and deleting shift it too. It runs after repair, and not while a node is suspected.
 
 use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
@@ -19,16 +19,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 
-/// How patient to be.
+/// Timeouts and intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// From one look to the next.
+pub struct Timeouts {
+    /// From one look at the nodes to the next.
     pub look_every_ms: u64,
-    /// A node silent for so long is taken for lost: somebody's word, given once for all.
+    /// A node that is silent for so long is given up.
     pub give_up_after_ms: u64,
-    /// A node that was found wiped for so long is: time to move a folder away and back.
+    /// A node that is wiped for so long is given up. It leaves time to move a folder away and back.
     pub wiped_after_ms: u64,
-    /// What could not do all of it is tried again after this, then after twice as long, ...
+    /// Delay before the first retry of a task that could not do everything; it doubles with each retry.
     pub retry_after_ms: u64,
     /// From the end of a scrub to the next; `None`: never.
     pub scrub_every_ms: Option<u64>,
@@ -42,7 +42,7 @@ pub struct Patience {
     pub discard_every_ms: u64,
 }
 
-impl Default for Patience {
+impl Default for Timeouts {
     /// A quarter of an hour is longer than a machine takes to restart. Orphans are few, and finding them lists all shards. Age rules
     /// speak of days.
     fn default() -> Self {
@@ -60,10 +60,10 @@ impl Default for Patience {
     }
 }
 
-/// What could not do all of it is tried again later each time, up to this.
+/// The longest delay between retries.
 const RETRY_MS_MAX: u64 = 3_600_000;
 
-/// A node that was away for so long may have been what a repair was wanting; one that flaps is none to wait for.
+/// A repair is retried at once when a node is back that was away for so long. Shorter absences do not count: the node may flap.
 const AWAY_MS: u64 = 3_000;
 
 /// How a node was found.
@@ -79,10 +79,10 @@ pub enum Found {
     Wiped,
 }
 
-/// What is thought of a node.
+/// The verdict on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Opinion {
+pub enum Verdict {
     /// It answers.
     Sound,
     /// It is silent, or wiped, and not for long yet.
@@ -91,9 +91,9 @@ pub enum Opinion {
     GivenUp,
 }
 
-/// What people should know.
+/// A change of the verdict on a node, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Transition {
     /// It has stopped answering.
     Suspected(NodeId),
     /// It was silent for too long.
@@ -102,9 +102,9 @@ pub enum News {
     Back(NodeId),
 }
 
-/// What to do.
+/// A task of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Task {
     /// Make a new node in the place of a wiped one.
     Renew(NodeId),
     /// Rebuild and move what is to be rebuilt and moved.
@@ -136,7 +136,7 @@ pub struct Seen<'s> {
     pub has_retained: bool,
 }
 
-/// When a deed that could not do all of it is tried again.
+/// When a task that could not do all of it is tried again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Retry {
     failures: u32,
@@ -169,7 +169,7 @@ impl Retry {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     state: NodeState,
-    opinion: Opinion,
+    verdict: Verdict,
     found: Found,
     /// Since when it was found so.
     since_ms: u64,
@@ -186,7 +186,7 @@ pub type Shares = BTreeMap<NodeId, (u64, String)>;
 /// The watch over a volume.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    patience: Patience,
+    timeouts: Timeouts,
     nodes: BTreeMap<NodeId, Watched>,
     is_marked: bool,
     is_conversion_asked: bool,
@@ -212,12 +212,12 @@ pub struct Watch {
 
 impl Watch {
     /// Begins to watch. `scrubbed_before_ms`: how long ago the last scrub ended.
-    pub fn new(patience: Patience, scrubbed_before_ms: Option<u64>, now_ms: u64) -> Self {
-        let scrub_ms = patience
+    pub fn new(timeouts: Timeouts, scrubbed_before_ms: Option<u64>, now_ms: u64) -> Self {
+        let scrub_ms = timeouts
             .scrub_every_ms
             .map(|every_ms| now_ms + every_ms.saturating_sub(scrubbed_before_ms.unwrap_or_default().min(every_ms)));
         Self {
-            patience,
+            timeouts,
             nodes: BTreeMap::new(),
             is_marked: false,
             is_conversion_asked: false,
@@ -229,7 +229,7 @@ impl Watch {
             convert_ms: now_ms,
             discard_ms: now_ms,
             scrub_ms,
-            collect_ms: now_ms + patience.collect_every_ms,
+            collect_ms: now_ms + timeouts.collect_every_ms,
             is_seen_once: false,
             shares: Shares::new(),
             balancing: Shares::new(),
@@ -239,8 +239,8 @@ impl Watch {
     }
 
     /// Takes in what a look brought.
-    pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<News> {
-        let mut news = Vec::new();
+    pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<Transition> {
+        let mut transitions = Vec::new();
         let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained } = seen;
         (self.is_marked, self.is_conversion_asked) = (is_marked, is_conversion_asked);
         self.has_age_rules = has_age_rules;
@@ -249,42 +249,40 @@ impl Watch {
         self.nodes.retain(|id, _| present.contains(id));
         for (id, state, found) in nodes {
             let fresh =
-                Watched { state: *state, opinion: Opinion::Sound, found: *found, since_ms: now_ms, is_renewed: false };
+                Watched { state: *state, verdict: Verdict::Sound, found: *found, since_ms: now_ms, is_renewed: false };
             let watched = self.nodes.entry(*id).or_insert(fresh);
             let away_ms = if watched.found == Found::Answering { 0 } else { now_ms - watched.since_ms };
             if watched.found != *found {
                 (watched.found, watched.since_ms) = (*found, now_ms);
             }
             watched.state = *state;
-            let patience_ms = match found {
+            let timeout_ms = match found {
                 Found::Answering | Found::Refusing => u64::MAX,
-                Found::Silent => self.patience.give_up_after_ms,
-                Found::Wiped => self.patience.wiped_after_ms,
+                Found::Silent => self.timeouts.give_up_after_ms,
+                Found::Wiped => self.timeouts.wiped_after_ms,
             };
-            let opinion = match found {
-                Found::Answering => Opinion::Sound,
-                Found::Refusing => Opinion::Suspected,
+            let verdict = match found {
+                Found::Answering => Verdict::Sound,
+                Found::Refusing => Verdict::Suspected,
                 // Between silence and being wiped nothing is forgiven.
-                _ if watched.opinion == Opinion::GivenUp || now_ms - watched.since_ms >= patience_ms => {
-                    Opinion::GivenUp
-                }
-                _ => Opinion::Suspected,
+                _ if watched.verdict == Verdict::GivenUp || now_ms - watched.since_ms >= timeout_ms => Verdict::GivenUp,
+                _ => Verdict::Suspected,
             };
             // It may have been what was wanting.
-            if opinion == Opinion::Sound && away_ms >= AWAY_MS {
+            if verdict == Verdict::Sound && away_ms >= AWAY_MS {
                 self.repair_retry.at_ms = self.repair_retry.at_ms.map(|at_ms| at_ms.min(now_ms));
             }
             // Of one that the user gave up nothing is expected.
-            if opinion != watched.opinion && *state != NodeState::Lost {
-                news.push(match opinion {
-                    Opinion::Sound => News::Back(*id),
-                    Opinion::Suspected => News::Suspected(*id),
-                    Opinion::GivenUp => News::GivenUp(*id),
+            if verdict != watched.verdict && *state != NodeState::Lost {
+                transitions.push(match verdict {
+                    Verdict::Sound => Transition::Back(*id),
+                    Verdict::Suspected => Transition::Suspected(*id),
+                    Verdict::GivenUp => Transition::GivenUp(*id),
                 });
             }
-            watched.opinion = opinion;
+            watched.verdict = verdict;
         }
-        news
+        transitions
     }
 
     /// Takes in which nodes take new shards, but for those that are given up.
@@ -292,131 +290,131 @@ impl Watch {
         self.shares = shares;
     }
 
-    /// What is thought of the nodes.
-    pub fn opinions(&self) -> impl Iterator<Item = (NodeId, Opinion)> {
-        self.nodes.iter().map(|(id, watched)| (*id, watched.opinion))
+    /// The verdicts on all nodes.
+    pub fn verdicts(&self) -> impl Iterator<Item = (NodeId, Verdict)> {
+        self.nodes.iter().map(|(id, watched)| (*id, watched.verdict))
     }
 
     /// Nodes to be taken for lost.
     pub fn given_up(&self) -> BTreeSet<NodeId> {
-        self.opinions().filter(|(_, opinion)| *opinion == Opinion::GivenUp).map(|(id, _)| id).collect()
+        self.verdicts().filter(|(_, verdict)| *verdict == Verdict::GivenUp).map(|(id, _)| id).collect()
     }
 
     /// What to do now, if nothing is under way.
-    pub fn next(&self, now_ms: u64) -> Option<Deed> {
+    pub fn next(&self, now_ms: u64) -> Option<Task> {
         let is_wiped = |watched: &Watched| {
             !watched.state.is_leaving()
                 && watched.found == Found::Wiped
-                && watched.opinion == Opinion::GivenUp
+                && watched.verdict == Verdict::GivenUp
                 && !watched.is_renewed
         };
         if let Some((id, _)) = self.nodes.iter().find(|(_, watched)| is_wiped(watched)) {
-            return Some(Deed::Renew(*id));
+            return Some(Task::Renew(*id));
         }
         let has_changed = self.repaired.as_ref() != Some(&self.losses());
         let is_wanted =
             has_changed || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
         // Made anew in a moment, it takes what it held; until then there may be nowhere to rebuild that.
         let is_awaited = self.nodes.values().any(|watched| {
-            !watched.state.is_leaving() && watched.found == Found::Wiped && watched.opinion == Opinion::Suspected
+            !watched.state.is_leaving() && watched.found == Found::Wiped && watched.verdict == Verdict::Suspected
         });
         if is_wanted && !is_awaited && !self.nodes.is_empty() {
-            return Some(Deed::Repair);
+            return Some(Task::Repair);
         }
         if self.retained_since_ms.is_some() && now_ms >= self.discard_ms {
-            return Some(Deed::Discard);
+            return Some(Task::Discard);
         }
         let is_due = self.has_age_rules && now_ms >= self.convert_ms;
         let is_wanted = is_due || self.is_conversion_asked || self.convert_retry.is_wanted();
         if is_wanted && self.convert_retry.may_begin(now_ms) {
-            return Some(Deed::Convert);
+            return Some(Task::Convert);
         }
         if now_ms >= self.collect_ms {
-            return Some(Deed::Collect);
+            return Some(Task::Collect);
         }
         if self.wants_balance(now_ms) {
-            return Some(Deed::Balance);
+            return Some(Task::Balance);
         }
-        self.scrub_ms.filter(|scrub_ms| now_ms >= *scrub_ms).map(|_| Deed::Scrub)
+        self.scrub_ms.filter(|scrub_ms| now_ms >= *scrub_ms).map(|_| Task::Scrub)
     }
 
     fn wants_balance(&self, now_ms: u64) -> bool {
         let has_changed = self.balanced.as_ref() != Some(&self.shares);
-        let is_in_doubt = self.opinions().any(|(_, opinion)| opinion == Opinion::Suspected);
+        let is_in_doubt = self.verdicts().any(|(_, verdict)| verdict == Verdict::Suspected);
         let is_due = has_changed || now_ms >= self.balance_ms;
-        self.patience.balance_every_ms.is_some() && is_due && !is_in_doubt && !self.shares.is_empty()
+        self.timeouts.balance_every_ms.is_some() && is_due && !is_in_doubt && !self.shares.is_empty()
     }
 
     /// Should what is under way be left for something that cannot wait?
-    pub fn interrupts(&self, deed: Deed, now_ms: u64) -> bool {
-        match deed {
+    pub fn interrupts(&self, task: Task, now_ms: u64) -> bool {
+        match task {
             // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
-            Deed::Repair => self.repaired.as_ref() != Some(&self.losses()),
+            Task::Repair => self.repaired.as_ref() != Some(&self.losses()),
             // What was moved just now is kept for a while.
-            Deed::Balance if self.is_before(now_ms, |deed| deed == Deed::Discard) => {
-                let is_due = |since_ms| now_ms >= since_ms + self.patience.discard_every_ms;
+            Task::Balance if self.is_before(now_ms, |task| task == Task::Discard) => {
+                let is_due = |since_ms| now_ms >= since_ms + self.timeouts.discard_every_ms;
                 self.retained_since_ms.is_some_and(is_due) || self.balancing != self.shares
             }
             // What is dead takes the room that is moved to.
-            Deed::Balance if self.is_before(now_ms, |deed| deed != Deed::Balance && deed != Deed::Scrub) => true,
-            Deed::Balance => self.balancing != self.shares,
+            Task::Balance if self.is_before(now_ms, |task| task != Task::Balance && task != Task::Scrub) => true,
+            Task::Balance => self.balancing != self.shares,
             // It goes on where it was: new nodes, and what people ask for, are not to wait for days.
-            Deed::Scrub => self.is_before(now_ms, |deed| deed != Deed::Scrub && deed != Deed::Collect),
-            Deed::Collect | Deed::Convert => {
-                self.is_before(now_ms, |deed| matches!(deed, Deed::Renew(_) | Deed::Repair))
+            Task::Scrub => self.is_before(now_ms, |task| task != Task::Scrub && task != Task::Collect),
+            Task::Collect | Task::Convert => {
+                self.is_before(now_ms, |task| matches!(task, Task::Renew(_) | Task::Repair))
             }
             // What it lacks is counted again by the other's.
-            Deed::Renew(node) => self.is_before(now_ms, |deed| matches!(deed, Deed::Renew(other) if other != node)),
-            Deed::Discard => false,
+            Task::Renew(node) => self.is_before(now_ms, |task| matches!(task, Task::Renew(other) if other != node)),
+            Task::Discard => false,
         }
     }
 
     /// Is something of this kind to be done before what is under way?
-    fn is_before(&self, now_ms: u64, is_more_urgent: impl Fn(Deed) -> bool) -> bool {
+    fn is_before(&self, now_ms: u64, is_more_urgent: impl Fn(Task) -> bool) -> bool {
         self.next(now_ms).is_some_and(is_more_urgent)
     }
 
-    /// A deed begins.
-    pub fn begun(&mut self, deed: Deed) {
-        match deed {
-            Deed::Repair => self.repaired = Some(self.losses()),
-            Deed::Balance => self.balancing = self.shares.clone(),
-            Deed::Renew(_) | Deed::Discard | Deed::Convert | Deed::Scrub | Deed::Collect => {}
+    /// A task begins.
+    pub fn begun(&mut self, task: Task) {
+        match task {
+            Task::Repair => self.repaired = Some(self.losses()),
+            Task::Balance => self.balancing = self.shares.clone(),
+            Task::Renew(_) | Task::Discard | Task::Convert | Task::Scrub | Task::Collect => {}
         }
     }
 
-    /// A deed has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.
-    pub fn ended(&mut self, deed: Deed, is_well: bool, now_ms: u64) {
-        match deed {
-            Deed::Renew(node) => {
+    /// A task has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.
+    pub fn ended(&mut self, task: Task, is_well: bool, now_ms: u64) {
+        match task {
+            Task::Renew(node) => {
                 if let Some(watched) = self.nodes.get_mut(&node) {
                     watched.is_renewed = true;
                 }
             }
-            Deed::Repair => self.repair_retry.ended(is_well, self.patience.retry_after_ms, now_ms),
-            Deed::Discard => self.discard_ms = now_ms + self.patience.discard_every_ms,
-            Deed::Convert => {
-                self.convert_retry.ended(is_well, self.patience.retry_after_ms, now_ms);
-                self.convert_ms = now_ms + self.patience.convert_every_ms;
+            Task::Repair => self.repair_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms),
+            Task::Discard => self.discard_ms = now_ms + self.timeouts.discard_every_ms,
+            Task::Convert => {
+                self.convert_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms);
+                self.convert_ms = now_ms + self.timeouts.convert_every_ms;
             }
-            Deed::Scrub => self.scrub_ms = self.patience.scrub_every_ms.map(|every_ms| now_ms + every_ms),
-            Deed::Balance => {
+            Task::Scrub => self.scrub_ms = self.timeouts.scrub_every_ms.map(|every_ms| now_ms + every_ms),
+            Task::Balance => {
                 self.balanced = Some(std::mem::take(&mut self.balancing));
                 // Also after somebody has cancelled it.
-                let wait_ms = if is_well { self.patience.balance_every_ms.unwrap_or(u64::MAX) } else { RETRY_MS_MAX };
+                let wait_ms = if is_well { self.timeouts.balance_every_ms.unwrap_or(u64::MAX) } else { RETRY_MS_MAX };
                 self.balance_ms = now_ms.saturating_add(wait_ms);
             }
-            Deed::Collect => {
+            Task::Collect => {
                 self.is_seen_once = !self.is_seen_once;
-                let every_ms = self.patience.collect_every_ms;
+                let every_ms = self.timeouts.collect_every_ms;
                 self.collect_ms = now_ms + if self.is_seen_once { GRACE_MS.min(every_ms) } else { every_ms };
             }
         }
     }
 
     fn losses(&self) -> Losses {
-        let state = |watched: &Watched| match watched.opinion {
-            Opinion::GivenUp => NodeState::Lost,
+        let state = |watched: &Watched| match watched.verdict {
+            Verdict::GivenUp => NodeState::Lost,
             _ => watched.state,
         };
         self.nodes.iter().map(|(id, watched)| (*id, state(watched))).collect()

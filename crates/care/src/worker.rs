@@ -2,9 +2,9 @@
 //! impure part: it owns the clock, probes and the job under way, and decides nothing.
 //!
 //! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
-//! It ends when it is told to; whatever it did until then stands. What it does of each kind is in `deeds.rs`.
+//! It ends when it is told to; whatever it did until then stands. What it does of each kind is in `tasks.rs`.
 
-mod deeds;
+mod tasks;
 
 use crate::board::Board;
 use crate::catalogue::{Catalogue, CatalogueError};
@@ -12,13 +12,13 @@ use crate::census::CareError;
 use crate::collect::UnreferencedSince;
 use crate::convert;
 use crate::job::{Job, Progress};
-use crate::record::{CareRecord, CareWish, ConvertRecord, JobRecord, Past, SCRUB};
+use crate::record::{CareRecord, ConvertRecord, HistoryEntry, JobRecord, Requests, SCRUB};
 use crate::roster::{Reach, Roster, Rounds};
-use crate::watch::{Deed, Found, News, Opinion, Patience, Seen, Shares, Watch};
-use deeds::{Done, Order, name, perform};
+use crate::watch::{Found, Seen, Shares, Task, Timeouts, Transition, Verdict, Watch};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tasks::{Done, Order, name, perform};
 use tokio::sync::watch::Receiver;
 use weft_env::TaskSet;
 use weft_format::NodeId;
@@ -37,8 +37,8 @@ const NOTE_BUSY: Duration = Duration::from_secs(2);
 /// How to care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How patient to be.
-    pub patience: Patience,
+    /// Timeouts and intervals.
+    pub timeouts: Timeouts,
     /// Who this is, for people.
     pub holder: String,
 }
@@ -57,12 +57,12 @@ pub struct Worker {
     pub follow_nodes: Box<dyn Fn() -> Result<(), CatalogueError> + Send + Sync>,
 }
 
-/// A deed under way.
+/// A task under way.
 struct UnderWay {
-    deed: Deed,
+    task: Task,
     job: Arc<Job>,
-    /// One task. It ends with its worker: a set aborts what it holds when it is dropped.
-    task: TaskSet<Result<Done, CareError>>,
+    /// One future. It ends with its worker: a set aborts what it holds when it is dropped.
+    run: TaskSet<Result<Done, CareError>>,
     started_ms: u64,
     /// Something more urgent has come; how it ends says nothing.
     is_interrupted: bool,
@@ -77,7 +77,7 @@ struct Look {
     is_conversion_asked: bool,
     has_age_rules: bool,
     has_retained: bool,
-    wish: CareWish,
+    requests: Requests,
 }
 
 impl Worker {
@@ -88,11 +88,11 @@ impl Worker {
         // Wall clocks may jump; this one goes on from where the wall clock was.
         let at_ms = || clock.elapsed(began).as_millis() as u64;
         let wall_ms = || now_ms + at_ms();
-        let mut watch = Watch::new(self.options.patience, self.scrubbed_before_ms(now_ms), 0);
+        let mut watch = Watch::new(self.options.timeouts, self.scrubbed_before_ms(now_ms), 0);
         let mut record = CareRecord::new(&self.options.holder);
-        let (mut noted, mut is_news) = (began, true);
+        let (mut noted, mut has_changed) = (began, true);
         let mut under_way: Option<UnderWay> = None;
-        let (mut rounds, mut wish) = (Rounds::default(), CareWish::default());
+        let (mut rounds, mut requests) = (Rounds::default(), Requests::default());
         let mut complaint = String::new();
         let unreferenced_since = Arc::new(UnreferencedSince::default());
         while !*stop.borrow() {
@@ -100,13 +100,13 @@ impl Worker {
                 biased;
                 // An error means that nobody is left to say it.
                 changed = stop.changed() => if changed.is_err() { break },
-                () = clock.sleep(Duration::from_millis(self.options.patience.look_every_ms)) => {}
+                () = clock.sleep(Duration::from_millis(self.options.timeouts.look_every_ms)) => {}
             }
             if let Some(ended) = take_ended(&mut under_way) {
                 self.board.ended(&ended.0.job.progress());
                 self.give_up(&ended.0, wall_ms());
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
-                is_news = true;
+                has_changed = true;
             }
             let look = match self.look(&mut rounds).await {
                 Ok(look) => look,
@@ -123,43 +123,49 @@ impl Worker {
             let Look { is_marked, is_conversion_asked, has_age_rules, has_retained, .. } = look;
             let nodes = &sights(&look.roster)[..];
             let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained };
-            let news = watch.see(seen, at_ms());
+            let transitions = watch.see(seen, at_ms());
             watch.see_shares(shares(&look.roster, &watch.given_up()));
-            news.iter().for_each(|news| tell(*news, &look.roster, &self.options.patience));
-            is_news |= !news.is_empty() || look.wish != wish;
-            let is_cancelled = look.wish.cancel_count > wish.cancel_count;
-            wish = look.wish;
+            transitions.iter().for_each(|transition| tell(*transition, &look.roster, &self.options.timeouts));
+            has_changed |= !transitions.is_empty() || look.requests != requests;
+            let is_cancelled = look.requests.cancel_count > requests.cancel_count;
+            requests = look.requests;
             match &mut under_way {
                 Some(now) => {
-                    if watch.interrupts(now.deed, at_ms()) {
+                    if watch.interrupts(now.task, at_ms()) {
                         now.is_interrupted = true;
                         now.job.cancel();
                     } else if is_cancelled {
                         now.is_given_up = true;
                         now.job.cancel();
                     }
-                    if wish.is_paused { now.job.pause() } else { now.job.resume() }
+                    if requests.is_paused { now.job.pause() } else { now.job.resume() }
                 }
-                None if !wish.is_paused => {
-                    if let Some(deed) = watch.next(at_ms()) {
-                        watch.begun(deed);
-                        let (given_up, wish_count) = (watch.given_up(), wish.convert_count);
+                None if !requests.is_paused => {
+                    if let Some(task) = watch.next(at_ms()) {
+                        watch.begun(task);
+                        let (given_up, request_count) = (watch.given_up(), requests.convert_count);
                         let (now_ms, at_ms, unreferenced_since) = (wall_ms(), at_ms(), unreferenced_since.clone());
-                        under_way =
-                            Some(self.begin(Order { deed, given_up, wish_count, now_ms, at_ms, unreferenced_since }));
-                        is_news = true;
+                        under_way = Some(self.begin(Order {
+                            task,
+                            given_up,
+                            request_count,
+                            now_ms,
+                            at_ms,
+                            unreferenced_since,
+                        }));
+                        has_changed = true;
                     }
                 }
                 None => {}
             }
-            let at_work = under_way.as_ref().map(|now| (name(now.deed), now.job.progress()));
-            let opinions = watch.opinions().map(|(_, opinion)| opinion);
-            self.board.show(at_work, wish.is_paused, opinions, &look.roster);
+            let at_work = under_way.as_ref().map(|now| (name(now.task), now.job.progress()));
+            let verdicts = watch.verdicts().map(|(_, verdict)| verdict);
+            self.board.show(at_work, requests.is_paused, verdicts, &look.roster);
             let every = if under_way.is_some() { NOTE_BUSY } else { NOTE_IDLE };
-            if is_news || clock.elapsed(noted) >= every {
-                (noted, is_news) = (clock.now(), false);
-                record.is_paused = wish.is_paused;
-                record.now = under_way.as_ref().map(|now| (name(now.deed).into(), self.progress(&now.job)));
+            if has_changed || clock.elapsed(noted) >= every {
+                (noted, has_changed) = (clock.now(), false);
+                record.is_paused = requests.is_paused;
+                record.now = under_way.as_ref().map(|now| (name(now.task).into(), self.progress(&now.job)));
                 record.doubted = doubted(&watch, &look.roster);
                 self.note(&mut record, wall_ms());
             }
@@ -167,7 +173,7 @@ impl Worker {
         if let Some(mut now) = under_way {
             now.job.cancel();
             // Segments in hand are finished; a panic was told where it happened.
-            let _ = now.task.join_next().await;
+            let _ = now.run.join_next().await;
         }
         record.now = None;
         record.has_ended = true;
@@ -184,17 +190,17 @@ impl Worker {
         let mut roster = rounds.probe(PROBE_DEADLINE, &*self.catalogue, &self.transfer).await?;
         roster.take_back(&*self.catalogue)?;
         let is_marked = !self.catalogue.damaged(None, 1)?.is_empty();
-        let wish = CareWish::load(&*self.catalogue)?;
-        let is_conversion_asked = convert::is_asked(&*self.catalogue, &wish)?;
+        let requests = Requests::load(&*self.catalogue)?;
+        let is_conversion_asked = convert::is_asked(&*self.catalogue, &requests)?;
         let has_age_rules = self.catalogue.has_age_rules()?;
         let has_retained = !self.catalogue.unreferenced(Some(Item::BEFORE_GENERATIONS), 1)?.is_empty();
-        Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retained, wish })
+        Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retained, requests })
     }
 
     /// A conversion that people do not want any more is not begun again until they want one.
     fn give_up(&self, ended: &UnderWay, now_ms: u64) {
         if ended.is_given_up
-            && ended.deed == Deed::Convert
+            && ended.task == Task::Convert
             && let Err(error) = ConvertRecord::give_up(&*self.catalogue, now_ms)
         {
             tracing::warn!("the conversion could not be given up: {error}");
@@ -202,14 +208,14 @@ impl Worker {
     }
 
     fn begin(&self, order: Order) -> UnderWay {
-        let (deed, started_ms) = (order.deed, order.now_ms);
+        let (task, started_ms) = (order.task, order.now_ms);
         let job = Arc::new(Job::new(&self.transfer.fleet().env().clock));
         let (catalogue, transfer, options) = (self.catalogue.clone(), self.transfer.clone(), self.options.clone());
-        let of_task = job.clone();
-        let mut task = TaskSet::new(self.transfer.runtime());
-        task.spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_task).await });
-        tracing::debug!(deed = name(deed), "begins");
-        UnderWay { deed, job, task, started_ms, is_interrupted: false, is_given_up: false }
+        let of_run = job.clone();
+        let mut run = TaskSet::new(self.transfer.runtime());
+        run.spawn(async move { perform(catalogue, &transfer, order, &options.holder, &of_run).await });
+        tracing::debug!(task = name(task), "begins");
+        UnderWay { task, job, run, started_ms, is_interrupted: false, is_given_up: false }
     }
 
     fn progress(&self, job: &Job) -> Progress {
@@ -226,14 +232,14 @@ impl Worker {
 }
 
 fn take_ended(under_way: &mut Option<UnderWay>) -> Option<(UnderWay, Result<Done, CareError>)> {
-    let outcome = match under_way.as_mut()?.task.try_join_next()? {
+    let outcome = match under_way.as_mut()?.run.try_join_next()? {
         Ok(outcome) => outcome,
         Err(stopped) => stopped.go_on(),
     };
     Some((under_way.take()?, outcome))
 }
 
-/// Draws conclusions from how a deed ended.
+/// Takes in how a task ended.
 fn take_in(
     ended: (UnderWay, Result<Done, CareError>),
     watch: &mut Watch,
@@ -243,26 +249,27 @@ fn take_in(
 ) {
     let (now, outcome) = ended;
     if now.is_interrupted {
-        tracing::info!("{} left for something more urgent", name(now.deed));
+        tracing::info!("{} left for something more urgent", name(now.task));
         return;
     }
     let (is_well, what) = match outcome {
         Ok(Done { is_well, what }) => (is_well, what),
-        Err(CareError::Cancelled(_)) if now.is_given_up && now.deed == Deed::Convert => {
-            (true, "given up, as was wished".into())
+        Err(CareError::Cancelled(_)) if now.is_given_up && now.task == Task::Convert => {
+            (true, "given up on request".into())
         }
         // One that lost its lease among them: whoever has it now may have done the rest, or have died of it too.
         Err(error) => (false, error.to_string()),
     };
     match is_well {
-        true if what.is_empty() => tracing::debug!("{}: nothing to do", name(now.deed)),
-        true => tracing::info!("{}: {what}", name(now.deed)),
-        false => tracing::warn!("{}: {what}", name(now.deed)),
+        true if what.is_empty() => tracing::debug!("{}: nothing to do", name(now.task)),
+        true => tracing::info!("{}: {what}", name(now.task)),
+        false => tracing::warn!("{}: {what}", name(now.task)),
     }
-    watch.ended(now.deed, is_well, at_ms);
+    watch.ended(now.task, is_well, at_ms);
     if !what.is_empty() {
-        let past = Past { deed: name(now.deed).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
-        record.past.push(past);
+        let entry =
+            HistoryEntry { task: name(now.task).into(), started_ms: now.started_ms, ended_ms: now_ms, is_well, what };
+        record.history.push(entry);
     }
 }
 
@@ -283,30 +290,30 @@ fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {
 }
 
 /// Of what was replaced for good there is no doubt any more.
-fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Opinion)> {
+fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Verdict)> {
     let is_replaced = |id: &NodeId| roster.nodes.get(id).is_some_and(|facts| facts.record.state == NodeState::Lost);
-    let doubted = watch.opinions().filter(|(id, opinion)| *opinion != Opinion::Sound && !is_replaced(id));
-    doubted.map(|(id, opinion)| (roster.name(id), opinion)).collect()
+    let doubted = watch.verdicts().filter(|(id, verdict)| *verdict != Verdict::Sound && !is_replaced(id));
+    doubted.map(|(id, verdict)| (roster.name(id), verdict)).collect()
 }
 
-fn tell(news: News, roster: &Roster, patience: &Patience) {
-    let (News::Suspected(id) | News::GivenUp(id) | News::Back(id)) = news;
+fn tell(transition: Transition, roster: &Roster, timeouts: &Timeouts) {
+    let (Transition::Suspected(id) | Transition::GivenUp(id) | Transition::Back(id)) = transition;
     let name = roster.name(id);
     let reach = roster.nodes.get(&id).map(|facts| &facts.reach);
-    match (news, reach) {
-        (News::Suspected(_), Some(Reach::Wiped(_))) => {
-            let seconds = patience.wiped_after_ms / 1000;
+    match (transition, reach) {
+        (Transition::Suspected(_), Some(Reach::Wiped(_))) => {
+            let seconds = timeouts.wiped_after_ms / 1000;
             tracing::warn!(
                 "node {name} was deleted or emptied: unless it is back within {seconds} s, it is made anew and filled"
             );
         }
-        (News::GivenUp(_), Some(Reach::Wiped(_))) => {
+        (Transition::GivenUp(_), Some(Reach::Wiped(_))) => {
             tracing::warn!("node {name} was deleted or emptied: it is made anew, and what it held is rebuilt");
         }
-        (News::Suspected(_), Some(Reach::OutOfReach(why) | Reach::Refuses(why))) => {
+        (Transition::Suspected(_), Some(Reach::OutOfReach(why) | Reach::Refuses(why))) => {
             tracing::warn!("{why}; nothing of it is taken for lost yet");
         }
-        (News::GivenUp(_), Some(Reach::OutOfReach(why))) => {
+        (Transition::GivenUp(_), Some(Reach::OutOfReach(why))) => {
             tracing::warn!("{why}; for so long that what it held is rebuilt on other nodes now");
         }
         _ => tracing::info!("node {name} answers again"),

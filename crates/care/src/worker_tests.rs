@@ -3,12 +3,12 @@ use weft_env::{Env, Runtime};
 
 /// A repair that has ended so, and what the watch makes of it.
 async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) -> (Watch, CareRecord) {
-    let mut watch = Watch::new(Patience::default(), Some(0), 0);
+    let mut watch = Watch::new(Timeouts::default(), Some(0), 0);
     let nodes = [(NodeId(1), NodeState::Active, Found::Answering)];
     watch.see(Seen { nodes: &nodes, ..Seen::default() }, 0);
-    watch.begun(Deed::Repair);
-    let (job, task) = (Arc::new(Job::new(&Env::system().clock)), TaskSet::new(&Runtime::from(tokio::runtime::Handle::current())));
-    let now = UnderWay { deed: Deed::Repair, job, task, started_ms: 0, is_interrupted, is_given_up: false };
+    watch.begun(Task::Repair);
+    let (job, run) = (Arc::new(Job::new(&Env::system().clock)), TaskSet::new(&Runtime::from(tokio::runtime::Handle::current())));
+    let now = UnderWay { task: Task::Repair, job, run, started_ms: 0, is_interrupted, is_given_up: false };
     let mut record = CareRecord::new("test");
     take_in((now, outcome), &mut watch, &mut record, 0, 0);
     (watch, record)
@@ -18,14 +18,14 @@ async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) ->
 async fn a_repair_that_lost_its_lease_is_begun_again() {
     let (watch, record) = after_repair(false, Err(CatalogueError::Fenced.into())).await;
     assert_eq!(watch.next(0), None, "not at once: somebody else is at it");
-    assert_eq!(watch.next(3_600_000), Some(Deed::Repair));
-    assert!(!record.past[0].is_well);
+    assert_eq!(watch.next(3_600_000), Some(Task::Repair));
+    assert!(!record.history[0].is_well);
 }
 
 #[tokio::test]
 async fn one_that_was_left_for_something_more_urgent_says_nothing() {
     let (watch, record) = after_repair(true, Err(CatalogueError::Fenced.into())).await;
-    assert_eq!((watch.next(3_599_999), record.past.len()), (None, 0));
+    assert_eq!((watch.next(3_599_999), record.history.len()), (None, 0));
     let (watch, record) = after_repair(false, Ok(Done { is_well: true, what: "done".into() })).await;
-    assert_eq!((watch.next(3_599_999), record.past.len()), (None, 1));
+    assert_eq!((watch.next(3_599_999), record.history.len()), (None, 1));
 }

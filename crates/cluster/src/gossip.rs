@@ -1,12 +1,12 @@
-//! Which daemons there are and how they are, by rumour: a state machine without sockets or a clock.
+//! Membership of daemons by gossip: a state machine without sockets or a clock.
 //!
-//! SWIM (Das, Gupta and Motivala, DSN 2002) by the crate foca: each member asks another now and then whether it is there,
-//! through others if it does not answer; a suspicion that is not refuted becomes *down*; news travel on these messages. Beside
-//! them travel [`Facts`]: what each member says of itself. They double as heartbeats, from whose arrival an accrual detector
-//! (`gossip/arrivals.rs`) says how unusual a member's silence is, before anybody has called it down.
+//! SWIM (Das, Gupta and Motivala, DSN 2002) by the crate foca: each member probes another from time to time, and through others if it
+//! does not answer. A suspicion that is not refuted turns into *dead*. Updates are piggybacked on these messages, and so are
+//! [`Facts`]: what each member says of itself. Facts double as heartbeats: from their arrival times an accrual detector
+//! (`gossip/arrivals.rs`) tells how unusual a member's silence is, before any member has declared it dead.
 //!
-//! It says who answers and how busy they are, never who belongs to a volume or what is lost: a member that is down may have
-//! everything it ever had.
+//! Gossip tells which daemons answer and how busy they are. It never tells which belong to a volume or what is lost: a dead member may
+//! still have everything it ever had.
 //!
 //! The driver calls [`Gossip::receive`] with packets and [`Gossip::tick`] at [`Gossip::due_ms`], and sends what
 //! [`Gossip::take_outgoing`] has.
@@ -54,7 +54,7 @@ pub struct Peer {
 impl Identity for Peer {
     type Addr = String;
 
-    /// Somebody called it down who was mistaken.
+    /// Another member declared it dead by mistake.
     fn renew(&self) -> Option<Self> {
         Some(Self { address: self.address.clone(), started_ms: self.started_ms.checked_add(1)? })
     }
@@ -283,7 +283,7 @@ fn config(members: u32) -> Config {
     let lan = Config::new_lan(NonZeroU32::new(members).unwrap_or(NonZeroU32::MIN));
     Config {
         max_packet_size: NonZeroUsize::new(PACKET_BYTES_MAX).unwrap_or(lan.max_packet_size),
-        // Who was cut off from all is found again by those who hold it for down.
+        // A member that was cut off from all is found again by those that hold it for dead.
         periodic_announce_to_down_members: seconds(15, 2),
         ..lan
     }

@@ -278,10 +278,10 @@ fn halves_that_were_parted_find_each_other_again() {
     world.run(60_000);
     for number in 0..20 {
         assert_eq!(world.seen(number, Liveness::Alive).len(), 10, "each half goes on");
-        assert_eq!(world.seen(number, Liveness::Dead).len(), 10, "and the other is down for it, not forgotten");
+        assert_eq!(world.seen(number, Liveness::Dead).len(), 10, "and the other is dead for it, not forgotten");
     }
     world.cut.clear();
-    // Those who are down are announced to every 15 s.
+    // Dead members are announced to every 15 s.
     world.run(20_000 + rounds_ms(20));
     world.expect_all((0..20).collect());
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use weft_care::watch::Patience;
+use weft_care::watch::Timeouts;
 use weft_care::worker::{Options, Worker};
 use weft_meta::MetaUrl;
 use weft_vfs::Volume;
@@ -40,7 +40,7 @@ impl Caring {
             catalogue: Arc::new(StoreCatalogue::of_owner(volume)),
             transfer: volume.transfer().in_background(),
             board: Arc::default(),
-            options: Options { patience: Patience::default(), holder: holder(&*volume.store().env().clock) },
+            options: Options { timeouts: Timeouts::default(), holder: holder(&*volume.store().env().clock) },
             follow_nodes: Box::new(follow_nodes),
         };
         Caring::start(worker, runtime)
@@ -50,7 +50,7 @@ impl Caring {
     ///
     /// # Errors
     /// [`EngineError::Clock`].
-    pub fn of_keeper(keeper: &Keeper, meta: &MetaUrl, patience: Patience) -> Result<Caring, EngineError> {
+    pub fn of_keeper(keeper: &Keeper, meta: &MetaUrl, timeouts: Timeouts) -> Result<Caring, EngineError> {
         let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
         let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store| opener.members(store))));
         let follow_nodes = move || node_watcher.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
@@ -58,7 +58,7 @@ impl Caring {
             catalogue: Arc::new(StoreCatalogue::short_lived(keeper.store.clone(), meta)),
             transfer: keeper.transfer.clone(),
             board: Arc::default(),
-            options: Options { patience, holder: holder(&*keeper.store.env().clock) },
+            options: Options { timeouts, holder: holder(&*keeper.store.env().clock) },
             follow_nodes: Box::new(follow_nodes),
         };
         Caring::start(worker, keeper.runtime.handle())

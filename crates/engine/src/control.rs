@@ -4,7 +4,7 @@ use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use crate::open_store;
 use std::sync::Arc;
-use weft_care::record::CareWish;
+use weft_care::record::Requests;
 use weft_env::Env;
 use weft_meta::MetaUrl;
 
@@ -27,12 +27,12 @@ pub enum CareRequest {
 /// Metadata cannot be written.
 pub fn request_care(meta: &MetaUrl, request: CareRequest) -> Result<(), EngineError> {
     let catalogue = StoreCatalogue::new(Arc::new(open_store(meta, &Env::system())?));
-    let mut wish = CareWish::load(&catalogue)?;
+    let mut requests = Requests::load(&catalogue)?;
     match request {
-        CareRequest::Pause => wish.is_paused = true,
-        CareRequest::Resume => wish.is_paused = false,
-        CareRequest::Cancel => wish.cancel_count += 1,
-        CareRequest::Convert => wish.convert_count += 1,
+        CareRequest::Pause => requests.is_paused = true,
+        CareRequest::Resume => requests.is_paused = false,
+        CareRequest::Cancel => requests.cancel_count += 1,
+        CareRequest::Convert => requests.convert_count += 1,
     }
-    Ok(wish.store(&catalogue)?)
+    Ok(requests.store(&catalogue)?)
 }

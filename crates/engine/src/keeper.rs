@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use weft_care::Roster;
 use weft_care::balance::{self, Estimate};
 use weft_care::record::CareRecord;
-use weft_care::watch::Opinion;
+use weft_care::watch::Verdict;
 use weft_env::Env;
 use weft_format::NodeId;
 use weft_meta::{MetaUrl, Store};
@@ -73,7 +73,7 @@ impl Keeper {
     pub fn given_up(&self) -> Result<BTreeSet<NodeId>, EngineError> {
         let doubted = CareRecord::load(&*self.catalogue)?.map_or(Vec::new(), |record| record.doubted);
         let is_given_up =
-            |name: &str| doubted.iter().any(|(node, opinion)| node == name && *opinion == Opinion::GivenUp);
+            |name: &str| doubted.iter().any(|(node, verdict)| node == name && *verdict == Verdict::GivenUp);
         let nodes = self.store.nodes()?.into_iter();
         Ok(nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect())
     }

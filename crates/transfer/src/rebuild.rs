@@ -37,7 +37,7 @@ use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 /// What a rebuild leaves behind: commit `record`, and only then remove what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// The record with the new locations, one more than the former. The rebuilt shards have names that no other attempt uses.
+    /// The record with the new locations, one generation later. The rebuilt shards have names that no other attempt uses.
     pub record: SegmentRecord,
     /// Bytes that nodes sent, to this engine or, in a chain, to each other.
     pub bytes_read: u64,
@@ -109,9 +109,9 @@ impl Transfer {
                     }
                     outcome => outcome?,
                 };
-                effort.suspects.extend(combined::liars(&self.inner, &job, &effort.doubtful).await);
-                if let Some(doubtful) = effort.doubtful_sum.take() {
-                    effort.suspects.extend(chained::liar(&self.inner, &job, &doubtful, &objects).await);
+                effort.suspects.extend(combined::faulty_helpers(&self.inner, &job, &effort.mismatched).await);
+                if let Some(mismatched) = effort.mismatched_sum.take() {
+                    effort.suspects.extend(chained::faulty_helper(&self.inner, &job, &mismatched, &objects).await);
                 }
                 objects
             }

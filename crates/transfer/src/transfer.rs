@@ -271,7 +271,7 @@ impl Inner {
 
     /// As [`Self::call`], of a node that may be busy. While it says so it is asked again, and while it answers whether it is there
     /// it is waited for: as long as [`busy_max`] says, and longer while it stores what it is given.
-    pub(crate) async fn call_patiently<T, F>(
+    pub(crate) async fn call_while_busy<T, F>(
         &self,
         node: NodeId,
         bytes: u64,
@@ -283,8 +283,8 @@ impl Inner {
         self.again_while_busy(node, bytes, || Ok(()), call).await
     }
 
-    /// As [`Self::call_patiently`], of a call that changes what the node holds.
-    pub(crate) async fn change_patiently<T, F>(
+    /// As [`Self::call_while_busy`], of a call that changes what the node holds.
+    pub(crate) async fn change_while_busy<T, F>(
         &self,
         node: NodeId,
         bytes: u64,
@@ -372,20 +372,20 @@ impl Inner {
         call: impl Future<Output = T> + Send,
     ) -> Result<T, Duration> {
         let clock = self.fleet.clock();
-        let (began, mut patience) = (clock.now(), deadline);
+        let (began, mut timeout) = (clock.now(), deadline);
         tokio::pin!(call);
         loop {
-            if let Ok(outcome) = clock.timeout_at(began + patience, &mut call).await {
+            if let Ok(outcome) = clock.timeout_at(began + timeout, &mut call).await {
                 return Ok(outcome);
             }
             let longer = deadline + self.uplink.wait(bytes, self.fleet.now_ms());
-            if longer > patience {
-                patience = longer;
+            if longer > timeout {
+                timeout = longer;
                 continue;
             }
             let asked = clock.now();
             if longest.is_zero() || self.has_waited(handle, began) {
-                return Err(patience);
+                return Err(timeout);
             }
             self.fleet.ask_if_there(handle, &self.runtime);
             if let Ok(outcome) = clock.timeout_at(asked + LIVING_DEADLINE, &mut call).await {
@@ -394,7 +394,7 @@ impl Inner {
             if !handle.was_heard_since(asked) {
                 return Err(clock.elapsed(began));
             }
-            patience = clock.elapsed(began) + LIVING_DEADLINE;
+            timeout = clock.elapsed(began) + LIVING_DEADLINE;
         }
     }
 

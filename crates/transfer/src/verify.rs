@@ -99,7 +99,7 @@ async fn check_shard(
 ) -> (ShardHealth, u64) {
     let expected_bytes = record.shard_bytes();
     if let Depth::Length = depth {
-        let stat = inner.call_patiently(location.node, 0, |node| async move { node.stat(key).await }).await;
+        let stat = inner.call_while_busy(location.node, 0, |node| async move { node.stat(key).await }).await;
         let health = match stat {
             Ok(stat) if stat.bytes == expected_bytes => ShardHealth::Sound,
             Ok(stat) => {
@@ -118,7 +118,7 @@ async fn check_shard(
     let _admitted = inner.admit([location.node].into_iter(), expected_bytes, expected_bytes).await;
     // One byte more than there should be, to see that there is not.
     let get = |node: Arc<dyn Node>| async move { node.get(key, 0..expected_bytes + 1).await };
-    let object = inner.call_patiently(location.node, expected_bytes, get).await;
+    let object = inner.call_while_busy(location.node, expected_bytes, get).await;
     match object {
         Ok(object) => (check_object(inner, record, location, key, &object), object.len() as u64),
         Err(error) if error.kind == NodeErrorKind::Io => check_parts(inner, record, location, key, &error).await,

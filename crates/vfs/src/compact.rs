@@ -285,7 +285,7 @@ impl Volume {
 const LOOK_EVERY: Duration = Duration::from_secs(600);
 /// A round waits until no file was read or written for one step of the background's clock, but no longer than this: a
 /// volume that never rests gets its room back too, half a MiB a second.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// After a round compaction rests so many times as long as the round took: it uses a quarter of the disks at most.
 const REST_FACTOR: u32 = 3;
 
@@ -303,7 +303,7 @@ impl Pace {
     /// Is a round to begin? Asked once a second; `calls` is how often files were ever read or written.
     pub fn is_time(&mut self, now: Instant, calls: u64) -> bool {
         let was_quiet = std::mem::replace(&mut self.calls_seen, calls) == calls;
-        now >= self.due && (was_quiet || now >= self.due + PATIENCE)
+        now >= self.due && (was_quiet || now >= self.due + TIMEOUT)
     }
 
     /// A round that began at `began` has ended. `more`: it found something to do, and there may be more.

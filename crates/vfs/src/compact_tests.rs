@@ -139,8 +139,8 @@ fn rounds_wait_for_quiet_but_not_for_ever() {
     assert!(!pace.is_time(due, 5), "somebody was at work");
     assert!(!pace.is_time(due + second, 6));
     assert!(pace.is_time(due + 2 * second, 6), "nobody was");
-    assert!(pace.is_time(due + PATIENCE, 7), "somebody always is");
-    let began = due + PATIENCE;
+    assert!(pace.is_time(due + TIMEOUT, 7), "somebody always is");
+    let began = due + TIMEOUT;
     pace.ended(began, began + second, true);
     assert!(!pace.is_time(began + 2 * second, 7) && !pace.is_time(began + 3 * second, 7), "it rests");
     assert!(pace.is_time(began + (1 + REST_FACTOR) * second, 7));

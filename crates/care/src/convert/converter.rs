@@ -135,9 +135,9 @@ impl Converter {
     fn as_owner(
         &self,
         clock: &JobClock,
-        deed: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError>,
+        task: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError>,
     ) -> Result<(), CatalogueError> {
-        let done = deed(&*self.catalogue);
+        let done = task(&*self.catalogue);
         if done == Err(CatalogueError::NotOwner) {
             *self.refused_ms.lock() = Some(clock.now_ms());
         }

@@ -1,4 +1,4 @@
-//! The worker, over memory nodes and a memory catalogue, with little patience.
+//! The worker, over memory nodes and a memory catalogue, with short timeouts.
 
 use crate::harness::World;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use weft_care::catalogue::Catalogue;
-use weft_care::record::{CareRecord, CareWish};
+use weft_care::record::{CareRecord, Requests};
 use weft_care::roster::Rounds;
-use weft_care::watch::{Opinion, Patience};
+use weft_care::watch::{Timeouts, Verdict};
 use weft_care::worker::{Options, Worker};
 use weft_format::NodeId;
 use weft_format::records::PolicyRecord;
@@ -18,7 +18,7 @@ use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_transfer::Transfer;
 
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: Timeouts = Timeouts {
     look_every_ms: 10,
     give_up_after_ms: 300,
     wiped_after_ms: 50,
@@ -35,7 +35,7 @@ fn worker(world: &World, transfer: Transfer, holder: &str) -> Worker {
         catalogue: world.catalogue.clone(),
         transfer,
         board: Arc::default(),
-        options: Options { patience: PATIENCE, holder: holder.into() },
+        options: Options { timeouts: TIMEOUTS, holder: holder.into() },
         follow_nodes: Box::new(|| Ok(())),
     }
 }
@@ -78,11 +78,12 @@ async fn what_a_silent_node_held_is_rebuilt_unasked_and_the_node_is_welcome_agai
     let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
     until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
     is_off.store(true, Ordering::SeqCst);
-    until("it is suspected", || record().doubted == [("n3".into(), Opinion::Suspected)]).await;
+    until("it is suspected", || record().doubted == [("n3".into(), Verdict::Suspected)]).await;
     assert!(is_on(&world, node), "silence is no loss");
     until("it is given up", || !is_on(&world, node)).await;
-    until("that is noted", || record().past.first().is_some_and(|past| past.deed == "repair" && past.is_well)).await;
-    assert_eq!(record().doubted, [("n3".into(), Opinion::GivenUp)]);
+    until("that is noted", || record().history.first().is_some_and(|entry| entry.task == "repair" && entry.is_well))
+        .await;
+    assert_eq!(record().doubted, [("n3".into(), Verdict::GivenUp)]);
     let known = world.catalogue.nodes().expect("nodes");
     assert!(known.iter().any(|(id, _)| *id == node), "given up, and not forgotten");
     is_off.store(false, Ordering::SeqCst);
@@ -126,9 +127,9 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
     for number in 0..6 {
         world.write(number, "rs:4+2").await;
     }
-    let mut wish = CareWish::default();
-    wish.is_paused = true;
-    wish.store(&*world.catalogue).expect("wished");
+    let mut requests = Requests::default();
+    requests.is_paused = true;
+    requests.store(&*world.catalogue).expect("requested");
     let (node, is_off) = (NodeId(5), Arc::new(AtomicBool::new(true)));
     let (stop, stopped) = watch::channel(false);
     let caring: Vec<_> = ["one", "two"]
@@ -138,12 +139,12 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
         })
         .into();
     let record = || CareRecord::load(&*world.catalogue).expect("read");
-    let given_up = [("n5".to_owned(), Opinion::GivenUp)];
+    let given_up = [("n5".to_owned(), Verdict::GivenUp)];
     until("given up", || record().is_some_and(|record| record.is_paused && record.doubted == given_up)).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(is_on(&world, node) && world.catalogue.lease().expect("read").is_none(), "paused");
-    wish.is_paused = false;
-    wish.store(&*world.catalogue).expect("wished");
+    requests.is_paused = false;
+    requests.store(&*world.catalogue).expect("requested");
     until("rebuilt", || !is_on(&world, node)).await;
     stop.send(true).expect("heard");
     for worker in caring {
@@ -192,20 +193,20 @@ async fn a_node_that_came_is_filled_unasked_and_then_nothing_moves() {
     let caring = tokio::spawn(worker(&world, world.transfer(), "one").run(stopped));
     let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
     until("it notes that it is there", || CareRecord::load(&*world.catalogue).expect("read").is_some()).await;
-    until("balanced", || record().past.first().is_some_and(|past| past.deed == "balance" && past.is_well)).await;
+    until("balanced", || record().history.first().is_some_and(|entry| entry.task == "balance" && entry.is_well)).await;
     let before = world.named();
     // 12 of 60 lie there by right: twice as many as on others, of which each has 60 * 6 / 10.
     let held = before.iter().filter(|(node, _)| *node == NodeId(9)).count();
     assert!((50..=60).contains(&held), "{held}");
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!((world.named(), record().past.len()), (before, 1));
+    assert_eq!((world.named(), record().history.len()), (before, 1));
     stop.send(true).expect("heard");
     caring.await.expect("ended");
     world.assert_contents().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_when_that_is_wished() {
+async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_on_request() {
     let mut world = World::new(8);
     for number in 0..6 {
         world.write(number, "replica:3").await;
@@ -218,9 +219,9 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
         for segment in world.files.keys() {
             world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, None)]);
         }
-        let mut wish = CareWish::load(&*world.catalogue).expect("read");
-        wish.convert_count += 1;
-        wish.store(&*world.catalogue).expect("wished");
+        let mut requests = Requests::load(&*world.catalogue).expect("read");
+        requests.convert_count += 1;
+        requests.store(&*world.catalogue).expect("requested");
     };
     let start = |transfer| {
         let (stop, stopped) = watch::channel(false);
@@ -230,7 +231,7 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     want("rs:4+2");
     until("converted", || codes() == ["rs:4+2".to_owned()].into()).await;
     let record = || CareRecord::load(&*world.catalogue).expect("read").expect("noted");
-    until("noted", || record().past.first().is_some_and(|past| past.deed == "conversion" && past.is_well)).await;
+    until("noted", || record().history.first().is_some_and(|entry| entry.task == "conversion" && entry.is_well)).await;
     stop.send(true).expect("heard");
     caring.await.expect("ended");
     // The next one is killed at its first put, and another goes on.
@@ -245,7 +246,7 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
     });
     let (_stop, stuck) = start(silent);
     want("raid6:6");
-    until("begun", || record().now.is_some_and(|(deed, _)| deed == "conversion")).await;
+    until("begun", || record().now.is_some_and(|(task, _)| task == "conversion")).await;
     let lease = || world.catalogue.lease().expect("read").expect("taken");
     until("at work", || lease().holder == "one").await;
     stuck.abort();

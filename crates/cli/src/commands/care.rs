@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use weft_engine::CareRequest;
 use weft_engine::MetaUrl;
-use weft_engine::care::{BalanceEstimate, LEASE_MS, Load, Opinion, Patience};
+use weft_engine::care::{BalanceEstimate, LEASE_MS, Load, Timeouts, Verdict};
 use weft_engine::reports::CareReport;
 use weft_engine::{Caring, Keeper};
 
@@ -100,13 +100,13 @@ impl Arguments {
         self.command.is_none()
     }
 
-    fn patience(&self) -> Patience {
+    fn timeouts(&self) -> Timeouts {
         let unless_never = |every_ms: u64| Some(every_ms).filter(|every_ms| *every_ms > 0);
-        Patience {
+        Timeouts {
             give_up_after_ms: self.give_up_after,
             scrub_every_ms: unless_never(self.scrub_every),
             balance_every_ms: unless_never(self.balance_every),
-            ..Patience::default()
+            ..Timeouts::default()
         }
     }
 }
@@ -118,7 +118,7 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let runtime = keeper.runtime.handle();
     // Caught before the worker begins.
     let mut ending = runtime.block_on(async { Ending::catch() })?;
-    let caring = Caring::of_keeper(&keeper, meta, arguments.patience())?;
+    let caring = Caring::of_keeper(&keeper, meta, arguments.timeouts())?;
     let start = |listener| Endpoint::start(listener, caring.metrics(), runtime);
     let _endpoint = listener.map(start).transpose()?;
     tracing::info!(meta = %meta, "caring: Ctrl-C ends it");
@@ -170,17 +170,17 @@ fn lines(meta: &MetaUrl, status: &CareReport) -> Vec<String> {
             meta
         ),
     });
-    if let (true, Some((deed, progress))) = (status.is_cared_for, &record.now) {
-        lines.push(format!("{deed} under way: {}", care::progress_line(progress)));
+    if let (true, Some((task, progress))) = (status.is_cared_for, &record.now) {
+        lines.push(format!("{task} under way: {}", care::progress_line(progress)));
     }
     if let Some(holder) = status.lease_holder.as_ref().filter(|holder| **holder != record.holder) {
         let seconds = LEASE_MS / 1000;
         lines.push(format!("{holder} changes segments now, or has died less than {seconds} s ago"));
     }
     lines.extend(balance_lines(&status.balance));
-    for (node, opinion) in &record.doubted {
-        lines.push(match opinion {
-            Opinion::GivenUp => {
+    for (node, verdict) in &record.doubted {
+        lines.push(match verdict {
+            Verdict::GivenUp => {
                 format!("node {node} is given up: what it held is rebuilt on other nodes, as far as they can take it")
             }
             _ => format!("node {node} cannot be used now; nothing of it is taken for lost yet"),
@@ -193,10 +193,10 @@ fn lines(meta: &MetaUrl, status: &CareReport) -> Vec<String> {
     );
     lines.extend(status.conversion.as_ref().map(care::conversion_line));
     lines.extend(care::kept_line(status.kept));
-    for past in &record.past {
-        let took = care::duration(past.ended_ms.saturating_sub(past.started_ms));
-        let mark = if past.is_well { "" } else { " NOT WELL" };
-        lines.push(format!("{}{mark}, {}, in {took}: {}", care::moment(past.ended_ms), past.deed, past.what));
+    for entry in &record.history {
+        let took = care::duration(entry.ended_ms.saturating_sub(entry.started_ms));
+        let mark = if entry.is_well { "" } else { " NOT WELL" };
+        lines.push(format!("{}{mark}, {}, in {took}: {}", care::moment(entry.ended_ms), entry.task, entry.what));
     }
     lines
 }

@@ -17,7 +17,7 @@ use weft_engine::reports::{ExtentReport, FileReport, SegmentReport, ShardReport}
 use weft_gateways::fuse::mounts;
 
 /// A mount that syncs longer than this is not waited for.
-const SYNC_PATIENCE: Duration = Duration::from_secs(5);
+const SYNC_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Show where a file's shards are, which losses it survives, and what a repair would read
 #[derive(Debug, clap::Args)]
@@ -76,10 +76,10 @@ struct Syncing {
 }
 
 impl Syncing {
-    /// Waits for it, but no longer than [`SYNC_PATIENCE`] from the beginning on.
+    /// Waits for it, but no longer than [`SYNC_TIMEOUT`] from the beginning on.
     fn wait(self) {
         let Some(ended) = self.ended else { return };
-        match ended.recv_timeout(SYNC_PATIENCE.saturating_sub(self.began.elapsed())) {
+        match ended.recv_timeout(SYNC_TIMEOUT.saturating_sub(self.began.elapsed())) {
             Ok(Ok(())) => {}
             failed => tracing::debug!(?failed, "what was just written may not be seen"),
         }

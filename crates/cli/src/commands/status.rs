@@ -100,13 +100,12 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     notes.extend(care::silent_nodes(&arguments.meta, &silent));
     notes.extend(care::given_up_nodes(&arguments.meta, &given_up));
     notes.extend(status.moved.iter().map(|moved| super::moved_sentence(moved, &arguments.meta)));
-    for (node, lies) in status.nodes.iter().filter_map(|node| Some((node, node.lies.as_ref()?))) {
+    for (node, faults) in status.nodes.iter().filter_map(|node| Some((node, node.faults.as_ref()?))) {
         notes.push(format!(
-            "node {} lied in {}, last at {}: it sent combinations that are none of its shards; nothing of them was used: see what \
-             runs there, or replace it",
+            "node {} sent wrong data to {}, last at {}; none of it was used: check the program that runs there, or replace the node",
             node.name,
-            count(lies.count, "repair"),
-            care::moment(lies.last_ms)
+            count(faults.count, "repair"),
+            care::moment(faults.last_ms)
         ));
     }
     if let Some(due_ms) = status.trash.due_ms {
@@ -144,7 +143,7 @@ fn node_table(nodes: &[NodeStatus]) -> String {
             false if node.state != "lost" => format!("{}, AWAY", node.state),
             _ => node.state.to_owned(),
         };
-        let state = if node.lies.is_some() { format!("{state}, LIES") } else { state };
+        let state = if node.faults.is_some() { format!("{state}, FAULTY") } else { state };
         vec![node.name.clone(), state, bytes(node.free_bytes), bytes(node.total_bytes), node.url.clone()]
     };
     let rows: Vec<_> = std::iter::once(header).chain(nodes.iter().map(row)).collect();

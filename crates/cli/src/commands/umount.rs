@@ -11,11 +11,11 @@ use weft_engine::ended;
 use weft_engine::{Holder, MetaUrl};
 use weft_gateways::fuse::{self, Detach, MountError, mounts::Mount};
 
-/// A process that writes longer than this is worth a line.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// When the process still writes after this, the user is told.
+const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
-/// What a hung process gets after its mount was taken away by force.
-const FORCE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a hung process is waited for after its mount was taken away by force.
+const FORCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -54,12 +54,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     if arguments.force {
-        if !has_ended(&process, Some(FORCE_PATIENCE))? {
+        if !has_ended(&process, Some(FORCE_TIMEOUT))? {
             bail!("process {pid} goes on: end it with `kill -9 {pid}` (what was fsynced is safe)");
         }
         return Ok(());
     }
-    if !has_ended(&process, Some(PATIENCE))? {
+    if !has_ended(&process, Some(NOTICE_AFTER))? {
         eprintln!("unmounted; process {pid} is still writing to the nodes, waiting for it");
         has_ended(&process, None)?;
     }

@@ -85,8 +85,8 @@ fn clocks_that_jump_by_a_day_lose_nothing() {
     };
     set("+0", "+0");
     sandbox.mount_by(by_clock(&sandbox, "clock-mount", sandbox.command(["mount", "-d", "meta.db", &sandbox.mnt()])));
-    let patience = ["care", "meta.db", "--scrub-every", "5s", "--balance-every", "1s"];
-    let beside = Caring::of(by_clock(&sandbox, "clock-worker", sandbox.command(patience)));
+    let timeouts = ["care", "meta.db", "--scrub-every", "5s", "--balance-every", "1s"];
+    let beside = Caring::of(by_clock(&sandbox, "clock-worker", sandbox.command(timeouts)));
     fs::write(sandbox.file("keepsake"), content(1, 1)).expect("written");
     fs::remove_file(sandbox.file("keepsake")).expect("removed");
 

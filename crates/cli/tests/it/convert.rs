@@ -348,8 +348,9 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
         // By the run that saved it: one that was left for something more urgent goes on in the same record, one that ended is past.
         until("what was saved is told", || {
             let care = json(&sandbox, &["care", "status", "--json", "meta.db"]);
-            let past = care["record"]["past"].as_array().expect("a list").iter();
-            let mut told = past.filter(|past| past["deed"] == "conversion").filter_map(|past| past["what"].as_str());
+            let history = care["record"]["past"].as_array().expect("a list").iter();
+            let mut told =
+                history.filter(|entry| entry["deed"] == "conversion").filter_map(|entry| entry["what"].as_str());
             care["conversion"]["bytes_saved"].as_u64() > Some(0)
                 || told.any(|told| told.contains(" saved") && !told.contains(" 0 saved"))
         });

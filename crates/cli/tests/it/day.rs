@@ -163,8 +163,8 @@ impl Day {
             fs::create_dir(day.sandbox.path(&mountpoint(volume))).expect("made");
             let mount = ["mount", "-d", "--no-care", &meta, &mountpoint(volume)];
             day.sandbox.mount_by(day.network.weft(&day.sandbox, 0, &mount));
-            let patience = ["--give-up-after", GIVE_UP_AFTER, "--scrub-every", "0", "--balance-every", "2s"];
-            let worker = [&["care", &meta][..], &patience].concat();
+            let timeouts = ["--give-up-after", GIVE_UP_AFTER, "--scrub-every", "0", "--balance-every", "2s"];
+            let worker = [&["care", &meta][..], &timeouts].concat();
             day.volumes[volume].worker = Some(Caring::of(day.network.weft(&day.sandbox, 0, &worker)));
         }
         day
@@ -345,8 +345,8 @@ fn twelve_machines_have_a_bad_day_and_their_users_do_not_notice() {
         care["balance"]["is_out"] == false && care["record"]["now"].is_null() && day.is_whole(volume)
     });
     for volume in &day.volumes {
-        for past in day.care(volume)["record"]["past"].as_array().expect("a list") {
-            println!("{}: {}: {}", volume.code, past["deed"], past["what"]);
+        for entry in day.care(volume)["record"]["past"].as_array().expect("a list") {
+            println!("{}: {}: {}", volume.code, entry["deed"], entry["what"]);
         }
     }
     for volume in 0..2 {

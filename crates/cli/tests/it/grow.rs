@@ -140,7 +140,7 @@ fn prometheus_sees_what_is_verified_and_what_is_at_risk() {
     assert_eq!(value("weft_segments{margin=\"lost\"}"), Some(0));
     assert!(http_get(&address, "/other").expect("answered").starts_with("HTTP/1.1 404"));
     fs::rename(sandbox.path("node1"), sandbox.path("away")).expect("moved");
-    until("one is in doubt", || value("weft_nodes_doubted{opinion=\"suspected\"}") == Some(1));
+    until("one is in doubt", || value("weft_nodes_doubted{verdict=\"suspected\"}") == Some(1));
 }
 
 #[test]

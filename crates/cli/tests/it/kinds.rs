@@ -261,7 +261,7 @@ fn a_lost_shard_comes_through_a_chain_of_its_helpers() {
 }
 
 #[test]
-fn a_helper_of_a_repair_that_lies_is_named() {
+fn a_faulty_helper_of_a_repair_is_named() {
     let sandbox = Sandbox::empty();
     sandbox.weft(["format", "--policy", "msr:2+2,d=3", "meta.db"]).ok();
     let serve = |name: &str| {
@@ -272,26 +272,27 @@ fn a_helper_of_a_repair_that_lies_is_named() {
     let mut daemons: Vec<Served> = ["one", "two", "three", "four"].map(serve).into();
     for (name, daemon) in ["one", "two", "three", "four"].into_iter().zip(&daemons) {
         let address =
-            if name == "two" { crate::sandbox::liar::before(&daemon.address) } else { daemon.address.clone() };
+            if name == "two" { crate::sandbox::faulty_helper::before(&daemon.address) } else { daemon.address.clone() };
         sandbox.weft(["node", "add", "meta.db", name, &format!("weft://{address}")]).ok();
     }
     fs::write(sandbox.path("data"), content(1)).expect("written");
     sandbox.weft(["put", "meta.db", &sandbox.path("data"), "/data"]).ok();
-    assert!(!sandbox.weft(["status", "meta.db"]).ok().contains("lied"));
+    assert!(!sandbox.weft(["status", "meta.db"]).ok().contains("wrong data"));
     daemons.truncate(3);
     let fresh = serve("fresh");
     sandbox.weft(["node", "replace", "meta.db", "four", &fresh.url]).ok();
     sandbox.weft(["repair", "meta.db"]).ok();
     let status = sandbox.weft(["status", "meta.db"]).ok();
-    assert!(status.contains("node two lied in 1 repair, last at ") && status.contains("active, LIES"), "{status}");
-    assert_eq!(status.matches("LIES").count(), 1, "{status}");
+    let note = "node two sent wrong data to 1 repair, last at ";
+    assert!(status.contains(note) && status.contains("active, FAULTY"), "{status}");
+    assert_eq!(status.matches("FAULTY").count(), 1, "{status}");
     let status: serde_json::Value =
         serde_json::from_str(&sandbox.weft(["status", "--json", "meta.db"]).ok()).expect("JSON");
-    let lies = |name: &str| {
+    let faults = |name: &str| {
         let nodes = status["nodes"].as_array().expect("nodes");
-        nodes.iter().find(|node| node["name"] == name).map(|node| node["lies"].clone()).expect("there")
+        nodes.iter().find(|node| node["name"] == name).map(|node| node["faults"].clone()).expect("there")
     };
-    assert_eq!((lies("two")["count"].as_u64(), lies("one").is_null()), (Some(1), true));
+    assert_eq!((faults("two")["count"].as_u64(), faults("one").is_null()), (Some(1), true));
     sandbox.weft(["get", "meta.db", "/data", &sandbox.path("back")]).ok();
     assert!(fs::read(sandbox.path("back")).expect("read") == content(1));
 }

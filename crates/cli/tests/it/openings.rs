@@ -90,13 +90,13 @@ fn finding_05_a_backup_of_a_mounted_volume_is_restored_and_takes_the_volume_over
     assert!(said.contains("is the volume's metadata from now on"), "{said}");
     assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
     assert_has(&sandbox, "restored.db", &["before"]);
-    // What was written by the former metadata is kept, and that metadata changes nothing any more.
+    // What was written by the previous metadata is kept, and that metadata changes nothing any more.
     let said = sandbox.weft(["gc", "--grace", "0", "restored.db"]).ok();
     assert!(said.contains("removed 0 shards") && said.contains("does not know are kept"), "{said}");
     put(&sandbox, "restored.db", "new");
     let said = sandbox.weft(["gc", "--grace", "0", "meta.db"]).sentence();
     assert!(said.contains(REFUSED), "{said}");
-    // Somebody thinks better of it: nothing that the former metadata names is gone.
+    // The user changes their mind: nothing that the previous metadata names is gone.
     let said = sandbox.weft(["restore", "meta.db", "again.db"]).ok();
     assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
     assert_has(&sandbox, "again.db", &["before", "after"]);

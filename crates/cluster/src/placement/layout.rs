@@ -17,10 +17,10 @@ const RANK_MAX: f64 = 3.0;
 pub struct Layout {
     view: Arc<View>,
     shard_count: usize,
-    /// What every segment looks at, by node.
+    /// What every segment looks at, for each active node.
     draws: Vec<Draw>,
-    /// What it looks at of those that come in early, by node.
-    seats: Vec<Seat>,
+    /// The active nodes in the same order: looked at only for those that come in early.
+    active: Vec<Active>,
     domains: Vec<Domain>,
 }
 
@@ -31,7 +31,7 @@ struct Draw {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Active {
     node: NodeId,
     domain: u32,
     weight: f64,
@@ -49,7 +49,7 @@ struct Domain {
 struct Early {
     rank: f64,
     arrival: f64,
-    seat: usize,
+    index: usize,
 }
 
 impl Layout {
@@ -60,7 +60,7 @@ impl Layout {
         let mut domains: Vec<Domain> = (shares.iter())
             .map(|(name, share)| Domain { name: (*name).into(), locality: String::new(), share: *share })
             .collect();
-        let (mut draws, mut seats) = (Vec::new(), Vec::new());
+        let (mut draws, mut active) = (Vec::new(), Vec::new());
         for (id, member) in view.members.iter().filter(|(_, member)| member.state == NodeState::Active) {
             let (domain, weight) = (numbers[member.domain.as_str()], draw::effective_weight(&view, member));
             let known = &mut domains[domain as usize];
@@ -68,11 +68,11 @@ impl Layout {
             known.locality.clone_from(&member.locality);
             let least_hash = draw::least_hash(weight, known.share.deadline(RANK_MAX));
             draws.push(Draw { words: Words::of_node(*id), least_hash });
-            seats.push(Seat { node: *id, domain, weight, room_bytes: room_bytes(member) });
+            active.push(Active { node: *id, domain, weight, room_bytes: room_bytes(member) });
         }
         drop(numbers);
         drop(shares);
-        Self { view, shard_count, draws, seats, domains }
+        Self { view, shard_count, draws, active, domains }
     }
 
     /// The view it was made of.
@@ -91,8 +91,8 @@ impl Layout {
         }
         let (mut firsts, mut seconds) = (Vec::new(), Vec::new());
         let mut used = Vec::new();
-        for Early { seat, .. } in self.early(request) {
-            let Seat { node, domain, .. } = self.seats[seat];
+        for Early { index, .. } in self.early(request) {
+            let Active { node, domain, .. } = self.active[index];
             if used.contains(&domain) {
                 seconds.push(node);
             } else {
@@ -113,26 +113,26 @@ impl Layout {
     fn early(&self, request: &PlacementRequest<'_>) -> Vec<Early> {
         let drawer = Words::of_drawer(request.segment, self.view.rule.set_count);
         let mut early = Vec::new();
-        for (seat, draw) in self.draws.iter().enumerate() {
+        for (index, draw) in self.draws.iter().enumerate() {
             let hash = drawer.pair(draw.words);
             if hash >= draw.least_hash {
-                early.extend(self.arrived(request, seat, hash));
+                early.extend(self.arrived(request, index, hash));
             }
         }
-        let id = |early: &Early| self.seats[early.seat].node;
+        let id = |early: &Early| self.active[early.index].node;
         early.sort_unstable_by(|a, b| {
             (a.rank.total_cmp(&b.rank)).then(a.arrival.total_cmp(&b.arrival)).then(id(a).cmp(&id(b)))
         });
         early
     }
 
-    fn arrived(&self, request: &PlacementRequest<'_>, seat: usize, hash: u64) -> Option<Early> {
-        let Seat { node, domain, weight, room_bytes } = self.seats[seat];
+    fn arrived(&self, request: &PlacementRequest<'_>, index: usize, hash: u64) -> Option<Early> {
+        let Active { node, domain, weight, room_bytes } = self.active[index];
         let Domain { name, locality, share } = &self.domains[domain as usize];
         let arrival = draw::arrival(hash, weight);
         let rank = share.rank(arrival);
         let fits = rank <= RANK_MAX && request.shard_bytes <= room_bytes;
-        (fits && request_obstacle(node, name, locality, request).is_none()).then_some(Early { rank, arrival, seat })
+        (fits && request_obstacle(node, name, locality, request).is_none()).then_some(Early { rank, arrival, index })
     }
 }
 

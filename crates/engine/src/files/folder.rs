@@ -97,8 +97,8 @@ impl FolderTree {
     }
 
     /// Tells a mount what is to become of what was deleted.
-    fn tell(&self, wish: &[u8], deleted_ms: u64, ino: Ino) -> Result<()> {
-        let name = std::str::from_utf8(wish).unwrap_or_default();
+    fn tell(&self, request: &[u8], deleted_ms: u64, ino: Ino) -> Result<()> {
+        let name = std::str::from_utf8(request).unwrap_or_default();
         let value = deleted_value(deleted_ms, ino);
         let root = self.handle(Path::new("/"))?;
         let told = rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty());

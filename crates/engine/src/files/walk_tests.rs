@@ -1,4 +1,4 @@
-//! Trees that lie.
+//! Trees with wrong entries.
 
 use super::*;
 use crate::files::{Attributes, Copying, FolderTree, Sink, copy};
@@ -7,7 +7,7 @@ use weft_format::Ino;
 use weft_format::records::Timestamp;
 
 /// Each directory holds what `below` says of its depth.
-struct Liar<F> {
+struct FaultyTree<F> {
     is_volume: bool,
     below: F,
 }
@@ -17,7 +17,7 @@ fn entry(kind: Kind, ino: u64) -> Entry {
     Entry { id: (7, ino), kind, mode: 0o755, uid: 0, gid: 0, nlink: 1, size: 0, modified }
 }
 
-impl<F: Fn(usize) -> Vec<(&'static str, Entry)>> Tree for Liar<F> {
+impl<F: Fn(usize) -> Vec<(&'static str, Entry)>> Tree for FaultyTree<F> {
     fn entry(&self, _: &Path) -> Result<Option<Entry>> {
         Ok(Some(entry(Kind::Directory, 1)))
     }
@@ -86,13 +86,13 @@ fn steps(tree: &dyn Tree) -> Result<usize> {
 fn finding_12_names_that_lead_elsewhere_end_a_walk_and_write_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["..", ".", "", "/tmp/weft-outside", "../outside", "a/../../outside"] {
-        let liar = Liar { is_volume: true, below: |_| vec![(name, entry(Kind::File, 2))] };
-        assert!(steps(&liar).expect_err(name).to_string().contains("is not allowed"));
+        let tree = FaultyTree { is_volume: true, below: |_| vec![(name, entry(Kind::File, 2))] };
+        assert!(steps(&tree).expect_err(name).to_string().contains("is not allowed"));
         let target = folder.path().join("target");
         std::fs::create_dir_all(&target).expect("made");
         let here = FolderTree::of_folder(target.clone()).expect("opened");
         let how = Copying { preserve: false, progress: &() };
-        copy(&liar, Path::new("/"), &here, Path::new("/got"), how).expect_err(name);
+        copy(&tree, Path::new("/"), &here, Path::new("/got"), how).expect_err(name);
         let names = |path: &Path| std::fs::read_dir(path).expect("listed").count();
         assert_eq!((names(folder.path()), names(&target), names(&target.join("got"))), (1, 1, 0), "{name}");
     }
@@ -101,9 +101,9 @@ fn finding_12_names_that_lead_elsewhere_end_a_walk_and_write_nothing() {
 #[test]
 fn finding_12_a_directory_within_itself_ends_a_walk() {
     for is_volume in [true, false] {
-        let liar = Liar { is_volume, below: |_| vec![("again", entry(Kind::Directory, 1))] };
-        assert!(steps(&liar).expect_err("endless").to_string().contains("more than once"));
-        assert!(crate::files::remove_all(&liar, Path::new("/")).is_err());
+        let tree = FaultyTree { is_volume, below: |_| vec![("again", entry(Kind::Directory, 1))] };
+        assert!(steps(&tree).expect_err("endless").to_string().contains("more than once"));
+        assert!(crate::files::remove_all(&tree, Path::new("/")).is_err());
     }
 }
 
@@ -116,12 +116,12 @@ fn finding_12_many_names_of_one_directory_come_to_an_end() {
         0..40 => ["a", "b"].map(|name| (name, entry(Kind::Directory, depth as u64 + 2))).to_vec(),
         _ => Vec::new(),
     };
-    assert!(steps(&Liar { is_volume: true, below }).expect_err("endless").to_string().contains("more than once"));
+    assert!(steps(&FaultyTree { is_volume: true, below }).expect_err("endless").to_string().contains("more than once"));
     let below = |depth: usize| match depth {
         0 => NAMES.map(|name| (name, entry(Kind::Directory, 2))).to_vec(),
         _ => Vec::new(),
     };
-    assert_eq!(steps(&Liar { is_volume: false, below }).expect("no loop"), 42);
+    assert_eq!(steps(&FaultyTree { is_volume: false, below }).expect("no loop"), 42);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn finding_12_no_depth_overflows_the_stack() {
             0..DEPTH => vec![("d", entry(Kind::Directory, depth as u64 + 2))],
             _ => Vec::new(),
         };
-        steps(&Liar { is_volume: true, below }).expect("it ends")
+        steps(&FaultyTree { is_volume: true, below }).expect("it ends")
     };
     let walking = std::thread::Builder::new().stack_size(64 << 10).spawn(walk).expect("a thread");
     assert_eq!(walking.join().expect("no overflow"), 2 * (DEPTH + 1));

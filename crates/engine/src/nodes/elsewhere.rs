@@ -14,8 +14,8 @@ use weft_nodes::FolderNode;
 /// Folders looked at beside each place of a node.
 const BESIDE_MAX: usize = 1000;
 
-/// Some of these folders may be on disks that do not answer: whoever asks does not wait for them.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Some of these folders may be on disks that do not answer: the caller waits no longer than this.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A node that is not where metadata has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -40,7 +40,7 @@ pub fn moved(store: &Store) -> Result<Vec<Moved>, MetaError> {
     if let Err(error) = store.env().spawner.thread("moved-nodes", Box::new(look)) {
         tracing::warn!("nodes that were moved are not looked for: {error}");
     }
-    Ok(ended.recv_timeout(PATIENCE).unwrap_or_default())
+    Ok(ended.recv_timeout(TIMEOUT).unwrap_or_default())
 }
 
 /// Nodes that are not at their own places, and where they are.

@@ -194,7 +194,7 @@ impl NodeTable {
             self.refuse_loss(&[old_id])?;
         }
         let (id, space) = create(&self.store, name, &url, &secret)?;
-        let retired = if answers { emptied(old_id, &old) } else { lost(old_id, &old, &url) };
+        let replaced = if answers { emptied(old_id, &old) } else { lost(old_id, &old, &url) };
         let new = NodeRecord {
             name: name.to_owned(),
             url: url.to_string(),
@@ -204,8 +204,8 @@ impl NodeTable {
             secret,
             limits: old.limits,
         };
-        let is_empty = succeed(&self.store, (old_id, &old), &retired, (id, &new))?;
-        let left = match retired.state {
+        let is_empty = succeed(&self.store, (old_id, &old), &replaced, (id, &new))?;
+        let left = match replaced.state {
             _ if is_empty => OldNode::Gone,
             NodeState::Lost => OldNode::Lost,
             _ => OldNode::Emptied,
@@ -243,12 +243,12 @@ impl NodeTable {
                 None
             }
             Some((other_id, other)) => {
-                let former = kinds().parse(&old.url)?;
-                let is_swapped = self.probe(other_id, &other.name, &former, &other.secret).is_ok();
+                let previous = kinds().parse(&old.url)?;
+                let is_swapped = self.probe(other_id, &other.name, &previous, &other.secret).is_ok();
                 let other_url = if is_swapped { old.url.clone() } else { url.former(&other_id.to_string()[..8]) };
                 let moved = NodeRecord { url: other_url, ..other.clone() };
                 self.store.update_nodes(&[(id, &old, &new), (other_id, &other, &moved)])?;
-                Some(Displaced { name: other.name, url: is_swapped.then(|| former.to_string()) })
+                Some(Displaced { name: other.name, url: is_swapped.then(|| previous.to_string()) })
             }
         };
         self.store.flush()?;

@@ -21,13 +21,13 @@ pub struct CareReport {
     pub lease_holder: Option<String>,
     /// What the worker said last; missing: nobody has cared for the volume yet.
     pub record: Option<CareRecord>,
-    /// Former nodes whose shards are not all rebuilt yet.
+    /// Replaced nodes whose shards are not all rebuilt yet.
     pub replaced: Vec<String>,
     /// What is to move for every node to hold its share.
     pub balance: Estimate,
     /// The conversion under way, or the last one.
     pub conversion: Option<ConvertRecord>,
-    /// Former shards of what was converted or moved.
+    /// Previous generations of what was converted or moved.
     pub kept: Kept,
 }
 

@@ -7,7 +7,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use weft_care::collect::{GRACE_MS, Kept, kept};
 use weft_care::record::{REPAIR, SCRUB};
-use weft_care::{Away, Catalogue, ConvertRecord, Dead, JobRecord, Liars, Lies, NodeFacts, Reach, Roster, Tally};
+use weft_care::{
+    Away, Catalogue, ConvertRecord, Dead, Faults, FaultyHelpers, JobRecord, NodeFacts, Reach, Roster, Tally,
+};
 use weft_cluster::usable_room;
 use weft_codes::analysis;
 use weft_format::removal::{Item, Queued};
@@ -47,7 +49,7 @@ pub struct StatusReport {
     pub last_scrub: Option<JobRecord>,
     /// ... and of conversions.
     pub last_conversion: Option<ConvertRecord>,
-    /// Former shards of what was converted or moved.
+    /// Previous generations of what was converted or moved.
     pub kept: Kept,
     /// Nodes that are elsewhere than metadata has them.
     pub moved: Vec<Moved>,
@@ -99,8 +101,8 @@ pub struct NodeStatus {
     pub free_bytes: Option<u64>,
     /// Why it does not answer.
     pub trouble: Option<String>,
-    /// What it computed for repairs lately that is none of its shards.
-    pub lies: Option<Lies>,
+    /// Repairs of the last 30 days to which it sent wrong combinations.
+    pub faults: Option<Faults>,
 }
 
 impl Keeper {
@@ -124,7 +126,7 @@ impl Keeper {
             nodes: node_states(
                 &roster,
                 &self.given_up()?,
-                &Liars::load(&*self.catalogue, self.store.env().clock.unix_ms())?,
+                &FaultyHelpers::load(&*self.catalogue, self.store.env().clock.unix_ms())?,
             ),
             marked_count: self.catalogue.damaged(None, COUNT_LIMIT)?.len(),
             trash: waiting(&*self.catalogue, dead)?,
@@ -184,7 +186,7 @@ fn with_names(roster: &Roster, text: String) -> String {
     nodes::with_names(&known, text)
 }
 
-fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> Vec<NodeStatus> {
+fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, faulty_helpers: &FaultyHelpers) -> Vec<NodeStatus> {
     let node = |(id, facts): (&NodeId, &NodeFacts)| {
         let (space, trouble) = match &facts.reach {
             Reach::Answers(space) => (Some(space), None),
@@ -204,7 +206,7 @@ fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, liars: &Liars) -> V
             total_bytes: space.map(|space| space.total_bytes),
             free_bytes: space.map(|space| space.free_bytes),
             trouble,
-            lies: liars.of(*id).cloned(),
+            faults: faulty_helpers.of(*id).cloned(),
         }
     };
     let mut states: Vec<NodeStatus> = roster.nodes.iter().map(node).collect();

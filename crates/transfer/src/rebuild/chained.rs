@@ -3,7 +3,7 @@
 //!
 //! For codes whose helpers send whole cells; where they can send less (`rebuild/combined.rs`) a chain would send more. Sums carry
 //! no checks, so this too is done only where the record has the digest of what is rebuilt. Whatever stands in the way, the
-//! other ways are left; then whoever sent a wrong sum is found out ([`liar`]).
+//! other ways are left; then the helper that sent a wrong sum is looked for ([`faulty_helper`]).
 
 use super::combined::{Attempt, Helper, combination, helpers, named, recipe, right_answer, sends_less};
 use super::{Job, compare, new_shards};
@@ -34,7 +34,7 @@ const PIECES_MAX: usize = 8;
 const REST_MS: u64 = 60_000;
 
 /// Of the time that an answer may take, what is left for the answer that it waits for, in percent.
-const PATIENCE_LEFT_PERCENT: u32 = 90;
+const TIMEOUT_LEFT_PERCENT: u32 = 90;
 
 /// When chains may be tried again, in milliseconds of the fleet's clock.
 #[derive(Default)]
@@ -57,8 +57,8 @@ struct Hop<'a> {
     program: Program,
 }
 
-/// What a chain brought that does not match, and who was asked.
-pub(super) struct DoubtfulSum {
+/// A chain's result that does not match the digests, and the helpers that were asked.
+pub(super) struct MismatchedSum {
     objects: Vec<Object>,
     recipe: Arc<CombinedRecipe>,
     helpers: Vec<Option<Helper>>,
@@ -79,7 +79,7 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, Reb
         return Ok(attempt);
     };
     let Some(hops) = chain(inner, job, &recipe, &helpers) else { return Ok(attempt) };
-    let (why, doubtful) = match recompute(inner, job, &hops, &mut attempt).await? {
+    let (why, mismatched) = match recompute(inner, job, &hops, &mut attempt).await? {
         Ok(objects) => match compare(job, &objects) {
             Ok(()) => {
                 attempt.objects = Some(objects);
@@ -89,18 +89,23 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>) -> Result<Attempt, Reb
         },
         Err(error) => (error.to_string(), None),
     };
-    attempt.doubtful_sum = doubtful.map(|objects| DoubtfulSum { objects, recipe, helpers });
+    attempt.mismatched_sum = mismatched.map(|objects| MismatchedSum { objects, recipe, helpers });
     tracing::debug!("a chain of helpers broke: {why}");
     inner.chains.rest(inner.fleet.now_ms());
     Ok(attempt)
 }
 
-/// The helper whose sum is wrong though that of those behind it is right: for the first stripes that came out wrong each is asked
-/// again, with those behind it. `right` is what was rebuilt from plain frames. `None`: now all of them tell the truth, or some do
-/// not answer.
-pub(super) async fn liar(inner: &Inner, job: &Job<'_>, doubtful: &DoubtfulSum, right: &[Object]) -> Option<Suspect> {
-    let hops = chain(inner, job, &doubtful.recipe, &doubtful.helpers)?;
-    let stripes = first_difference(&job.geometry, &doubtful.objects[0].0, &right[0].0)?;
+/// The helper whose sum is wrong though the sum of those behind it is right. For the first stripes that came out wrong, each helper is
+/// asked again, together with those behind it. `right` was rebuilt from plain frames. `None`: all of them answer correctly now, or
+/// some do not answer.
+pub(super) async fn faulty_helper(
+    inner: &Inner,
+    job: &Job<'_>,
+    mismatched: &MismatchedSum,
+    right: &[Object],
+) -> Option<Suspect> {
+    let hops = chain(inner, job, &mismatched.recipe, &mismatched.helpers)?;
+    let stripes = first_difference(&job.geometry, &mismatched.objects[0].0, &right[0].0)?;
     let mut sum: Vec<u8> = Vec::new();
     for (position, hop) in hops.iter().enumerate().rev() {
         let own = combination(job, &hop.part.subs, &hop.program, stripes.clone());
@@ -209,12 +214,12 @@ fn ask<'a>(
         let cost = combination.cost().map_err(|error| refusal(hop, error))?;
         all = Cost { read_bytes: all.read_bytes + cost.read_bytes, sent_bytes: cost.sent_bytes };
     }
-    let patience = inner.deadline(all.sent_bytes);
+    let timeout = inner.deadline(all.sent_bytes);
     let mut link: Option<Link> = None;
     for (position, (hop, combination)) in hops.iter().zip(&combinations).enumerate().rev() {
-        let patience = shortened(patience, position + 1);
+        let timeout = shortened(timeout, position + 1);
         let Helper { handle, key, .. } = hop.helper;
-        let onward = handle.node.link(*key, combination, link.as_ref(), patience);
+        let onward = handle.node.link(*key, combination, link.as_ref(), timeout);
         link = Some(onward.ok_or_else(|| refusal(hop, "others cannot ask it"))?);
     }
     let link = link.expect("a chain has helpers");
@@ -223,9 +228,9 @@ fn ask<'a>(
     Ok((all, Box::pin(call)))
 }
 
-/// What is left of `patience` at so many helpers' distance: each is told before who asks it gives it up.
-fn shortened(patience: Duration, distance: usize) -> Duration {
-    (0..distance).fold(patience, |patience, _| patience * PATIENCE_LEFT_PERCENT / 100)
+/// What is left of `timeout` for a helper that is so many helpers away: each one gives up before the one that asks it does.
+fn shortened(timeout: Duration, distance: usize) -> Duration {
+    (0..distance).fold(timeout, |timeout, _| timeout * TIMEOUT_LEFT_PERCENT / 100)
 }
 
 fn refusal(hop: &Hop<'_>, why: impl std::fmt::Display) -> NodeError {

@@ -2,11 +2,11 @@
 //!
 //! Combinations carry no checks. So this is done only where the record has the digests of all that is rebuilt: what does not
 //! match them was never there. Then the shards are rebuilt from plain frames, and the answers compared with those of the
-//! nodes' own frames: whoever sent another one is named ([`liars`]).
+//! nodes' own frames: a node that sent another one is named ([`faulty_helpers`]).
 //!
 //! Whatever stands in the way of combining, the plain way is left.
 
-use super::chained::DoubtfulSum;
+use super::chained::MismatchedSum;
 use super::{Job, compare, new_shards};
 use crate::algebra::CombinedRecipe;
 use crate::error::{RebuildError, SuspectKind};
@@ -39,10 +39,10 @@ pub(super) struct Attempt {
     pub(super) bytes_read_by_nodes: u64,
     /// Helpers that failed.
     pub(super) suspects: Vec<Suspect>,
-    /// What was answered, where it made no shard that matches.
-    pub(super) doubtful: Vec<Answer>,
+    /// Answers from which no shard that matches its digest was rebuilt.
+    pub(super) mismatched: Vec<Answer>,
     /// A chain's sum of which the same is true.
-    pub(super) doubtful_sum: Option<DoubtfulSum>,
+    pub(super) mismatched_sum: Option<MismatchedSum>,
 }
 
 /// A combination that a node sent.
@@ -69,7 +69,7 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) 
         let mut answers = Vec::new();
         match recompute(inner, job, &recipe, &helpers, &mut attempt, &mut answers).await? {
             Ok(objects) if compare(job, &objects).is_ok() => attempt.objects = Some(objects),
-            Ok(_) => attempt.doubtful = answers,
+            Ok(_) => attempt.mismatched = answers,
             Err((shard, error)) => {
                 // Each failure takes something away from the next plan, so this ends.
                 let refuses = matches!(error.kind, NodeErrorKind::Unsupported | NodeErrorKind::Io);
@@ -237,18 +237,18 @@ fn fill(job: &Job<'_>, recipe: &CombinedRecipe, stripes: Range<u32>, brought: &[
 }
 
 /// The shards whose nodes sent other combinations than follow from the frames that they have.
-pub(super) async fn liars(inner: &Inner, job: &Job<'_>, doubtful: &[Answer]) -> Vec<Suspect> {
-    let mut liars: BTreeSet<usize> = BTreeSet::new();
+pub(super) async fn faulty_helpers(inner: &Inner, job: &Job<'_>, mismatched: &[Answer]) -> Vec<Suspect> {
+    let mut faulty: BTreeSet<usize> = BTreeSet::new();
     let helpers = helpers(inner, job);
-    for answer in doubtful {
-        let Some(helper) = helpers[answer.shard].as_ref().filter(|_| !liars.contains(&answer.shard)) else { continue };
+    for answer in mismatched {
+        let Some(helper) = helpers[answer.shard].as_ref().filter(|_| !faulty.contains(&answer.shard)) else { continue };
         if let Some(right) = right_answer(inner, helper, answer.combination.clone()).await
             && blake3::hash(&right) != answer.digest
         {
-            liars.insert(answer.shard);
+            faulty.insert(answer.shard);
         }
     }
-    liars.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(named).collect()
+    faulty.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(named).collect()
 }
 
 /// What follows from the frames that the node has; `None`: it does not send them.

@@ -65,7 +65,7 @@ async fn copy(
     // One byte more than there should be, to see that there is not.
     let asked_bytes = object_bytes(payload_bytes) + 1;
     let get = |node: Arc<dyn Node>| async move { node.get(key, 0..asked_bytes).await };
-    let got = inner.call_patiently(location.node, asked_bytes, get).await;
+    let got = inner.call_while_busy(location.node, asked_bytes, get).await;
     let Ok(object) = got else { return Ok(None) };
     if check_object(inner, job.record, location, key, &object) != ShardHealth::Sound {
         return Ok(None);

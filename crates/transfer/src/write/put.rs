@@ -29,7 +29,7 @@ use weft_nodes::{Node, NodeError, NodeErrorKind};
 /// milliseconds, and a missing shard costs a repair.
 const LAGGARD_FLOOR: Duration = Duration::from_millis(500);
 
-/// Where only as many as decoding needs are durable, the rest is worth more patience: whoever is silent for so long counts
+/// Where only as many as decoding needs are durable, the rest is worth a longer wait: a node that is silent for so long counts
 /// as away. With the time the others took this is what an application waits at the most when nodes fall silent.
 const SILENCE_FLOOR: Duration = Duration::from_millis(1_500);
 
@@ -40,7 +40,7 @@ const LAGGARD_FACTOR: u32 = 3;
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Nodes that were suspected when the write began are waited for no longer than the others took, and at least this long: one
-/// that is back answers within it, and one that hangs must not cost every write the full patience.
+/// that is back answers within it, and one that hangs must not cost every write the full timeout.
 const SUSPECT_FLOOR: Duration = Duration::from_millis(20);
 
 /// A node that lags and answers is asked again this often whether it is still there.
@@ -204,19 +204,19 @@ impl Writing<'_> {
     /// When to ask a node that lags whether it is there, and when to go by the answer.
     fn moments(&self, attempt: &Attempt) -> (Instant, Instant) {
         let since = attempt.since + attempt.held_back;
-        let (from, patience) = match self.quorum_took.or(self.least_took) {
+        let (from, timeout) = match self.quorum_took.or(self.least_took) {
             _ if attempt.is_living => (attempt.since, LIVING_EVERY),
             None => (since, SILENCE_MAX + self.inner.uplink.wait(0, self.inner.fleet.now_ms())),
             Some(took) => {
                 let floor = if self.quorum_took.is_some() { LAGGARD_FLOOR } else { SILENCE_FLOOR };
-                let patience =
+                let timeout =
                     if attempt.is_suspected { SUSPECT_FLOOR.max(took) } else { floor.max(took * LAGGARD_FACTOR) };
-                (since.max(self.began + took), patience)
+                (since.max(self.began + took), timeout)
             }
         };
         // A suspected node is asked at once: it has little time to answer.
-        let ask_at = if attempt.is_suspected && !attempt.is_living { attempt.since } else { from + patience / 4 };
-        let judge_at = (from + patience).max(attempt.asked.unwrap_or(ask_at) + patience * 3 / 4);
+        let ask_at = if attempt.is_suspected && !attempt.is_living { attempt.since } else { from + timeout / 4 };
+        let judge_at = (from + timeout).max(attempt.asked.unwrap_or(ask_at) + timeout * 3 / 4);
         (ask_at, judge_at)
     }
 
@@ -311,7 +311,7 @@ pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Byte
             let object = object.clone();
             async move { node.put(key, &[object]).await }
         };
-        let outcome = inner.change_patiently(node, bytes, put).await;
+        let outcome = inner.change_while_busy(node, bytes, put).await;
         if let (Ok(()), Some(handle)) = (&outcome, inner.fleet.handle(inner.class, node)) {
             handle.has_stored();
         }

@@ -1,4 +1,4 @@
-//! Rebuilding through a chain of daemons, one of which lies.
+//! Rebuilding through a chain of daemons, one of which is faulty.
 
 use crate::house::{VOLUME, bytes, node_record, segment};
 use async_trait::async_trait;
@@ -37,17 +37,11 @@ impl Node for TwoFaced {
         self.0.combine(key, combination).await
     }
 
-    fn link(
-        &self,
-        key: ShardKey,
-        combination: &Combination,
-        onward: Option<&Link>,
-        patience: Duration,
-    ) -> Option<Link> {
+    fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
         let right = combination.program.to_matrix().expect("a program");
         let wrong = Matrix::from_fn(right.rows(), right.columns(), |row, column| right.at(row, column) ^ 1);
         let lie = Combination { program: Program::from_matrix(&wrong), ..combination.clone() };
-        self.0.link(key, &lie, onward, patience)
+        self.0.link(key, &lie, onward, timeout)
     }
 
     async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
@@ -102,10 +96,10 @@ async fn daemons(base: &std::path::Path, count: usize) -> Vec<Arc<dyn Node>> {
 }
 
 /// An engine over them, which has tried no chain yet.
-fn engine(nodes: &[Arc<dyn Node>], liar: Option<NodeId>) -> Transfer {
+fn engine(nodes: &[Arc<dyn Node>], faulty: Option<NodeId>) -> Transfer {
     let member = |(number, node): (usize, &Arc<dyn Node>)| {
         let id = NodeId(100 + number as u128);
-        let node = if liar == Some(id) { Arc::new(TwoFaced(node.clone())) } else { node.clone() };
+        let node = if faulty == Some(id) { Arc::new(TwoFaced(node.clone())) } else { node.clone() };
         (id, node_record(number, NodeState::Active), node)
     };
     let fleet =
@@ -126,13 +120,16 @@ async fn a_helper_that_lies_in_a_chain_is_found_out_wherever_it_stands() {
     assert!(honest.also_lost.is_empty());
     let mut found_count = 0;
     for (index, location) in record.shards.iter().enumerate().skip(1) {
-        let liar = location.as_ref().expect("stored").node;
-        let rebuilt = engine(&nodes, Some(liar)).rebuild(segment, &record, &[lost]).await.expect("rebuilt");
+        let faulty = location.as_ref().expect("stored").node;
+        let rebuilt = engine(&nodes, Some(faulty)).rebuild(segment, &record, &[lost]).await.expect("rebuilt");
         let digest = |record: &weft_format::records::SegmentRecord| record.shards[0].as_ref().map(|shard| shard.digest);
         assert_eq!(digest(&rebuilt.record), digest(&record), "nothing of the lie is stored");
         let found: Vec<_> = rebuilt.also_lost.iter().map(|suspect| (suspect.index.as_usize(), suspect.kind)).collect();
         // One of the five survivors is no helper.
-        assert!(found.is_empty() || found == [(index, SuspectKind::Combination)], "shard {index} lied, not {found:?}");
+        assert!(
+            found.is_empty() || found == [(index, SuspectKind::Combination)],
+            "shard {index} answered wrongly, not {found:?}"
+        );
         found_count += found.len();
     }
     assert_eq!(found_count, 4);

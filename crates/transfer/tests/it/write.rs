@@ -150,7 +150,7 @@ async fn a_laggard_is_not_waited_for_and_what_it_stores_later_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_hangs_costs_two_writes_their_patience_and_then_no_more() {
+async fn a_node_that_hangs_costs_two_writes_their_timeout_and_then_no_more() {
     let house = House::new(6);
     house.nodes[2].fault.set_script(silence());
     let mut waited_ms = Vec::new();

@@ -1,7 +1,7 @@
 //! A folder for one test, with the volume in it and the `weft` program to drive it.
 
 pub mod caring;
-pub mod liar;
+pub mod faulty_helper;
 pub mod network;
 pub mod served;
 

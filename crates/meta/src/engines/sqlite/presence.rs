@@ -26,8 +26,8 @@ use weft_env::Clock;
 /// An owner files ten times a second what it has logged.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// An owner that takes longer is stopped, or its disk is.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// An owner that takes longer is stopped, or its disk hangs.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Says that somebody is there, for as long as it lives.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Presence {
     }
 
     fn of(file: File, clock: &dyn Clock) -> io::Result<Self> {
-        let deadline = clock.now() + PATIENCE;
+        let deadline = clock.now() + TIMEOUT;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockShared) {
                 Ok(()) => return Ok(Self(file)),
@@ -71,7 +71,7 @@ pub(super) fn await_filed(
     let read = || State::read(connection).map_err(|fault| file::open_error(path, fault));
     let found = Found::read(path).map_err(|error| file::io_error(path, error))?;
     let Some(last) = found.last(read()?.log) else { return Ok(true) };
-    let deadline = clock.now() + PATIENCE;
+    let deadline = clock.now() + TIMEOUT;
     while read()?.intents < last {
         if store.is_free() && file_alone(path, connection, clock)? {
             break;

@@ -1,4 +1,4 @@
-//! The deeds of a worker, each by its job, and what is told of them.
+//! The tasks of a worker: each runs its job and reports the outcome.
 
 use crate::balance;
 use crate::catalogue::{Catalogue, Renewed};
@@ -10,13 +10,13 @@ use crate::lease::alone;
 use crate::openings;
 use crate::repair;
 use crate::scrub;
-use crate::watch::Deed;
+use crate::watch::Task;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::NodeId;
 use weft_transfer::Transfer;
 
-/// How a deed ended.
+/// How a task ended.
 pub(super) struct Done {
     /// Is nothing left to be done of it?
     pub(super) is_well: bool,
@@ -26,11 +26,11 @@ pub(super) struct Done {
 
 /// What is to be done.
 pub(super) struct Order {
-    pub(super) deed: Deed,
+    pub(super) task: Task,
     /// Nodes to be taken for lost.
     pub(super) given_up: BTreeSet<NodeId>,
-    /// The latest wish of people for a conversion.
-    pub(super) wish_count: u64,
+    /// The latest request for a conversion.
+    pub(super) request_count: u64,
     /// Now, milliseconds since the Unix epoch.
     pub(super) now_ms: u64,
     /// Now, by the worker's own clock.
@@ -39,15 +39,15 @@ pub(super) struct Order {
     pub(super) unreferenced_since: Arc<UnreferencedSince>,
 }
 
-pub(super) fn name(deed: Deed) -> &'static str {
-    match deed {
-        Deed::Renew(_) => "renewal",
-        Deed::Repair => "repair",
-        Deed::Balance => "balance",
-        Deed::Discard => "removal of previous shards",
-        Deed::Convert => "conversion",
-        Deed::Scrub => "scrub",
-        Deed::Collect => "collection",
+pub(super) fn name(task: Task) -> &'static str {
+    match task {
+        Task::Renew(_) => "renewal",
+        Task::Repair => "repair",
+        Task::Balance => "balance",
+        Task::Discard => "removal of previous shards",
+        Task::Convert => "conversion",
+        Task::Scrub => "scrub",
+        Task::Collect => "collection",
     }
 }
 
@@ -59,27 +59,27 @@ pub(super) async fn perform(
     holder: &str,
     job: &Job,
 ) -> Result<Done, CareError> {
-    let Order { deed, given_up, wish_count, now_ms, at_ms, unreferenced_since } = order;
+    let Order { task, given_up, request_count, now_ms, at_ms, unreferenced_since } = order;
     let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
     let repair = repair::Options { presumed_lost: given_up.clone(), ..repair::Options::default() };
-    if deed == Deed::Repair
+    if task == Task::Repair
         && let Some(done) = without_repair(&*catalogue, transfer, &repair).await?
     {
         return Ok(done);
     }
-    if deed == Deed::Balance && !balance::estimate(&*catalogue, transfer, &given_up).await?.is_out {
+    if task == Task::Balance && !balance::estimate(&*catalogue, transfer, &given_up).await?.is_out {
         return Ok(Done { is_well: true, what: String::new() });
     }
-    let waits = |other: &str| tracing::info!("{} waits for {other}", name(deed));
+    let waits = |other: &str| tracing::info!("{} waits for {other}", name(task));
     let work = async {
-        match deed {
-            Deed::Renew(node) => renew(catalogue.clone(), transfer, job, (node, repair), now_ms).await,
-            Deed::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
-            Deed::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
-            Deed::Discard => discard(&*catalogue, transfer, job, beside).await,
-            Deed::Convert => convert_all(catalogue.clone(), transfer, job, wish_count, now_ms).await,
-            Deed::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
-            Deed::Collect => collect_all(catalogue.clone(), transfer, job, beside, now_ms).await,
+        match task {
+            Task::Renew(node) => renew(catalogue.clone(), transfer, job, (node, repair), now_ms).await,
+            Task::Repair => repair_all(catalogue.clone(), transfer, job, repair, now_ms).await,
+            Task::Balance => balance_all(catalogue.clone(), transfer, job, &given_up, now_ms).await,
+            Task::Discard => discard(&*catalogue, transfer, job, beside).await,
+            Task::Convert => convert_all(catalogue.clone(), transfer, job, request_count, now_ms).await,
+            Task::Scrub => scrub_all(catalogue.clone(), transfer, job, now_ms).await,
+            Task::Collect => collect_all(catalogue.clone(), transfer, job, beside, now_ms).await,
         }
     };
     let guarded = openings::guarded(&*catalogue, transfer, job, work);
@@ -191,10 +191,10 @@ async fn convert_all(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
     job: &Job,
-    wish_count: u64,
+    request_count: u64,
     now_ms: u64,
 ) -> Result<Done, CareError> {
-    let options = convert::Options { wish_count, ..convert::Options::default() };
+    let options = convert::Options { request_count, ..convert::Options::default() };
     let report = convert::convert(catalogue, transfer, job, options, now_ms).await?;
     Ok(Done { is_well: report.failures.is_empty(), what: report.to_string() })
 }
