@@ -25,12 +25,11 @@ async fn a_set_tells_of_each_and_stops_what_is_left() {
     let mut ended = [set.join_next().await.unwrap(), set.join_next().await.unwrap()];
     ended.sort_by_key(Result::is_err);
     assert_eq!(ended, [Ok(1), Err(Stopped)]);
-    let (held, watch) = (Arc::new(()), ());
+    let held = Arc::new(());
     let weak = Arc::downgrade(&held);
     set.spawn(async move {
         let _held = held;
         std::future::pending::<()>().await;
-        drop(watch);
         2
     });
     assert_eq!(set.len(), 1);
