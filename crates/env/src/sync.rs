@@ -74,11 +74,13 @@ impl<T: ?Sized> RwLock<T> {
 #[cold]
 fn wait_for<T>(take: impl Fn() -> Option<T>) -> Option<T> {
     let turns = turns::current()?;
+    let mut until = Until::Change(None);
     loop {
-        turns.pass(Until::Change(None));
+        turns.pass(until);
         if let Some(taken) = take() {
             return Some(taken);
         }
+        until = Until::Still(None);
     }
 }
 
@@ -130,10 +132,15 @@ impl Condvar {
         let before = self.notified.load(Ordering::Relaxed);
         let mutex = MutexGuard::mutex(guard);
         MutexGuard::unlocked(guard, || {
-            let mut is_first = true;
-            while is_first || (self.notified.load(Ordering::Relaxed) == before && end.is_none()) || mutex.is_locked() {
-                is_first = false;
-                turns.pass(Until::Change(end));
+            let mut until = Until::Change(end);
+            loop {
+                turns.pass(until);
+                // With an end it may wake for no reason, which is what condition variables do.
+                let is_over = end.is_some() || self.notified.load(Ordering::Relaxed) != before;
+                if is_over && !mutex.is_locked() {
+                    break;
+                }
+                until = Until::Still(end);
             }
         });
         true
@@ -157,11 +164,12 @@ impl<T> Receiver<T> {
     /// Waits for the next; `None`: there will be none.
     pub fn recv(&self) -> Option<T> {
         let Some(turns) = turns::current() else { return self.0.recv().ok() };
+        let mut until = Until::Change(None);
         loop {
             match self.0.try_recv() {
                 Ok(next) => return Some(next),
                 Err(mpsc::TryRecvError::Disconnected) => return None,
-                Err(mpsc::TryRecvError::Empty) => turns.pass(Until::Change(None)),
+                Err(mpsc::TryRecvError::Empty) => turns.pass(std::mem::replace(&mut until, Until::Still(None))),
             }
         }
     }

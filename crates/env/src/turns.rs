@@ -16,6 +16,8 @@ pub enum Until {
     Now,
     /// Another fibre did something, which may be what this one waits for; or this moment has come.
     Change(Option<Instant>),
+    /// The same, by a fibre that looked again in vain and did nothing else.
+    Still(Option<Instant>),
     /// The flag is set.
     Flag(Arc<AtomicBool>),
     /// This moment has come.

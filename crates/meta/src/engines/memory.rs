@@ -20,11 +20,23 @@ impl MemoryKv {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Another store that holds the same now.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        Self { map: Mutex::new(self.map.lock().clone()) }
+    }
+
+    /// What it holds now, whatever becomes of it.
+    #[must_use]
+    pub fn view(&self) -> MemorySnapshot {
+        MemorySnapshot(self.map.lock().clone())
+    }
 }
 
 impl Kv for MemoryKv {
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
-        Ok(Box::new(MemorySnapshot(self.map.lock().clone())))
+        Ok(Box::new(self.view()))
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
@@ -63,7 +75,8 @@ impl Kv for MemoryKv {
     }
 }
 
-struct MemorySnapshot(Map);
+/// A view of a [`MemoryKv`].
+pub struct MemorySnapshot(Map);
 
 impl Snapshot for MemorySnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, KvError> {

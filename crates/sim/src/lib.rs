@@ -1,0 +1,17 @@
+//! WeftFS whole, in one process, under one seeded scheduler: a mount, a worker, metadata and places for shards, programs that use
+//! them, and faults that strike between any two steps. The code that runs is the product's own.
+//!
+//! A seed gives one history, to the byte. What the programs see is compared with a model of what SEMANTICS.md promises.
+//!
+//! What it never does: read a clock, start a thread, or be imported by anything.
+//!
+//! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
+//!
+//! Start reading at `history.rs`, then `scheduler.rs` and `model.rs`; `place.rs` and `metadata.rs` are the disks.
+
+pub mod client;
+pub mod history;
+pub mod metadata;
+pub mod model;
+pub mod place;
+pub mod scheduler;

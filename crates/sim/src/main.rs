@@ -1,0 +1,123 @@
+//! `weft-sim`: runs histories of the simulator.
+
+use anyhow::{Result, bail};
+use clap::Parser;
+use std::ops::Range;
+use std::process::Command;
+use std::time::Instant;
+use weft_sim::history::{Length, Outcome, run};
+
+/// Histories that one process runs: what killed processes leave is never dropped.
+const BATCH: u64 = 200;
+
+/// Run histories of the simulator.
+#[derive(Debug, clap::Parser)]
+#[command(name = "weft-sim", version)]
+enum Arguments {
+    /// Run the histories of many seeds and list those that fail
+    Run {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// The most faults of a history
+        #[arg(long, default_value_t = 30)]
+        faults: u64,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
+    /// Run one history and print all that happens
+    Replay {
+        /// The seed
+        seed: u64,
+        /// The most faults of a history
+        #[arg(long, default_value_t = 30)]
+        faults: u64,
+    },
+    /// Run a batch in this process; prints a line for each failure and a sum
+    #[command(hide = true)]
+    Batch {
+        /// The seeds
+        #[arg(value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// The most faults of a history
+        faults: u64,
+    },
+}
+
+fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
+    let parse = || {
+        let (first, end) = text.split_once("..")?;
+        Some(first.parse().ok()?..end.parse().ok()?)
+    };
+    parse().ok_or_else(|| format!("`{text}` is no range of seeds: give FIRST..END"))
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse() {
+        Arguments::Run { seeds, faults, jobs } => run_many(seeds, faults, jobs),
+        Arguments::Replay { seed, faults } => {
+            let outcome = run(seed, Length { faults }, true);
+            outcome.lines.iter().for_each(|line| println!("{line}"));
+            println!("{} steps, {} operations, {} fsyncs, digest {}", outcome.steps, outcome.operations, outcome.fsyncs, outcome.digest);
+            if outcome.complaints.is_empty() {
+                return Ok(());
+            }
+            bail!("seed {seed}: {}", outcome.complaints.join("; "))
+        }
+        Arguments::Batch { seeds, faults } => {
+            let (mut steps, mut operations, mut fsyncs, mut struck) = (0, 0, 0, 0);
+            std::panic::set_hook(Box::new(|_| {}));
+            for seed in seeds {
+                let Outcome { complaints, steps: own_steps, operations: own_operations, fsyncs: own_fsyncs, faults, .. } =
+                    run(seed, Length { faults }, false);
+                if !complaints.is_empty() {
+                    println!("FAILED {seed}: {}", complaints.join("; "));
+                }
+                steps += own_steps;
+                operations += own_operations;
+                fsyncs += own_fsyncs;
+                struck += faults;
+            }
+            println!("SUM {steps} {operations} {fsyncs} {struck}");
+            Ok(())
+        }
+    }
+}
+
+/// Runs batches in processes of their own, so that one that ends badly ends no other.
+fn run_many(seeds: Range<u64>, faults: u64, jobs: usize) -> Result<()> {
+    let began = Instant::now();
+    let own = std::env::current_exe()?;
+    let starts: Vec<u64> = (seeds.start..seeds.end).step_by(BATCH as usize).collect();
+    let (mut failed, mut sums) = (0, [0u64; 4]);
+    for group in starts.chunks(jobs.max(1)) {
+        let batch = |start: &u64| {
+            let range = format!("{start}..{}", (start + BATCH).min(seeds.end));
+            Command::new(&own).args(["batch", &range, &faults.to_string()]).stdout(std::process::Stdio::piped()).spawn()
+        };
+        for (start, child) in group.iter().zip(group.iter().map(batch).collect::<Result<Vec<_>, _>>()?) {
+            let output = child.wait_with_output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            for line in text.lines() {
+                if let Some(sum) = line.strip_prefix("SUM ") {
+                    sum.split(' ').zip(&mut sums).for_each(|(part, sum)| *sum += part.parse::<u64>().unwrap_or(0));
+                } else {
+                    failed += 1;
+                    println!("{line}");
+                }
+            }
+            if !output.status.success() {
+                failed += 1;
+                println!("FAILED between {start} and {}: {}", start + BATCH, output.status);
+            }
+        }
+    }
+    let [steps, operations, fsyncs, struck] = sums;
+    let (count, seconds) = (seeds.end.saturating_sub(seeds.start), began.elapsed().as_secs_f64());
+    println!(
+        "{count} histories in {seconds:.1} s, {:.1} a second: {steps} steps, {operations} operations, {fsyncs} fsyncs, {struck} faults, {failed} failed",
+        count as f64 / seconds
+    );
+    if failed > 0 { bail!("{failed} histories failed: `weft-sim replay SEED` shows one") } else { Ok(()) }
+}

@@ -1,0 +1,203 @@
+//! The machine's metadata as processes of it see it: what SQLite's engine promises (`weft_meta::engines::sqlite`), in memory.
+//!
+//! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
+//! depends on what others do is written through. A process that is killed loses what it had not flushed.
+
+use crate::scheduler::Scheduler;
+use parking_lot::Mutex;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_env::turns;
+use weft_env::{Clock, Env};
+use weft_meta::engines::memory::MemorySnapshot;
+use weft_meta::engines::{MemoryKv, is_written_through};
+use weft_meta::keys::SHARED;
+use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
+
+/// A flush takes up to so long.
+const FLUSH_US_MAX: u64 = 3_000;
+/// What is committed is flushed after this at the latest.
+const FLUSH_EVERY: Duration = Duration::from_millis(100);
+
+/// The metadata of a volume, on a disk.
+#[derive(Default)]
+pub struct MetadataDisk {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is on the disk, and what others than the owner see.
+    file: MemoryKv,
+    owner: Option<Owner>,
+    next_owner: u64,
+    /// Commits find no room.
+    is_full: bool,
+}
+
+struct Owner {
+    number: u64,
+    /// What it sees itself.
+    own: MemoryKv,
+    /// Committed and not flushed.
+    behind: Vec<Batch>,
+    /// How many were ever committed, and flushed.
+    committed: u64,
+    flushed: u64,
+}
+
+impl MetadataDisk {
+    /// A process opens it as the owner. `None`: another owns it.
+    #[must_use]
+    pub fn own(self: &Arc<Self>, env: &Env) -> Option<Arc<SimKv>> {
+        let mut state = self.state.lock();
+        if state.owner.is_some() {
+            return None;
+        }
+        state.next_owner += 1;
+        let number = state.next_owner;
+        let own = state.file.fork();
+        state.owner = Some(Owner { number, own, behind: Vec::new(), committed: 0, flushed: 0 });
+        drop(state);
+        let kv = Arc::new(SimKv { disk: self.clone(), owner: Some(number), clock: env.clock.clone() });
+        let flushes = kv.clone();
+        let body = move || {
+            while flushes.flush_soon() {
+                flushes.clock.block(FLUSH_EVERY);
+            }
+        };
+        env.spawner.thread("flusher", Box::new(body)).expect("a fibre");
+        Some(kv)
+    }
+
+    /// A process opens it beside the owner.
+    #[must_use]
+    pub fn share(self: &Arc<Self>, env: &Env) -> Arc<SimKv> {
+        Arc::new(SimKv { disk: self.clone(), owner: None, clock: env.clock.clone() })
+    }
+
+    /// The owner has ended, however it did: what it had not flushed is gone.
+    pub fn disown(&self) {
+        self.state.lock().owner = None;
+    }
+
+    /// Is there room?
+    pub fn set_full(&self, is_full: bool) {
+        self.state.lock().is_full = is_full;
+    }
+
+    /// What is on it.
+    #[must_use]
+    pub fn durable(&self) -> MemoryKv {
+        self.state.lock().file.fork()
+    }
+}
+
+impl State {
+    /// Writes what the owner committed first, up to so many commits ever.
+    fn flush(&mut self, number: u64, committed: u64) -> Result<(), KvError> {
+        let Some(owner) = self.owner.as_mut().filter(|owner| owner.number == number) else { return Err(gone()) };
+        let count = committed.saturating_sub(owner.flushed).min(owner.behind.len() as u64);
+        for batch in owner.behind.drain(..count as usize) {
+            self.file.commit(Batch { writes: batch.writes, deltas: batch.deltas, ..Batch::default() })?;
+        }
+        owner.flushed += count;
+        Ok(())
+    }
+}
+
+fn gone() -> KvError {
+    KvError::Failed { store: "the simulated disk".into(), detail: "this process does not own it".into() }
+}
+
+/// The disk as one process sees it.
+pub struct SimKv {
+    disk: Arc<MetadataDisk>,
+    /// Which owner it is; `None`: none.
+    owner: Option<u64>,
+    clock: Arc<dyn Clock>,
+}
+
+impl SimKv {
+    fn scheduler() -> Rc<Scheduler> {
+        crate::scheduler::running()
+    }
+
+    fn view(&self) -> Result<MemorySnapshot, KvError> {
+        let state = self.disk.state.lock();
+        match (&state.owner, self.owner) {
+            (_, None) => Ok(state.file.view()),
+            (Some(owner), Some(number)) if owner.number == number => Ok(owner.own.view()),
+            _ => Err(gone()),
+        }
+    }
+
+    /// Flushes all that is committed now; false: it owns it no longer.
+    fn flush_soon(&self) -> bool {
+        let Some(number) = self.owner else { return false };
+        let mut state = self.disk.state.lock();
+        let Some(committed) = state.owner.as_ref().map(|owner| owner.committed) else { return false };
+        state.flush(number, committed).is_ok()
+    }
+
+    fn write_through(&self, batch: Batch) -> Result<(), KvError> {
+        let mut state = self.disk.state.lock();
+        if let Some(number) = self.owner {
+            let committed = state.owner.as_ref().map_or(0, |owner| owner.committed);
+            state.flush(number, committed)?;
+        }
+        let changed: Vec<Vec<u8>> = batch.changed_keys().cloned().collect();
+        state.file.commit(batch)?;
+        let State { file, owner, .. } = &mut *state;
+        if let Some(owner) = owner {
+            let view = file.view();
+            let value = |key: Vec<u8>| view.get(&key).map(|value| (key, value));
+            let writes = changed.into_iter().map(value).collect::<Result<_, _>>()?;
+            owner.own.commit(Batch { writes, ..Batch::default() })?;
+        }
+        Ok(())
+    }
+}
+
+impl Kv for SimKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        turns::pass();
+        Ok(Box::new(self.view()?))
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        if self.disk.state.lock().is_full {
+            turns::pass();
+            return Err(KvError::Full { store: "the simulated disk".into() });
+        }
+        self.commit_freeing(batch)
+    }
+
+    fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
+        turns::pass();
+        let Some(number) = self.owner.filter(|_| !is_written_through(&batch, SHARED)) else {
+            self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
+            let written = self.write_through(batch);
+            turns::pass();
+            return written;
+        };
+        let mut state = self.disk.state.lock();
+        let Some(owner) = state.owner.as_mut().filter(|owner| owner.number == number) else { return Err(gone()) };
+        owner.own.commit(batch.clone())?;
+        owner.behind.push(batch);
+        owner.committed += 1;
+        drop(state);
+        turns::pass();
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        let Some(number) = self.owner else { return Ok(()) };
+        let committed = self.disk.state.lock().owner.as_ref().map_or(0, |owner| owner.committed);
+        self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
+        self.disk.state.lock().flush(number, committed)?;
+        turns::pass();
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What SEMANTICS.md promises to one program that works alone in a directory of its own, and nothing else.
+//!
+//! While the mount lives, the directory is what the program made it. After a crash its names are those of some moment, not before the
+//! last one that is durable ("in the order in which they were made, replaced and deleted"); each byte of a file has a value that it had
+//! at the last fsync or at some moment since; a file that took another's name by rename has what it held then, or newer.
+
+use std::collections::BTreeMap;
+
+/// A file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// A name's file, and the version that it has at least where this name was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The file.
+    pub file: FileId,
+    /// Of its versions.
+    pub version_min: usize,
+}
+
+/// The names at one moment.
+pub type Names = BTreeMap<String, Named>;
+
+/// What a file held, one version after each write.
+#[derive(Clone, Debug, Default)]
+struct History {
+    versions: Vec<Vec<u8>>,
+    /// The version that was durable last.
+    synced: usize,
+}
+
+/// One program's directory.
+#[derive(Debug)]
+pub struct Model {
+    names: Vec<Names>,
+    /// The first that a crash may leave.
+    synced: usize,
+    files: BTreeMap<FileId, History>,
+    next: u32,
+    /// The last moment is of a change that is under way.
+    is_under_way: bool,
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self { names: vec![Names::new()], synced: 0, files: BTreeMap::new(), next: 0, is_under_way: false }
+    }
+}
+
+impl Model {
+    /// The names now.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        self.names.last().expect("there is always one")
+    }
+
+    fn moment(&self) -> usize {
+        self.names.len() - 1
+    }
+
+    /// What the file behind a name holds.
+    #[must_use]
+    pub fn bytes(&self, name: &str) -> Option<&[u8]> {
+        let named = self.names().get(name)?;
+        self.files[&named.file].versions.last().map(Vec::as_slice)
+    }
+
+    /// The versions of the file behind a name.
+    #[must_use]
+    pub fn version(&self, name: &str) -> usize {
+        self.names().get(name).map_or(0, |named| self.files[&named.file].versions.len() - 1)
+    }
+
+    /// A file of this name is made, empty.
+    pub fn create(&mut self, name: &str) {
+        let file = FileId(self.next);
+        self.next += 1;
+        self.files.insert(file, History { versions: vec![Vec::new()], synced: 0 });
+        self.change(|names| {
+            names.insert(name.to_owned(), Named { file, version_min: 0 });
+        });
+    }
+
+    /// The file behind a name holds other bytes.
+    pub fn write(&mut self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let Some(named) = self.names().get(name).copied() else { return };
+        let history = self.files.get_mut(&named.file).expect("it was made");
+        let mut bytes = history.versions.last().cloned().unwrap_or_default();
+        change(&mut bytes);
+        history.versions.push(bytes);
+    }
+
+    /// A name goes.
+    pub fn unlink(&mut self, name: &str) {
+        self.change(|names| {
+            names.remove(name);
+        });
+    }
+
+    /// A name becomes another; what the file holds goes with it.
+    pub fn rename(&mut self, from: &str, to: &str) {
+        let replaces = self.names().contains_key(to);
+        let version = self.version(from);
+        self.change(|names| {
+            if let Some(mut named) = names.remove(from) {
+                if replaces {
+                    named.version_min = version;
+                }
+                names.insert(to.to_owned(), named);
+            }
+        });
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Names)) {
+        let mut names = self.names().clone();
+        change(&mut names);
+        self.names.push(names);
+        self.is_under_way = true;
+    }
+
+    /// The last change of names is made.
+    pub fn made(&mut self) {
+        self.is_under_way = false;
+    }
+
+    /// The last change of names was not made after all.
+    pub fn take_back(&mut self) {
+        self.names.pop();
+        self.is_under_way = false;
+    }
+
+    /// The last moment of which everything is made.
+    #[must_use]
+    pub fn settled_moment(&self) -> usize {
+        self.moment() - usize::from(self.is_under_way)
+    }
+
+    /// Names of so many moments are durable.
+    pub fn synced_names(&mut self, moment: usize) {
+        self.synced = self.synced.max(moment.min(self.moment()));
+    }
+
+    /// So many versions of the file behind a name are durable.
+    pub fn synced_bytes(&mut self, name: &str, version: usize) {
+        if let Some(named) = self.names().get(name).copied() {
+            let history = self.files.get_mut(&named.file).expect("it was made");
+            history.synced = history.synced.max(version);
+        }
+    }
+
+    /// Everything is durable.
+    pub fn synced_all(&mut self) {
+        self.synced = self.moment();
+        self.files.values_mut().for_each(|history| history.synced = history.versions.len() - 1);
+    }
+
+    /// Compares with what is there while the mount that made it lives.
+    ///
+    /// # Errors
+    /// What differs.
+    pub fn check_now(&self, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+        let names: Vec<&String> = self.names().keys().collect();
+        if names != found.keys().collect::<Vec<_>>() {
+            return Err(format!("names are {:?}, not {names:?}", found.keys().collect::<Vec<_>>()));
+        }
+        for (name, bytes) in found {
+            let expected = self.bytes(name).unwrap_or_default();
+            if bytes != expected {
+                return Err(format!("{name}: {}", difference(bytes, expected)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares with what a crash has left, and takes that over.
+    ///
+    /// # Errors
+    /// What is not allowed.
+    pub fn recover(&mut self, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+        let mut complaints = Vec::new();
+        let fits = (self.synced..self.names.len()).rev().find(|moment| match self.fits(*moment, found) {
+            Ok(()) => true,
+            Err(complaint) => {
+                complaints.push(complaint);
+                false
+            }
+        });
+        let Some(moment) = fits else {
+            complaints.truncate(3);
+            return Err(format!("after the crash: {}", complaints.join("; or ")));
+        };
+        let names = self.names[moment].clone();
+        let taken_over = |named: &Named, name: &str| {
+            let bytes = found.get(name).cloned().unwrap_or_default();
+            (named.file, History { versions: vec![bytes], synced: 0 })
+        };
+        self.files = names.iter().map(|(name, named)| taken_over(named, name)).collect();
+        let names = names.into_iter().map(|(name, named)| (name, Named { version_min: 0, ..named })).collect();
+        (self.names, self.synced, self.is_under_way) = (vec![names], 0, false);
+        Ok(())
+    }
+
+    fn fits(&self, moment: usize, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+        let names = &self.names[moment];
+        if !names.keys().eq(found.keys()) {
+            let (there, then) = (found.keys().collect::<Vec<_>>(), names.keys().collect::<Vec<_>>());
+            return Err(format!("names are {there:?}, at moment {moment} {then:?}"));
+        }
+        for (name, named) in names {
+            let history = &self.files[&named.file];
+            let first = history.synced.max(named.version_min);
+            check_bytes(&found[name], &history.versions[first..])
+                .map_err(|why| format!("{name} at moment {moment}, versions from {first}: {why}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// May a file hold this, that held those?
+fn check_bytes(found: &[u8], versions: &[Vec<u8>]) -> Result<(), String> {
+    let lengths = || versions.iter().map(Vec::len);
+    let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
+    if found.len() < shortest || found.len() > longest {
+        return Err(format!("{} bytes, not {shortest} to {longest}", found.len()));
+    }
+    let is_allowed = |at: usize, byte: u8| versions.iter().any(|held| held.get(at).copied().unwrap_or(0) == byte);
+    match found.iter().enumerate().find(|(at, byte)| !is_allowed(*at, **byte)) {
+        None => Ok(()),
+        Some((at, byte)) => Err(format!("byte {at} is {byte}, which it never was since")),
+    }
+}
+
+fn difference(found: &[u8], expected: &[u8]) -> String {
+    if found.len() != expected.len() {
+        return format!("{} bytes, not {}", found.len(), expected.len());
+    }
+    let at = found.iter().zip(expected).position(|(one, other)| one != other).unwrap_or(0);
+    format!("byte {at} is {}, not {}", found[at], expected[at])
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;
