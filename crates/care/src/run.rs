@@ -172,7 +172,12 @@ pub(crate) trait Batch: Send {
 }
 
 /// Deals with all of them. What is in hand is finished also when the job is cancelled or the catalogue fails.
-pub(crate) async fn drain(batch: &mut impl Batch, job: &Job, runtime: &Runtime, workers: usize) -> Result<(), CareError> {
+pub(crate) async fn drain(
+    batch: &mut impl Batch,
+    job: &Job,
+    runtime: &Runtime,
+    workers: usize,
+) -> Result<(), CareError> {
     let mut noted = job.clock().now();
     let mut in_hand = TaskSet::new(runtime);
     let mut stop: Option<CareError> = None;

@@ -7,7 +7,8 @@ async fn after_repair(is_interrupted: bool, outcome: Result<Done, CareError>) ->
     let nodes = [(NodeId(1), NodeState::Active, Found::Answering)];
     watch.see(Seen { nodes: &nodes, ..Seen::default() }, 0);
     watch.begun(Task::Repair);
-    let (job, run) = (Arc::new(Job::new(&Env::system().clock)), TaskSet::new(&Runtime::from(tokio::runtime::Handle::current())));
+    let (job, run) =
+        (Arc::new(Job::new(&Env::system().clock)), TaskSet::new(&Runtime::from(tokio::runtime::Handle::current())));
     let now = UnderWay { task: Task::Repair, job, run, started_ms: 0, is_interrupted, is_given_up: false };
     let mut record = CareRecord::new("test");
     take_in((now, outcome), &mut watch, &mut record, 0, 0);

@@ -40,8 +40,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use weft_env::sync::{Mutex, RwLock};
 use weft_env::Env;
+use weft_env::sync::{Mutex, RwLock};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
 

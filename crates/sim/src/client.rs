@@ -142,7 +142,11 @@ fn change_names(
     in_model(&mut model.lock());
     let done = in_volume();
     let mut model = model.lock();
-    if done.is_ok() { model.made() } else { model.take_back() }
+    if done.is_ok() {
+        model.made()
+    } else {
+        model.take_back()
+    }
     done
 }
 
@@ -181,11 +185,8 @@ fn write(programs: &Programs, number: usize, volume: &Volume, directory: Ino, na
     // Into the model first: what is under way may be seen after a crash.
     programs.models[number].lock().write(name, |bytes| overwrite(bytes, offset as usize, &data));
     let written = volume.write(handle, offset, &data, false);
-    let synced = if written.is_ok() && scheduler.chance(100) {
-        fsync(programs, number, volume, handle, name)
-    } else {
-        Ok(())
-    };
+    let synced =
+        if written.is_ok() && scheduler.chance(100) { fsync(programs, number, volume, handle, name) } else { Ok(()) };
     volume.release(handle);
     volume.forget(ino, 1);
     written.and(synced)

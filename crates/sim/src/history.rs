@@ -178,12 +178,7 @@ impl World {
     fn start_mount(&mut self) {
         let process = self.new_process();
         let (env, runtime) = env_of(process);
-        let mount = Mount {
-            process,
-            volume: Arc::default(),
-            programs_running: Arc::default(),
-            is_up: Arc::default(),
-        };
+        let mount = Mount { process, volume: Arc::default(), programs_running: Arc::default(), is_up: Arc::default() };
         let (disk, places, programs) = (self.disk.clone(), self.places.clone(), self.programs.clone());
         let (slot, is_up, programs_running) =
             (mount.volume.clone(), mount.is_up.clone(), mount.programs_running.clone());
@@ -320,7 +315,8 @@ impl World {
                 }
             }
             80..88 => {
-                let victim = self.victims.first().copied().unwrap_or_else(|| scheduler.below(u64::from(PLACES)) as usize);
+                let victim =
+                    self.victims.first().copied().unwrap_or_else(|| scheduler.below(u64::from(PLACES)) as usize);
                 self.victims.insert(victim);
                 let place = &self.places[victim];
                 if scheduler.chance(500) {
@@ -375,7 +371,8 @@ impl World {
         let told = done.clone();
         self.scheduler.start(mount.process, "unmount", move || {
             let Some(volume) = slot.lock().take() else { return };
-            let ended = last_look(&volume, &programs).and_then(|()| volume.shut_down().map_err(|error| error.to_string()));
+            let ended =
+                last_look(&volume, &programs).and_then(|()| volume.shut_down().map_err(|error| error.to_string()));
             *told.lock() = Some(ended);
         });
         self.wait("unmounting", STEPS_TO_HEAL, || done.lock().is_some())?;
@@ -428,7 +425,8 @@ impl World {
                 for (index, location) in record.shards.iter().enumerate() {
                     let is_there = location.as_ref().is_some_and(|location| {
                         let place = location.node.0 as usize;
-                        keys.get(place).is_some_and(|keys| keys.contains(&location.key(segment, ShardIndex(index as u16))))
+                        keys.get(place)
+                            .is_some_and(|keys| keys.contains(&location.key(segment, ShardIndex(index as u16))))
                     });
                     if !is_there {
                         lacks.push(format!("shard {index} of {segment}"));

@@ -59,7 +59,10 @@ fn main() -> Result<()> {
         Arguments::Replay { seed, faults } => {
             let outcome = run(seed, Length { faults }, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
-            println!("{} steps, {} operations, {} fsyncs, digest {}", outcome.steps, outcome.operations, outcome.fsyncs, outcome.digest);
+            println!(
+                "{} steps, {} operations, {} fsyncs, digest {}",
+                outcome.steps, outcome.operations, outcome.fsyncs, outcome.digest
+            );
             if outcome.complaints.is_empty() {
                 return Ok(());
             }
@@ -69,8 +72,14 @@ fn main() -> Result<()> {
             let (mut steps, mut operations, mut fsyncs, mut struck) = (0, 0, 0, 0);
             std::panic::set_hook(Box::new(|_| {}));
             for seed in seeds {
-                let Outcome { complaints, steps: own_steps, operations: own_operations, fsyncs: own_fsyncs, faults, .. } =
-                    run(seed, Length { faults }, false);
+                let Outcome {
+                    complaints,
+                    steps: own_steps,
+                    operations: own_operations,
+                    fsyncs: own_fsyncs,
+                    faults,
+                    ..
+                } = run(seed, Length { faults }, false);
                 if !complaints.is_empty() {
                     println!("FAILED {seed}: {}", complaints.join("; "));
                 }

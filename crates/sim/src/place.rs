@@ -92,7 +92,11 @@ impl Place {
     /// Between it and a process nothing goes through in one direction.
     pub fn part(&self, process: ProcessId, hears_it: bool) {
         let mut state = self.state.lock();
-        if hears_it { state.unheard.insert(process) } else { state.cut_off.insert(process) };
+        if hears_it {
+            state.unheard.insert(process)
+        } else {
+            state.cut_off.insert(process)
+        };
     }
 
     /// The network is whole again, and the place well.

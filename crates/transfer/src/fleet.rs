@@ -6,7 +6,7 @@ use crate::in_flight::InFlight;
 use crate::scheduler::Estimate;
 use crate::throttle::Traffic;
 use parking_lot::{Mutex, RwLock};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -100,7 +100,7 @@ impl NodeHandle {
 }
 
 /// Nodes by id, for the foreground and for the background.
-type Handles = [Arc<HashMap<NodeId, Arc<NodeHandle>>>; 2];
+type Handles = [Arc<BTreeMap<NodeId, Arc<NodeHandle>>>; 2];
 
 /// The live nodes of a volume.
 pub struct Fleet {
@@ -129,7 +129,7 @@ impl Fleet {
     pub fn set(&self, members: Vec<(NodeId, NodeRecord, Arc<dyn Node>)>, rule: PlacementRule) {
         let mut handles = self.handles.write();
         let records: Vec<(NodeId, NodeRecord)> = members.iter().map(|(id, record, _)| (*id, record.clone())).collect();
-        let mut of_class = [HashMap::new(), HashMap::new()];
+        let mut of_class = [BTreeMap::new(), BTreeMap::new()];
         for (id, record, node) in members {
             let known = (handles[Class::Foreground as usize].get(&id))
                 .filter(|handle| Arc::ptr_eq(&handle.node, &node) && handle.name == record.name)
@@ -243,7 +243,7 @@ impl Fleet {
     }
 
     /// All nodes at this moment.
-    pub(crate) fn handles(&self, class: Class) -> Arc<HashMap<NodeId, Arc<NodeHandle>>> {
+    pub(crate) fn handles(&self, class: Class) -> Arc<BTreeMap<NodeId, Arc<NodeHandle>>> {
         self.handles.read()[class as usize].clone()
     }
 

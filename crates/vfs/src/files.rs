@@ -6,12 +6,12 @@
 use crate::buffer::Buffer;
 use crate::error::VfsError;
 use crate::extents::ExtentCache;
-use weft_env::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use weft_env::sync::{Condvar, Mutex, MutexGuard};
 use weft_format::records::{Attributes, Timestamp};
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_format::{Ino, PolicyId, SegmentId};

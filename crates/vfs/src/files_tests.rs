@@ -1,8 +1,8 @@
 use super::*;
 use crate::error::VfsError;
-use weft_env::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weft_env::Env;
+use weft_env::sync::Mutex;
 use weft_format::VolumeId;
 use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
 use weft_meta::engines::MemoryKv;

@@ -1,10 +1,10 @@
 //! Policies in use: the record, its text, and how large a segment of its code is.
 
 use crate::error::VfsError;
-use weft_env::sync::Mutex;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use weft_env::sync::Mutex;
 use weft_format::PolicyId;
 use weft_format::amount::{parse_bytes, show_bytes};
 use weft_format::records::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes};

@@ -6,10 +6,10 @@
 use crate::error::VfsError;
 use crate::policies::policy_text;
 use crate::segments::Segments;
-use weft_env::sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_env::Runtime;
+use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_format::records::Attributes;
 use weft_meta::{Entry, FileData, Store};

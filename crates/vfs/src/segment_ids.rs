@@ -1,8 +1,8 @@
 //! Ids of new segments, and which of them may still be committed: what a collector must know to remove what nobody will commit.
 
-use weft_env::sync::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use weft_env::sync::Mutex;
 use weft_format::SegmentId;
 
 /// Gives out the ids of one opening.

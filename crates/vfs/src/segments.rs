@@ -1,11 +1,11 @@
 //! Reading segments: their records, cached, and what to do when a record turns out to be old.
 
 use crate::error::VfsError;
-use weft_env::sync::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_env::Runtime;
+use weft_env::sync::Mutex;
 use weft_format::records::{DamagedShard, SegmentRecord};
 use weft_format::{Ino, SegmentId};
 use weft_meta::{MetaError, Store};
@@ -23,7 +23,7 @@ pub(crate) struct Segments {
     runtime: Runtime,
     records: quick_cache::sync::Cache<SegmentId, Arc<SegmentRecord>>,
     /// What reads found wrong, not yet noted in metadata.
-    suspects: Mutex<HashMap<SegmentId, Vec<DamagedShard>>>,
+    suspects: Mutex<BTreeMap<SegmentId, Vec<DamagedShard>>>,
 }
 
 impl Segments {

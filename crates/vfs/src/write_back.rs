@@ -16,12 +16,12 @@ use crate::files::{File, FileState, Files};
 use crate::policies::Policies;
 use crate::request::{milliseconds, now};
 use crate::segment_ids::{NewSegment, SegmentIds};
-use weft_env::sync::{self, Condvar, Mutex, MutexGuard, Receiver, Sender};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use weft_env::sync::{self, Condvar, Mutex, MutexGuard, Receiver, Sender};
 use weft_env::{Clock, Runtime};
 use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -74,7 +74,7 @@ pub(crate) struct WriteBack {
     held_bytes: AtomicU64,
     journal_bytes: AtomicU64,
     room: (Mutex<()>, Condvar),
-    dirty: Mutex<HashMap<Ino, Arc<File>>>,
+    dirty: Mutex<BTreeMap<Ino, Arc<File>>>,
     segment_ids: Arc<SegmentIds>,
     next_sequence: AtomicU64,
     /// Files of each upload in flight, in the order of staging.
