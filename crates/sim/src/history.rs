@@ -17,6 +17,7 @@ use weft_engine::StoreCatalogue;
 use weft_env::{Clock, Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, VolumeId};
+use weft_meta::engines::MemoryKv;
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 use weft_vfs::open::{Members, start_volume};
@@ -29,6 +30,9 @@ const PLACES: u32 = 4;
 const PROGRAMS: usize = 2;
 /// The scheduler's steps between two faults.
 const STEPS_BETWEEN: u64 = 1_500;
+/// Before a place loses something nothing else has been wrong for so long; more steps than these are not taken for it.
+const CALM: Duration = Duration::from_secs(20);
+const STEPS_OF_CALM: u64 = 200_000;
 /// Everything must be well again after so many steps without faults.
 const STEPS_TO_HEAL: u64 = 3_000_000;
 
@@ -78,8 +82,8 @@ struct World {
     worker: Option<(ProcessId, watch::Sender<bool>)>,
     next_process: u32,
     faults: u64,
-    /// Places that have lost something since all was whole.
-    victims: BTreeSet<usize>,
+    /// The place that has lost something since all was whole.
+    victim: Option<usize>,
 }
 
 /// Runs the history of `seed`.
@@ -99,7 +103,7 @@ pub fn run(seed: u64, length: Length, is_told: bool) -> Outcome {
         worker: None,
         next_process: 0,
         faults: 0,
-        victims: BTreeSet::new(),
+        victim: None,
     };
     if let Err(complaint) = world.live(length) {
         world.programs.complain(complaint);
@@ -242,12 +246,18 @@ impl World {
         }
     }
 
-    /// Places that are not well now or have lost something: at most one, but for a moment now and then.
     fn a_place(&self) -> usize {
-        match self.victims.first() {
-            Some(victim) if !self.scheduler.chance(100) => *victim,
-            _ => self.scheduler.below(self.places.len() as u64) as usize,
-        }
+        self.scheduler.below(self.places.len() as u64) as usize
+    }
+
+    /// Lets everybody recover for a while. May a place lose something then? The code survives one loss, and a shard that could not be
+    /// stored is one.
+    fn is_whole_but_for(&self, victim: usize) -> bool {
+        self.places.iter().for_each(|place| place.heal());
+        let until = self.scheduler.now() + CALM;
+        let _ = self.scheduler.run(STEPS_OF_CALM, || self.scheduler.now() >= until);
+        let is_of_victim = |(_, place): &(String, Option<usize>)| *place == Some(victim);
+        self.scheduler.now() >= until && self.lacks(&self.disk.latest()).iter().all(is_of_victim)
     }
 
     fn strike(&mut self) {
@@ -315,9 +325,11 @@ impl World {
                 }
             }
             80..88 => {
-                let victim =
-                    self.victims.first().copied().unwrap_or_else(|| scheduler.below(u64::from(PLACES)) as usize);
-                self.victims.insert(victim);
+                let victim = self.victim.unwrap_or_else(|| self.a_place());
+                if !self.is_whole_but_for(victim) {
+                    return;
+                }
+                self.victim = Some(victim);
                 let place = &self.places[victim];
                 if scheduler.chance(500) {
                     let has_rotted = place.rot(&scheduler);
@@ -396,7 +408,7 @@ impl World {
     fn wait_until_whole(&self) -> Result<(), String> {
         let until = self.scheduler.now() + Duration::from_secs(3 * 3600);
         loop {
-            let lacks = self.lacks();
+            let lacks = self.lacks(&self.disk.durable());
             if lacks.is_empty() {
                 return Ok(());
             }
@@ -408,10 +420,9 @@ impl World {
         }
     }
 
-    /// Shards that records name and that are not where they should be.
-    fn lacks(&self) -> Vec<String> {
-        let kv = Arc::new(self.disk.durable());
-        let Ok(store) = Store::open(kv, &Env::system()) else { return vec!["no volume".into()] };
+    /// Shards of living segments that are not where their records say, with their place if the record names one.
+    fn lacks(&self, metadata: &MemoryKv) -> Vec<(String, Option<usize>)> {
+        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
         let keys: Vec<BTreeSet<_>> = self.places.iter().map(|place| place.keys().into_iter().collect()).collect();
         let (mut lacks, mut after) = (Vec::new(), None::<SegmentId>);
         while let Ok(page) = store.segments(after, 100)
@@ -423,13 +434,13 @@ impl World {
                     continue;
                 }
                 for (index, location) in record.shards.iter().enumerate() {
+                    let place = location.as_ref().map(|location| location.node.0 as usize);
                     let is_there = location.as_ref().is_some_and(|location| {
-                        let place = location.node.0 as usize;
-                        keys.get(place)
-                            .is_some_and(|keys| keys.contains(&location.key(segment, ShardIndex(index as u16))))
+                        let key = location.key(segment, ShardIndex(index as u16));
+                        keys.get(location.node.0 as usize).is_some_and(|keys| keys.contains(&key))
                     });
                     if !is_there {
-                        lacks.push(format!("shard {index} of {segment}"));
+                        lacks.push((format!("shard {index} of {segment}"), place));
                     }
                 }
             }
@@ -510,11 +521,13 @@ fn worker(
 ) -> Result<Worker, MetaError> {
     let store = Arc::new(Store::open(disk.share(env), env)?);
     let transfer = transfer(&store, places, process, runtime)?.in_background();
+    // What is lost in silence is found by a scrub, here sooner than in a month.
+    let timeouts = Timeouts { scrub_every_ms: Some(1_800_000), ..Timeouts::default() };
     Ok(Worker {
         catalogue: Arc::new(StoreCatalogue::new(store)),
         transfer,
         board: Arc::default(),
-        options: Options { timeouts: Timeouts::default(), holder: format!("{process:?}") },
+        options: Options { timeouts, holder: format!("{process:?}") },
         follow_nodes: Box::new(|| Ok(())),
     })
 }

@@ -92,6 +92,13 @@ impl MetadataDisk {
     pub fn durable(&self) -> MemoryKv {
         self.state.lock().file.fork()
     }
+
+    /// What its owner sees, or what is on it.
+    #[must_use]
+    pub fn latest(&self) -> MemoryKv {
+        let state = self.state.lock();
+        state.owner.as_ref().map_or(&state.file, |owner| &owner.own).fork()
+    }
 }
 
 impl State {
