@@ -258,7 +258,7 @@ impl Volume {
     fn remove_capability(&self, file: &File) -> Result<(), VfsError> {
         let mut state = file.lock();
         if state.has_capability {
-            match self.store.remove_xattr(file.ino, CAPABILITY_XATTR, now()) {
+            match self.store.remove_xattr(file.ino, CAPABILITY_XATTR, self.now()) {
                 Ok(()) | Err(MetaError::NoAttribute) => state.has_capability = false,
                 Err(error) => return Err(error.into()),
             }
