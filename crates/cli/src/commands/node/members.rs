@@ -29,7 +29,7 @@ struct Line {
 /// Asks each of `from`; one that answers is enough.
 pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<()> {
     let parse = |file: &Path| -> Result<Key> {
-        key_file::read(file)?.parse().with_context(|| format!("{} holds no key", file.display()))
+        key_file::read(file)?.parse().with_context(|| format!("{} does not contain a key", file.display()))
     };
     let key = cluster_key.map(parse).transpose()?;
     let urls = from.iter().map(|text| serve::daemon_url(text)).collect::<Result<Vec<_>>>()?;
@@ -51,7 +51,7 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
     let mut refused: Vec<String> = refused.into_iter().filter_map(Result::err).collect();
     refused.sort();
     if told.is_empty() {
-        bail!("nobody could be asked: {}", refused.join("; "));
+        bail!("no daemon answered: {}", refused.join("; "));
     }
     let lines = merged(told);
     if json {

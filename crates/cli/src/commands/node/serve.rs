@@ -54,7 +54,7 @@ pub struct Arguments {
     /// Serve /metrics to this machine without a signature
     #[arg(long)]
     open_metrics: bool,
-    /// Daemons to ask for all others; a few that are usually up suffice
+    /// Daemons to learn all others from; a few that are usually up suffice
     #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',')]
     join: Vec<String>,
     /// File with the key that all daemons of the cluster share, made if missing [default: the node's key]
@@ -63,7 +63,7 @@ pub struct Arguments {
     /// Address at which others reach this daemon [default: the address it listens on]
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
-    /// Failure domain, outermost level first, as in site1/rack3/host7; other daemons are told
+    /// Failure domain to tell other daemons, outermost level first, as in site1/rack3/host7
     #[arg(long, value_name = "DOMAIN", default_value = "")]
     domain: String,
 }
@@ -76,12 +76,14 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     if !listen.ip().is_loopback() {
         if arguments.key.is_none() {
             bail!(
-                "{listen} can be reached by others: give --key FILE (made if it is not there), or listen on 127.0.0.1:{}",
+                "other machines can reach {listen}: give --key FILE (made if missing), or listen on 127.0.0.1:{}",
                 listen.port()
             );
         }
         if !(arguments.tls || arguments.cert.is_some() || arguments.plain) {
-            bail!("{listen} can be reached by others, who could read what travels: give --tls, or --plain if they may");
+            bail!(
+                "other machines can reach {listen} and read the data on the network: give --tls, or --plain if they may"
+            );
         }
     }
     let key = arguments.key.as_deref().map(read_or_make_key).transpose()?;
@@ -92,7 +94,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
     let join = arguments.join.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>>>()?;
     if listen.ip().is_unspecified() && arguments.advertise.is_none() && !join.is_empty() {
         bail!(
-            "{listen} is no address that others could use: give --advertise HOST:PORT, where they reach this machine"
+            "other daemons cannot use the address {listen}: give --advertise HOST:PORT, where they reach this machine"
         );
     }
     let certificate = certificate(arguments)?;
@@ -115,7 +117,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         let address = listener.local_addr()?;
         let what = match daemon.identity() {
             Some(identity) => format!("node {} of volume {}", identity.node, identity.volume),
-            None => "no node yet: add it with `weft node add META NAME` and this address".to_owned(),
+            None => "not a node yet: add it with `weft node add META NAME` and this address".to_owned(),
         };
         let tls = certificate.as_ref().map(|certificate| match arguments.tls {
             true => Trust::Certificate(certificate.fingerprint()),
@@ -135,7 +137,7 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         std::io::stdout().flush()?;
         let stop = async {
             ending.asked().await;
-            tracing::info!("a signal asks for the end: finishing what is under way");
+            tracing::info!("received a signal: finishing the requests in progress");
         };
         Arc::new(daemon).serve(listener, stop).await;
         Ok(())
@@ -145,7 +147,8 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
 /// A daemon's address, as it says it or as host and port alone.
 pub fn daemon_url(text: &str) -> Result<DaemonUrl> {
     let url = if text.contains("://") { text.to_owned() } else { format!("weft://{text}") };
-    let none = || format!("`{text}` is no daemon: give HOST:PORT, or the address that the daemon says when it starts");
+    let none =
+        || format!("`{text}` is not a daemon: give HOST:PORT, or the address that the daemon prints when it starts");
     url.parse().with_context(none)
 }
 
@@ -182,8 +185,8 @@ fn make_secret(path: &Path, text: &str) -> Result<bool> {
 
 fn read_or_make_key(path: &Path) -> Result<Key> {
     if make_secret(path, &format!("{}\n", Key::new(rand::random()).to_hex()))? {
-        tracing::info!(file = %path.display(), "a new key: copy it to where the volume's metadata is");
+        tracing::info!(file = %path.display(), "made a new key: copy it to the machine with the volume's metadata");
     }
     let text = key_file::read(path)?;
-    text.parse().with_context(|| format!("{} holds no key", path.display()))
+    text.parse().with_context(|| format!("{} does not contain a key", path.display()))
 }
