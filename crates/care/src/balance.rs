@@ -6,7 +6,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use crate::job::Job;
 use crate::mend::{Look, Mender};
 use crate::queue::Event;
@@ -98,7 +98,7 @@ pub async fn balance(
         catalogue: catalogue.clone(),
         transfer: transfer.clone(),
         roster: Arc::new(roster),
-        clock: Clock::new(now_ms),
+        clock: JobClock::new(job.clock(), now_ms),
     };
     let mut run = Run { name: BALANCE, mender, job, workers: WORKERS, record, sums: Sums::default() };
     job.begin("moving", estimate.segment_count, estimate.bytes_to_move);

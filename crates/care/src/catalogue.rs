@@ -1,6 +1,8 @@
 //! What care needs to know and to change of the metadata: segments, nodes, marks of damage, trash, job records.
 //!
 //! Every change is conditional on what was read before, so that two jobs, or a job and a mount, never undo each other.
+//!
+//! The calls block, on a disk or a server, and tasks call them: a catalogue lets the other tasks of a runtime go on meanwhile.
 
 pub mod memory;
 

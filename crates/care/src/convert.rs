@@ -15,7 +15,7 @@ mod converter;
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use crate::job::Job;
 use crate::record::{ConvertRecord, Requests};
 use crate::run::{Batch, Failure, InHand, by_reason, drain};
@@ -129,7 +129,7 @@ pub async fn convert(
     job.begin("looking", 0, 0);
     let record = ConvertRecord::resume(&*catalogue, options.request_count, now_ms)?;
     let converter = Converter::new(catalogue, transfer.clone(), options.keep_ms);
-    let clock = Clock::new(now_ms);
+    let clock = JobClock::new(job.clock(), now_ms);
     let (report, failed) = (Report::default(), BTreeMap::new());
     let waiting = VecDeque::new();
     let mut run = Run { converter, job, clock, record, report, failed, waiting, room_bytes: 0 };
@@ -148,7 +148,7 @@ pub async fn convert(
 struct Run<'r> {
     converter: Converter,
     job: &'r Job,
-    clock: Clock,
+    clock: JobClock,
     record: ConvertRecord,
     report: Report,
     failed: BTreeMap<SegmentId, String>,
@@ -264,11 +264,11 @@ impl Batch for Run<'_> {
         }
         let segments = self.waiting.pop_front()?;
         let segment = *segments.first()?;
-        let (converter, clock) = (self.converter.clone(), self.clock);
+        let (converter, clock) = (self.converter.clone(), self.clock.clone());
         let work = async move {
             match &segments[..] {
-                [segment] => converter.convert(*segment, clock).await,
-                _ => converter.merge(segments, clock).await,
+                [segment] => converter.convert(*segment, &clock).await,
+                _ => converter.merge(segments, &clock).await,
             }
         };
         Some((segment, Box::pin(work)))

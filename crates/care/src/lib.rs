@@ -8,6 +8,8 @@
 //! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `state.rs` (and of a segment), `queue.rs`, `mend.rs` (one segment),
 //! `repair.rs`, `balance.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod balance;
 pub mod board;
 pub mod catalogue;

@@ -6,7 +6,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census;
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use crate::damage::believed;
 use crate::faulty_helpers::FaultyHelpers;
 use crate::roster::Roster;
@@ -62,7 +62,7 @@ pub(crate) struct Mender {
     pub catalogue: Arc<dyn Catalogue>,
     pub transfer: Transfer,
     pub roster: Arc<Roster>,
-    pub clock: Clock,
+    pub clock: JobClock,
 }
 
 /// A record, and what was found where it points.

@@ -5,7 +5,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::{CareError, Tally, census};
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use crate::damage::noted_standings;
 use crate::job::Job;
 use crate::margin::Margins;
@@ -131,7 +131,7 @@ pub async fn repair(
     let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
     let started_ms = record.started_ms;
     let mut bytes_total = estimate.bytes_to_write;
-    let (of_mender, clock) = (catalogue.clone(), Clock::new(now_ms));
+    let (of_mender, clock) = (catalogue.clone(), JobClock::new(job.clock(), now_ms));
     let mender = Mender { catalogue: of_mender, transfer: transfer.clone(), roster: roster.clone(), clock };
     let look = if options.verify { Look::Everything } else { Look::Lengths };
     let mut run = Run { name: REPAIR, mender, job, workers: options.workers, record, sums: Sums::default() };

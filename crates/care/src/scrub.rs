@@ -4,7 +4,7 @@
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use crate::job::Job;
 use crate::mend::{Look, Mended, Mender};
 use crate::record::{JobRecord, SCRUB};
@@ -103,8 +103,8 @@ pub async fn scrub(
         ..Report::default()
     };
     measure(&*catalogue, after, job)?;
-    let clock = Clock::new(now_ms);
-    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster, clock };
+    let clock = JobClock::new(job.clock(), now_ms);
+    let mender = Mender { catalogue: catalogue.clone(), transfer: transfer.clone(), roster, clock: clock.clone() };
     let mut noted = job.clock().now();
     let mut walk = Walk::new(&*catalogue, after);
     let ended = loop {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_daemon::{DaemonNode, DaemonUrl, Key};
+use weft_env::Env;
 use weft_format::{Generation, NodeId, NodeIdentity, SegmentId, ShardIndex, ShardKey, VolumeId};
 use weft_nodes::Node;
 
@@ -46,7 +47,7 @@ async fn ask(what: &str, url: &str, key_file: &str, workers: u64, seconds: f64) 
     let key_text = if key_file == "-" { None } else { Some(fs::read_to_string(key_file)?) };
     let secret = key_text.map(|text| text.parse::<Key>()).transpose()?;
     let puts = what == "put";
-    let node = DaemonNode::open(&url, "measured", IDENTITY, secret)?;
+    let node = DaemonNode::open(&url, "measured", IDENTITY, secret, &Env::system())?;
     let node = Arc::new(if what == "local" { node.with_short_circuit() } else { node });
     let (next, bytes) = (Arc::new(AtomicU64::new(0)), Bytes::from(vec![0x5a; SHARD_BYTES as usize]));
     let began = Instant::now();

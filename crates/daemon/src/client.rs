@@ -4,7 +4,7 @@ use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
 use super::link::SignedRequest;
-use super::server::{already_a_node, now_ms};
+use super::server::already_a_node;
 use super::short_circuit::ShortCircuit;
 use super::tls;
 use super::wire::{
@@ -19,8 +19,9 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_cluster::gossip::Heard;
+use weft_env::Env;
 use weft_format::ShardKey;
 use weft_nodes::combine::Combination;
 use weft_nodes::error::{NodeError, NodeErrorKind};
@@ -50,6 +51,7 @@ pub struct DaemonNode {
     short_circuit: Option<Arc<ShortCircuit>>,
     capability: Capability,
     class: Class,
+    env: Env,
     /// One line in the log is enough.
     has_warned: Arc<AtomicBool>,
 }
@@ -106,8 +108,14 @@ impl DaemonNode {
     ///
     /// # Errors
     /// `Denied`: the certificates to trust cannot be read.
-    pub fn open(url: &DaemonUrl, name: &str, identity: NodeIdentity, key: Option<Key>) -> Result<Self, NodeError> {
-        Self::open_unidentified(url, name, Some(identity), key)
+    pub fn open(
+        url: &DaemonUrl,
+        name: &str,
+        identity: NodeIdentity,
+        key: Option<Key>,
+        env: &Env,
+    ) -> Result<Self, NodeError> {
+        Self::open_unidentified(url, name, Some(identity), key, env)
     }
 
     /// Whatever daemon is at `url`, or with an identity that one.
@@ -116,6 +124,7 @@ impl DaemonNode {
         name: &str,
         identity: Option<NodeIdentity>,
         key: Option<Key>,
+        env: &Env,
     ) -> Result<Self, NodeError> {
         let tls = url.tls.as_ref().map(tls::client).transpose();
         let tls = tls.map_err(|error| NodeError::new(NodeErrorKind::Denied, name, error.to_string()))?;
@@ -125,17 +134,18 @@ impl DaemonNode {
             has_warned: Arc::default(),
             identity,
             key,
-            connections: Arc::new(Connections::new(&url.authority, tls)),
+            connections: Arc::new(Connections::new(&url.authority, tls, &env.clock)),
             short_circuit: None,
             capability: super::kind::CAPABILITY,
             class: Class::Foreground,
+            env: env.clone(),
         })
     }
 
     /// The same node with short-circuit reads, where its daemon is on this machine, allows them, and is this user's or root's.
     #[must_use]
     pub fn with_short_circuit(self) -> Self {
-        Self { short_circuit: Some(Arc::default()), ..self }
+        Self { short_circuit: Some(Arc::new(ShortCircuit::new(&self.env.clock))), ..self }
     }
 
     /// Makes the place that the daemon serves into the node `identity`, and opens it.
@@ -148,8 +158,9 @@ impl DaemonNode {
         name: &str,
         identity: NodeIdentity,
         key: Option<Key>,
+        env: &Env,
     ) -> Result<Self, NodeError> {
-        let node = Self::open(url, name, identity, key)?;
+        let node = Self::open(url, name, identity, key, env)?;
         // Whoever creates a node is told.
         node.has_warned.store(true, Ordering::Relaxed);
         let body = [Bytes::from(identity.encode())];
@@ -169,8 +180,7 @@ impl DaemonNode {
     async fn ask(&self, request: NodeRequest<'_>) -> Result<Answer, NodeError> {
         let asked_bytes = request.body.iter().map(|part| part.len() as u64).sum::<u64>();
         let timeout = request.timeout.unwrap_or_else(|| DEADLINE + request.time_for(asked_bytes));
-        let deadline = Instant::now() + timeout;
-        match tokio::time::timeout_at(deadline.into(), self.ask_without_deadline(request, asked_bytes)).await {
+        match self.env.clock.timeout(timeout, self.ask_without_deadline(request, asked_bytes)).await {
             Ok(answered) => answered,
             Err(_) => {
                 let detail =
@@ -273,7 +283,7 @@ impl DaemonNode {
             body,
             node: request.of,
         };
-        Proof::of(key, &asked, now_ms(), rand::random())
+        Proof::of(key, &asked, self.env.clock.unix_ms(), self.env.rng.next_u128())
     }
 
     /// Is it an answer, of the right node, to this request?

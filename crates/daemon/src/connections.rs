@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use weft_env::Clock;
 use weft_nodes::waiter::{self, OwnSocket, OwnStream};
 
 /// No connection in so long: nobody is there.
@@ -64,12 +65,19 @@ pub(super) struct Connections {
     /// The one that was used last is last.
     idle: Mutex<Vec<(Connection, Instant)>>,
     is_local: AtomicBool,
+    clock: Arc<dyn Clock>,
 }
 
 impl Connections {
-    pub(super) fn new(authority: &str, tls: Option<ClientConfig>) -> Self {
+    pub(super) fn new(authority: &str, tls: Option<ClientConfig>, clock: &Arc<dyn Clock>) -> Self {
         let tls = tls.map(|config| TlsConnector::from(Arc::new(config)));
-        Self { authority: authority.to_owned(), tls, idle: Mutex::default(), is_local: AtomicBool::new(false) }
+        Self {
+            authority: authority.to_owned(),
+            tls,
+            idle: Mutex::default(),
+            is_local: AtomicBool::new(false),
+            clock: Arc::clone(clock),
+        }
     }
 
     /// Did the last one have one address at both ends? Then, but for relays, both are on one machine.
@@ -101,7 +109,7 @@ impl Connections {
 
     fn take(&self) -> Option<Connection> {
         let mut idle = self.idle.lock();
-        let oldest = Instant::now() - IDLE;
+        let oldest = self.clock.now() - IDLE;
         let expired_count = idle.iter().take_while(|(_, since)| *since < oldest).count();
         let _expired: Vec<_> = idle.drain(..expired_count).collect();
         let waits_here = waiter::is_here();
@@ -113,7 +121,7 @@ impl Connections {
 
     async fn connect(&self) -> Result<Connection, ConnectionError> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, format!("none within {} s", CONNECT_DEADLINE.as_secs()));
-        let plain = tokio::time::timeout(CONNECT_DEADLINE, TcpStream::connect(&self.authority)).await;
+        let plain = self.clock.timeout(CONNECT_DEADLINE, TcpStream::connect(&self.authority)).await;
         let plain = plain.unwrap_or_else(|_| Err(late())).map_err(ConnectionError::Connect)?;
         // An answer's last packet must not wait for an acknowledgement.
         plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
@@ -154,7 +162,7 @@ impl Connections {
         let body = connection.drive(collect(body, length as usize)).await.map_err(ConnectionError::Answer)?;
         // The daemon closes it after a refusal, maybe before all of the request is sent.
         if head.headers.get(CONNECTION).is_none_or(|value| value != "close") {
-            self.idle.lock().push((connection, Instant::now()));
+            self.idle.lock().push((connection, self.clock.now()));
         }
         Ok((head, body))
     }

@@ -1,6 +1,7 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use weft_env::Env;
 
 /// One answer for each request; after the last of a connection that is closed.
 type Script = Vec<Vec<&'static str>>;
@@ -23,7 +24,7 @@ async fn server(connections: Script) -> (Connections, tokio::task::JoinHandle<us
         }
         asked_count
     });
-    (Connections::new(&authority, None), serving)
+    (Connections::new(&authority, None, &Env::system().clock), serving)
 }
 
 fn request() -> Request<Parts> {
@@ -95,7 +96,7 @@ async fn answers_that_are_cut_off_too_long_or_none_are_errors_and_their_connecti
 #[tokio::test]
 async fn a_request_that_nobody_waits_for_any_more_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None);
+    let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None, &Env::system().clock);
     let (mut stream, _) = {
         let mut asking = pin!(connections.ask(request(), 5));
         tokio::select! {

@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weft_cluster::gossip::{Heard, Liveness};
+use weft_env::Env;
 use weft_format::{NodeId, ShardKey, VolumeId};
 use weft_nodes::conformance::{self, key, shard};
 use weft_nodes::error::{NodeError, NodeErrorKind};
@@ -46,7 +47,8 @@ pub(super) async fn serve(key: Option<Key>) -> Served {
 
 pub(super) async fn serve_as(key: Option<Key>, tls: Option<Trust>, adapt: impl FnOnce(Daemon) -> Daemon) -> Served {
     let folder = TempDir::new_in("/dev/shm").unwrap();
-    let daemon = adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap()).with_open_metrics();
+    let daemon =
+        adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key, &Env::system()).unwrap()).with_open_metrics();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, ended) = start(daemon, listener);
@@ -64,7 +66,7 @@ fn start(daemon: Daemon, listener: TcpListener) -> (oneshot::Sender<()>, tokio::
 
 impl Served {
     pub(super) async fn node(&self, key: Option<Key>) -> DaemonNode {
-        DaemonNode::create(&self.url(), "remote", IDENTITY, key).await.unwrap()
+        DaemonNode::create(&self.url(), "remote", IDENTITY, key, &Env::system()).await.unwrap()
     }
 
     pub(super) fn url(&self) -> DaemonUrl {
@@ -84,7 +86,7 @@ impl Served {
 
     /// Serves the folder again at the same address, with short-circuit reads.
     pub(super) async fn resume(&mut self, key: Option<Key>) {
-        let daemon = Daemon::open(kinds(), NodeUrl::folder(self.folder.path()), key).unwrap();
+        let daemon = Daemon::open(kinds(), NodeUrl::folder(self.folder.path()), key, &Env::system()).unwrap();
         let daemon = daemon.with_open_metrics().with_short_circuit();
         let listener = TcpListener::bind(self.address).await.unwrap();
         let (stop, ended) = start(daemon, listener);
@@ -144,7 +146,7 @@ async fn nothing_is_read_or_written_without_the_key() {
     let node = served.node(secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     for wrong in [None, Some(Key::new([8; 32]))] {
-        let stranger = DaemonNode::open(&served.url(), "stranger", IDENTITY, wrong).unwrap();
+        let stranger = DaemonNode::open(&served.url(), "stranger", IDENTITY, wrong, &Env::system()).unwrap();
         assert_eq!(refusal(stranger.get(key(1, 0), 0..10).await).0, NodeErrorKind::Denied);
         assert_eq!(refusal(stranger.put(key(2, 0), &[bytes_of(2, 1)]).await).0, NodeErrorKind::Denied);
         assert_eq!(refusal(stranger.remove(key(1, 0)).await).0, NodeErrorKind::Denied);
@@ -158,21 +160,27 @@ async fn nothing_is_read_or_written_without_the_key() {
 async fn a_daemon_belongs_to_one_volume_and_says_so_after_a_restart() {
     let served = serve(None).await;
     let address = served.url();
-    let unclaimed = DaemonNode::open(&address, "remote", IDENTITY, None).unwrap();
+    let unclaimed = DaemonNode::open(&address, "remote", IDENTITY, None, &Env::system()).unwrap();
     assert_eq!(refusal(unclaimed.space().await).0, NodeErrorKind::WrongNode);
     let node = served.node(None).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
-    assert_eq!(refusal(DaemonNode::create(&address, "other", STRANGER, None).await).0, NodeErrorKind::WrongNode);
+    assert_eq!(
+        refusal(DaemonNode::create(&address, "other", STRANGER, None, &Env::system()).await).0,
+        NodeErrorKind::WrongNode
+    );
     let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
-    assert_eq!(refusal(DaemonNode::create(&address, "other", sibling, None).await).0, NodeErrorKind::Exists);
-    let stranger = DaemonNode::open(&address, "other", STRANGER, None).unwrap();
+    assert_eq!(
+        refusal(DaemonNode::create(&address, "other", sibling, None, &Env::system()).await).0,
+        NodeErrorKind::Exists
+    );
+    let stranger = DaemonNode::open(&address, "other", STRANGER, None, &Env::system()).unwrap();
     assert_eq!(refusal(stranger.stat(key(1, 0)).await).0, NodeErrorKind::WrongNode);
 
     let folder = served.end().await;
     assert_eq!(refusal(node.stat(key(1, 0)).await).0, NodeErrorKind::Unavailable);
-    let again = Daemon::open(kinds(), NodeUrl::folder(folder.path()), None).unwrap();
+    let again = Daemon::open(kinds(), NodeUrl::folder(folder.path()), None, &Env::system()).unwrap();
     assert_eq!(again.identity(), Some(IDENTITY));
-    let (kind, detail) = refusal(Daemon::open(kinds(), NodeUrl::folder(folder.path()), None).map(drop));
+    let (kind, detail) = refusal(Daemon::open(kinds(), NodeUrl::folder(folder.path()), None, &Env::system()).map(drop));
     assert!(kind == NodeErrorKind::Exists && detail.contains("another daemon"), "{detail}");
 }
 
@@ -198,12 +206,12 @@ async fn a_daemon_whose_folder_was_wiped_becomes_another_node() {
     std::fs::remove_dir_all(served.folder.path()).unwrap();
     assert_eq!(refusal(node.space().await).0, NodeErrorKind::Wiped);
     assert_eq!(
-        refusal(DaemonNode::create(&served.url(), "other", STRANGER, None).await).0,
+        refusal(DaemonNode::create(&served.url(), "other", STRANGER, None, &Env::system()).await).0,
         NodeErrorKind::WrongNode,
         "of another volume"
     );
     let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
-    let new = DaemonNode::create(&served.url(), "new", sibling, None).await.unwrap();
+    let new = DaemonNode::create(&served.url(), "new", sibling, None, &Env::system()).await.unwrap();
     new.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
 }
@@ -259,7 +267,7 @@ async fn liar(answer: Vec<u8>) -> DaemonNode {
             open.push(stream);
         }
     });
-    DaemonNode::open(&DaemonUrl { authority: address, tls: None }, "liar", IDENTITY, None).unwrap()
+    DaemonNode::open(&DaemonUrl { authority: address, tls: None }, "liar", IDENTITY, None, &Env::system()).unwrap()
 }
 
 #[tokio::test]
@@ -326,7 +334,7 @@ async fn an_answer_without_the_nodes_signature_is_not_believed() {
     let listener = liar(answer.into_bytes()).await;
     assert_eq!(refusal(listener.get(key(1, 0), 0..10).await).0, NodeErrorKind::NotFound, "without a key it is");
     let url = DaemonUrl { authority: listener.address().to_owned(), tls: None };
-    let node = DaemonNode::open(&url, "liar", IDENTITY, secret()).unwrap();
+    let node = DaemonNode::open(&url, "liar", IDENTITY, secret(), &Env::system()).unwrap();
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
 }
 
@@ -387,7 +395,7 @@ async fn nothing_is_said_to_who_has_the_wrong_certificate_or_none() {
     let (_, another) = certificate();
     let at = |tls| DaemonUrl { authority: served.address.to_string(), tls };
     for (tls, why) in [(Some(another.clone()), "fingerprint"), (None, "started with TLS")] {
-        let node = DaemonNode::open(&at(tls), "remote", IDENTITY, secret()).unwrap();
+        let node = DaemonNode::open(&at(tls), "remote", IDENTITY, secret(), &Env::system()).unwrap();
         let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
         assert!(matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Unavailable), "{kind:?}");
         assert!(detail.contains(why), "{detail}");
@@ -395,7 +403,7 @@ async fn nothing_is_said_to_who_has_the_wrong_certificate_or_none() {
     // A daemon without TLS, and who insists on it.
     let plain = serve(secret()).await;
     let url = DaemonUrl { authority: plain.address.to_string(), tls: Some(another) };
-    let node = DaemonNode::open(&url, "remote", IDENTITY, secret()).unwrap();
+    let node = DaemonNode::open(&url, "remote", IDENTITY, secret(), &Env::system()).unwrap();
     let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
     assert!(matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Io | NodeErrorKind::Unavailable), "{detail}");
     assert!(plain.folder.path().read_dir().unwrap().next().is_none(), "nothing came through");
@@ -423,10 +431,11 @@ async fn a_certificate_by_an_authority_is_for_its_name() {
     let certificate = Certificate::open(&chain, &own_key).unwrap();
     let served = serve_as(None, Some(trust.clone()), |daemon| daemon.with_tls(&certificate).unwrap()).await;
     let at = |host: &str, tls| DaemonUrl { authority: format!("{host}:{}", served.address.port()), tls: Some(tls) };
-    let node = DaemonNode::create(&at("localhost", trust.clone()), "remote", IDENTITY, None).await.unwrap();
+    let node =
+        DaemonNode::create(&at("localhost", trust.clone()), "remote", IDENTITY, None, &Env::system()).await.unwrap();
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
     for (url, why) in [(at("127.0.0.1", trust), "127.0.0.1"), (at("localhost", Trust::System), "authority")] {
-        match DaemonNode::open(&url, "remote", IDENTITY, None) {
+        match DaemonNode::open(&url, "remote", IDENTITY, None, &Env::system()) {
             Ok(node) => {
                 let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
                 assert!(kind == NodeErrorKind::WrongNode && detail.contains(why), "{detail}");
@@ -436,7 +445,10 @@ async fn a_certificate_by_an_authority_is_for_its_name() {
         }
     }
     let missing = at("localhost", Trust::Authority(folder.path().join("missing")));
-    assert_eq!(refusal(DaemonNode::open(&missing, "remote", IDENTITY, None).map(drop)).0, NodeErrorKind::Denied);
+    assert_eq!(
+        refusal(DaemonNode::open(&missing, "remote", IDENTITY, None, &Env::system()).map(drop)).0,
+        NodeErrorKind::Denied
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -513,7 +525,8 @@ async fn serve_member(key: Option<Key>, cluster: Option<Key>, join: &[&Served]) 
     let own = DaemonUrl { authority: address.to_string(), tls: None };
     let join = join.iter().map(|member| member.url()).collect();
     let settings = GossipSettings { key: cluster, own, join, domain: "rack1".to_owned() };
-    let daemon = Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap().with_gossip(settings);
+    let daemon =
+        Daemon::open(kinds(), NodeUrl::folder(folder.path()), key, &Env::system()).unwrap().with_gossip(settings);
     let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(Arc::new(daemon).serve(listener, async {
         let _ = stopped.await;
@@ -540,7 +553,7 @@ async fn daemons_find_each_other_through_one_and_say_goodbye() {
     let first = serve_member(secret(), cluster(), &[]).await;
     let second = serve_member(secret(), cluster(), &[&first]).await;
     let third = serve_member(secret(), cluster(), &[&first]).await;
-    let of_second = || async { members(&second.url(), None, cluster()).await.unwrap() };
+    let of_second = || async { members(&second.url(), None, cluster(), &Env::system()).await.unwrap() };
     until(async || alive(&of_second().await) == 3).await;
     assert!(of_second().await.iter().all(|heard| heard.facts.domain == "rack1" && !heard.facts.version.is_empty()));
 
@@ -549,18 +562,18 @@ async fn daemons_find_each_other_through_one_and_say_goodbye() {
     let is_told = |heard: &Heard| heard.facts.node == IDENTITY.node.to_string() && heard.facts.total_bytes > 0;
     until(async || of_second().await.iter().any(is_told)).await;
     // Its users learn of the members of its volume, with the node's key; strangers of nobody.
-    let of_volume = members(&third.url(), Some(IDENTITY), secret()).await.unwrap();
+    let of_volume = members(&third.url(), Some(IDENTITY), secret(), &Env::system()).await.unwrap();
     assert_eq!(
         of_volume.iter().map(|heard| heard.facts.address.as_str()).collect::<Vec<_>>(),
         [third.url().to_string()]
     );
     for (identity, key) in [(None, None), (None, Some(Key::new([1; 32]))), (Some(STRANGER), secret())] {
-        assert!(members(&third.url(), identity, key).await.is_err());
+        assert!(members(&third.url(), identity, key, &Env::system()).await.is_err());
     }
     // The node's key is no ticket to the cluster.
     let intruder = serve_member(secret(), secret(), &[&first]).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
-    assert_eq!(alive(&members(&intruder.url(), None, secret()).await.unwrap()), 1);
+    assert_eq!(alive(&members(&intruder.url(), None, secret(), &Env::system()).await.unwrap()), 1);
     assert_eq!(of_second().await.len(), 3);
 
     first.end().await;
@@ -573,7 +586,7 @@ async fn daemons_find_each_other_through_one_and_say_goodbye() {
 #[tokio::test]
 async fn a_daemon_that_does_not_gossip_says_so() {
     let served = serve(None).await;
-    let error = members(&served.url(), None, None).await.unwrap_err();
+    let error = members(&served.url(), None, None, &Env::system()).await.unwrap_err();
     assert_eq!(error.kind, NodeErrorKind::Unsupported);
     served.end().await;
 }
@@ -583,13 +596,13 @@ async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry
     let content = shard(IDENTITY.volume, key(1, 0), 10_000, 7);
     let other = NodeIdentity { volume: IDENTITY.volume, node: NodeId(3) };
     let neighbour = serve_member(None, None, &[]).await;
-    DaemonNode::create(&neighbour.url(), "neighbour", other, None).await.unwrap();
+    DaemonNode::create(&neighbour.url(), "neighbour", other, None, &Env::system()).await.unwrap();
     let moved = serve_member(None, None, &[&neighbour]).await;
     moved.node(None).await.put(key(1, 0), std::slice::from_ref(&content)).await.unwrap();
     let stranger = serve_member(None, None, &[]).await;
-    DaemonNode::create(&stranger.url(), "stranger", STRANGER, None).await.unwrap();
+    DaemonNode::create(&stranger.url(), "stranger", STRANGER, None, &Env::system()).await.unwrap();
     let is_told = |heard: &Heard| heard.facts.node == IDENTITY.node.to_string();
-    until(async || members(&neighbour.url(), None, None).await.unwrap().iter().any(is_told)).await;
+    until(async || members(&neighbour.url(), None, None, &Env::system()).await.unwrap().iter().any(is_told)).await;
 
     // Metadata knows a port where nobody is, and the list one where somebody else is.
     let folder = TempDir::new().unwrap();
@@ -597,13 +610,13 @@ async fn a_daemon_that_moved_is_found_by_its_node_and_a_wrong_list_costs_a_retry
     let wrong = format!(r#"{{"{}":{{"authority":"{}","started_ms":1}}}}"#, IDENTITY.node, stranger.address);
     std::fs::write(&file, wrong).unwrap();
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let book = AddressBook::new(Some(file.clone()));
+    let book = AddressBook::new(Some(file.clone()), &Env::system());
     let at = |address: SocketAddr| DaemonUrl { authority: address.to_string(), tls: None };
     let open = |address, identity| book.open(&at(address), "node", identity, None).unwrap();
     let node = open(nobody, IDENTITY);
     assert_eq!(node.stat(key(1, 0)).await.unwrap_err().kind, NodeErrorKind::Unavailable, "nobody to ask");
     // It asks again after a while; another book at once, and the list that it leaves is right.
-    let book = AddressBook::new(Some(file.clone()));
+    let book = AddressBook::new(Some(file.clone()), &Env::system());
     let open = |address, identity| book.open(&at(address), "node", identity, None).unwrap();
     let (node, _neighbour) = (open(nobody, IDENTITY), open(neighbour.address, other));
     assert_eq!(node.get(key(1, 0), 0..1 << 20).await.unwrap(), content);
@@ -635,7 +648,7 @@ async fn finding_15_a_list_that_does_not_go_on_is_no_list() {
 async fn finding_17_a_daemon_with_a_key_tells_its_counters_to_who_signs() {
     let daemon = |key, adapt: fn(Daemon) -> Daemon| {
         let folder = TempDir::new_in("/dev/shm").unwrap();
-        (adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key).unwrap()), folder)
+        (adapt(Daemon::open(kinds(), NodeUrl::folder(folder.path()), key, &Env::system()).unwrap()), folder)
     };
     for (key, adapt, is_told) in [
         (secret(), (|daemon| daemon) as fn(Daemon) -> Daemon, false),
@@ -677,7 +690,8 @@ async fn finding_25_a_daemon_at_its_limit_says_that_it_is_there() {
 async fn finding_25_a_refusal_is_heard_by_who_still_sends() {
     for served in [serve(secret()).await, serve_tls(secret()).await] {
         let node = served.node(secret()).await;
-        let wrong_key = DaemonNode::open(&served.url(), "remote", IDENTITY, Some(Key::new([8; 32]))).unwrap();
+        let wrong_key =
+            DaemonNode::open(&served.url(), "remote", IDENTITY, Some(Key::new([8; 32])), &Env::system()).unwrap();
         for index in 0..20 {
             let refused = wrong_key.put(key(1, index), &[bytes_of(1, 8 << 20)]).await.unwrap_err();
             assert_eq!(refused.kind, NodeErrorKind::Denied, "{refused}");

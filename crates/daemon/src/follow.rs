@@ -18,10 +18,10 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
 use weft_cluster::gossip::{Facts, Heard};
+use weft_env::Env;
 use weft_format::ShardKey;
 use weft_nodes::combine::Combination;
 use weft_nodes::error::{NodeError, NodeErrorKind};
@@ -72,6 +72,7 @@ pub struct AddressBook {
     known: Mutex<Addresses>,
     asked: tokio::sync::Mutex<Option<Instant>>,
     short_circuit: bool,
+    env: Env,
 }
 
 #[derive(Clone)]
@@ -85,19 +86,26 @@ struct Member {
 
 impl AddressBook {
     /// With what `file` has; one that is not there, or cannot be read, is an empty one.
-    pub fn new(file: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self::read(file))
+    pub fn new(file: Option<PathBuf>, env: &Env) -> Arc<Self> {
+        Arc::new(Self::read(file, env))
     }
 
     /// The same for nodes with short-circuit reads ([`DaemonNode::with_short_circuit`]).
-    pub fn with_short_circuit(file: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { short_circuit: true, ..Self::read(file) })
+    pub fn with_short_circuit(file: Option<PathBuf>, env: &Env) -> Arc<Self> {
+        Arc::new(Self { short_circuit: true, ..Self::read(file, env) })
     }
 
-    fn read(file: Option<PathBuf>) -> Self {
+    fn read(file: Option<PathBuf>, env: &Env) -> Self {
         let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
         let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
-        Self { file, members: Mutex::default(), known, asked: Default::default(), short_circuit: false }
+        Self {
+            file,
+            members: Mutex::default(),
+            known,
+            asked: Default::default(),
+            short_circuit: false,
+            env: env.clone(),
+        }
     }
 
     /// The node `identity` at `url`, followed where it goes.
@@ -112,7 +120,7 @@ impl AddressBook {
         key: Option<Key>,
     ) -> Result<Arc<dyn Node>, NodeError> {
         let member = Member { url: url.clone(), identity, key, short_circuit: self.short_circuit };
-        let node = member.node_at(url, name)?;
+        let node = member.node_at(url, name, &self.env)?;
         self.members.lock().push(member.clone());
         let (name, node) = (name.to_owned(), Arc::new(RwLock::new((url.clone(), node))));
         Ok(Arc::new(Follow { name, member, node, is_background: false, book: self.clone() }))
@@ -128,15 +136,16 @@ impl AddressBook {
     /// Asks some of the other members, unless that was done just now. Those who do not answer are passed over.
     async fn ask(&self, besides: &Member) {
         // Whoever comes meanwhile waits for the same answers.
-        let mut asked = self.asked.lock().await;
-        if asked.is_some_and(|at| at.elapsed() < ASK_AGAIN) {
+        let (clock, mut asked) = (&self.env.clock, self.asked.lock().await);
+        if asked.is_some_and(|at| clock.elapsed(at) < ASK_AGAIN) {
             return;
         }
         let mut others = self.members.lock().clone();
         let wanted: BTreeSet<String> = others.iter().map(|member| member.identity.node.to_string()).collect();
         others.retain(|member| member.identity != besides.identity);
-        let first = if others.is_empty() { 0 } else { rand::random_range(0..others.len()) };
-        others.rotate_left(first);
+        // Not always the same: whoever cannot answer is not asked again and again.
+        let first = self.env.rng.next_u64() % others.len().max(1) as u64;
+        others.rotate_left(first as usize);
         let (mut asking, mut others, mut answers) = (JoinSet::new(), others.into_iter(), 0);
         let (volume, mut is_new) = (besides.identity.volume.to_string(), false);
         loop {
@@ -144,9 +153,10 @@ impl AddressBook {
                 && let Some(member) = others.next()
             {
                 let url = self.last(&member);
+                let env = self.env.clone();
                 asking.spawn(async move {
-                    let told = super::gossip::members(&url, Some(member.identity), member.key);
-                    timeout(TIMEOUT, told).await.ok()?.ok()
+                    let told = super::gossip::members(&url, Some(member.identity), member.key, &env);
+                    env.clock.timeout(TIMEOUT, told).await.ok()?.ok()
                 });
             }
             let Some(told) = asking.join_next().await else { break };
@@ -158,7 +168,7 @@ impl AddressBook {
         if is_new {
             self.save();
         }
-        *asked = Some(Instant::now());
+        *asked = Some(clock.now());
     }
 
     /// A list that cannot be written is asked for again next time.
@@ -177,8 +187,8 @@ impl AddressBook {
 }
 
 impl Member {
-    fn node_at(&self, url: &DaemonUrl, name: &str) -> Result<Arc<DaemonNode>, NodeError> {
-        let node = DaemonNode::open(url, name, self.identity, self.key.clone())?;
+    fn node_at(&self, url: &DaemonUrl, name: &str, env: &Env) -> Result<Arc<DaemonNode>, NodeError> {
+        let node = DaemonNode::open(url, name, self.identity, self.key.clone(), env)?;
         Ok(Arc::new(if self.short_circuit { node.with_short_circuit() } else { node }))
     }
 }
@@ -221,7 +231,7 @@ impl Follow {
                     continue;
                 }
                 tried.push(url.authority.clone());
-                let node = self.member.node_at(&url, &self.name)?;
+                let node = self.member.node_at(&url, &self.name, &self.book.env)?;
                 let answered = call(self.of_class(node.clone())).await;
                 if answered.as_ref().err().is_none_or(|error| !is_not_there(error)) {
                     tracing::info!(node = self.name, "is at {url} now");

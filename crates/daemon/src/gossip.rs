@@ -7,14 +7,14 @@ use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
 use super::peer_pool::PeerPool;
-use super::server::{Daemon, now_ms};
+use super::server::Daemon;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
 use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard, Liveness};
+use weft_env::Env;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::NodeIdentity;
 
@@ -51,24 +51,26 @@ pub(super) struct Gossiper {
     peers: PeerPool,
     under_way: Arc<Semaphore>,
     began: Instant,
+    env: Env,
 }
 
 impl Gossiper {
-    pub(super) fn new(settings: GossipSettings) -> Self {
+    pub(super) fn new(settings: GossipSettings, env: &Env) -> Self {
         let facts = Facts {
             address: settings.own.to_string(),
-            started_ms: now_ms(),
+            started_ms: env.clock.unix_ms(),
             domain: settings.domain.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..Facts::default()
         };
         Self {
-            peers: PeerPool::new(settings.key.clone()),
+            peers: PeerPool::new(settings.key.clone(), env),
             settings,
-            state: Mutex::new(Gossip::new(facts, rand::random(), 0)),
+            state: Mutex::new(Gossip::new(facts, env.rng.next_u64(), 0)),
             wake: Notify::new(),
             under_way: Arc::new(Semaphore::new(PACKETS_MAX)),
-            began: Instant::now(),
+            began: env.clock.now(),
+            env: env.clone(),
         }
     }
 
@@ -93,7 +95,7 @@ impl Gossiper {
         let mut join_at = self.began;
         let mut joining = JoinSet::new();
         while let Some(daemon) = daemon.upgrade() {
-            let now = Instant::now();
+            let now = self.env.clock.now();
             if told_at <= now {
                 told_at = now + Duration::from_millis(HEARTBEAT_MS);
                 self.say(&daemon).await;
@@ -116,7 +118,7 @@ impl Gossiper {
             self.send();
             let due = (self.began + Duration::from_millis(due_ms)).min(told_at).min(join_at);
             tokio::select! {
-                () = sleep_until(due) => {}
+                () = self.env.clock.sleep_until(due) => {}
                 () = self.wake.notified() => {}
             }
         }
@@ -126,18 +128,18 @@ impl Gossiper {
     pub(super) async fn leave(&self) {
         self.state.lock().leave(self.now_ms());
         self.send();
-        let _ = timeout(PACKET_DEADLINE, self.under_way.acquire_many(PACKETS_MAX as u32)).await;
+        let _ = self.env.clock.timeout(PACKET_DEADLINE, self.under_way.acquire_many(PACKETS_MAX as u32)).await;
     }
 
     fn now_ms(&self) -> u64 {
-        self.began.elapsed().as_millis() as u64
+        self.env.clock.elapsed(self.began).as_millis() as u64
     }
 
     /// Has the next heartbeat say what is so now.
     async fn say(&self, daemon: &Daemon) {
         let (load_bytes, served) = (daemon.load_bytes(), daemon.served());
         let space = match &served {
-            Some((_, node)) => timeout(PACKET_DEADLINE, node.space()).await.ok().and_then(Result::ok),
+            Some((_, node)) => self.env.clock.timeout(PACKET_DEADLINE, node.space()).await.ok().and_then(Result::ok),
             None => None,
         };
         self.state.lock().say(|facts| {
@@ -168,7 +170,7 @@ impl Gossiper {
 
     /// Asks a well-known member for the others, and is announced.
     async fn join(self: Arc<Self>, url: DaemonUrl) {
-        match members(&url, None, self.settings.key.clone()).await {
+        match members(&url, None, self.settings.key.clone(), &self.env).await {
             Ok(members) => {
                 let facts = members.into_iter().map(|heard| heard.facts).collect();
                 self.state.lock().join(facts, self.now_ms());
@@ -185,8 +187,9 @@ impl Gossiper {
             else {
                 continue;
             };
+            let clock = self.env.clock.clone();
             tokio::spawn(async move {
-                let told = timeout(PACKET_DEADLINE, peer.tell(packet)).await;
+                let told = clock.timeout(PACKET_DEADLINE, peer.tell(packet)).await;
                 if let Ok(Err(error)) = told {
                     tracing::debug!("a packet of gossip was lost: {error}");
                 }
@@ -217,8 +220,9 @@ pub async fn members(
     url: &DaemonUrl,
     identity: Option<NodeIdentity>,
     key: Option<Key>,
+    env: &Env,
 ) -> Result<Vec<Heard>, NodeError> {
-    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key)?.members().await?;
+    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?.members().await?;
     if members.is_empty() {
         let detail = format!("{url} knows not even itself: see what runs there");
         return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));

@@ -6,6 +6,7 @@ use super::client::DaemonNode;
 use super::follow::AddressBook;
 use async_trait::async_trait;
 use std::sync::Arc;
+use weft_env::Env;
 use weft_format::records::Secret;
 use weft_nodes::kinds::LOCAL;
 use weft_nodes::{About, Capability, Kind, Node, NodeAt, NodeError, NodeErrorKind, NodeUrl, SecretError, UrlError};
@@ -29,15 +30,21 @@ static ABOUT: About = About {
 };
 
 /// Daemons as nodes.
-#[derive(Default)]
 pub struct Daemons {
+    env: Env,
     book: Option<Arc<AddressBook>>,
 }
 
 impl Daemons {
+    /// Each where its URL says.
+    #[must_use]
+    pub fn new(env: &Env) -> Self {
+        Self { env: env.clone(), book: None }
+    }
+
     /// The same; a daemon that has moved is followed where it goes.
-    pub fn followed(book: Arc<AddressBook>) -> Self {
-        Self { book: Some(book) }
+    pub fn followed(book: Arc<AddressBook>, env: &Env) -> Self {
+        Self { book: Some(book), ..Self::new(env) }
     }
 }
 
@@ -55,12 +62,12 @@ impl Kind for Daemons {
         let (url, key) = (read(node)?, key(node)?);
         match &self.book {
             Some(book) => book.open(&url, node.name, node.identity, key),
-            None => Ok(Arc::new(DaemonNode::open(&url, node.name, node.identity, key)?)),
+            None => Ok(Arc::new(DaemonNode::open(&url, node.name, node.identity, key, &self.env)?)),
         }
     }
 
     async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
-        Ok(Arc::new(DaemonNode::create(&read(node)?, node.name, node.identity, key(node)?).await?))
+        Ok(Arc::new(DaemonNode::create(&read(node)?, node.name, node.identity, key(node)?, &self.env).await?))
     }
 
     /// A daemon that is told again who it is does it, where it can.

@@ -1,9 +1,10 @@
 use super::*;
 use crate::Trust;
+use weft_env::Env;
 use weft_nodes::Kinds;
 
 fn parse(text: &str) -> Result<NodeUrl, UrlError> {
-    Kinds::new(vec![Arc::new(Daemons::default())]).parse(text)
+    Kinds::new(vec![Arc::new(Daemons::new(&Env::system()))]).parse(text)
 }
 
 #[test]

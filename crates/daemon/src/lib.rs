@@ -24,6 +24,8 @@
 //!
 //! Start reading at `wire.rs`, then `server.rs` for the daemon and `client.rs` for its users. `kind.rs` registers both as a kind of node.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod address;
 mod auth;
 mod client;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use weft_env::{Clock, Sleep};
 
 /// The other side stops sending when it reads the answer, one round trip later.
 const LINGER: Duration = Duration::from_secs(2);
@@ -22,12 +22,13 @@ pub(super) struct Lingering<S> {
     stream: S,
     has_unread: Arc<AtomicBool>,
     /// The end of the lingering; set when the sending half is closed.
-    end: Option<Pin<Box<Sleep>>>,
+    end: Option<Sleep>,
+    clock: Arc<dyn Clock>,
 }
 
 impl<S> Lingering<S> {
-    pub(super) fn new(stream: S, has_unread: Arc<AtomicBool>) -> Self {
-        Self { stream, has_unread, end: None }
+    pub(super) fn new(stream: S, has_unread: Arc<AtomicBool>, clock: &Arc<dyn Clock>) -> Self {
+        Self { stream, has_unread, end: None, clock: Arc::clone(clock) }
     }
 }
 
@@ -63,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, has_unread, end } = &mut *self;
+        let Self { stream, has_unread, end, clock } = &mut *self;
         let end = match end {
             Some(end) => end,
             None => {
@@ -71,7 +72,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
                 if !has_unread.load(Ordering::Relaxed) {
                     return Poll::Ready(Ok(()));
                 }
-                end.insert(Box::pin(tokio::time::sleep(LINGER)))
+                end.insert(clock.sleep(LINGER))
             }
         };
         loop {

@@ -1,6 +1,7 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use weft_env::Env;
 
 async fn pair() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -12,7 +13,7 @@ async fn pair() -> (TcpStream, TcpStream) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_reaches_a_side_that_still_sends() {
     let (mut client, server) = pair().await;
-    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(true)));
+    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(true)), &Env::system().clock);
     let served = tokio::spawn(async move {
         server.write_all(b"no").await.unwrap();
         server.shutdown().await.unwrap();
@@ -29,7 +30,7 @@ async fn the_answer_reaches_a_side_that_still_sends() {
 #[tokio::test(start_paused = true)]
 async fn it_lingers_for_a_short_time_only() {
     let (client, server) = tokio::io::duplex(64);
-    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(true)));
+    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(true)), &Env::system().clock);
     let began = tokio::time::Instant::now();
     server.shutdown().await.unwrap();
     assert_eq!(began.elapsed().as_secs(), LINGER.as_secs());
@@ -40,7 +41,7 @@ async fn it_lingers_for_a_short_time_only() {
 #[tokio::test(start_paused = true)]
 async fn it_does_not_linger_after_what_was_read() {
     let (client, server) = tokio::io::duplex(64);
-    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(false)));
+    let mut server = Lingering::new(server, Arc::new(AtomicBool::new(false)), &Env::system().clock);
     let began = tokio::time::Instant::now();
     server.shutdown().await.unwrap();
     assert!(began.elapsed().is_zero());

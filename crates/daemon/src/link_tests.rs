@@ -3,6 +3,7 @@
 use super::*;
 use crate::link::SignedRequest;
 use weft_codes::{Matrix, Program};
+use weft_env::Env;
 use weft_nodes::Link;
 use weft_nodes::combine::{Combination, Part, combine_gets};
 
@@ -29,7 +30,7 @@ async fn chain(count: u8) -> Vec<(Served, DaemonNode)> {
 
 async fn node_of(served: &Served, number: u8, key: Option<Key>) -> DaemonNode {
     let identity = NodeIdentity { node: NodeId(100 + u128::from(number)), ..IDENTITY };
-    DaemonNode::create(&served.url(), &format!("n{number}"), identity, key).await.unwrap()
+    DaemonNode::create(&served.url(), &format!("n{number}"), identity, key, &Env::system()).await.unwrap()
 }
 
 /// What the helper of that number is to compute.
@@ -115,7 +116,9 @@ async fn a_chain_that_breaks_further_on_is_not_blamed_on_the_first() {
     let silent = last.address;
     let with_last = |chain: &[(Served, DaemonNode)], timeout: fn(usize) -> Duration| {
         let url = DaemonUrl { authority: silent.to_string(), tls: None };
-        let node = DaemonNode::open(&url, "n3", NodeIdentity { node: NodeId(103), ..IDENTITY }, own_key(3)).unwrap();
+        let node =
+            DaemonNode::open(&url, "n3", NodeIdentity { node: NodeId(103), ..IDENTITY }, own_key(3), &Env::system())
+                .unwrap();
         let mut all = nodes(chain);
         all.push(&node);
         linked(&all, timeout)

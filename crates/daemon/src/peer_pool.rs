@@ -6,18 +6,19 @@ use super::client::DaemonNode;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use weft_env::Env;
 
 /// Daemons that were spoken to, by address, with their connections.
-#[derive(Default)]
 pub(super) struct PeerPool {
     key: Option<Key>,
+    env: Env,
     open: Mutex<HashMap<String, Arc<DaemonNode>>>,
 }
 
 impl PeerPool {
     /// What is asked of them is signed with `key`.
-    pub(super) fn new(key: Option<Key>) -> Self {
-        Self { key, open: Mutex::default() }
+    pub(super) fn new(key: Option<Key>, env: &Env) -> Self {
+        Self { key, env: env.clone(), open: Mutex::default() }
     }
 
     /// Whatever daemon is there; `None`: it is no address of one.
@@ -33,7 +34,7 @@ impl PeerPool {
     }
 
     fn made(&self, url: &DaemonUrl, address: &str) -> Option<DaemonNode> {
-        DaemonNode::open_unidentified(url, address, None, self.key.clone()).ok()
+        DaemonNode::open_unidentified(url, address, None, self.key.clone(), &self.env).ok()
     }
 
     /// How many there are.

@@ -37,12 +37,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use weft_env::Env;
 use weft_format::records::Secret;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{Node, NodeIdentity};
@@ -82,6 +83,7 @@ pub struct Daemon {
     node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
     nonces: Mutex<Nonces>,
     began: Instant,
+    env: Env,
     limits: Limits,
     tls: Option<TlsAcceptor>,
     room: Room,
@@ -105,7 +107,7 @@ impl Daemon {
     ///
     /// # Errors
     /// The place is not there, cannot be read, or is served by another daemon.
-    pub fn open(kinds: Kinds, place: NodeUrl, key: Option<Key>) -> Result<Self, NodeError> {
+    pub fn open(kinds: Kinds, place: NodeUrl, key: Option<Key>, env: &Env) -> Result<Self, NodeError> {
         let name = place.to_string();
         let lock = place.files().map(|folder| lock(folder, &name)).transpose()?;
         let secret = Secret::default();
@@ -121,16 +123,17 @@ impl Daemon {
             key,
             node: RwLock::new(node),
             nonces: Mutex::default(),
-            began: Instant::now(),
+            began: env.clock.now(),
+            env: env.clone(),
             limits: Limits::default(),
             tls: None,
-            room: Room::default(),
+            room: Room::new(None, &env.clock),
             combining: Semaphore::new(1),
             file_socket: None,
             metrics: Metrics::default(),
             has_open_metrics: false,
             gossip: None,
-            peers: PeerPool::default(),
+            peers: PeerPool::new(None, env),
             _lock: lock,
         })
     }
@@ -146,13 +149,13 @@ impl Daemon {
 
     /// The same, sending and receiving so much at most, all connections together and each its share.
     pub fn with_bytes_per_second(mut self, bytes_per_second: NonZeroU64) -> Self {
-        self.room = Room::with_rate(Rate::new(bytes_per_second));
+        self.room = Room::new(Some(Rate::new(bytes_per_second)), &self.env.clock);
         self
     }
 
     /// The same, handing open files of shards to users on its machine, who then read past it.
     pub fn with_short_circuit(mut self) -> Self {
-        self.file_socket = Some(FileSocket::new());
+        self.file_socket = Some(FileSocket::new(&*self.env.rng));
         self
     }
 
@@ -164,7 +167,7 @@ impl Daemon {
 
     /// The same, telling other daemons of itself and listening to what they tell.
     pub fn with_gossip(mut self, settings: GossipSettings) -> Self {
-        self.gossip = Some(Arc::new(Gossiper::new(settings)));
+        self.gossip = Some(Arc::new(Gossiper::new(settings, &self.env)));
         self
     }
 
@@ -175,7 +178,7 @@ impl Daemon {
 
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
-        let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits));
+        let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits, &self.env.clock));
         let mut stop = std::pin::pin!(stop);
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
         let mut serving_files = JoinSet::new();
@@ -205,7 +208,7 @@ impl Daemon {
                 Err(error) => {
                     tracing::warn!(node = self.name, "a connection could not be accepted: {error}");
                     // Out of descriptors, most likely; trying at once would only burn time.
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    self.env.clock.sleep(Duration::from_millis(100)).await;
                 }
             }
         }
@@ -214,7 +217,7 @@ impl Daemon {
             running.abort();
             gossip.leave().await;
         }
-        if tokio::time::timeout(GRACE, graceful.shutdown()).await.is_err() {
+        if self.env.clock.timeout(GRACE, graceful.shutdown()).await.is_err() {
             tracing::warn!(node = self.name, "requests under way were cut off");
         }
     }
@@ -225,11 +228,12 @@ impl Daemon {
         // Without it small answers wait for acknowledgements of earlier ones.
         let _ = stream.set_nodelay(true);
         let has_unread = Arc::new(AtomicBool::new(false));
-        let stream = WriteTimeout::new(Lingering::new(stream, Arc::clone(&has_unread)));
+        let clock = &self.env.clock;
+        let stream = WriteTimeout::new(Lingering::new(stream, Arc::clone(&has_unread), clock), clock);
         let Some(acceptor) = self.tls.clone() else {
             return self.converse(stream, peer, watcher, has_unread).await;
         };
-        match tokio::time::timeout(HANDSHAKE_DEADLINE, acceptor.accept(carrier(stream))).await {
+        match self.env.clock.timeout(HANDSHAKE_DEADLINE, acceptor.accept(carrier(stream))).await {
             Ok(Ok(stream)) => self.converse(stream, peer, watcher, has_unread).await,
             Ok(Err(error)) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on: {error}"),
             Err(_) => tracing::warn!(node = self.name, %peer, "refused: TLS is not agreed on in time"),
@@ -358,10 +362,6 @@ fn lock(folder: &std::path::Path, name: &str) -> Result<OwnedFd, NodeError> {
         }
         Err(errno) => Err(failed(errno)),
     }
-}
-
-pub(super) fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::DaemonNode;
 use crate::tests::{IDENTITY, Served, bytes_of, serve_as, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
+use weft_env::Env;
 use weft_nodes::conformance::key;
 
 /// Longer than what buffers of sockets hold.
@@ -24,7 +25,7 @@ async fn connect(served: &Served) -> TcpStream {
 }
 
 fn user(served: &Served) -> DaemonNode {
-    DaemonNode::open(&served.url(), "another", IDENTITY, None).unwrap()
+    DaemonNode::open(&served.url(), "another", IDENTITY, None, &Env::system()).unwrap()
 }
 
 async fn ask(stream: &mut TcpStream, head: &str) {

@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
+use weft_env::Clock;
 use weft_format::ShardKey;
 use weft_nodes::system::medium::Medium;
 use weft_nodes::system::shard_files::{ShardFile, ShardFiles};
@@ -157,8 +158,10 @@ async fn receive_answer(stream: &UnixStream) -> io::Result<(bool, Option<OwnedFd
 }
 
 /// The files of one daemon that this process has open.
-#[derive(Default)]
-pub(super) struct ShortCircuit(Mutex<State>);
+pub(super) struct ShortCircuit {
+    state: Mutex<State>,
+    clock: Arc<dyn Clock>,
+}
 
 #[derive(Default)]
 enum State {
@@ -183,13 +186,17 @@ impl Drop for Guard {
 }
 
 impl ShortCircuit {
+    pub(super) fn new(clock: &Arc<dyn Clock>) -> Self {
+        Self { state: Mutex::default(), clock: Arc::clone(clock) }
+    }
+
     /// Whoever gets `true` here is to ask for a session, and to say what came of it.
     pub(super) fn may_ask(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let may_ask = match &*state {
             State::Unasked => true,
             State::Asking | State::Open { .. } => false,
-            State::Refused(at) => at.elapsed() >= ASK_AGAIN,
+            State::Refused(at) => self.clock.elapsed(*at) >= ASK_AGAIN,
         };
         if may_ask {
             *state = State::Asking;
@@ -200,17 +207,17 @@ impl ShortCircuit {
     /// What came of asking: a session, if its socket can be reached.
     pub(super) async fn answered(self: &Arc<Self>, answer: Option<ShortCircuitBody>) {
         let opened = match answer {
-            Some(body) => Session::open(body).await,
+            Some(body) => Session::open(body, &self.clock).await,
             None => None,
         };
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         *state = match opened {
             Some((session, stream)) => {
                 // It finds the session, since it needs the lock to do anything.
-                let guard = tokio::spawn(guard(stream, Arc::downgrade(self)));
+                let guard = tokio::spawn(guard(Arc::clone(&self.clock), stream, Arc::downgrade(self)));
                 State::Open { session: Arc::new(session), _guard: Guard(guard.abort_handle()) }
             }
-            None => State::Refused(Instant::now()),
+            None => State::Refused(self.clock.now()),
         };
     }
 
@@ -219,7 +226,7 @@ impl ShortCircuit {
         let got = self.session()?.get(key, range).await;
         got.unwrap_or_else(|Late| {
             // The daemon has a way of its own to wait for its disk, and this process only so many threads.
-            *self.0.lock() = State::Refused(Instant::now());
+            *self.state.lock() = State::Refused(self.clock.now());
             None
         })
     }
@@ -232,7 +239,7 @@ impl ShortCircuit {
     }
 
     fn session(&self) -> Option<Arc<Session>> {
-        match &*self.0.lock() {
+        match &*self.state.lock() {
             State::Open { session, .. } => Some(Arc::clone(session)),
             _ => None,
         }
@@ -240,13 +247,13 @@ impl ShortCircuit {
 }
 
 /// Ends the session with the daemon, and closes meanwhile what others have removed.
-async fn guard(stream: UnixStream, short_circuit: Weak<ShortCircuit>) {
-    while tokio::time::timeout(LOOK_AGAIN, closed(&stream)).await.is_err() {
+async fn guard(clock: Arc<dyn Clock>, stream: UnixStream, short_circuit: Weak<ShortCircuit>) {
+    while clock.timeout(LOOK_AGAIN, closed(&stream)).await.is_err() {
         let Some(session) = short_circuit.upgrade().and_then(|short_circuit| short_circuit.session()) else { return };
-        let _ = wait_for(move || session.files.forget_removed()).await;
+        let _ = wait_for(&*clock, move || session.files.forget_removed()).await;
     }
     if let Some(short_circuit) = short_circuit.upgrade() {
-        *short_circuit.0.lock() = State::Unasked;
+        *short_circuit.state.lock() = State::Unasked;
     }
 }
 
@@ -255,13 +262,15 @@ struct Session {
     socket: String,
     ticket: String,
     files: ShardFiles,
+    clock: Arc<dyn Clock>,
 }
 
 impl Session {
     /// And the connection that lasts as long as the daemon.
-    async fn open(body: ShortCircuitBody) -> Option<(Self, UnixStream)> {
-        let (stream, _) = ask(&body.socket, &body.ticket, "").await?;
-        Some((Self { socket: body.socket, ticket: body.ticket, files: ShardFiles::default() }, stream))
+    async fn open(body: ShortCircuitBody, clock: &Arc<dyn Clock>) -> Option<(Self, UnixStream)> {
+        let (stream, _) = ask(&**clock, &body.socket, &body.ticket, "").await?;
+        let clock = Arc::clone(clock);
+        Some((Self { socket: body.socket, ticket: body.ticket, files: ShardFiles::default(), clock }, stream))
     }
 
     async fn get(&self, key: ShardKey, range: &Range<u64>) -> Result<Option<Bytes>, Late> {
@@ -272,7 +281,7 @@ impl Session {
                 None => return Ok(None),
             },
         };
-        let bytes = read(file, range.clone()).await?;
+        let bytes = read(&*self.clock, file, range.clone()).await?;
         if bytes.is_none() {
             self.files.forget(key);
         }
@@ -280,13 +289,15 @@ impl Session {
     }
 
     async fn open_file(&self, key: ShardKey) -> Result<Option<Arc<ShardFile>>, Late> {
-        let Some((_, file)) = ask(&self.socket, &self.ticket, &key.to_string()).await else { return Ok(None) };
+        let Some((_, file)) = ask(&*self.clock, &self.socket, &self.ticket, &key.to_string()).await else {
+            return Ok(None);
+        };
         let Some(file) = file else {
             // It was sent, but this process has as many as it may.
             self.files.clear();
             return Ok(None);
         };
-        let opened = wait_for(move || {
+        let opened = wait_for(&*self.clock, move || {
             let medium = Medium::of(&file)?;
             // Reading from anything else might wait, or do something.
             let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
@@ -304,7 +315,7 @@ impl Session {
 }
 
 /// Asks the daemon at a socket; `None`: it does not give what was asked, or nobody is there.
-async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Option<OwnedFd>)> {
+async fn ask(clock: &dyn Clock, socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Option<OwnedFd>)> {
     let asking = async {
         if !is_socket_name(socket) {
             return Ok(None);
@@ -319,11 +330,11 @@ async fn ask(socket: &str, ticket: &str, what: &str) -> Option<(UnixStream, Opti
         let (is_given, file) = receive_answer(&stream).await?;
         io::Result::Ok(is_given.then_some((stream, file)))
     };
-    tokio::time::timeout(DEADLINE, asking).await.ok()?.ok()?
+    clock.timeout(DEADLINE, asking).await.ok()?.ok()?
 }
 
 /// Up to all of `range`, on this thread where that cannot wait for a device; `None`: the shard was removed, or cannot be read.
-async fn read(file: Arc<ShardFile>, range: Range<u64>) -> Result<Option<Bytes>, Late> {
+async fn read(clock: &dyn Clock, file: Arc<ShardFile>, range: Range<u64>) -> Result<Option<Bytes>, Late> {
     let is_short = range.end.saturating_sub(range.start) <= INLINE_READ_BYTES;
     match file.medium {
         Medium::Memory if is_short => return Ok(read_by(&file, &range, read_at)),
@@ -334,14 +345,14 @@ async fn read(file: Arc<ShardFile>, range: Range<u64>) -> Result<Option<Bytes>, 
         }
         _ => {}
     }
-    wait_for(move || read_by(&file, &range, read_at)).await
+    wait_for(clock, move || read_by(&file, &range, read_at)).await
 }
 
 /// A device, or whatever a file is that somebody else has opened, took longer than [`READ_DEADLINE`].
 struct Late;
 
-async fn wait_for<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Late> {
-    match tokio::time::timeout(READ_DEADLINE, tokio::task::spawn_blocking(work)).await {
+async fn wait_for<T: Send + 'static>(clock: &dyn Clock, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Late> {
+    match clock.timeout(READ_DEADLINE, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(done)) => Ok(done),
         _ => Err(Late),
     }

@@ -7,6 +7,7 @@ use crate::{Daemon, DaemonNode};
 use std::num::NonZeroU64;
 use std::path::Path;
 use tokio::net::UnixListener;
+use weft_env::Env;
 use weft_nodes::conformance::key;
 use weft_nodes::error::NodeErrorKind;
 use weft_nodes::node::Node;
@@ -133,7 +134,7 @@ async fn a_daemon_that_ends_leaves_no_file_open_and_the_next_one_hands_them_over
 async fn what_is_removed_is_closed() {
     let served = serve(None).await;
     let node = short_circuit_node(&served, None).await;
-    let short_circuit = Arc::new(ShortCircuit::default());
+    let short_circuit = Arc::new(ShortCircuit::new(&Env::system().clock));
     assert!(short_circuit.may_ask());
     short_circuit.answered(node.terms().await.ok()).await;
     for number in 1..=3 {
@@ -169,11 +170,12 @@ async fn no_file_is_had_without_the_ticket() {
     let served = serve(secret()).await;
     let node = short_circuit_node(&served, secret()).await;
     node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
-    let stranger = crate::DaemonNode::open(&served.url(), "stranger", IDENTITY, Some(Key::new([8; 32]))).unwrap();
+    let stranger =
+        crate::DaemonNode::open(&served.url(), "stranger", IDENTITY, Some(Key::new([8; 32])), &Env::system()).unwrap();
     assert_eq!(stranger.terms().await.unwrap_err().kind, NodeErrorKind::Denied);
     let ShortCircuitBody { socket, ticket } = node.terms().await.unwrap();
     let name = key(1, 0).to_string();
-    assert!(ask(&socket, &ticket, &name).await.is_some_and(|(_, file)| file.is_some()));
+    assert!(ask(&*Env::system().clock, &socket, &ticket, &name).await.is_some_and(|(_, file)| file.is_some()));
     let mut other = ticket.clone();
     other.replace_range(..1, if ticket.starts_with('0') { "1" } else { "0" });
     for (ticket, what) in [
@@ -188,7 +190,7 @@ async fn no_file_is_had_without_the_ticket() {
         (&ticket, &"x".repeat(300)),
         (&ticket, "\u{0}"),
     ] {
-        assert!(ask(&socket, ticket, what).await.is_none(), "{what}");
+        assert!(ask(&*Env::system().clock, &socket, ticket, what).await.is_none(), "{what}");
     }
     // Whoever says nothing, or half of it, keeps nobody else from being served.
     let mut silent = Vec::new();
@@ -197,7 +199,7 @@ async fn no_file_is_had_without_the_ticket() {
         let _ = stream.try_write(&ticket.as_bytes()[..20]);
         silent.push(stream);
     }
-    while ask(&socket, &ticket, &name).await.is_none() {}
+    while ask(&*Env::system().clock, &socket, &ticket, &name).await.is_none() {}
 }
 
 #[tokio::test]
@@ -221,7 +223,7 @@ async fn a_socket_that_hands_over_something_else_is_passed_by() {
                 send(&stream, &[answer], &files).await.unwrap();
             }
         };
-        let short_circuit = Arc::new(ShortCircuit::default());
+        let short_circuit = Arc::new(ShortCircuit::new(&Env::system().clock));
         assert!(short_circuit.may_ask() && !short_circuit.may_ask());
         let reading = async {
             short_circuit.answered(Some(ShortCircuitBody { socket: socket.clone(), ticket: "t".to_owned() })).await;
@@ -234,7 +236,7 @@ async fn a_socket_that_hands_over_something_else_is_passed_by() {
         assert_eq!(got, None);
     }
     // Nobody is there: elsewhere.
-    let short_circuit = Arc::new(ShortCircuit::default());
+    let short_circuit = Arc::new(ShortCircuit::new(&Env::system().clock));
     assert!(short_circuit.may_ask());
     short_circuit
         .answered(Some(ShortCircuitBody { socket: socket_name(rand::random()), ticket: "t".to_owned() }))
@@ -262,7 +264,7 @@ async fn finding_16_no_socket_is_told_anything_that_is_no_daemons() {
     // A hostile daemon names the socket of something else on this machine.
     for name in ["weft-victim".to_owned(), format!("victim-{:032x}", rand::random::<u128>())] {
         let listener = UnixListener::bind(address(&name)).unwrap();
-        let short_circuit = Arc::new(ShortCircuit::default());
+        let short_circuit = Arc::new(ShortCircuit::new(&Env::system().clock));
         assert!(short_circuit.may_ask());
         short_circuit.answered(Some(ShortCircuitBody { socket: name, ticket: "t".to_owned() })).await;
         assert!(short_circuit.session().is_none());

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use weft_env::{Clock, Sleep};
 
 /// All the waiting for the other side to take an answer comes to this at most, ...
 const WAIT: Duration = Duration::from_secs(30);
@@ -20,27 +21,35 @@ pub(super) struct WriteTimeout<S> {
     waiting: Option<Instant>,
     waited: Duration,
     sent_bytes: u64,
-    alarm: Pin<Box<Sleep>>,
+    /// When it has waited long enough, and what wakes it then.
+    alarm: Option<(Instant, Sleep)>,
+    clock: Arc<dyn Clock>,
 }
 
 impl<S> WriteTimeout<S> {
-    pub(super) fn new(stream: S) -> Self {
-        let alarm = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { stream, waiting: None, waited: Duration::ZERO, sent_bytes: 0, alarm }
+    pub(super) fn new(stream: S, clock: &Arc<dyn Clock>) -> Self {
+        let clock = Arc::clone(clock);
+        Self { stream, waiting: None, waited: Duration::ZERO, sent_bytes: 0, alarm: None, clock }
     }
 
     /// Goes by how a write went.
     fn judge(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Pending => {
-                let since = *self.waiting.get_or_insert_with(Instant::now);
-                let allowed = WAIT + Duration::from_secs(self.sent_bytes / BYTES_PER_SECOND_MIN);
-                self.alarm.as_mut().reset(since + allowed.saturating_sub(self.waited));
+                let Self { waiting, waited, sent_bytes, alarm, clock, .. } = self;
+                let since = *waiting.get_or_insert_with(|| clock.now());
+                let allowed = WAIT + Duration::from_secs(*sent_bytes / BYTES_PER_SECOND_MIN);
+                let end = since + allowed.saturating_sub(*waited);
+                let alarm = match alarm {
+                    Some((at, alarm)) if *at == end => alarm,
+                    _ => &mut alarm.insert((end, clock.sleep_until(end))).1,
+                };
                 let late = || io::Error::new(io::ErrorKind::TimedOut, "an answer was not taken");
-                self.alarm.as_mut().poll(context).map(|()| Err(late()))
+                alarm.as_mut().poll(context).map(|()| Err(late()))
             }
             Poll::Ready(result) => {
-                self.waited += self.waiting.take().map_or(Duration::ZERO, |since| since.elapsed());
+                let clock = &self.clock;
+                self.waited += self.waiting.take().map_or(Duration::ZERO, |since| clock.elapsed(since));
                 self.sent_bytes += result.as_ref().map_or(0, |count| *count as u64);
                 Poll::Ready(result)
             }

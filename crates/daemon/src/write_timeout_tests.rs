@@ -1,11 +1,13 @@
 use super::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+use weft_env::Env;
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_nothing_is_cut_off() {
     let (ours, _theirs) = tokio::io::duplex(1000);
     let began = Instant::now();
-    let error = WriteTimeout::new(ours).write_all(&[0; 2000]).await.unwrap_err();
+    let error = WriteTimeout::new(ours, &Env::system().clock).write_all(&[0; 2000]).await.unwrap_err();
     assert_eq!((error.kind(), began.elapsed()), (io::ErrorKind::TimedOut, WAIT));
 }
 
@@ -18,7 +20,7 @@ async fn who_takes_a_drip_is_cut_off_too() {
             tokio::time::sleep(Duration::from_secs(5)).await;
         }
     });
-    let error = WriteTimeout::new(ours).write_all(&[0; 2000]).await.unwrap_err();
+    let error = WriteTimeout::new(ours, &Env::system().clock).write_all(&[0; 2000]).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 }
 
@@ -38,7 +40,7 @@ async fn who_is_slow_but_steady_gets_all_of_it_and_may_ask_again() {
         }
         taken
     });
-    let mut stream = WriteTimeout::new(ours);
+    let mut stream = WriteTimeout::new(ours, &Env::system().clock);
     for _ in 0..2 {
         stream.read_exact(&mut [0; 3]).await.unwrap();
         stream.write_all(&vec![0; 8 << 20]).await.unwrap();

@@ -3,6 +3,7 @@
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use weft_care::{Catalogue, CatalogueError, Renewed};
 use weft_env::Env;
 use weft_format::records::{
@@ -56,17 +57,40 @@ impl StoreCatalogue {
 
     /// A file's path, for people.
     fn path(&self, ino: Ino) -> Result<String, CatalogueError> {
-        Ok(match self.store.path_of(ino).map_err(failed)? {
+        Ok(match self.ask(|store| store.path_of(ino))? {
             Some(path) => String::from_utf8_lossy(&path).into_owned(),
             None => format!("(inode {ino}, deleted, and open or kept)"),
         })
     }
 
+    fn ask<T>(&self, ask: impl FnOnce(&Store) -> Result<T, MetaError>) -> Result<T, CatalogueError> {
+        beside_tasks(|| ask(&self.store)).map_err(failed)
+    }
+
     /// Makes a change durable: what care removes next may be all that the old record named.
-    fn durable<T>(&self, changed: Result<T, MetaError>) -> Result<T, CatalogueError> {
-        let value = changed.map_err(failed)?;
-        self.store.flush().map_err(failed)?;
-        Ok(value)
+    fn change<T>(&self, change: impl FnOnce(&Store) -> Result<T, MetaError>) -> Result<T, CatalogueError> {
+        self.ask(|store| {
+            let value = change(store)?;
+            store.flush()?;
+            Ok(value)
+        })
+    }
+
+    /// A change under the lease.
+    fn change_fenced<T>(
+        &self,
+        change: impl FnOnce(&Store, Option<&Fence>) -> Result<T, MetaError>,
+    ) -> Result<T, CatalogueError> {
+        let fence = self.fence.lock().clone();
+        self.change(|store| change(store, fence.as_ref()))
+    }
+}
+
+/// Does work that blocks. A thread that runs tasks passes the others to another thread first.
+fn beside_tasks<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
@@ -109,19 +133,19 @@ fn failed_volume(error: VfsError) -> CatalogueError {
 
 impl Catalogue for StoreCatalogue {
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
-        self.store.nodes().map_err(failed)
+        self.ask(|store| store.nodes())
     }
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        self.durable(self.store.remove_node(node)).map(drop)
+        self.change(|store| store.remove_node(node)).map(drop)
     }
 
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
-        self.store.openings().map_err(failed)
+        self.ask(|store| store.openings())
     }
 
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {
-        self.store.segment(segment).map_err(failed)
+        self.ask(|store| store.segment(segment))
     }
 
     fn segments(
@@ -129,11 +153,11 @@ impl Catalogue for StoreCatalogue {
         after: Option<SegmentId>,
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        self.store.segments(after, limit).map_err(failed)
+        self.ask(|store| store.segments(after, limit))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
-        self.store.live_bytes(segment).map_err(failed)
+        self.ask(|store| store.live_bytes(segment))
     }
 
     fn replace_segment(
@@ -143,69 +167,65 @@ impl Catalogue for StoreCatalogue {
         new: &SegmentRecord,
         succession: &Succession,
     ) -> Result<(), CatalogueError> {
-        let fence = self.fence.lock().clone();
-        self.durable(self.store.replace_segment(segment, expected, new, succession, fence.as_ref()))
+        self.change_fenced(|store, fence| store.replace_segment(segment, expected, new, succession, fence))
     }
 
     fn unreferenced(&self, after: Option<Item>, limit: usize) -> Result<Vec<Queued>, CatalogueError> {
-        self.store.unreferenced(after, limit).map_err(failed)
+        self.ask(|store| store.unreferenced(after, limit))
     }
 
     fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError> {
-        self.store.retained_of(segment).map_err(failed)
+        self.ask(|store| store.retained_of(segment))
     }
 
     fn mark_going(&self, expired: Expired, expected: &RetainedRecord) -> Result<RetainedRecord, CatalogueError> {
-        let fence = self.fence.lock().clone();
-        self.durable(self.store.mark_going(expired, expected, fence.as_ref()))
+        self.change_fenced(|store, fence| store.mark_going(expired, expected, fence))
     }
 
     fn drop_generation(&self, going: Removable, expected: &RetainedRecord) -> Result<(), CatalogueError> {
-        let fence = self.fence.lock().clone();
-        self.durable(self.store.drop_generation(going, expected, fence.as_ref()))
+        self.change_fenced(|store, fence| store.drop_generation(going, expected, fence))
     }
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
-        self.store.damaged(after, limit).map_err(failed)
+        self.ask(|store| store.damaged(after, limit))
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
-        self.durable(self.store.note_damage(segment, found))
+        self.change(|store| store.note_damage(segment, found))
     }
 
     fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
-        self.durable(self.store.set_damage(segment, damage))
+        self.change(|store| store.set_damage(segment, damage))
     }
 
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
-        self.store.damage(segment).map_err(failed)
+        self.ask(|store| store.damage(segment))
     }
 
     fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.store.clear_damaged(segment).map_err(failed)
+        self.ask(|store| store.clear_damaged(segment))
     }
 
     fn flush(&self) -> Result<(), CatalogueError> {
-        self.store.flush().map_err(failed)
+        self.ask(|store| store.flush())
     }
 
     fn drop_segment(&self, dead: Removable, expected: &SegmentRecord) -> Result<(), CatalogueError> {
-        let fence = self.fence.lock().clone();
-        self.durable(self.store.drop_segment(dead, expected, fence.as_ref()))
+        self.change_fenced(|store, fence| store.drop_segment(dead, expected, fence))
     }
 
     fn paths(&self, segment: SegmentId, limit: usize) -> Result<Vec<String>, CatalogueError> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let files = self.store.files_of_segment(segment).map_err(failed)?;
+        let files = self.ask(|store| store.files_of_segment(segment))?;
         files.into_iter().take(limit).map(|ino| self.path(ino)).collect()
     }
 
     fn places(&self, segment: SegmentId, data: &[Range<u64>]) -> Result<Vec<(String, Range<u64>)>, CatalogueError> {
         let mut places = Vec::new();
-        for ino in self.store.files_of_segment(segment).map_err(failed)? {
-            let extents = self.store.extents(ino, 0..u64::MAX).map_err(failed)?;
+        for ino in self.ask(|store| store.files_of_segment(segment))? {
+            let extents = self.ask(|store| store.extents(ino, 0..u64::MAX))?;
             let of_segment = extents.iter().filter(|extent| extent.segment == segment);
             let of_file: Vec<Range<u64>> =
                 of_segment.flat_map(|extent| data.iter().filter_map(|range| place(extent, range))).collect();
@@ -220,28 +240,28 @@ impl Catalogue for StoreCatalogue {
     fn wanted_code(&self, segment: SegmentId, now_ms: u64) -> Result<Wanted, CatalogueError> {
         let seconds = i64::try_from(now_ms / 1000).unwrap_or(i64::MAX);
         let nanoseconds = (now_ms % 1000) as u32 * 1_000_000;
-        self.store.wanted_code(segment, Timestamp { seconds, nanoseconds }).map_err(failed)
+        self.ask(|store| store.wanted_code(segment, Timestamp { seconds, nanoseconds }))
     }
 
     fn has_age_rules(&self) -> Result<bool, CatalogueError> {
-        self.store.has_age_rules().map_err(failed)
+        self.ask(|store| store.has_age_rules())
     }
 
     fn check_owner(&self) -> Result<(), CatalogueError> {
         match &self.files {
             Files::Owned(volume) if volume.strong_count() > 0 => Ok(()),
             Files::Fixed | Files::Owned(_) => Err(CatalogueError::NotOwner),
-            Files::Free(meta) => open_short_lived(meta, self.store.env()).map(drop),
+            Files::Free(meta) => beside_tasks(|| open_short_lived(meta, self.store.env())).map(drop),
         }
     }
 
     fn may_merge(&self, segment: SegmentId) -> Result<bool, CatalogueError> {
-        merge::may_merge(&self.store, segment).map_err(failed)
+        self.ask(|store| merge::may_merge(store, segment))
     }
 
     fn new_segment(&self, created_ms: u64) -> SegmentId {
         // Metadata that cannot be read now cannot take the segment either.
-        let opening = self.store.openings().map_or(0, |openings| openings.number());
+        let opening = self.openings().map_or(0, |openings| openings.number());
         SegmentId::of_worker(created_ms, opening, self.store.env().rng.next_u64())
     }
 
@@ -255,35 +275,35 @@ impl Catalogue for StoreCatalogue {
             Files::Fixed => Err(CatalogueError::NotOwner),
             Files::Owned(volume) => {
                 let volume = volume.upgrade().ok_or(CatalogueError::NotOwner)?;
-                volume.merge(sources, merged, fence.as_ref()).map_err(failed_volume)?;
+                beside_tasks(|| volume.merge(sources, merged, fence.as_ref())).map_err(failed_volume)?;
                 self.flush()
             }
-            Files::Free(meta) => {
+            Files::Free(meta) => beside_tasks(|| {
                 let store = open_short_lived(meta, self.store.env())?;
                 let merged = merge::merge(&store, sources, merged, fence.as_ref());
                 merged.and_then(|()| store.flush()).map_err(failed)
-            }
+            }),
         }
     }
 
     fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError> {
-        self.store.aliases(segment).map_err(failed)
+        self.ask(|store| store.aliases(segment))
     }
 
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError> {
-        self.store.job(name).map_err(failed)
+        self.ask(|store| store.job(name))
     }
 
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
-        self.durable(self.store.set_job(name, record))
+        self.change(|store| store.set_job(name, record))
     }
 
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
-        self.store.lease(LEASE).map_err(failed)
+        self.ask(|store| store.lease(LEASE))
     }
 
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError> {
-        self.store.replace_lease(LEASE, expected, new).map_err(failed)
+        self.ask(|store| store.replace_lease(LEASE, expected, new))
     }
 
     fn set_fence(&self, term: Option<u64>) {
@@ -291,11 +311,12 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
-        crate::nodes::renew(&self.store, node).map_err(|error| CatalogueError::Failed(error.to_string()))
+        beside_tasks(|| crate::nodes::renew(&self.store, node))
+            .map_err(|error| CatalogueError::Failed(error.to_string()))
     }
 
     fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        crate::nodes::take_back(&self.store, node).map(drop).map_err(failed)
+        self.ask(|store| crate::nodes::take_back(store, node)).map(drop)
     }
 }
 

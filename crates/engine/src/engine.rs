@@ -54,7 +54,7 @@ impl Engine {
         let Options { mountpoint, volume: settings, transfer, disk_cache, short_circuit, empties_trash, is_cared_for } =
             options;
         let (mountpoint, disk_cache) = (mountpoint.as_deref(), disk_cache.as_ref());
-        let opener = Opener::new(kinds_of(Some(meta), short_circuit));
+        let opener = Opener::new(kinds_of(Some(meta), short_circuit, env));
         let transfer = (transfer, disk_cache);
         let volume = weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, env, runtime.handle())?;
         let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };

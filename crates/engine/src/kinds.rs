@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use weft_daemon::{AddressBook, Daemons};
+use weft_env::Env;
 use weft_meta::{MetaUrl, Store};
 use weft_nodes::{Kind, Kinds};
 use weft_vfs::open::Opener;
@@ -9,21 +10,21 @@ use weft_vfs::open::Opener;
 /// All of them, the nearest first.
 #[must_use]
 pub fn kinds() -> Kinds {
-    with_daemons(Daemons::default())
+    with_daemons(Daemons::new(&Env::system()))
 }
 
 /// The same for the volume with the metadata at `meta`: its daemons are followed where they go, and what is known of that is kept beside
 /// the metadata. With `short_circuit` shards of daemons on this machine are read past them.
-pub(crate) fn kinds_of(meta: Option<&MetaUrl>, short_circuit: bool) -> Kinds {
+pub(crate) fn kinds_of(meta: Option<&MetaUrl>, short_circuit: bool, env: &Env) -> Kinds {
     let file = meta.map(|meta| meta.note_file("-addresses"));
-    let book = if short_circuit { AddressBook::with_short_circuit(file) } else { AddressBook::new(file) };
-    with_daemons(Daemons::followed(book))
+    let book = if short_circuit { AddressBook::with_short_circuit(file, env) } else { AddressBook::new(file, env) };
+    with_daemons(Daemons::followed(book, env))
 }
 
 /// Opens the nodes of the volume in `store`.
 #[must_use]
 pub fn opener(store: &Store) -> Opener {
-    Opener::new(kinds_of(store.url(), false))
+    Opener::new(kinds_of(store.url(), false, store.env()))
 }
 
 fn with_daemons(daemons: Daemons) -> Kinds {

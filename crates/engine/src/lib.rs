@@ -7,6 +7,7 @@
 //! - [`Keeper`] looks at segments, repairs, scrubs and collects, beside the owner; [`Compaction`] compacts, as the owner;
 //! - [`reports`] has the data of `status`, `care status`, `node list` and `info`, [`check()`] what is wrong with the metadata;
 //! - [`format()`] makes a volume, [`copies`] copies its metadata and continues from a copy;
+//! - [`Serving`] serves a place of this machine as a node for others, [`cluster`] says which daemons there are;
 //! - [`nodes::NodeTable`] changes the nodes, [`Placement`] the placement rule, [`survey()`] measures nodes;
 //! - [`files`] walks and copies trees of files and sets policies, [`trash`] restores deleted files.
 //!
@@ -24,6 +25,7 @@ pub mod care;
 mod caring;
 mod catalogue;
 mod checking;
+pub mod cluster;
 mod compaction;
 mod control;
 pub mod copies;
@@ -42,6 +44,7 @@ mod placement;
 mod reader;
 pub mod reports;
 mod runtime;
+mod serving;
 mod survey;
 pub mod transfers;
 pub mod trash;
@@ -63,9 +66,11 @@ pub use owner::{Owner, current_owner};
 pub use placement::{Placement, PlacementReport, Risk};
 pub use reader::VolumeReader;
 pub use runtime::{holder, runtime};
+pub use serving::{Encryption, ServeError, ServeSettings, Serving};
 pub use survey::{NodeFigures, Survey, survey};
 
 pub use weft_cluster::set_count;
+pub use weft_daemon::DAEMON_PORT;
 pub use weft_env::{Clock, Env, SystemClock};
 pub use weft_meta::MetaUrl;
 pub use weft_meta::owner::Holder;

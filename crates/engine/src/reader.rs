@@ -23,7 +23,7 @@ impl VolumeReader {
     /// Metadata is missing, not ours or of a newer format; a node of it cannot be opened by this program.
     pub fn open(meta: &MetaUrl, env: &Env, transfer: weft_transfer::Settings) -> Result<VolumeReader, EngineError> {
         let runtime = runtime()?;
-        let opener = Opener::new(kinds_of(Some(meta), false));
+        let opener = Opener::new(kinds_of(Some(meta), false, env));
         let reader = weft_vfs::open::open_reader(meta, &opener, transfer, env, runtime.handle())?;
         Ok(VolumeReader { reader, _runtime: runtime })
     }

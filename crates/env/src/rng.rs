@@ -11,10 +11,24 @@ pub trait Rng: Send + Sync {
 }
 
 impl dyn Rng + '_ {
+    /// 16 uniform bits.
+    #[must_use]
+    pub fn next_u16(&self) -> u16 {
+        (self.next_u64() >> 48) as u16
+    }
+
     /// 32 uniform bits.
     #[must_use]
     pub fn next_u32(&self) -> u32 {
         (self.next_u64() >> 32) as u32
+    }
+
+    /// Uniform bytes.
+    #[must_use]
+    pub fn bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&self.next_u64().to_le_bytes()[..part.len()]));
+        bytes
     }
 
     /// 128 uniform bits: the name of something that no other may have.

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_env::Clock;
 use weft_format::removal::Removable;
 
 const TICK: Duration = Duration::from_millis(200);
@@ -29,18 +30,20 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Returns the thread that ends when the write-back stops; the others end with the volume.
 pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> JoinHandle<()> {
     let (ticking, reclaiming, compacting) = (Arc::downgrade(volume), Arc::downgrade(volume), Arc::downgrade(volume));
+    let clock = || volume.store.env().clock.clone();
+    let (tick_clock, reclaim_clock, compact_clock) = (clock(), clock(), clock());
     let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-        std::thread::Builder::new().name(name.into()).spawn(body).expect("a thread starts when the volume opens")
+        volume.store.env().spawner.thread(name, body).expect("a thread starts when the volume opens")
     };
     if !volume.read_only {
-        spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims)));
-        spawn("weft-compact", Box::new(move || compact(&compacting)));
+        spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims, &*reclaim_clock)));
+        spawn("weft-compact", Box::new(move || compact(&compacting, &*compact_clock)));
     }
-    spawn("weft-tick", Box::new(move || tick(&ticking)))
+    spawn("weft-tick", Box::new(move || tick(&ticking, &*tick_clock)))
 }
 
-fn tick(volume: &Weak<Volume>) {
-    let (mut nodes_seen, mut space_seen, mut opening_seen) = (Instant::now(), Instant::now(), Instant::now());
+fn tick(volume: &Weak<Volume>, clock: &dyn Clock) {
+    let (mut nodes_seen, mut space_seen, mut opening_seen) = (clock.now(), clock.now(), clock.now());
     loop {
         // The write-back outlives the wait, the volume need not: whoever drops the volume ends this thread.
         let Some(write_back) = volume.upgrade().map(|volume| volume.write_back.clone()) else { return };
@@ -54,14 +57,14 @@ fn tick(volume: &Weak<Volume>) {
         if !volume.read_only {
             volume.segments.note_suspects();
         }
-        if nodes_seen.elapsed() >= NODE_WATCH {
-            nodes_seen = Instant::now();
+        if clock.elapsed(nodes_seen) >= NODE_WATCH {
+            nodes_seen = clock.now();
             if let Err(error) = watch_nodes(&volume) {
                 tracing::warn!("the node list could not be read: {error}");
             }
         }
-        if space_seen.elapsed() >= SPACE_WATCH {
-            space_seen = Instant::now();
+        if clock.elapsed(space_seen) >= SPACE_WATCH {
+            space_seen = clock.now();
             refresh_space(&volume);
             if !volume.read_only
                 && let Err(error) = volume.note_settled()
@@ -69,8 +72,8 @@ fn tick(volume: &Weak<Volume>) {
                 tracing::debug!("which segments are settled could not be noted: {error}");
             }
         }
-        if !volume.read_only && opening_seen.elapsed() >= OPENING_WATCH {
-            opening_seen = Instant::now();
+        if !volume.read_only && clock.elapsed(opening_seen) >= OPENING_WATCH {
+            opening_seen = clock.now();
             volume.watch_opening();
         }
     }
@@ -89,9 +92,9 @@ fn watch_nodes(volume: &Volume) -> Result<(), weft_meta::MetaError> {
     Ok(())
 }
 
-fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
+fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>, clock: &dyn Clock) {
     while let Ok(first) = reclaims.recv() {
-        std::thread::sleep(GATHERING);
+        clock.block(GATHERING);
         let gathered: Vec<Reclaimable> = std::iter::once(first).chain(reclaims.try_iter()).collect();
         let Some(volume) = volume.upgrade() else { return };
         let unused: Vec<Removable> = gathered.iter().map(|reclaimable| reclaimable.unused).collect();
@@ -108,16 +111,16 @@ fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>) {
     }
 }
 
-fn compact(volume: &Weak<Volume>) {
-    let mut pace = Pace::new(Instant::now());
+fn compact(volume: &Weak<Volume>, clock: &dyn Clock) {
+    let mut pace = Pace::new(clock.now());
     let mut tried = HashSet::new();
     loop {
-        std::thread::sleep(QUIET);
+        clock.block(QUIET);
         let Some(volume) = volume.upgrade() else { return };
         if volume.compaction.is_stopping() {
             return;
         }
-        let began = Instant::now();
+        let began = clock.now();
         if !pace.is_time(began, volume.calls.load(Ordering::Relaxed)) {
             continue;
         }
@@ -134,6 +137,6 @@ fn compact(volume: &Weak<Volume>) {
         if !more {
             tried.clear();
         }
-        pace.ended(began, Instant::now(), more);
+        pace.ended(began, clock.now(), more);
     }
 }

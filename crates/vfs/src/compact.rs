@@ -20,7 +20,7 @@ use crate::error::VfsError;
 use crate::extents::each_extent;
 use crate::files::{File, FileState};
 use crate::policies::Policy;
-use crate::request::{milliseconds, now};
+use crate::request::milliseconds;
 use crate::volume::Volume;
 use choose::{Candidate, Living, Reason, choose, one_round};
 use parking_lot::{Mutex, MutexGuard};
@@ -176,7 +176,8 @@ impl Volume {
             let Some((last, _)) = page.last() else { return Ok(living) };
             after = Some(*last);
             let segments: Vec<SegmentId> = page.iter().map(|(segment, _)| *segment).collect();
-            let divided = if has_unlike_policies { self.store.divided(&segments, now())? } else { BTreeSet::new() };
+            let divided =
+                if has_unlike_policies { self.store.divided(&segments, self.now())? } else { BTreeSet::new() };
             for (segment, live_bytes) in page {
                 if let Some(record) = self.store.segment(segment)? {
                     let (data_bytes, stored_bytes) = (record.geometry.data_bytes, record.stored_bytes());
@@ -196,7 +197,7 @@ impl Volume {
             files.extend(self.store.files_of_segment(candidate.segment)?);
         }
         let chosen: HashSet<SegmentId> = chosen.iter().map(|candidate| candidate.segment).collect();
-        let now_ms = milliseconds(now());
+        let now_ms = milliseconds(self.now());
         let mut runs: BTreeMap<(PolicyId, String), Vec<Run>> = BTreeMap::new();
         for ino in files {
             let attributes = match self.store.attributes(ino) {
@@ -219,7 +220,7 @@ impl Volume {
     /// Copies runs into one new segment and lets their files refer to it. Returns how many bytes were moved.
     fn copy(&self, policy: &Policy, runs: &[Run], unreadable: &mut HashSet<SegmentId>) -> Result<u64, VfsError> {
         // It may be committed until the end.
-        let new = self.write_back.segment_ids().begin(milliseconds(now()), rand::random());
+        let new = self.write_back.segment_ids().begin(milliseconds(self.now()), self.store.env().rng.next_u16());
         let segment = new.id;
         let (mut data, mut moves, mut segment_offset) = (Vec::new(), Vec::new(), 0);
         for Run { ino, extent } in runs.iter().copied() {
@@ -259,7 +260,7 @@ impl Volume {
     fn adopt(&self, segment: SegmentId, receipt: &Receipt, moves: &[ExtentMove]) -> Result<u64, VfsError> {
         let inos: BTreeSet<Ino> = moves.iter().map(|step| step.ino).collect();
         let segments = [(segment, receipt.record.clone())];
-        Ok(self.with_files_locked(&inos, || self.store.move_extents(moves, &segments, now()))?)
+        Ok(self.with_files_locked(&inos, || self.store.move_extents(moves, &segments, self.now()))?)
     }
 
     /// Does what moves extents of these files, which nobody uses meanwhile.

@@ -4,7 +4,7 @@ use crate::access::Caller;
 use crate::error::VfsError;
 use crate::files::{File, FileState};
 use crate::names::new_inode;
-use crate::request::{Handle, milliseconds, now};
+use crate::request::{Handle, milliseconds};
 use crate::volume::Volume;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -74,7 +74,7 @@ impl Volume {
         open_flags: i32,
     ) -> Result<(Attributes, Handle), VfsError> {
         let ino = self.store.new_ino()?;
-        let create = || self.store.guarded(guard).create_as(ino, parent, name, new, now());
+        let create = || self.store.guarded(guard).create_as(ino, parent, name, new, self.now());
         let (file, attributes) = self.files.make(ino, create)?;
         self.reference(ino);
         Ok((attributes, self.add_open(file, open_flags)))
@@ -217,7 +217,7 @@ impl Volume {
     /// A file was opened for reading, a directory listed, a symbolic link read: its access time is renewed where `relatime`
     /// says so. Was it?
     pub fn note_access(&self, ino: Ino) -> bool {
-        let time = now();
+        let time = self.now();
         let Ok(attributes) = self.attributes(ino) else { return false };
         let is_old = milliseconds(attributes.atime) + ATIME_AGE_MS < milliseconds(time);
         if !is_old && attributes.atime > attributes.mtime && attributes.atime > attributes.ctime {
@@ -311,7 +311,7 @@ impl Volume {
     }
 
     fn truncate_file(&self, file: &Arc<File>, state: &mut FileState, size: u64) -> Result<Attributes, VfsError> {
-        let time = now();
+        let time = self.now();
         // The store's size must not run ahead of appended bytes; their commit sets the rest.
         let stored = state.buffer.size_to_store(size);
         let truncated = self.store.truncate(file.ino, stored, time, time, None);
@@ -370,7 +370,7 @@ impl Volume {
 
     fn punch(&self, file: &Arc<File>, range: Range<u64>) -> Result<(), VfsError> {
         let mut state = file.lock();
-        let time = now();
+        let time = self.now();
         if let Err(error) = self.store.punch(file.ino, range.clone(), time, time) {
             self.write_back.note_failed_cut(file.ino, &mut state);
             return Err(error.into());

@@ -2,7 +2,6 @@
 
 use crate::access::Caller;
 use crate::error::VfsError;
-use crate::request::now;
 use crate::volume::Volume;
 use weft_format::Ino;
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
@@ -46,7 +45,7 @@ impl Volume {
     /// # Errors
     /// It is not kept any more; its directory is deleted too, and is to be brought back first; the name is another's now.
     pub fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<Deleted, VfsError> {
-        let time = now();
+        let time = self.now();
         let restored = self.store.restore(deleted_ms, ino, time)?;
         self.note_ctime(ino, time);
         Ok(restored)

@@ -11,6 +11,8 @@
 //!
 //! Start reading at `volume.rs`, then `write_back.rs`; for access `access.rs`, then `checked.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod access;
 mod background;
 mod buffer;

@@ -79,7 +79,7 @@ fn merge_files(
     if moves.len() > MERGE_MOVES_MAX {
         return Err(MetaError::SegmentChanged(merged.0));
     }
-    store.merge_segments(sources, merged, &moves, fence, now())
+    store.merge_segments(sources, merged, &moves, fence, now(store.env()))
 }
 
 fn files_of(store: &Store, sources: &[(SegmentId, SegmentRecord)]) -> Result<BTreeSet<Ino>, MetaError> {

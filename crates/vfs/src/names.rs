@@ -6,7 +6,7 @@ use crate::access::{Caller, without_set_id};
 use crate::deleted::{PURGE_XATTR, RESTORE_XATTR};
 use crate::error::VfsError;
 use crate::policies::{Policy, policy_for, policy_text};
-use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs, now};
+use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs};
 use crate::volume::Volume;
 use std::cell::RefCell;
 use weft_cluster::{Room, usable_room};
@@ -93,7 +93,7 @@ impl Volume {
         change: &AttributeChange,
         decide: impl Fn(&Attributes, SetAttributes) -> Result<SetAttributes, MetaError>,
     ) -> Result<Option<Attributes>, VfsError> {
-        let time = now();
+        let time = self.now();
         let resolve = |set: Option<SetTime>| {
             set.map(|set| match set {
                 SetTime::Now => time,
@@ -136,7 +136,7 @@ impl Volume {
         // Nearly always nothing is to be changed, which a plain read finds.
         let changes = |old: &Attributes| decide(old).filter(|mode| *mode != old.mode);
         if changes(&self.store.attributes(ino)?).is_some() {
-            let time = now();
+            let time = self.now();
             self.store.change_attributes(ino, |old| {
                 let set = |mode| SetAttributes { mode: Some(mode), ctime: Some(time), ..SetAttributes::default() };
                 Ok(changes(old).map(set).unwrap_or_default())
@@ -177,7 +177,7 @@ impl Volume {
         name: &[u8],
         new: &NewInode,
     ) -> Result<Attributes, VfsError> {
-        let attributes = self.store.guarded(guard).create(parent, name, new, now())?;
+        let attributes = self.store.guarded(guard).create(parent, name, new, self.now())?;
         self.reference(attributes.ino);
         Ok(attributes)
     }
@@ -205,7 +205,7 @@ impl Volume {
         new_parent: Ino,
         new_name: &[u8],
     ) -> Result<Attributes, VfsError> {
-        let time = now();
+        let time = self.now();
         let left_count = self.files.left_count();
         let attributes = self.store.guarded(guard).link(ino, new_parent, new_name, time)?;
         self.reference(ino);
@@ -229,7 +229,7 @@ impl Volume {
     }
 
     pub(crate) fn unlink_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
-        let time = now();
+        let time = self.now();
         let outcome = self.store.guarded(guard).unlink(parent, name, time)?;
         self.note_unlinked(&outcome.attributes, outcome.is_kept, time);
         Ok(())
@@ -251,7 +251,7 @@ impl Volume {
     }
 
     pub(crate) fn remove_directory_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
-        let outcome = self.store.guarded(guard).rmdir(parent, name, now())?;
+        let outcome = self.store.guarded(guard).rmdir(parent, name, self.now())?;
         if !outcome.is_kept {
             self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
         }
@@ -290,11 +290,11 @@ impl Volume {
             is_safe
         };
         let (from, to) = ((parent, name), (new_parent, new_name));
-        let (store, mut time) = (self.store.guarded(guard), now());
+        let (store, mut time) = (self.store.guarded(guard), self.now());
         let mut outcome = store.rename_if(from, to, flags, is_safe, time)?;
         if let Some(file) = unsafe_file.take().filter(|_| outcome.is_none()) {
             self.write_back.make_recoverable(&file)?;
-            time = now();
+            time = self.now();
             outcome = store.rename_if(from, to, flags, |_| true, time)?;
         }
         let Some(outcome) = outcome else { return Ok(()) };
@@ -406,7 +406,7 @@ impl Volume {
             return self.purge_named(caller, value);
         }
         refuse_unenforced(name)?;
-        Ok(self.store.guarded(guard).set_xattr(ino, name, value, mode, now())?)
+        Ok(self.store.guarded(guard).set_xattr(ino, name, value, mode, self.now())?)
     }
 
     /// Names of the extended attributes.
@@ -430,7 +430,7 @@ impl Volume {
             return Err(VfsError::NotPermitted("there always is a policy; set another"));
         }
         refuse_unenforced(name)?;
-        Ok(self.store.guarded(guard).remove_xattr(ino, name, now())?)
+        Ok(self.store.guarded(guard).remove_xattr(ino, name, self.now())?)
     }
 
     /// What is made in this directory from now on, or written to this file, is kept by this policy. What the file has already is
@@ -451,7 +451,7 @@ impl Volume {
             return Err(VfsError::BadPolicy { code: policy.record.code, detail });
         }
         if self.store.attributes(ino)?.kind != Kind::File {
-            self.store.set_policy_as(maker, ino, &policy.record, now())?;
+            self.store.set_policy_as(maker, ino, &policy.record, self.now())?;
             return Ok(());
         }
         // Held meanwhile, so that nobody else opens it and writes by the former policy for as long as it is open.
@@ -459,8 +459,8 @@ impl Volume {
         let set = {
             let mut state = file.lock();
             self.store
-                .set_policy_as(maker, ino, &policy.record, now())
-                .map(|policy| (state.policy, state.ctime) = (policy, now()))
+                .set_policy_as(maker, ino, &policy.record, self.now())
+                .map(|policy| (state.policy, state.ctime) = (policy, self.now()))
         };
         self.reclaim_if(self.files.close(ino));
         Ok(set?)

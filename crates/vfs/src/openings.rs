@@ -2,7 +2,6 @@
 //! nothing any more. See `weft_format::records::OpeningsRecord`.
 
 use crate::error::VfsError;
-use crate::request::{milliseconds, now};
 use crate::volume::Volume;
 use std::sync::Arc;
 use weft_format::records::Opening;
@@ -18,7 +17,8 @@ pub(crate) async fn take(store: &Store, transfer: &Transfer, known: &KnownOpenin
     if let Some(newer) = known.newer {
         return Err(MetaError::Superseded(newer.refuses(latest)));
     }
-    let opening = store.take_opening(rand::random(), milliseconds(now()))?;
+    let env = store.env();
+    let opening = store.take_opening(env.rng.next_u128(), env.clock.unix_ms())?;
     match transfer.publish_opening(opening, &known.held).await {
         Some(other) => Err(MetaError::Superseded(other.refuses(Some(opening)))),
         None => Ok(()),

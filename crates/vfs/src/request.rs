@@ -1,6 +1,6 @@
 //! The values that go into and come out of the calls of a [`crate::Volume`].
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use weft_env::Env;
 use weft_format::records::{Attributes, Timestamp};
 
 /// An open file or directory.
@@ -68,8 +68,8 @@ pub struct Statfs {
 }
 
 /// The wall clock, as a file's time.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+pub(crate) fn now(env: &Env) -> Timestamp {
+    let since = env.clock.unix_time();
     Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
 }
 

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use weft_format::Ino;
+use weft_format::records::Timestamp;
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
@@ -67,6 +68,11 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// The wall clock, as a file's time.
+    pub(crate) fn now(&self) -> Timestamp {
+        now(self.store.env())
+    }
+
     /// Does it only read, beside the owner?
     pub fn is_read_only(&self) -> bool {
         self.read_only
@@ -173,7 +179,7 @@ impl Volume {
     /// Removes what has no name any more, and what belongs to it.
     pub(crate) fn reclaim_all(&self, mut unused: &[Removable]) -> Result<(), MetaError> {
         while !unused.is_empty() {
-            unused = &unused[self.store.reclaim(unused, now())?..];
+            unused = &unused[self.store.reclaim(unused, self.now())?..];
         }
         Ok(())
     }
@@ -261,7 +267,7 @@ impl Volume {
         for ino in self.store.orphans(usize::MAX)? {
             self.reclaim_if(self.files.orphaned(ino));
         }
-        let now = now();
+        let now = self.now();
         let now_ms = u64::try_from(now.seconds).unwrap_or(0) * 1000;
         self.expire_deleted(now_ms, 0)?;
         Ok(())

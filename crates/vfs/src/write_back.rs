@@ -22,7 +22,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, OnceLock, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_env::Clock;
+use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::kv::KvError;
 use weft_meta::{FileCommit, JournalPage, MetaError, Store};
@@ -120,14 +122,22 @@ impl WriteBack {
             stopping: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&this);
-        std::thread::Builder::new()
-            .name("weft-commit".into())
-            .spawn(move || {
-                let _ending = CommitEnding(&weak);
-                commit_in_order(&weak, &completions);
-            })
-            .expect("the commit thread starts when the volume opens");
+        let commit = move || {
+            let _ending = CommitEnding(&weak);
+            commit_in_order(&weak, &completions);
+        };
+        let spawner = &this.store.env().spawner;
+        spawner.thread("weft-commit", Box::new(commit)).expect("the commit thread starts when the volume opens");
         this
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.store.env().clock
+    }
+
+    /// The wall clock, as a file's time.
+    fn now(&self) -> Timestamp {
+        now(self.store.env())
     }
 
     /// Where ids of new segments are from.
@@ -155,11 +165,11 @@ impl WriteBack {
 
     /// The file changed now: times, and a place among the dirty files.
     pub fn touch(&self, file: &Arc<File>, state: &mut FileState) {
-        state.mtime = now();
+        state.mtime = self.now();
         state.ctime = state.mtime;
         state.unsaved = true;
         if state.dirty_since.is_none() {
-            state.dirty_since = Some(Instant::now());
+            state.dirty_since = Some(self.clock().now());
             let mut dirty = self.dirty.lock();
             dirty.insert(file.ino, file.clone());
             if dirty.len() == DIRTY_FILES_MAX {
@@ -197,13 +207,13 @@ impl WriteBack {
             return Ok(());
         }
         self.wake_up();
-        let deadline = Instant::now() + STALL_MAX;
+        let deadline = self.clock().now() + STALL_MAX;
         let mut guard = self.room.0.lock();
         while self.held_bytes.load(Ordering::Relaxed) >= self.held_bytes_max {
             if let Some(error) = self.trouble.lock().clone() {
                 return Err(VfsError::Earlier(error));
             }
-            if Instant::now() > deadline {
+            if self.clock().now() > deadline {
                 return Err(VfsError::Stalled { seconds: STALL_MAX.as_secs() });
             }
             // Room is noted without the lock, so a wake-up can be missed; the time-out makes that harmless.
@@ -259,7 +269,7 @@ impl WriteBack {
         let sequence = self.next_sequence.fetch_add(1, Ordering::Relaxed);
         let inos = files.iter().map(|file| file.ino).collect();
         self.in_flight.lock().insert(sequence, inos);
-        let new = self.segment_ids.begin(milliseconds(now()), rand::random());
+        let new = self.segment_ids.begin(milliseconds(self.now()), self.store.env().rng.next_u16());
         Upload { sequence, segment: new.id, may_be_committed: new, files, bytes: 0 }
     }
 
@@ -337,7 +347,7 @@ impl WriteBack {
     /// Bytes that are dirty again wait their turn again, so that a full volume is not hammered.
     fn note_unstaged(&self, file: &Arc<File>, state: &mut FileState) {
         state.unstaged_count += 1;
-        state.dirty_since = Some(Instant::now());
+        state.dirty_since = Some(self.clock().now());
         self.dirty.lock().insert(file.ino, file.clone());
     }
 
@@ -358,7 +368,7 @@ impl WriteBack {
             // Everything was cut off or deleted meanwhile, or has to wait.
             self.withdraw(segment, receipt);
         } else {
-            if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, now()) {
+            if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, self.now()) {
                 // Metadata without room refuses each attempt, and every attempt would leave a segment on the nodes.
                 let is_refused = matches!(error, MetaError::Engine(KvError::Full { .. } | KvError::Conflict));
                 if is_refused && matches!(self.store.segment(segment), Ok(None)) {
@@ -516,7 +526,7 @@ impl WriteBack {
         }
         let (size, journal) = (state.buffer.size(), state.buffer.to_journal());
         let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default()) };
-        if let Err(error) = self.store.commit_files(&[], &[commit], now()) {
+        if let Err(error) = self.store.commit_files(&[], &[commit], self.now()) {
             self.note_failed_change(file.ino, state);
             return Err(error.into());
         }
@@ -532,7 +542,7 @@ impl WriteBack {
     pub fn replay(&self, file: &Arc<File>, pages: &[JournalPage]) {
         let mut state = file.lock();
         self.change(&mut state, |buffer| pages.iter().for_each(|page| buffer.replay(page)));
-        state.dirty_since = Some(Instant::now());
+        state.dirty_since = Some(self.clock().now());
         self.dirty.lock().insert(file.ino, file.clone());
     }
 
@@ -546,9 +556,10 @@ impl WriteBack {
             || self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_MAX / 2;
         let mut outcome = Ok(());
         let mut small: BTreeMap<PolicyId, Vec<Arc<File>>> = BTreeMap::new();
+        let clock = self.clock();
         for file in files {
             let mut state = file.lock();
-            let age_ms = state.dirty_since.map_or(0, |since| since.elapsed().as_millis());
+            let age_ms = state.dirty_since.map_or(0, |since| clock.elapsed(since).as_millis());
             let age_max_ms = if state.buffer.unjournaled_bytes() == 0 { JOURNALED_AGE_MS } else { DIRTY_AGE_MS };
             if !crowded && age_ms < age_max_ms {
                 continue;
@@ -560,7 +571,7 @@ impl WriteBack {
                 continue;
             }
             // If the upload fails they wait their turn again.
-            state.dirty_since = Some(Instant::now());
+            state.dirty_since = Some(self.clock().now());
             let pieces = state.buffer.dirty_piece_count();
             let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
             if large {

@@ -1,7 +1,7 @@
 //! What is done for one segment, or for those that become one: recode or merge, commit, and what came of it.
 
 use crate::catalogue::{Catalogue, CatalogueError};
-use crate::clock::Clock;
+use crate::clock::JobClock;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use weft_format::SegmentId;
@@ -55,7 +55,7 @@ impl Converter {
     ///
     /// # Errors
     /// The catalogue cannot be read or written. A failure of the segment is part of the answer.
-    pub async fn convert(&self, segment: SegmentId, clock: Clock) -> Result<Outcome, CatalogueError> {
+    pub async fn convert(&self, segment: SegmentId, clock: &JobClock) -> Result<Outcome, CatalogueError> {
         for _ in 0..ATTEMPTS {
             let Some(record) = self.catalogue.segment(segment)? else { return Ok(Outcome::Left) };
             let Wanted::Code(code) = self.catalogue.wanted_code(segment, clock.now_ms())? else {
@@ -93,8 +93,8 @@ impl Converter {
     ///
     /// # Errors
     /// As [`Self::convert`].
-    pub async fn merge(&self, segments: Vec<SegmentId>, clock: Clock) -> Result<Outcome, CatalogueError> {
-        if !self.is_owner(clock).await? {
+    pub async fn merge(&self, segments: Vec<SegmentId>, clock: &JobClock) -> Result<Outcome, CatalogueError> {
+        if !self.is_owner(clock)? {
             return Ok(Outcome::Alone(segments));
         }
         let Some((sources, code)) = self.sources(&segments, clock)? else { return Ok(Outcome::Alone(segments)) };
@@ -109,7 +109,7 @@ impl Converter {
             }
         };
         let merged = (merged, recoded.record.clone());
-        match self.as_owner(clock, move |catalogue| catalogue.merge(&sources, &merged)).await {
+        match self.as_owner(clock, |catalogue| catalogue.merge(&sources, &merged)) {
             Ok(()) => {
                 let (segment_count, data_bytes) = (segments.len() as u64, recoded.record.geometry.data_bytes);
                 Ok(Outcome::Converted(Converted { segment_count, data_bytes, recoded, is_restored: false }))
@@ -121,25 +121,23 @@ impl Converter {
     }
 
     /// May this process change now where files refer to? To be asked before anything is stored for such a change.
-    async fn is_owner(&self, clock: Clock) -> Result<bool, CatalogueError> {
+    fn is_owner(&self, clock: &JobClock) -> Result<bool, CatalogueError> {
         if !is_to_be_asked(*self.refused_ms.lock(), clock.now_ms()) {
             return Ok(false);
         }
-        match self.as_owner(clock, |catalogue| catalogue.check_owner()).await {
+        match self.as_owner(clock, |catalogue| catalogue.check_owner()) {
             Err(CatalogueError::NotOwner) => Ok(false),
             other => other.map(|()| true),
         }
     }
 
     /// Does what only the owner may do, which may wait for files, and for others who own the volume for a moment.
-    async fn as_owner(
+    fn as_owner(
         &self,
-        clock: Clock,
-        task: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError> + Send + 'static,
+        clock: &JobClock,
+        task: impl FnOnce(&dyn Catalogue) -> Result<(), CatalogueError>,
     ) -> Result<(), CatalogueError> {
-        let catalogue = self.catalogue.clone();
-        let done = tokio::task::spawn_blocking(move || task(&*catalogue)).await;
-        let done = done.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+        let done = task(&*self.catalogue);
         if done == Err(CatalogueError::NotOwner) {
             *self.refused_ms.lock() = Some(clock.now_ms());
         }
@@ -147,7 +145,7 @@ impl Converter {
     }
 
     /// The records of segments, if all want one code still.
-    fn sources(&self, segments: &[SegmentId], clock: Clock) -> Result<Option<(Sources, String)>, CatalogueError> {
+    fn sources(&self, segments: &[SegmentId], clock: &JobClock) -> Result<Option<(Sources, String)>, CatalogueError> {
         let (mut sources, mut codes) = (Vec::new(), Vec::new());
         for segment in segments {
             let wanted = self.catalogue.wanted_code(*segment, clock.now_ms())?;

@@ -436,6 +436,7 @@ fn every_field_of_json_is_in_its_page() {
         ("status", vec!["status", "--json", "meta.db"]),
         ("care status", vec!["care", "status", "--json", "meta.db"]),
         ("node list", vec!["node", "list", "--json", "meta.db"]),
+        ("node kinds", vec!["node", "kinds", "--json"]),
         ("info", vec!["info", "--json", "meta.db", "/file"]),
     ] {
         let printed: serde_json::Value = serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON");

@@ -3,7 +3,7 @@
 use super::per_ip_limit::Slot;
 use super::reply::Reply;
 use super::room::Holding;
-use super::{Daemon, Peer, already_a_node, now_ms};
+use super::{Daemon, Peer, already_a_node};
 use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};
 use crate::gossip::Gossiper;
 use crate::link::SignedRequest;
@@ -19,7 +19,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE, RETRY_AFTER
 use hyper::{Request, Response, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_cluster::gossip::PACKET_BYTES_MAX;
 use weft_format::ShardKey;
 use weft_format::records::Secret;
@@ -66,7 +66,7 @@ struct Announced {
 
 impl Daemon {
     pub(super) async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Outgoing> {
-        let began = Instant::now();
+        let began = self.env.clock.now();
         let proof = proof_of(request.headers());
         let class = class_of(request.headers());
         let mut asker = Asker::User;
@@ -76,7 +76,12 @@ impl Daemon {
             tracing::warn!(node = self.name, %peer, "refused: {}", why.escape_debug());
         }
         let unread_bytes = reply.unread.as_ref().map_or(0, |unread| unread.range.end - unread.range.start);
-        self.metrics.answered(name, reply.status, reply.body.len() as u64 + unread_bytes, began.elapsed());
+        self.metrics.answered(
+            name,
+            reply.status,
+            reply.body.len() as u64 + unread_bytes,
+            self.env.clock.elapsed(began),
+        );
         self.respond(reply, proof, class.unwrap_or_default(), asker)
     }
 
@@ -144,8 +149,8 @@ impl Daemon {
     fn believe(&self, call: &Call, asked: Asked<'_>, proof: Option<Proof>) -> Result<Asker, AuthError> {
         let check = |key: Option<&Key>, asked: &Asked<'_>| match key {
             Some(key) => {
-                let uptime_ms = self.began.elapsed().as_millis() as u64;
-                self.nonces.lock().check(key, asked, proof, now_ms(), uptime_ms)
+                let uptime_ms = self.env.clock.elapsed(self.began).as_millis() as u64;
+                self.nonces.lock().check(key, asked, proof, self.env.clock.unix_ms(), uptime_ms)
             }
             None => Ok(()),
         };
@@ -336,16 +341,17 @@ impl Daemon {
             return Err(Reply::refused(StatusCode::PAYLOAD_TOO_LARGE, "", detail));
         }
         let held = self.hold(class, announced.bytes, announced.bytes).await?;
+        let clock = &self.env.clock;
         let mut deadline =
-            Instant::now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
+            clock.now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
         let (mut parts, mut bytes) = (Vec::new(), 0);
         // Only signed requests announce what their bodies are.
         let mut digests = announced.digest.map(|announced| (announced, blake3::Hasher::new()));
         loop {
-            let timeout = BODY_DEADLINE.min(deadline.saturating_duration_since(Instant::now()));
+            let timeout = BODY_DEADLINE.min(deadline.saturating_duration_since(clock.now()));
             slot.wait_for_body();
             let came = tokio::select! {
-                came = tokio::time::timeout(timeout, body.frame()) => came,
+                came = clock.timeout(timeout, body.frame()) => came,
                 () = slot.evicted() => return Err(Reply::ask_later("the body comes slowly, and others wait: ask later")),
             };
             let frame = match came {
@@ -360,10 +366,10 @@ impl Daemon {
                 if let Some((_, found)) = &mut digests {
                     found.update(&part);
                 }
-                let came = Instant::now();
+                let came = clock.now();
                 self.room.pay(class, part.len() as u64).await;
                 // What our own limit holds back is not the sender's fault.
-                deadline += came.elapsed();
+                deadline += clock.elapsed(came);
                 parts.push(part);
             }
         }

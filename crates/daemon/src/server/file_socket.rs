@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
+use weft_env::Rng;
 use weft_format::ShardKey;
 
 /// Connections at once: one a user, and one for each file being handed over. More are closed.
@@ -23,8 +24,8 @@ pub(super) struct FileSocket {
 }
 
 impl FileSocket {
-    pub(super) fn new() -> Self {
-        Self { socket: socket_name(rand::random()), ticket: blake3::Hash::from_bytes(rand::random()) }
+    pub(super) fn new(rng: &dyn Rng) -> Self {
+        Self { socket: socket_name(rng.next_u128()), ticket: blake3::Hash::from_bytes(rng.bytes()) }
     }
 
     /// What a user of the node is told.
@@ -73,7 +74,7 @@ impl Daemon {
                     });
                 }
                 // Out of descriptors, most likely; trying at once would only burn time.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(_) => self.env.clock.sleep(Duration::from_millis(100)).await,
             }
         }
     }
@@ -81,7 +82,7 @@ impl Daemon {
     /// Answers one request; is who asked to be told when the daemon ends?
     async fn give_file(&self, stream: &UnixStream) -> io::Result<bool> {
         // Users may go, or be stopped, as they like.
-        let Ok(Some(request)) = tokio::time::timeout(DEADLINE, receive(stream)).await else { return Ok(false) };
+        let Ok(Some(request)) = self.env.clock.timeout(DEADLINE, receive(stream)).await else { return Ok(false) };
         let Some(what) = self.file_socket().and_then(|file_socket| file_socket.admit(&request)) else {
             tracing::warn!(node = self.name, "refused: somebody on this machine asks for files without the ticket");
             return refuse(stream).await.map(|()| false);

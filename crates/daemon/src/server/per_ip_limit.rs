@@ -11,9 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use weft_env::Clock;
 
 /// A connection without a place must ask within this time to be told "ask later", ...
 const REQUEST_DEADLINE: Duration = Duration::from_secs(2);
@@ -109,10 +109,10 @@ fn admission(limits: Limits, connections: &BTreeMap<u64, Facts>, ip: IpAddr, now
 }
 
 /// All connections.
-#[derive(Default)]
 pub(super) struct PerIpLimit {
     limits: Limits,
     state: Mutex<State>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Default)]
@@ -145,8 +145,8 @@ impl State {
 }
 
 impl PerIpLimit {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
-        Arc::new(Self { limits, state: Mutex::default() })
+    pub(super) fn new(limits: Limits, clock: &Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { limits, state: Mutex::default(), clock: Arc::clone(clock) })
     }
 
     /// A slot for a connection from there: with a place, perhaps another's, or without one. `None`: too many are without one already.
@@ -154,7 +154,7 @@ impl PerIpLimit {
         let ip = ip.to_canonical();
         let mut state = self.state.lock();
         let (id, (eviction, is_evicted)) = (state.tick(), watch::channel(false));
-        match admission(self.limits, &state.connections, ip, Instant::now()) {
+        match admission(self.limits, &state.connections, ip, self.clock.now()) {
             Admission::Refused => {
                 eviction.send_replace(true);
                 if !state.refuse(id, self.limits) {
@@ -197,8 +197,8 @@ impl Slot {
     pub(super) async fn expired(&self) {
         self.evicted().await;
         let is_refused = self.limit.state.lock().refused.contains(&self.id);
-        if is_refused && tokio::time::timeout(REQUEST_DEADLINE, self.is_told.notified()).await.is_ok() {
-            tokio::time::sleep(ANSWER_DEADLINE).await;
+        if is_refused && self.limit.clock.timeout(REQUEST_DEADLINE, self.is_told.notified()).await.is_ok() {
+            self.limit.clock.sleep(ANSWER_DEADLINE).await;
         }
     }
 
@@ -215,13 +215,13 @@ impl Slot {
 
     /// A part of the request's body is waited for, until [`Self::body_came`].
     pub(super) fn wait_for_body(&self) {
-        let since = Instant::now();
+        let since = self.limit.clock.now();
         self.note(|facts| facts.activity = Activity::Receiving { since });
     }
 
     /// So many bytes of the body came; at its end none.
     pub(super) fn body_came(&self, bytes: u64) {
-        let now = Instant::now();
+        let now = self.limit.clock.now();
         self.note(|facts| {
             facts.body.waited = facts.waited(now).unwrap_or(facts.body.waited);
             facts.body.bytes += bytes;

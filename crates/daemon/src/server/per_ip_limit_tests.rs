@@ -1,4 +1,6 @@
 use super::*;
+use tokio::time::Instant;
+use weft_env::Env;
 
 fn ip(last: u8) -> IpAddr {
     [10, 0, 0, last].into()
@@ -38,7 +40,7 @@ fn has_place(slot: &Slot) -> bool {
 
 #[tokio::test]
 async fn finding_15_idle_strangers_make_way_for_whoever_comes() {
-    let limit = PerIpLimit::new(LIMITS);
+    let limit = PerIpLimit::new(LIMITS, &Env::system().clock);
     // Two addresses take all places and say nothing.
     let idle: Vec<Slot> = (0..8).map(|number| limit.admit(ip(number % 2)).expect("a place")).collect();
     let known = Arc::new(limit.admit(ip(9)).expect("in place of the oldest"));
@@ -57,7 +59,7 @@ async fn finding_15_idle_strangers_make_way_for_whoever_comes() {
 
 #[test]
 fn finding_15_a_connection_at_work_stays() {
-    let limit = PerIpLimit::new(LIMITS);
+    let limit = PerIpLimit::new(LIMITS, &Env::system().clock);
     let busy: Vec<Arc<Slot>> = (0..4).map(|_| Arc::new(working(&limit, 1))).collect();
     assert!(!is_served(&limit, 1), "one address has its share, and all of it is at work");
     let _others: Vec<Slot> = (0..4).map(|_| working(&limit, 2)).collect();
@@ -71,7 +73,7 @@ fn finding_15_a_connection_at_work_stays() {
 
 #[test]
 fn an_answer_that_is_still_being_sent_keeps_its_connection() {
-    let limit = PerIpLimit::new(Limits { connections: 1, per_ip: 1, refused: 1 });
+    let limit = PerIpLimit::new(Limits { connections: 1, per_ip: 1, refused: 1 }, &Env::system().clock);
     let slot = Arc::new(working(&limit, 1));
     slot.answered(true);
     assert!(!is_served(&limit, 2), "the answer's head is made");
@@ -85,7 +87,7 @@ fn an_answer_that_is_still_being_sent_keeps_its_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn two_addresses_whose_bodies_never_come_keep_nobody_out() {
-    let limit = PerIpLimit::new(LIMITS);
+    let limit = PerIpLimit::new(LIMITS, &Env::system().clock);
     let all: Vec<Slot> = (0..8).map(|number| receiving(&limit, number % 2)).collect();
     assert!(!is_served(&limit, 2) && !is_served(&limit, 1), "bodies take a moment");
     // One sends its body, a second is worked on.
@@ -101,7 +103,7 @@ async fn two_addresses_whose_bodies_never_come_keep_nobody_out() {
 
 #[test]
 fn an_address_is_the_same_in_both_notations() {
-    let limit = PerIpLimit::new(Limits { connections: 8, per_ip: 1, refused: 2 });
+    let limit = PerIpLimit::new(Limits { connections: 8, per_ip: 1, refused: 2 }, &Env::system().clock);
     let _busy = working(&limit, 1);
     let other = limit.admit("::ffff:10.0.0.1".parse().expect("an address")).expect("an answer");
     assert!(!other.begin());
@@ -109,7 +111,7 @@ fn an_address_is_the_same_in_both_notations() {
 
 #[test]
 fn some_without_a_place_are_answered_and_the_others_closed() {
-    let limit = PerIpLimit::new(LIMITS);
+    let limit = PerIpLimit::new(LIMITS, &Env::system().clock);
     let _busy: Vec<Slot> = (0..4).map(|_| working(&limit, 1)).collect();
     let refused: Vec<Slot> = (0..2).map(|_| limit.admit(ip(1)).expect("an answer")).collect();
     assert!(refused.iter().all(|slot| !slot.begin()));
@@ -121,7 +123,7 @@ fn some_without_a_place_are_answered_and_the_others_closed() {
 
 /// How long after its eviction a connection is closed that asks something after `asks_after`.
 async fn lives(asks_after: Duration) -> Duration {
-    let limit = PerIpLimit::new(Limits { connections: 1, per_ip: 1, refused: 1 });
+    let limit = PerIpLimit::new(Limits { connections: 1, per_ip: 1, refused: 1 }, &Env::system().clock);
     let old = limit.admit(ip(1)).expect("a place");
     let new = limit.admit(ip(2)).expect("its place");
     assert!(!old.begin() && new.begin());

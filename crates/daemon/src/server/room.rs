@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use weft_env::Clock;
 use weft_nodes::rate::{Class, Rate};
 
 /// Bytes of bodies held at once, in both directions; requests wait for room before they are read, ...
@@ -23,18 +24,14 @@ pub(super) struct Room {
     /// Bytes of bodies under way, of the foreground and of the background.
     backlog_bytes: [Arc<AtomicU64>; 2],
     held: Arc<Semaphore>,
-}
-
-impl Default for Room {
-    fn default() -> Self {
-        let held = Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize));
-        Self { rate: None, backlog_bytes: Default::default(), held }
-    }
+    clock: Arc<dyn Clock>,
 }
 
 impl Room {
-    pub(super) fn with_rate(rate: Rate) -> Self {
-        Self { rate: Some(Arc::new(rate)), ..Self::default() }
+    /// With a rate, or without one.
+    pub(super) fn new(rate: Option<Rate>, clock: &Arc<dyn Clock>) -> Self {
+        let held = Arc::new(Semaphore::new((HELD_BYTES_MAX / PERMIT_BYTES) as usize));
+        Self { rate: rate.map(Arc::new), backlog_bytes: Default::default(), held, clock: Arc::clone(clock) }
     }
 
     /// Is there a rate?
@@ -77,7 +74,7 @@ impl Room {
         }
         let permits = held_bytes.min(HELD_BYTES_MAX / 2).div_ceil(PERMIT_BYTES);
         let acquired = Arc::clone(&self.held).acquire_many_owned(permits as u32);
-        match tokio::time::timeout(HOLD_TIMEOUT, acquired).await {
+        match self.clock.timeout(HOLD_TIMEOUT, acquired).await {
             // It is never closed.
             Ok(permit) => Ok(Holding { _permit: permit.ok(), _backlog: backlog }),
             Err(_) => Err("it has no room for more bodies now: ask later"),

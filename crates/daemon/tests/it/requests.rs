@@ -13,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use weft_daemon::{Daemon, DaemonNode, DaemonUrl, Key};
+use weft_env::Env;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
 use weft_nodes::conformance::{key, shard};
 use weft_nodes::{Kinds, Node, NodeErrorKind, NodeUrl};
@@ -68,7 +69,8 @@ async fn serve(key: Option<Key>) -> Served {
     let folder = tempfile::tempdir_in("/dev/shm").unwrap();
     let served = folder.path().join("served");
     std::fs::create_dir(&served).unwrap();
-    let daemon = Daemon::open(Kinds::new(weft_nodes::kinds::local()), NodeUrl::folder(&served), key).unwrap();
+    let daemon =
+        Daemon::open(Kinds::new(weft_nodes::kinds::local()), NodeUrl::folder(&served), key, &Env::system()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
@@ -87,7 +89,7 @@ impl Served {
 
     async fn node(&self, key: Option<Key>) -> DaemonNode {
         let url = DaemonUrl { authority: self.address.to_string(), tls: None };
-        DaemonNode::create(&url, "remote", IDENTITY, key).await.unwrap()
+        DaemonNode::create(&url, "remote", IDENTITY, key, &Env::system()).await.unwrap()
     }
 
     async fn end(self) {
@@ -364,7 +366,7 @@ async fn what_was_heard_cannot_be_said_again_nor_otherwise() {
     served.node(secret()).await;
     let (address, heard) = eavesdrop(served.address).await;
     let url = DaemonUrl { authority: address.to_string(), tls: None };
-    let node = DaemonNode::open(&url, "overheard", IDENTITY, secret()).unwrap();
+    let node = DaemonNode::open(&url, "overheard", IDENTITY, secret(), &Env::system()).unwrap();
     let name = key(1, 0);
     let bytes = shard(IDENTITY.volume, name, 3_000, 1);
     let mut requests: Vec<Bytes> = Vec::new();
@@ -392,7 +394,7 @@ async fn what_was_heard_cannot_be_said_again_nor_otherwise() {
         }
     }
     let url = DaemonUrl { authority: served.address.to_string(), tls: None };
-    let again = DaemonNode::open(&url, "remote", IDENTITY, secret()).unwrap();
+    let again = DaemonNode::open(&url, "remote", IDENTITY, secret(), &Env::system()).unwrap();
     assert_eq!(again.get(name, 0..u64::MAX).await.unwrap(), bytes);
     served.end().await;
 }
@@ -421,7 +423,7 @@ async fn a_connection_that_ends_before_an_answer_says_nothing_of_shards() {
         }
     });
     let url = DaemonUrl { authority: address.to_string(), tls: None };
-    let node = DaemonNode::create(&url, "remote", IDENTITY, None).await.unwrap();
+    let node = DaemonNode::create(&url, "remote", IDENTITY, None, &Env::system()).await.unwrap();
     is_dying.store(true, Ordering::SeqCst);
     let key = key(1, 0);
     let error = node.get(key, 0..1).await.unwrap_err();
@@ -455,7 +457,7 @@ async fn what_changes_nothing_is_asked_again_when_an_idle_connection_closes() {
     let served = serve(Some(Key::new([7; 32]))).await;
     let (address, relay) = closing_relay(served.address).await;
     let url = DaemonUrl { authority: address.to_string(), tls: None };
-    let node = DaemonNode::create(&url, "remote", IDENTITY, Some(Key::new([7; 32]))).await.unwrap();
+    let node = DaemonNode::create(&url, "remote", IDENTITY, Some(Key::new([7; 32])), &Env::system()).await.unwrap();
     // Each of these finds the connection of the one before.
     for _ in 0..3 {
         assert_eq!(node.identity().await.unwrap(), IDENTITY);

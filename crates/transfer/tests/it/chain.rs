@@ -76,14 +76,21 @@ async fn daemons(base: &std::path::Path, count: usize) -> Vec<Arc<dyn Node>> {
         let folder = base.join(number.to_string());
         std::fs::create_dir(&folder).expect("made");
         let key = Key::new([number as u8; 32]);
-        let daemon = Daemon::open(Kinds::new(weft_nodes::kinds::local()), NodeUrl::folder(&folder), Some(key.clone()))
-            .expect("a folder");
+        let daemon = Daemon::open(
+            Kinds::new(weft_nodes::kinds::local()),
+            NodeUrl::folder(&folder),
+            Some(key.clone()),
+            &Env::system(),
+        )
+        .expect("a folder");
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("weft://{}", listener.local_addr().expect("bound"));
         tokio::spawn(Arc::new(daemon).serve(listener, std::future::pending()));
         let url: DaemonUrl = url.parse().expect("an address");
         let identity = NodeIdentity { volume: VOLUME, node: NodeId(100 + number as u128) };
-        nodes.push(Arc::new(DaemonNode::create(&url, &format!("n{number}"), identity, Some(key)).await.expect("made")));
+        nodes.push(Arc::new(
+            DaemonNode::create(&url, &format!("n{number}"), identity, Some(key), &Env::system()).await.expect("made"),
+        ));
     }
     nodes
 }

@@ -2,57 +2,11 @@
 
 use crate::render;
 use anyhow::Result;
-use serde::Serialize;
-use weft_nodes::About;
-
-/// A kind as programs read it.
-#[derive(Serialize)]
-struct Line {
-    name: &'static str,
-    what: &'static str,
-    url: &'static str,
-    is_built_in: bool,
-    combines: bool,
-    range_granularity_bytes: u64,
-    lists_in_order: bool,
-    puts_atomically: bool,
-    puts_conditionally: bool,
-    latency_us: u32,
-    request_price: u64,
-    kib_out_price: u64,
-    kib_in_price: u64,
-    prices_because: &'static str,
-    durable: &'static str,
-    tested_against: Option<&'static str>,
-}
-
-impl Line {
-    fn of(kind: &About) -> Self {
-        let can = kind.capability;
-        Self {
-            name: kind.name,
-            what: kind.what,
-            url: kind.url,
-            is_built_in: kind.is_built_in,
-            combines: can.combines,
-            range_granularity_bytes: can.range_granularity_bytes,
-            lists_in_order: can.lists_in_order,
-            puts_atomically: can.puts_atomically,
-            puts_conditionally: can.puts_conditionally,
-            latency_us: can.latency_us,
-            request_price: can.request_price,
-            kib_out_price: can.kib_out_price,
-            kib_in_price: can.kib_in_price,
-            prices_because: kind.prices_because,
-            durable: kind.durable,
-            tested_against: kind.tested_against,
-        }
-    }
-}
+use weft_engine::reports::{NodeKindReport, node_kinds};
 
 /// Prints them all.
 pub fn list(json: bool) -> Result<()> {
-    let lines: Vec<Line> = weft_engine::kinds().about().map(Line::of).collect();
+    let lines = node_kinds();
     if json {
         println!("{}", serde_json::to_string_pretty(&lines)?);
         return Ok(());
@@ -70,7 +24,7 @@ pub fn list(json: bool) -> Result<()> {
         "TESTED AGAINST",
     ];
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
-    let row = |line: &Line| {
+    let row = |line: &NodeKindReport| {
         let tested = line.tested_against.unwrap_or("not tested");
         let prices = [line.request_price, line.kib_out_price, line.kib_in_price];
         let mut row = vec![line.name.to_owned()];

@@ -1,0 +1,78 @@
+//! The daemons of a cluster, as some of them know it: `weft node list --from`.
+
+use crate::care::LOOK_DEADLINE;
+use crate::serving::{ServeError, daemon_url, read_key};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use tokio::task::JoinSet;
+use weft_cluster::gossip::Heard;
+pub use weft_cluster::gossip::{Facts, Liveness};
+use weft_env::Env;
+
+/// A daemon of a cluster.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClusterMember {
+    /// What it says of itself.
+    #[serde(flatten)]
+    pub facts: Facts,
+    /// As most of those asked hold it.
+    pub state: Liveness,
+    /// How unusual its silence is to those asked, at most.
+    pub phi: f64,
+    /// How many of those asked know it.
+    pub known_by: usize,
+}
+
+/// What the daemons asked say.
+#[derive(Clone, Debug)]
+pub struct ClusterReport {
+    /// All that they know, by address.
+    pub members: Vec<ClusterMember>,
+    /// Why others of those asked said nothing; a sentence each.
+    pub refused: Vec<String>,
+}
+
+/// Asks each of `from` (`HOST:PORT` or URLs), with the key in the file `cluster_key`. One that answers is enough.
+///
+/// # Errors
+/// No daemon's address; the key file cannot be used. That nobody answers is no error: the report has no members then.
+pub async fn cluster_report(
+    from: &[String],
+    cluster_key: Option<&Path>,
+    env: &Env,
+) -> Result<ClusterReport, ServeError> {
+    let key = cluster_key.map(read_key).transpose()?;
+    let urls = from.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>, _>>()?;
+    let mut asked = JoinSet::new();
+    for url in urls {
+        let (key, env) = (key.clone(), env.clone());
+        asked.spawn(async move {
+            match env.clock.timeout(LOOK_DEADLINE, weft_daemon::members(&url, None, key, &env)).await {
+                Ok(heard) => heard.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("{url} did not answer within {} s", LOOK_DEADLINE.as_secs())),
+            }
+        });
+    }
+    let (told, refused): (Vec<_>, Vec<_>) = asked.join_all().await.into_iter().partition(Result::is_ok);
+    let mut refused: Vec<String> = refused.into_iter().filter_map(Result::err).collect();
+    refused.sort();
+    Ok(ClusterReport { members: merged(told.into_iter().flatten().flatten()), refused })
+}
+
+/// What several told, by address: the latest facts, and the state that most hold.
+fn merged(told: impl Iterator<Item = Heard>) -> Vec<ClusterMember> {
+    let mut by_address: BTreeMap<String, Vec<Heard>> = BTreeMap::new();
+    for heard in told {
+        by_address.entry(heard.facts.address.clone()).or_default().push(heard);
+    }
+    let member = |mut heard: Vec<Heard>| {
+        heard.sort_by_key(|heard| (heard.facts.started_ms, heard.facts.sequence));
+        let votes = |liveness| heard.iter().filter(|heard| heard.liveness == liveness).count();
+        let state = [Liveness::Dead, Liveness::Suspect, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
+        let phi = heard.iter().map(|heard| heard.phi).fold(0.0, f64::max);
+        let known_by = heard.len();
+        Some(ClusterMember { facts: heard.pop()?.facts, state, phi, known_by })
+    };
+    by_address.into_values().filter_map(member).collect()
+}

@@ -1,0 +1,263 @@
+//! A place of this machine, served to users elsewhere: `weft node serve`.
+
+use crate::key_file::{self, KeyFileError};
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::num::NonZeroU64;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use weft_daemon::{Certificate, Daemon, DaemonUrl, GossipSettings, Key, TlsError, Trust};
+use weft_env::{Env, Rng};
+use weft_nodes::{NodeError, NodeIdentity, NodeUrl, UrlError};
+
+/// How to serve a place.
+#[derive(Debug)]
+pub struct ServeSettings {
+    /// A folder, a device or an image file, as a path or a URL.
+    pub place: String,
+    /// Where to listen; port 0 is any free port.
+    pub listen: SocketAddr,
+    /// File with the key that users must have, made if it is missing.
+    pub key: Option<PathBuf>,
+    /// Whether others can read what is sent.
+    pub encryption: Encryption,
+    /// Bytes a second, sent and received.
+    pub bytes_per_second: Option<NonZeroU64>,
+    /// Users on this machine may read shard files directly.
+    pub short_circuit: bool,
+    /// Metrics for this machine without a signature.
+    pub open_metrics: bool,
+    /// Daemons to ask for all others: `HOST:PORT` or URLs.
+    pub join: Vec<String>,
+    /// File with the key that all daemons of the cluster share, made if it is missing; `None`: the node's key.
+    pub cluster_key: Option<PathBuf>,
+    /// Where others reach this daemon, `HOST:PORT`; `None`: where it listens.
+    pub advertise: Option<String>,
+    /// Failure domain, outermost level first.
+    pub domain: String,
+}
+
+/// How what is sent is protected.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// TLS with a certificate in `FILE.tls` beside the key file, made if it is missing.
+    Own,
+    /// TLS with this certificate.
+    Certificate {
+        /// The certificate and its chain, PEM.
+        chain: PathBuf,
+        /// Its key, PEM.
+        key: PathBuf,
+    },
+    /// None, which is an error where others can reach the daemon.
+    Unsaid,
+    /// None, as its owner says.
+    Plain,
+}
+
+/// Why a place cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Everybody could read and write.
+    #[error("{0} can be reached by other machines: give --key FILE (made if missing), or listen on 127.0.0.1:{port}", port = .0.port())]
+    NoKey(SocketAddr),
+    /// Everybody could listen.
+    #[error(
+        "{0} can be reached by other machines, which could read the data on the network: give --tls, or --plain if they may"
+    )]
+    Readable(SocketAddr),
+    /// Others would be told an address of no use.
+    #[error(
+        "{0} is not an address that other daemons can use: give --advertise HOST:PORT, where they reach this machine"
+    )]
+    NoAddress(SocketAddr),
+    /// A text that names no daemon.
+    #[error("`{text}` is not a daemon: give HOST:PORT, or the address that the daemon prints when it starts")]
+    NoDaemon {
+        /// The text.
+        text: String,
+        /// Why not.
+        source: UrlError,
+    },
+    /// The place's text.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The place.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// A certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A key file.
+    #[error(transparent)]
+    KeyFile(#[from] KeyFileError),
+    /// A file that holds something else.
+    #[error("{} does not contain a key", .0.display())]
+    NotAKey(PathBuf),
+    /// A file for a new key or certificate.
+    #[error("{} cannot be made", path.display())]
+    Unmade {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The address is taken, or not this machine's.
+    #[error("cannot listen on {listen}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A daemon that listens.
+pub struct Serving {
+    daemon: Daemon,
+    listener: TcpListener,
+    place: NodeUrl,
+    url: DaemonUrl,
+}
+
+impl Serving {
+    /// Opens the place and listens. Nobody is answered before [`Self::run`].
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub async fn open(settings: ServeSettings, env: &Env) -> Result<Self, ServeError> {
+        let kinds = crate::kinds();
+        let (place, listen) = (kinds.parse(&settings.place)?, settings.listen);
+        refuse_the_unprotected(&settings)?;
+        let make_key = |file: &PathBuf| read_or_make_key(file, &*env.rng);
+        let key = settings.key.as_ref().map(make_key).transpose()?;
+        let cluster_key = match &settings.cluster_key {
+            Some(file) => Some(make_key(file)?),
+            None => key.clone(),
+        };
+        let join = settings.join.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>, _>>()?;
+        if listen.ip().is_unspecified() && settings.advertise.is_none() && !join.is_empty() {
+            return Err(ServeError::NoAddress(listen));
+        }
+        let certificate = certificate(&settings)?;
+        let mut daemon = Daemon::open(kinds, place.clone(), key, env)?;
+        if let Some(certificate) = &certificate {
+            daemon = daemon.with_tls(certificate)?;
+        }
+        if let Some(bytes_per_second) = settings.bytes_per_second {
+            daemon = daemon.with_bytes_per_second(bytes_per_second);
+        }
+        if settings.short_circuit {
+            daemon = daemon.with_short_circuit();
+        }
+        if settings.open_metrics {
+            daemon = daemon.with_open_metrics();
+        }
+        let failed = |source| ServeError::Listen { listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tls = certificate.as_ref().map(|certificate| match settings.encryption {
+            Encryption::Own => Trust::Certificate(certificate.fingerprint()),
+            _ => Trust::System,
+        });
+        let url = DaemonUrl { authority: address.to_string(), tls };
+        // Without an address that others could use it has nothing to tell.
+        if settings.advertise.is_some() || !address.ip().is_unspecified() {
+            let own = match &settings.advertise {
+                Some(authority) => DaemonUrl { tls: url.tls.clone(), ..daemon_url(authority)? },
+                None => url.clone(),
+            };
+            daemon = daemon.with_gossip(GossipSettings { key: cluster_key, own, join, domain: settings.domain });
+        }
+        Ok(Self { daemon, listener, place, url })
+    }
+
+    /// What is served.
+    #[must_use]
+    pub fn place(&self) -> &NodeUrl {
+        &self.place
+    }
+
+    /// Where users reach it.
+    #[must_use]
+    pub fn url(&self) -> &DaemonUrl {
+        &self.url
+    }
+
+    /// Which node it is; `None`: none yet.
+    #[must_use]
+    pub fn identity(&self) -> Option<NodeIdentity> {
+        self.daemon.identity()
+    }
+
+    /// Serves until `stop` is over, and what was under way then has ended.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        Arc::new(self.daemon).serve(self.listener, stop).await;
+    }
+}
+
+fn refuse_the_unprotected(settings: &ServeSettings) -> Result<(), ServeError> {
+    let listen = settings.listen;
+    if listen.ip().is_loopback() {
+        Ok(())
+    } else if settings.key.is_none() {
+        Err(ServeError::NoKey(listen))
+    } else if settings.encryption == Encryption::Unsaid {
+        Err(ServeError::Readable(listen))
+    } else {
+        Ok(())
+    }
+}
+
+/// A daemon's address, as it says it or as host and port alone.
+pub(crate) fn daemon_url(text: &str) -> Result<DaemonUrl, ServeError> {
+    let url = if text.contains("://") { text.to_owned() } else { format!("weft://{text}") };
+    url.parse().map_err(|source| ServeError::NoDaemon { text: text.to_owned(), source })
+}
+
+/// What to prove it with, if it is to speak TLS.
+fn certificate(settings: &ServeSettings) -> Result<Option<Certificate>, ServeError> {
+    let open = |chain: &Path, key: &Path| {
+        key_file::refuse_public(key)?;
+        Ok(Some(Certificate::open(chain, key)?))
+    };
+    match (&settings.encryption, &settings.key) {
+        (Encryption::Certificate { chain, key }, _) => open(chain, key),
+        (Encryption::Own, Some(key)) => {
+            let mut file = key.clone().into_os_string();
+            file.push(".tls");
+            let file = PathBuf::from(file);
+            make_secret(&file, Certificate::generate()?.as_str())?;
+            open(&file, &file)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A new file that only its owner may read; false if it is there already.
+fn make_secret(path: &Path, text: &str) -> Result<bool, ServeError> {
+    let failed = |source| ServeError::Unmade { path: path.to_owned(), source };
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+            Ok(true)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn read_or_make_key(path: &Path, rng: &dyn Rng) -> Result<Key, ServeError> {
+    if make_secret(path, &format!("{}\n", Key::new(rng.bytes()).to_hex()))? {
+        tracing::info!(file = %path.display(), "made a new key: copy it to the machine with the volume's metadata");
+    }
+    read_key(path)
+}
+
+/// The key that a file holds.
+pub(crate) fn read_key(path: &Path) -> Result<Key, ServeError> {
+    key_file::read(path)?.parse().map_err(|_| ServeError::NotAKey(path.to_owned()))
+}
