@@ -108,7 +108,7 @@ pub async fn balance(
         work.looks.insert(segment, Look::Lengths);
         work.queue.apply(Event::Found { segment, margin: 0 });
     }
-    job.begin("looking at what has moved", work.queue.waiting_count() as u64, 0);
+    job.begin("checking moved shards", work.queue.waiting_count() as u64, 0);
     run.drain(&mut work).await?;
     let (Sums { moved_count, bytes_read, bytes_written, .. }, failures) = run.end(&work)?;
     Ok(Report { moved_count, bytes_read, bytes_written, least_bytes: estimate.least_bytes, failures })

@@ -21,7 +21,7 @@ pub enum CatalogueError {
     #[error("segment {0} changed meanwhile")]
     Changed(SegmentId),
     /// Where files refer to is the volume's owner's to change, and this process is not the owner.
-    #[error("the volume is not this process's to change: another one owns it")]
+    #[error("this process may not change the volume: another one owns it")]
     NotOwner,
     /// Another has the lease now; what was under way here is left to it.
     #[error("another process cares for this volume now")]

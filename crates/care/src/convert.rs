@@ -90,13 +90,13 @@ impl fmt::Display for Report {
         let mut parts = Vec::new();
         if *segment_count > 0 {
             parts.push(format!(
-                "{segment_count} segments converted, {restored_count} of them with their previous shards and {merged_count} merged \
+                "{segment_count} segments converted, {restored_count} of them by restoring their previous shards and {merged_count} merged \
                  into wider ones; {bytes_read} bytes read and {bytes_written} written, {bytes_saved} saved"
             ));
         }
         if self.divided_count > 0 {
             let divided_count = self.divided_count;
-            parts.push(format!("{divided_count} segments of files that want unlike codes are left to be divided"));
+            parts.push(format!("{divided_count} segments of files with different codes remain to be divided"));
         }
         parts.extend(self.failures.iter().map(|failure| format!("{} left: {}", failure.segment_count, failure.reason)));
         write!(f, "{}", parts.join("; "))

@@ -1,4 +1,4 @@
-//! A running job as its starter sees it: progress to read, and pause, resume and cancel to say.
+//! A running job as its starter sees it: it reads the progress, and can pause, resume and cancel the job.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use parking_lot::Mutex;
@@ -13,7 +13,7 @@ use weft_format::SegmentId;
 /// Files named of the segments in hand: finding one reads directories.
 const PATHS_SHOWN: usize = 3;
 
-/// What the starter wants of the job.
+/// The starter's request to the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     Run,
@@ -24,7 +24,7 @@ enum Request {
 
 /// The job was cancelled between two segments. What it did stands, and a later run goes on from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the job was stopped; start it again to go on where it stopped")]
+#[error("the job was stopped; run it again to resume")]
 pub struct Cancelled;
 
 /// How far a job has come. Counts only what this run did.

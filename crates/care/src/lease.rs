@@ -142,7 +142,7 @@ fn give_back(catalogue: &dyn Catalogue, tenant: Tenant) {
     if let Some((own, free)) = tenant.farewell()
         && let Err(error) = catalogue.replace_lease(Some(&own), &free)
     {
-        tracing::warn!("the lease could not be given back, others wait {} s for it: {error}", TTL_MS / 1000);
+        tracing::warn!("the lease could not be released; others wait {} s for it: {error}", TTL_MS / 1000);
     }
 }
 

@@ -118,7 +118,7 @@ impl Mender {
             }
             if round == record.shards.len() + SPARE_ROUNDS {
                 mended.failure =
-                    Some(format!("segment {segment} changes faster than it can be repaired; repair again"));
+                    Some(format!("segment {segment} changes faster than it can be repaired; run the repair again"));
                 return Ok(mended);
             }
             round += 1;
@@ -237,7 +237,7 @@ impl Mender {
                 continue;
             };
             if let Err(error) = self.transfer.remove_shard(shard).await {
-                tracing::warn!(%error, shard = %old, "a damaged shard that was replaced is left to the collector");
+                tracing::warn!(%error, shard = %old, "leaving a replaced, damaged shard to the collector");
             }
         }
     }
@@ -278,10 +278,10 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
             SuspectKind::NotFound => ShardHealth::Missing,
             SuspectKind::Unknown(kind) => ShardHealth::Unknown(kind),
             SuspectKind::Length => damaged("its length is wrong"),
-            SuspectKind::Checksum => damaged("a checksum does not fit"),
+            SuspectKind::Checksum => damaged("a checksum is wrong"),
             // The node is faulty, not its shard: see [`faulty_helpers`].
             SuspectKind::Combination => continue,
-            SuspectKind::Digest => damaged("it is not what the metadata's digest says"),
+            SuspectKind::Digest => damaged("it does not match the digest in the metadata"),
         });
     }
 }

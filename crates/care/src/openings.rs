@@ -54,7 +54,7 @@ pub async fn guarded<T>(
                     let _ = work.await;
                     return Err(error.into());
                 }
-                Err(error) => tracing::warn!("it cannot be told whether the metadata is the volume's: {error}"),
+                Err(error) => tracing::warn!("whether the metadata belongs to the volume cannot be determined: {error}"),
                 Ok(()) => {}
             },
         }

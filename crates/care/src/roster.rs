@@ -116,7 +116,7 @@ impl Roster {
             return Ok(());
         }
         for id in &back {
-            tracing::info!("node {} was given up and answers again: it is taken back", self.name(*id));
+            tracing::info!("node {} was given up and answers again: taking it back", self.name(*id));
             catalogue.restore_node(*id)?;
         }
         for (id, record) in catalogue.nodes()? {
@@ -224,7 +224,7 @@ async fn ask(node: Option<&dyn Node>, name: &str, deadline: Duration, clock: &dy
         Ok(Err(error)) => Reach::OutOfReach(error.to_string()),
         Err(_) => {
             let seconds = deadline.as_secs();
-            Reach::OutOfReach(format!("node {name} did not answer within {seconds} s: nothing is known of it yet"))
+            Reach::OutOfReach(format!("node {name} did not answer within {seconds} s: its state is not known yet"))
         }
     }
 }

@@ -84,7 +84,7 @@ impl Run<'_> {
         self.record.bytes += mended.bytes_written;
         self.record.finding_count += mended.rebuilt_count + mended.moved_count;
         if let Some(why) = &mended.failure {
-            tracing::warn!(%segment, %why, "a segment could not be mended");
+            tracing::warn!(%segment, %why, "a segment could not be repaired");
         }
         self.job.update(|progress| {
             progress.segments_done += 1;

@@ -84,13 +84,13 @@ impl Standing {
     pub fn complaint(&self) -> Option<String> {
         Some(match self {
             Self::Sound => return None,
-            Self::Misplaced(Misplacement::Draining) => "its node is being emptied".into(),
+            Self::Misplaced(Misplacement::Draining) => "its node is draining".into(),
             Self::Misplaced(Misplacement::SharedDomain(domain)) => {
                 format!("another shard of the segment is in the same failure domain, {domain}")
             }
             Self::Misplaced(Misplacement::Overfull { .. }) => "its node holds more than its share".into(),
             Self::OutOfReach => "its node does not answer".into(),
-            Self::Refused => "its node answers, and does not let this user read it (permission denied)".into(),
+            Self::Refused => "its node answers, but this user may not read it (permission denied)".into(),
             Self::Lost(Loss::NeverStored) => "it was never stored".into(),
             Self::Lost(Loss::NodeLost) => "its node was given up".into(),
             Self::Lost(Loss::Missing) => "it is missing".into(),

@@ -114,7 +114,7 @@ impl Worker {
                     // Once for each trouble: metadata may be away for long.
                     if complaint != error.to_string() {
                         complaint = error.to_string();
-                        tracing::warn!("the volume cannot be looked at: {error}");
+                        tracing::warn!("the state of the volume cannot be read: {error}");
                     }
                     continue;
                 }
@@ -203,7 +203,7 @@ impl Worker {
             && ended.task == Task::Convert
             && let Err(error) = ConvertRecord::give_up(&*self.catalogue, now_ms)
         {
-            tracing::warn!("the conversion could not be given up: {error}");
+            tracing::warn!("the conversion could not be cancelled: {error}");
         }
     }
 
@@ -226,7 +226,7 @@ impl Worker {
     fn note(&self, record: &mut CareRecord, now_ms: u64) {
         record.updated_ms = now_ms;
         if let Err(error) = record.store(&*self.catalogue) {
-            tracing::warn!("what is under way could not be noted: {error}");
+            tracing::warn!("the record of this worker could not be written: {error}");
         }
     }
 }
@@ -249,13 +249,13 @@ fn take_in(
 ) {
     let (now, outcome) = ended;
     if now.is_interrupted {
-        tracing::info!("{} left for something more urgent", name(now.task));
+        tracing::info!("{} interrupted by a more urgent task", name(now.task));
         return;
     }
     let (is_well, what) = match outcome {
         Ok(Done { is_well, what }) => (is_well, what),
         Err(CareError::Cancelled(_)) if now.is_given_up && now.task == Task::Convert => {
-            (true, "given up on request".into())
+            (true, "cancelled on request".into())
         }
         // One that lost its lease among them: whoever has it now may have done the rest, or have died of it too.
         Err(error) => (false, error.to_string()),
@@ -304,17 +304,17 @@ fn tell(transition: Transition, roster: &Roster, timeouts: &Timeouts) {
         (Transition::Suspected(_), Some(Reach::Wiped(_))) => {
             let seconds = timeouts.wiped_after_ms / 1000;
             tracing::warn!(
-                "node {name} was deleted or emptied: unless it is back within {seconds} s, it is made anew and filled"
+                "node {name} was deleted or emptied: unless it is back within {seconds} s, it is made anew and rebuilt"
             );
         }
         (Transition::GivenUp(_), Some(Reach::Wiped(_))) => {
-            tracing::warn!("node {name} was deleted or emptied: it is made anew, and what it held is rebuilt");
+            tracing::warn!("node {name} was deleted or emptied: it is made anew, and its shards are rebuilt");
         }
         (Transition::Suspected(_), Some(Reach::OutOfReach(why) | Reach::Refuses(why))) => {
-            tracing::warn!("{why}; nothing of it is taken for lost yet");
+            tracing::warn!("{why}; its shards do not count as lost yet");
         }
         (Transition::GivenUp(_), Some(Reach::OutOfReach(why))) => {
-            tracing::warn!("{why}; for so long that what it held is rebuilt on other nodes now");
+            tracing::warn!("{why}; it is given up, and its shards are rebuilt on other nodes");
         }
         _ => tracing::info!("node {name} answers again"),
     }

@@ -6,19 +6,19 @@ use weft_format::amount::parse_bytes;
 
 /// Bytes per second, for an argument.
 pub fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}` is no rate: write bytes per second as in 10M, 1.5GiB or 500K"))
+    parse_bytes(text).ok_or_else(|| format!("`{text}` is not a rate: write bytes per second as in 10M, 1.5GiB or 500K"))
 }
 
 /// A number of bytes, for an argument.
 pub fn parse_size(text: &str) -> Result<NonZeroU64, String> {
-    parse_bytes(text).ok_or_else(|| format!("`{text}` is no size: write bytes as in 10G, 1.5GiB or 500M"))
+    parse_bytes(text).ok_or_else(|| format!("`{text}` is not a size: write bytes as in 10G, 1.5GiB or 500M"))
 }
 
 /// Where to listen, for an argument: `127.0.0.1:7600`, `[::1]:7600`, `localhost:7600`, or `:7600` for every address of this
 /// machine. Of a name with several addresses the first of IPv4 is taken.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     let wrong =
-        || format!("`{text}` is no address to listen on: write HOST:PORT, as in localhost:7600, or :PORT for all");
+        || format!("`{text}` is not an address to listen on: write HOST:PORT, as in localhost:7600, or :PORT for all");
     if let Some(port) = text.strip_prefix(':') {
         return port.parse().map(|port| SocketAddr::from(([0, 0, 0, 0], port))).map_err(|_| wrong());
     }

@@ -23,8 +23,8 @@ fn finding_32_sizes_are_read_as_people_write_them() {
         ["", "0", "0M", "M", "-1", "+1", "1X", "1.", ".5G", "1.5.5M", "1 G", "10MiBs", "16E", "1e3", "0.1", "1,5G"];
     for text in wrong {
         assert_eq!(parse_bytes(text), None, "{text}");
-        assert!(parse_size(text).is_err_and(|error| error.contains("is no size")), "{text}");
-        assert!(parse_rate(text).is_err_and(|error| error.contains("is no rate")), "{text}");
+        assert!(parse_size(text).is_err_and(|error| error.contains("is not a size")), "{text}");
+        assert!(parse_rate(text).is_err_and(|error| error.contains("is not a rate")), "{text}");
     }
 }
 

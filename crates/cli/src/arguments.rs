@@ -56,7 +56,7 @@ pub struct Bandwidth {
 /// What a node asks of its users.
 #[derive(Clone, Debug, clap::Args)]
 pub struct KeyFile {
-    /// Key file of the node: for a daemon the one it was started with, for s3:// and others lines `name = value`
+    /// Key file of the node: for a daemon the key file that it was started with, for s3:// and others a file of lines `name = value`
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
 }

@@ -29,7 +29,7 @@ const HURRY: Duration = Duration::from_secs(3);
 
 /// Says for whom a job waits.
 pub fn waits(bar: &ProgressBar) -> impl FnOnce(&str) {
-    |other| bar.suspend(|| eprintln!("waiting for {other}, which changes segments now"))
+    |other| bar.suspend(|| eprintln!("waiting for {other}, which is changing segments"))
 }
 
 /// Runs a job to its end and shows how far it is. A signal ends it after the segments in hand, a second one or [`HURRY`] later at once;
@@ -67,11 +67,11 @@ pub fn watch<T>(
     Ok(ended??)
 }
 
-/// `1.2 GiB of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes 1.1 GiB at least`
+/// `1.2 GiB of shards must move until every node holds its share to within a shard (exact shares: at least 1.1 GiB)`
 pub fn balance_sentence(estimate: &BalanceEstimate) -> String {
     let (bytes, least) = (render::bytes(estimate.bytes_to_move), render::bytes(estimate.least_bytes));
     format!(
-        "{bytes} of shards are to be moved for every node to hold its share, give or take a shard; exactly its share takes {least} at least"
+        "{bytes} of shards must move until every node holds its share to within a shard (exact shares: at least {least})"
     )
 }
 
@@ -127,20 +127,18 @@ pub fn conversion_line(record: &ConvertRecord) -> String {
     let done = format!("{}, {read} read, {written} written, {saved} saved", count(segment_count, "segment"));
     let mut line = match record.ended_ms {
         Some(ended_ms) => format!("last conversion: ended {}, {done}", moment(ended_ms)),
-        None => format!("conversion under way or interrupted: {done} by {}", moment(record.updated_ms)),
+        None => format!("conversion is running or was interrupted: {done} by {}", moment(record.updated_ms)),
     };
     if record.merged_count > 0 {
-        line += &format!(
-            "; {} merged into wider ones, their data left where it was",
-            count(record.merged_count, "segment")
-        );
+        line +=
+            &format!("; {} merged into wider ones, without moving their data", count(record.merged_count, "segment"));
     }
     if record.failure_count > 0 {
         line += &format!("; {} not converted yet", count(record.failure_count, "segment"));
     }
     if record.divided_count > 0 {
         let shared = count(record.divided_count, "segment");
-        line += &format!("; {shared} shared by files of unlike policies: the mount, or weft gc, divides them");
+        line += &format!("; {shared} shared by files of different policies: the mount or weft gc divides them");
     }
     line
 }
@@ -149,7 +147,7 @@ pub fn conversion_line(record: &ConvertRecord) -> String {
 pub fn kept_line(kept: Kept) -> Option<String> {
     let line = || {
         let segments = count(kept.generation_count, "segment");
-        format!("previous shards of {segments} are kept for a while: {}", render::bytes(kept.bytes))
+        format!("the previous shards of {segments} are still kept: {}", render::bytes(kept.bytes))
     };
     (kept.generation_count > 0).then(line)
 }
@@ -258,9 +256,9 @@ pub fn byte_ranges(ranges: &[Range<u64>]) -> String {
 /// Why nodes that are silent are not rebuilt, and what to do; a line each.
 pub fn silent_nodes(meta: &MetaUrl, nodes: &[Away]) -> Vec<String> {
     let line = |Away { name, why, refuses }: &Away| match refuses {
-        true => format!("{why}; nothing is wrong with it: do this as a user who may read and write it"),
+        true => format!("{why}; the node itself is healthy: run this as a user who may read and write it"),
         false => format!(
-            "{why}; its shards are not taken for lost. If it is gone for good: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
+            "{why}; its shards do not count as lost. If it is gone for good: weft node replace {meta} {name} FOLDER, or weft repair {meta} --assume-lost {name}"
         ),
     };
     nodes.iter().map(line).collect()
@@ -270,8 +268,8 @@ pub fn silent_nodes(meta: &MetaUrl, nodes: &[Away]) -> Vec<String> {
 pub fn given_up_nodes(meta: &MetaUrl, nodes: &[Away]) -> Vec<String> {
     let line = |Away { name, why, .. }: &Away| {
         format!(
-            "{why}; it has been given up, and what it held is rebuilt on other nodes as far as they can take it. If it answers again it is \
-             welcome, if it is gone for good: weft node replace {meta} {name} FOLDER"
+            "{why}; it was given up, and its shards are rebuilt on other nodes as far as they have room. It is taken back if it answers \
+             again. If it is gone for good: weft node replace {meta} {name} FOLDER"
         )
     };
     nodes.iter().map(line).collect()
@@ -292,7 +290,7 @@ pub fn duration(ms: u64) -> String {
 /// A length of time as users write it: `30s`, `10m`, `2h`, `1d`; a bare number is seconds. In milliseconds.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let ms = weft_format::span::parse_ms(text);
-    ms.ok_or_else(|| format!("`{text}` is no length of time: write it as in 30s, 10m, 2h or 1d"))
+    ms.ok_or_else(|| format!("`{text}` is not a duration: write it as in 30s, 10m, 2h or 1d"))
 }
 
 /// `2026-11-20 12:57:03 UTC`.

@@ -14,8 +14,10 @@ pub fn code(spec: &str) -> Result<Arc<dyn Code>> {
     };
     let text = fs::read_to_string(file).with_context(|| format!("the graph file {file} cannot be read"))?;
     let graph = Graph::from_file(&text).map_err(|problem| match problem {
-        Problem::Impossible(reason) => anyhow!("the graph file {file} holds no graph: {reason}"),
-        Problem::Syntax => anyhow!("the graph file {file} holds no graph: begin with a line `data+checks`"),
+        Problem::Impossible(reason) => anyhow!("the graph file {file} does not contain a graph: {reason}"),
+        Problem::Syntax => {
+            anyhow!("the graph file {file} does not contain a graph: begin it with a line `data+checks`")
+        }
     })?;
     Ok(weft_codes::parse(&format!("ldpc:{}", graph.to_spec()))?)
 }

@@ -36,7 +36,7 @@ pub fn start(meta: &MetaUrl, mountpoint: &Path, flags: &[OsString]) -> Result<Ou
     let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&log_path);
     let log = log
         .with_context(|| format!("the log {} cannot be written: mount as the owner of {}", log_path.display(), meta))?;
-    let program = std::env::current_exe().context("this program cannot find itself")?;
+    let program = std::env::current_exe().context("the path of this program cannot be determined")?;
     let mut child = Command::new(program)
         .arg("mount")
         .arg("--detached")
@@ -50,8 +50,8 @@ pub fn start(meta: &MetaUrl, mountpoint: &Path, flags: &[OsString]) -> Result<Ou
         .context("the mount process cannot be started")?;
     let Some(output) = child.stdout.take() else { bail!("the mount process has no output") };
     let mut line = String::new();
-    BufReader::new(output).read_line(&mut line).context("the mount process cannot be heard")?;
-    let said = || anyhow!("the mount process ended without a word: see {}", log_path.display());
+    BufReader::new(output).read_line(&mut line).context("the output of the mount process cannot be read")?;
+    let said = || anyhow!("the mount process ended without a message: see {}", log_path.display());
     serde_json::from_str(&line).map_err(|_| said())
 }
 
@@ -68,5 +68,5 @@ pub fn report(outcome: &Outcome) -> Result<()> {
     // Who started us may be gone; the mount stands all the same.
     let _ = writeln!(output, "{}", serde_json::to_string(outcome)?).and_then(|()| output.flush());
     let nowhere = File::options().write(true).open("/dev/null").context("/dev/null cannot be opened")?;
-    rustix::stdio::dup2_stdout(&nowhere).context("the output cannot be let go of")
+    rustix::stdio::dup2_stdout(&nowhere).context("the output cannot be closed")
 }

@@ -41,10 +41,10 @@ impl Endpoint {
 /// begun anything. What is shown is for this machine only, since whoever asks is not asked who it is.
 pub fn listen(address: SocketAddr) -> Result<std::net::TcpListener> {
     if !address.ip().is_loopback() {
-        bail!("{address} can be reached from other machines: give 127.0.0.1:PORT or [::1]:PORT for --metrics");
+        bail!("other machines can reach {address}: give 127.0.0.1:PORT or [::1]:PORT for --metrics");
     }
     let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {address} for --metrics: give a port that is free"))?;
+        .with_context(|| format!("cannot listen on {address} for --metrics: give a free port"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -78,13 +78,13 @@ async fn serve(listener: TcpListener, shown: Metrics) {
                     let served = http.serve_connection(TokioIo::new(stream), answered);
                     match tokio::time::timeout(DEADLINE, served).await {
                         Ok(Ok(())) => {}
-                        Ok(Err(error)) => tracing::debug!("metrics were not answered: {error}"),
-                        Err(_) => tracing::debug!("who asked for metrics was too slow"),
+                        Ok(Err(error)) => tracing::debug!("a request for metrics was not answered: {error}"),
+                        Err(_) => tracing::debug!("a request for metrics was too slow"),
                     }
                 }));
             }
             Err(error) => {
-                tracing::warn!("metrics cannot be asked for: {error}");
+                tracing::warn!("requests for metrics cannot be accepted: {error}");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -90,7 +90,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Finds> {
 
 /// What is said of such a file.
 pub fn unlike(path: &Path) -> String {
-    format!("{} is no shard file, or its beginning is damaged beyond recognition", path.display())
+    format!("{} is not a shard file, or its beginning is damaged beyond recognition", path.display())
 }
 
 /// `None`: it is no shard file. One whose header is damaged is known by its first object.
@@ -113,14 +113,17 @@ fn look(path: &Path) -> Result<Option<Found>> {
 fn set_of(files: Vec<(PathBuf, Found)>) -> Result<Set> {
     let Some(header) = files.iter().find_map(|(_, found)| found.header.clone()) else {
         let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
-        bail!("{}: their headers are all damaged: find one more shard file of the set", names.join(", "));
+        bail!("{}: all headers are damaged: find one more shard file of the set", names.join(", "));
     };
     let any = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
     let coder = Coder::new(&header.code).with_context(|| any.clone())?;
     let shape = coder.shape();
     let (native_count, alpha) = (header.geometry.native_count as usize, header.geometry.alpha as usize);
     if (native_count, alpha) != (shape.native_count, shape.alpha) {
-        bail!("{any} was written by another `{}` than this program's: use the program that wrote it", header.code);
+        bail!(
+            "{any} was written with a `{}` that differs from this program's: use the program that wrote it",
+            header.code
+        );
     }
     let mut shards: Vec<Option<ShardFile>> = (0..shape.n).map(|_| None).collect();
     for (path, found) in files {

@@ -88,7 +88,7 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
 
 /// The sentence for a name that is taken.
 pub fn already_there(path: &Path) -> String {
-    format!("{} is there already: move it away, or choose another place with -o", path.display())
+    format!("{} exists already: move it away, or choose another place with -o", path.display())
 }
 
 fn temporary_name(folder: &Path) -> PathBuf {

@@ -50,8 +50,8 @@ impl Compaction {
             Owner::Nobody => {}
             Owner::Somebody(holder) => {
                 let and = match holder.mountpoint {
-                    Some(_) => "which compacts by itself when it is quiet and enough is dead",
-                    None => "so run gc again when it has ended",
+                    Some(_) => "which compacts by itself when it is idle and enough bytes are dead",
+                    None => "run gc again when that has ended",
                 };
                 self.left_to = Some(format!("the volume is in use by {holder}, {and}"));
                 return Ok(());

@@ -43,7 +43,7 @@ pub enum EngineError {
     #[error(transparent)]
     Code(#[from] weft_codes::SpecError),
     /// Metadata that does not fit together.
-    #[error("segment {0} does not exist although the file is partly in it: run `weft fsck`")]
+    #[error("segment {0} does not exist, but the file refers to it: run `weft fsck`")]
     NoSegment(SegmentId),
     /// A place of which no node can be made; a sentence.
     #[error("{0}")]
@@ -64,7 +64,7 @@ pub enum EngineError {
         there: usize,
     },
     /// A placement rule leaves too few failure units.
-    #[error("{policy} needs {needed} failure units, and with {levels} levels there are {units}")]
+    #[error("{policy} needs {needed} failure units, but with {levels} levels there are {units}")]
     TooFewUnits {
         /// The policy's code.
         policy: String,
@@ -76,13 +76,13 @@ pub enum EngineError {
         units: usize,
     },
     /// Its holder has not said who it is.
-    #[error("it cannot be told whether the volume is in use")]
+    #[error("whether the volume is in use cannot be determined")]
     UnknownOwner,
     /// The analysis of a code.
     #[error(transparent)]
     Analysis(#[from] weft_codes::ProgramError),
     /// A fault of this program.
-    #[error("{what} panicked: the log has the place")]
+    #[error("{what} panicked: see the log for the place in the code")]
     Panicked {
         /// What did.
         what: &'static str,

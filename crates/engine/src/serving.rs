@@ -62,16 +62,20 @@ pub enum Encryption {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// Everybody could read and write.
-    #[error("{0} can be reached by others: give --key FILE (made if it is not there), or listen on 127.0.0.1:{port}", port = .0.port())]
+    #[error("{0} can be reached by other machines: give --key FILE (made if missing), or listen on 127.0.0.1:{port}", port = .0.port())]
     NoKey(SocketAddr),
     /// Everybody could listen.
-    #[error("{0} can be reached by others, who could read what travels: give --tls, or --plain if they may")]
+    #[error(
+        "{0} can be reached by other machines, which could read the data on the network: give --tls, or --plain if they may"
+    )]
     Readable(SocketAddr),
     /// Others would be told an address of no use.
-    #[error("{0} is no address that others could use: give --advertise HOST:PORT, where they reach this machine")]
+    #[error(
+        "{0} is not an address that other daemons can use: give --advertise HOST:PORT, where they reach this machine"
+    )]
     NoAddress(SocketAddr),
     /// A text that names no daemon.
-    #[error("`{text}` is no daemon: give HOST:PORT, or the address that the daemon says when it starts")]
+    #[error("`{text}` is not a daemon: give HOST:PORT, or the address that the daemon prints when it starts")]
     NoDaemon {
         /// The text.
         text: String,
@@ -91,7 +95,7 @@ pub enum ServeError {
     #[error(transparent)]
     KeyFile(#[from] KeyFileError),
     /// A file that holds something else.
-    #[error("{} holds no key", .0.display())]
+    #[error("{} does not contain a key", .0.display())]
     NotAKey(PathBuf),
     /// A file for a new key or certificate.
     #[error("{} cannot be made", path.display())]
@@ -248,7 +252,7 @@ fn make_secret(path: &Path, text: &str) -> Result<bool, ServeError> {
 
 fn read_or_make_key(path: &Path, rng: &dyn Rng) -> Result<Key, ServeError> {
     if make_secret(path, &format!("{}\n", Key::new(rng.bytes()).to_hex()))? {
-        tracing::info!(file = %path.display(), "a new key: copy it to where the volume's metadata is");
+        tracing::info!(file = %path.display(), "made a new key: copy it to the machine with the volume's metadata");
     }
     read_key(path)
 }

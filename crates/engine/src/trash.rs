@@ -20,7 +20,7 @@ const PAGE: usize = 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum TrashError {
     /// Nothing of this path is kept.
-    #[error("{}: nothing of that name{} is kept: see `weft trash list {meta}`", path.display(), of_version(*version))]
+    #[error("{}: no deleted file of that name{} is kept: see `weft trash list {meta}`", path.display(), of_version(*version))]
     NotKept {
         /// The volume.
         meta: MetaUrl,
@@ -30,7 +30,7 @@ pub enum TrashError {
         version: Option<u64>,
     },
     /// Its name is taken, or its directory is gone.
-    #[error("{} cannot be brought back: see whether there is another of that name, and rename it: {error}", path.display())]
+    #[error("{} cannot be restored: if another file has that name, rename it: {error}", path.display())]
     Taken {
         /// Where it was.
         path: PathBuf,

@@ -30,7 +30,7 @@ impl TrashEmptier {
     pub(crate) fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<TrashEmptier, EngineError> {
         let unreferenced_since =
             UnreferencedSince::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
-                tracing::warn!("the time for which dead segments were seen starts again from zero: {error}");
+                tracing::warn!("the grace time of dead segments starts again from zero: {error}");
                 UnreferencedSince::default()
             });
         let env = volume.store().env().clone();
@@ -48,7 +48,7 @@ impl TrashEmptier {
                 // Whichever way the clock jumps nobody's time is over sooner by it.
                 let expired = expire(&volume, &mut early, clock.unix_ms().min(began_ms + at_ms), &*clock);
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
-                    tracing::warn!("what deleted files left could not be removed: {error}");
+                    tracing::warn!("shards of deleted files could not be removed: {error}");
                 }
                 if is_ending {
                     break;
@@ -87,7 +87,7 @@ fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64, clock: &dyn Clo
     let expired = volume.expire_deleted(now_ms, short_bytes)?;
     if expired.early_count > 0 {
         early.0 = Some(clock.now());
-        tracing::warn!("the volume is nearly full: {} deleted files are kept no longer", expired.early_count);
+        tracing::warn!("the volume is nearly full: removed {} kept files early", expired.early_count);
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use survey::survey;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the sentence of each is its documentation")]
 pub enum Finding {
-    #[error("the metadata store is not as it was left: {detail}")]
+    #[error("the metadata store is damaged: {detail}")]
     DamagedStore { detail: String },
     #[error("the records could not be compared with one another, since some cannot be read: {detail}")]
     NotCompared { detail: String },

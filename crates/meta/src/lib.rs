@@ -28,7 +28,7 @@ pub use guard::{Denied, Guard, Renaming};
 pub use store::leases::Fence;
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
-    Access, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode, Owner,
-    PolicyMaker, RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
+    Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,
+    Owner, PolicyMaker, RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };
 pub use url::{MetaUrl, MetaUrlError};

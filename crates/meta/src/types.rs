@@ -3,6 +3,9 @@
 use weft_format::records::{Attributes, Kind, Timestamp};
 use weft_format::{Ino, SegmentId};
 
+/// The extended attribute that gives an executable file capabilities.
+pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
+
 /// How a process opens a volume's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -78,6 +81,8 @@ pub struct SetAttributes {
     pub mtime: Option<Timestamp>,
     /// Change time (always set by callers that change anything).
     pub ctime: Option<Timestamp>,
+    /// [`CAPABILITY_XATTR`] is removed, if there is one.
+    pub removes_capability: bool,
 }
 
 /// One directory entry, as listed.

@@ -5,7 +5,7 @@
 //! kernel to ask them; FUSE has one (`default_permissions`). The tests compare all of them with the kernel's own answers.
 
 use weft_format::records::{Attributes, Kind};
-use weft_meta::{Denied, Guard, MetaError, NewInode, Renaming, SetAttributes};
+use weft_meta::{CAPABILITY_XATTR, Denied, Guard, MetaError, NewInode, Renaming, SetAttributes};
 
 pub(crate) const SET_USER_ID: u16 = 0o4000;
 pub(crate) const SET_GROUP_ID: u16 = 0o2000;
@@ -231,7 +231,7 @@ pub enum Times {
 }
 
 /// What chmod, chown, chgrp and utimensat make of an inode: `wanted`, less what the caller may not give. A chown of anything but a
-/// directory takes away the bits that would let others act as the new owner.
+/// directory takes away the bits that would let others act as the new owner, and the file's capabilities.
 ///
 /// # Errors
 /// `Privilege`: not the owner, or a group that the owner is not in; `Mode`: a touch by somebody who may not write.
@@ -246,6 +246,7 @@ pub fn may_change(
     }
     let mut set = *wanted;
     if (set.uid.is_some() || set.gid.is_some()) && inode.kind != Kind::Directory {
+        set.removes_capability = true;
         let kept = match set.mode {
             Some(mode) => without_set_id(mode),
             None if drops_set_group_id(caller, inode) => inode.mode & !(SET_USER_ID | SET_GROUP_ID),
@@ -327,7 +328,7 @@ enum Namespace {
 
 fn namespace(name: &[u8]) -> Namespace {
     match name {
-        b"security.capability" => Namespace::Capability,
+        CAPABILITY_XATTR => Namespace::Capability,
         _ if name.starts_with(b"security.") => Namespace::Security,
         _ if name.starts_with(b"system.") => Namespace::System,
         _ if name.starts_with(b"user.") => Namespace::User,
@@ -374,6 +375,14 @@ pub fn may_change_xattr(caller: &Caller, inode: &Attributes, name: &[u8]) -> Res
         Namespace::Trusted | Namespace::Security => Capabilities::SYS_ADMIN,
     };
     if caller.has(needed) { Ok(()) } else { Err(Denied::Privilege) }
+}
+
+/// Is it what the kernel takes for a file's capabilities: revision 2, or 3 with the user whose namespace they count in?
+pub(crate) fn is_capability(value: &[u8]) -> bool {
+    /// `VFS_CAP_FLAGS_EFFECTIVE`.
+    const EFFECTIVE: u32 = 1;
+    let Some((header, rest)) = value.split_first_chunk() else { return false };
+    matches!((u32::from_le_bytes(*header) & !EFFECTIVE, rest.len()), (0x0200_0000, 16) | (0x0300_0000, 20))
 }
 
 /// Does listxattr(2) name it?

@@ -164,6 +164,35 @@ fn chown_and_chmod_are_the_owners_within_its_groups() {
 }
 
 #[test]
+fn a_new_owner_or_group_takes_capabilities_away() {
+    let root = Caller::new(0, 0);
+    let removes = |kind, wanted: SetAttributes| {
+        may_change(&root, &inode(kind, 0o755, 1, 1), &wanted, Times::Kept).expect("root may").removes_capability
+    };
+    let (chown, chgrp, chmod) = (
+        SetAttributes { uid: Some(1), ..SetAttributes::default() },
+        SetAttributes { gid: Some(2), ..SetAttributes::default() },
+        SetAttributes { mode: Some(0), ..SetAttributes::default() },
+    );
+    assert_eq!([chown, chgrp, chmod].map(|wanted| removes(Kind::File, wanted)), [true, true, false]);
+    assert_eq!([chown, chgrp, chmod].map(|wanted| removes(Kind::Directory, wanted)), [false; 3]);
+}
+
+#[test]
+fn capabilities_are_of_revision_2_or_3() {
+    let value = |magic: u32, bytes: usize| {
+        let mut value = magic.to_le_bytes().to_vec();
+        value.resize(bytes, 0);
+        is_capability(&value)
+    };
+    for effective in [0, 1] {
+        assert!(value(0x0200_0000 | effective, 20) && value(0x0300_0000 | effective, 24));
+    }
+    let wrong = [(0x0100_0000, 12), (0x0200_0000, 24), (0x0300_0000, 20), (0x0200_0002, 20), (0x0400_0000, 24)];
+    assert!(wrong.iter().all(|(magic, bytes)| !value(*magic, *bytes)) && !is_capability(b"") && !is_capability(b"abc"));
+}
+
+#[test]
 fn times_are_touched_by_writers_and_set_by_owners() {
     let nothing = SetAttributes::default();
     let expected = [

@@ -12,7 +12,7 @@ use crate::volume::Volume;
 use bytes::Bytes;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
-use weft_meta::{MetaError, Owner, RenameFlags, SetAttributes, XattrMode};
+use weft_meta::{CAPABILITY_XATTR, MetaError, Owner, RenameFlags, SetAttributes, XattrMode};
 
 /// As on every Linux: the longest path, and the longest target of a symbolic link, with a final NUL.
 const PATH_BYTES_MAX: usize = 4096;
@@ -40,6 +40,10 @@ pub struct DirectoryName {
     pub kind: Kind,
 }
 
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
 impl Volume {
     /// This volume with every operation checked as `caller`'s.
     pub fn as_caller<'v>(&'v self, caller: &'v Caller) -> Checked<'v> {
@@ -64,7 +68,7 @@ impl<'v> Checked<'v> {
 
     /// `.` and `..` are no names that could be made or taken away: `error` says so, to whoever may search the directory.
     fn refuse_dots(&self, directory: Ino, name: &[u8], error: impl Into<VfsError>) -> Result<(), VfsError> {
-        if name != b"." && name != b".." {
+        if !is_dots(name) {
             return Ok(());
         }
         self.directory(directory)?;
@@ -174,7 +178,7 @@ impl<'v> Checked<'v> {
         open_flags: i32,
     ) -> Result<(Attributes, Handle), VfsError> {
         self.must_be_writable()?;
-        self.refuse_dots(parent, name, MetaError::IsDirectory)?;
+        self.refuse_dots(parent, name, MetaError::Exists)?;
         let new = new_inode(self.caller, Kind::File, mode & MODE_BITS, 0);
         self.volume.create_guarded(&self.guard(), parent, name, &new, open_flags & !libc::O_TRUNC)
     }
@@ -262,8 +266,13 @@ impl<'v> Checked<'v> {
         mut flags: RenameFlags,
     ) -> Result<(), VfsError> {
         self.must_be_writable()?;
-        self.refuse_dots(parent, name, VfsError::Dots)?;
-        self.refuse_dots(new_parent, new_name, VfsError::Dots)?;
+        if is_dots(name) || is_dots(new_name) {
+            // Both directories are searched before anything is said of a name.
+            self.directory(parent)?;
+            self.directory(new_parent)?;
+            let exists = flags.no_replace && !is_dots(name);
+            return Err(if exists { MetaError::Exists.into() } else { VfsError::Dots });
+        }
         flags.whiteout = flags.whiteout.map(|_| Owner { uid: self.caller.uid, gid: self.caller.gid });
         self.volume.rename_guarded(&self.guard(), (parent, name), (new_parent, new_name), flags)
     }
@@ -508,8 +517,6 @@ impl<'v> Checked<'v> {
     }
 
     fn may_change_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
-        Self::check_xattr_name(name)?;
-        self.must_be_writable()?;
         access::may_change_xattr(self.caller, &self.volume.attributes(ino)?, name)?;
         Self::must_be_kept(name)
     }
@@ -519,6 +526,11 @@ impl<'v> Checked<'v> {
     /// # Errors
     /// As there and setxattr(2).
     pub fn set_xattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<(), VfsError> {
+        Self::check_xattr_name(name)?;
+        self.must_be_writable()?;
+        if name == CAPABILITY_XATTR && !access::is_capability(value) {
+            return Err(VfsError::Invalid("these are no file capabilities"));
+        }
         self.may_change_xattr(ino, name)?;
         self.volume.set_xattr_guarded(&self.guard(), self.caller, ino, (name, value), mode)
     }
@@ -538,6 +550,8 @@ impl<'v> Checked<'v> {
     /// # Errors
     /// As [`Volume::remove_xattr`] and removexattr(2).
     pub fn remove_xattr(&self, ino: Ino, name: &[u8]) -> Result<(), VfsError> {
+        Self::check_xattr_name(name)?;
+        self.must_be_writable()?;
         self.may_change_xattr(ino, name)?;
         self.volume.remove_xattr_guarded(&self.guard(), ino, name)
     }

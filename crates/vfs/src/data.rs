@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicU64;
 use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
-use weft_meta::{Extent, Guard, MetaError, NewInode, SetAttributes};
+use weft_meta::{CAPABILITY_XATTR, Extent, Guard, MetaError, NewInode, SetAttributes};
 use weft_transfer::Readahead;
 
 /// The largest offset that a file can have, as in off_t.
@@ -244,11 +244,26 @@ impl Volume {
         if clear_suid {
             self.clear_set_id(file.ino)?;
         }
+        if !data.is_empty() {
+            self.remove_capability(file)?;
+        }
         self.write_back.write(file, offset, data)?;
         if open.sync {
             self.write_back.sync_file(file, &open.failures_told)?;
         }
         Ok(data.len() as u32)
+    }
+
+    /// Capabilities were not given to the bytes that come. Unlike set-user-id they go whoever writes.
+    fn remove_capability(&self, file: &File) -> Result<(), VfsError> {
+        let mut state = file.lock();
+        if state.has_capability {
+            match self.store.remove_xattr(file.ino, CAPABILITY_XATTR, self.now()) {
+                Ok(()) | Err(MetaError::NoAttribute) => state.has_capability = false,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// A handle's descriptor is closed. An earlier failure to write is told here if no fsync told it, and while nodes take
@@ -294,6 +309,7 @@ impl Volume {
             self.clear_set_id(ino)?;
         }
         self.with_file(ino, |file| {
+            self.remove_capability(file)?;
             let mut state = file.lock();
             let mut attributes = self.truncate_file(file, &mut state, size)?;
             state.overlay(&self.store, &mut attributes)?;
@@ -353,6 +369,7 @@ impl Volume {
         if clear_suid {
             self.clear_set_id(open.file.ino)?;
         }
+        self.remove_capability(&open.file)?;
         if mode & (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE) != 0 {
             self.punch(&open.file, offset..end)?;
         } else {

@@ -89,6 +89,8 @@ pub(crate) struct FileState {
     pub failures: Failures,
     /// Cut to nothing while it had bytes: an editor or compiler is replacing it, so its new bytes go out at close.
     pub replaced: bool,
+    /// It may have file capabilities, which the next change of its bytes removes.
+    pub has_capability: bool,
     /// Unlinked and closed: late bytes are dropped.
     pub gone: bool,
     extents: ExtentCache,
@@ -108,6 +110,7 @@ impl FileState {
             dirty_since: None,
             failures: Failures::default(),
             replaced: false,
+            has_capability: false,
             gone: false,
             extents: ExtentCache::default(),
         }
@@ -185,7 +188,8 @@ impl File {
         }
         let mut state = self.lock();
         if !self.is_loaded.load(Ordering::Acquire) {
-            *state = FileState::new(&store.attributes(self.ino)?);
+            let (attributes, has_capability) = store.attributes_and_capability(self.ino)?;
+            *state = FileState { has_capability, ..FileState::new(&attributes) };
             self.is_loaded.store(true, Ordering::Release);
         }
         Ok(())

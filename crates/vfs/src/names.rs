@@ -12,7 +12,9 @@ use std::cell::RefCell;
 use weft_cluster::{Room, usable_room};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
-use weft_meta::{Guard, MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, Store, XattrMode};
+use weft_meta::{
+    CAPABILITY_XATTR, Guard, MetaError, NewInode, PolicyMaker, RenameFlags, SetAttributes, Store, XattrMode,
+};
 
 /// As on every Unix; the kernel lets FUSE file systems have longer ones.
 const NAME_BYTES_MAX: usize = 255;
@@ -77,9 +79,10 @@ impl Volume {
     pub fn set_attributes(&self, ino: Ino, change: &AttributeChange) -> Result<Attributes, VfsError> {
         let truncated = change.size.map(|size| self.truncate(ino, size, change.clear_suid)).transpose()?;
         let changed = self.change_attributes(ino, change, |old, mut set| {
-            if (set.uid.is_some() || set.gid.is_some()) && set.mode.is_none() && old.kind != Kind::Directory {
+            if (set.uid.is_some() || set.gid.is_some()) && old.kind != Kind::Directory {
+                set.removes_capability = true;
                 let mode = without_set_id(old.mode);
-                set.mode = (mode != old.mode).then_some(mode);
+                set.mode = set.mode.or((mode != old.mode).then_some(mode));
             }
             Ok(set)
         })?;
@@ -107,6 +110,7 @@ impl Volume {
             atime: resolve(change.atime),
             mtime: resolve(change.mtime),
             ctime: None,
+            removes_capability: false,
         };
         if set == SetAttributes::default() {
             return Ok(None);
@@ -406,7 +410,14 @@ impl Volume {
             return self.purge_named(caller, value);
         }
         refuse_unenforced(name)?;
-        Ok(self.store.guarded(guard).set_xattr(ino, name, value, mode, self.now())?)
+        self.store.guarded(guard).set_xattr(ino, name, value, mode, self.now())?;
+        // After the change: a file that was loaded before it is in the table by now, one that is loaded later knows.
+        if name == CAPABILITY_XATTR
+            && let Some(file) = self.files.peek(ino)
+        {
+            file.lock().has_capability = true;
+        }
+        Ok(())
     }
 
     /// Names of the extended attributes.

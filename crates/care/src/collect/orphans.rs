@@ -108,7 +108,7 @@ async fn list(
         let goes_on = keys.last().into_iter().chain(&page.keys).is_sorted_by(|one, next| one < next);
         keys.extend(page.keys);
         if !goes_on || keys.len() > keys_max {
-            let detail = "its list of shards does not ascend, or never ends: see what runs there";
+            let detail = "its list of shards does not ascend, or never ends: check the program that runs there";
             return Ok(Err(NodeError::new(NodeErrorKind::WrongNode, name, detail)));
         }
         if !more {

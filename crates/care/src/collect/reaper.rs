@@ -80,7 +80,7 @@ pub(super) struct Reaper<'r> {
 impl Reaper<'_> {
     pub async fn run(&self) -> Result<Reaped, CareError> {
         let mut reaped = Reaped::default();
-        self.job.begin("removing what is unreferenced", 0, 0);
+        self.job.begin("removing unreferenced shards", 0, 0);
         let mut after = None;
         loop {
             let page = self.catalogue.unreferenced(after, PAGE)?;

@@ -81,7 +81,7 @@ impl Converter {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Outcome::Failed(format!("segment {segment} changes faster than it can be converted; it is tried again")))
+        Ok(Outcome::Failed(format!("segment {segment} changes faster than it can be converted; it is retried later")))
     }
 
     /// May it be merged with others? Whose previous shards are still there goes back to these.
@@ -104,7 +104,7 @@ impl Converter {
         let recoded = match self.transfer.merge(merged, &sources, &code).await {
             Ok(recoded) => recoded,
             Err(error) => {
-                tracing::info!(%error, "segments are converted by themselves that might have been merged");
+                tracing::info!(%error, "segments cannot be merged: converting each by itself");
                 return Ok(Outcome::Alone(segments));
             }
         };

@@ -97,13 +97,13 @@ async fn renew(
     let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
     match catalogue.renew_node(node)? {
         Renewed::Anew => {
-            Ok(Done { is_well: true, what: format!("node {name}, which was deleted or emptied, was made anew") })
+            Ok(Done { is_well: true, what: format!("node {name} had been deleted or emptied, and was made anew") })
         }
         Renewed::Itself => {
             // No record tells which of its shards are gone: the repair counts them, and rebuilds them there.
             repair.presumed_lost.remove(&node);
             let Done { is_well, what } = repair_all(catalogue, transfer, job, repair, now_ms).await?;
-            Ok(Done { is_well, what: format!("node {name}, which was deleted but for some shards, is back; {what}") })
+            Ok(Done { is_well, what: format!("node {name} had been deleted except some shards, and is back; {what}") })
         }
     }
 }
@@ -122,7 +122,7 @@ async fn without_repair(
         return Ok(None);
     }
     let is_well = estimate.unreadable_count == 0;
-    let what = if is_well { "" } else { "what is lost cannot be rebuilt from the nodes that answer" };
+    let what = if is_well { "" } else { "the lost shards cannot be rebuilt from the nodes that answer" };
     Ok(Some(Done { is_well, what: what.into() }))
 }
 
@@ -161,7 +161,7 @@ async fn balance_all(
     let what = match (report.moved_count, &reason[..]) {
         (0, "") => String::new(),
         (moved_count, reason) => format!(
-            "{moved_count} shards moved, {} bytes, where {} are the least{reason}",
+            "{moved_count} shards moved, {} bytes of at least {} that exact shares need{reason}",
             report.bytes_written, report.least_bytes
         ),
     };
@@ -207,7 +207,7 @@ async fn scrub_all(
 ) -> Result<Done, CareError> {
     let report = scrub::scrub(catalogue, transfer, job, scrub::Options::default(), now_ms, tell_finding).await?;
     let what = format!(
-        "{} bytes verified, {} shards found wanting, {} made whole",
+        "{} bytes verified, {} shards found lost or damaged, {} repaired",
         report.bytes_verified, report.finding_count, report.repaired_count
     );
     Ok(Done { is_well: report.failures.is_empty(), what })

@@ -357,7 +357,7 @@ async fn finding_22_whoever_looks_waits_once_for_all_silent_nodes() {
     assert_eq!(began.elapsed(), LOOK_DEADLINE);
     let unknown = roster.out_of_reach();
     assert_eq!(unknown.iter().map(|away| &away.name[..]).collect::<Vec<_>>(), ["n1", "n2", "n3"]);
-    assert_eq!(unknown[0].why, "node n1 did not answer within 2 s: nothing is known of it yet");
+    assert_eq!(unknown[0].why, "node n1 did not answer within 2 s: its state is not known yet");
     let room: Vec<bool> = transfer.fleet().view().members.values().map(|member| member.free_bytes.is_some()).collect();
     assert_eq!(room, [false, false, false, true, true, true], "what the others said is known for placement");
 }

@@ -14,7 +14,7 @@ use weft_engine::copies;
 pub struct Arguments {
     #[command(flatten)]
     meta: Meta,
-    /// The file to make, best on another disk
+    /// File to write, best on another disk
     file: PathBuf,
 }
 

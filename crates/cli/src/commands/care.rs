@@ -18,8 +18,8 @@ use weft_engine::{Caring, Keeper};
 
 /// Keep a volume whole: watch its nodes, rebuild lost shards, scrub, balance, collect garbage
 ///
-/// A mount does this by itself. Use `weft care` for volumes that are not mounted, or on a machine with time to spare. Any number may run,
-/// anywhere; one at a time works.
+/// A mount does this by itself. Use `weft care` for volumes that are not mounted, or on a machine with time to spare. Any number may run
+/// on any machines; one at a time does the work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft care meta.db
@@ -48,7 +48,7 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Show what the worker does and did, and which nodes it suspects
+    /// Show the task in progress, the tasks that ended, and suspected nodes
     #[command(after_help = "Example:
   weft care status meta.db")]
     Status {
@@ -57,7 +57,7 @@ enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// Pause the task in progress, and begin no other
+    /// Pause the task in progress, and start no other
     #[command(after_help = "Example:
   weft care pause meta.db")]
     Pause {
@@ -74,7 +74,7 @@ enum Command {
         #[command(flatten)]
         meta: Meta,
     },
-    /// Cancel the task in progress; it begins again when there is reason to
+    /// Cancel the task in progress; the worker starts it again when it is due
     #[command(after_help = "Example:
   weft care cancel meta.db")]
     Cancel {
@@ -121,7 +121,7 @@ fn serve(arguments: &Arguments) -> Result<()> {
     let caring = Caring::of_keeper(&keeper, meta, arguments.timeouts())?;
     let start = |listener| Endpoint::start(listener, caring.metrics(), runtime);
     let _endpoint = listener.map(start).transpose()?;
-    tracing::info!(meta = %meta, "caring: Ctrl-C ends it");
+    tracing::info!(meta = %meta, "caring for the volume: Ctrl-C ends it");
     runtime.block_on(ending.asked());
     tracing::info!("ending after the segments in hand");
     Ok(caring.end(runtime)?)
@@ -156,46 +156,47 @@ fn balance_lines(balance: &BalanceEstimate) -> Vec<String> {
 fn lines(meta: &MetaUrl, status: &CareReport) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(record) = &status.record else {
-        return vec![format!("nobody has cared for it yet: weft care {}, or mount it", meta)];
+        return vec![format!("no worker has cared for the volume yet: weft care {}, or mount it", meta)];
     };
     lines.push(match (status.is_cared_for, record.is_paused) {
-        (true, false) => format!("{} cares for it", record.holder),
+        (true, false) => format!("{} cares for the volume", record.holder),
         (true, true) => {
-            format!("{} would care for it, and is paused: weft care resume {}", record.holder, meta)
+            format!("{} is paused: weft care resume {}", record.holder, meta)
         }
         (false, _) => format!(
-            "nobody cares for it since {} (that was {}): weft care {}, or mount it",
+            "no worker has cared for the volume since {} (the last was {}): weft care {}, or mount it",
             care::moment(record.updated_ms),
             record.holder,
             meta
         ),
     });
     if let (true, Some((task, progress))) = (status.is_cared_for, &record.now) {
-        lines.push(format!("{task} under way: {}", care::progress_line(progress)));
+        lines.push(format!("{task} in progress: {}", care::progress_line(progress)));
     }
     if let Some(holder) = status.lease_holder.as_ref().filter(|holder| **holder != record.holder) {
         let seconds = LEASE_MS / 1000;
-        lines.push(format!("{holder} changes segments now, or has died less than {seconds} s ago"));
+        lines.push(format!("{holder} is changing segments, or died less than {seconds} s ago"));
     }
     lines.extend(balance_lines(&status.balance));
     for (node, verdict) in &record.doubted {
         lines.push(match verdict {
             Verdict::GivenUp => {
-                format!("node {node} is given up: what it held is rebuilt on other nodes, as far as they can take it")
+                format!("node {node} is given up: its shards are rebuilt on other nodes, as far as they have room")
             }
-            _ => format!("node {node} cannot be used now; nothing of it is taken for lost yet"),
+            _ => format!("node {node} cannot be used now; its shards do not count as lost yet"),
         });
     }
     lines.extend(
-        status.replaced.iter().map(|node| {
-            format!("{node} was replaced by a new node, and is forgotten once all that it held is rebuilt")
-        }),
+        status
+            .replaced
+            .iter()
+            .map(|node| format!("{node} was replaced by a new node, and is forgotten when all its shards are rebuilt")),
     );
     lines.extend(status.conversion.as_ref().map(care::conversion_line));
     lines.extend(care::kept_line(status.kept));
     for entry in &record.history {
         let took = care::duration(entry.ended_ms.saturating_sub(entry.started_ms));
-        let mark = if entry.is_well { "" } else { " NOT WELL" };
+        let mark = if entry.is_well { "" } else { " INCOMPLETE" };
         lines.push(format!("{}{mark}, {}, in {took}: {}", care::moment(entry.ended_ms), entry.task, entry.what));
     }
     lines

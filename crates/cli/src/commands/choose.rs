@@ -81,7 +81,7 @@ fn parse_files(text: &str) -> Result<u64, String> {
 
 fn parse_chance(text: &str) -> Result<f64, String> {
     let chance = text.parse::<f64>().ok().filter(|chance| *chance > 0.0 && *chance < 1.0);
-    chance.ok_or_else(|| format!("`{text}` is no chance between 0 and 1 like 1e-6"))
+    chance.ok_or_else(|| format!("`{text}` is not a chance: write a number between 0 and 1, as in 1e-6"))
 }
 
 /// What is compared, and where it is from.
@@ -190,7 +190,7 @@ fn notes(volume: &Survey) -> Vec<String> {
     ];
     if !volume.silent.is_empty() {
         let silent = volume.silent.join(", ");
-        notes.push(format!("these do not answer now, and their weight counts as their room: {silent}"));
+        notes.push(format!("these nodes do not answer now, so their weight counts as their room: {silent}"));
     }
     notes
 }

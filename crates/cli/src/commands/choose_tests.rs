@@ -27,7 +27,9 @@ fn what_a_file_gets_wrong_is_named() {
         format!("{:#}", read(text).and_then(|file| file.to_nodes(&mut Assumed::default())).expect_err(text))
     };
     assert!(refused(r#"{"nodes": [{"name": "a", "price": 1}]}"#).contains("unknown field `price`"));
-    assert!(refused(r#"{"nodes": [{"name": "a", "speed": "fast"}]}"#).contains("speed of node a: `fast` is no rate"));
+    assert!(
+        refused(r#"{"nodes": [{"name": "a", "speed": "fast"}]}"#).contains("speed of node a: `fast` is not a rate")
+    );
     assert!(refused(r#"{"nodes": [{"name": "a"}, {"name": "a"}]}"#).contains("two nodes a"));
     assert!(refused(r#"{"nodes": [{"name": "a"}]}"#).contains("\"room\": \"4T\""));
 }

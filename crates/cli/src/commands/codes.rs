@@ -16,9 +16,9 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Arguments {
-    /// List the families of codes, with an example of each: what it survives, stores and reads
+    /// List the families of codes, with the losses, storage and repair reads of an example of each
     List(list::Arguments),
-    /// Show a code: what is on which node, how it is computed, what it survives, what a repair reads
+    /// Show a code: the symbols of each node, how they are computed, the losses it survives, the reads of a repair
     Show(show::Arguments),
     /// Prove codes: lose every pattern of nodes that they promise to survive, or a sample of many, decode, rebuild and compare
     Check(check::Arguments),

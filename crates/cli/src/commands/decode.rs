@@ -18,11 +18,11 @@ use weft_engine::transfers::objects::Survivors;
 use weft_format::ShardIndex;
 use weft_format::shard_file::{FileHasher, ShardFileHeader};
 
-/// Make files again from their remaining shard files (see `weft encode`)
+/// Restore files from their remaining shard files (see `weft encode`)
 ///
 /// Shard files are recognised by their content, not by name or order; damaged parts count as lost. A file gets its name only when it is
-/// complete and its digest is that of the encoded file. Exit status of --check: 0 if every shard is whole, 2 if some are missing or damaged,
-/// 3 if a file cannot be made from the rest.
+/// complete and has the digest of the encoded file. Exit status of --check: 0 if every shard is intact, 2 if some are missing or damaged,
+/// 3 if a file cannot be restored.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft decode photos.tar.shards
@@ -32,10 +32,10 @@ pub struct Arguments {
     /// Folders with shard files, or shard files
     #[arg(required = true, value_name = "DIR")]
     paths: Vec<PathBuf>,
-    /// File to make, or an existing folder [default: the file's own name, in the current folder]
+    /// File to write, or an existing folder [default: the file's own name, in the current folder]
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["check", "repair"])]
     output: Option<PathBuf>,
-    /// Only report which shards are missing or damaged, and whether the rest suffices
+    /// Only report which shards are missing or damaged, and whether the others suffice
     #[arg(long)]
     check: bool,
     /// Rebuild missing and damaged shard files instead of the file
@@ -66,7 +66,7 @@ struct Answer {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Finds { sets, unrecognised } = shard_files::find(&arguments.paths)?;
     if !arguments.printed.json {
-        unrecognised.iter().for_each(|path| println!("{}: it is passed over", shard_files::unlike(path)));
+        unrecognised.iter().for_each(|path| println!("{}: skipped", shard_files::unlike(path)));
     }
     let targets = if arguments.check || arguments.repair { Vec::new() } else { targets(arguments, &sets)? };
     let mut answers = Vec::new();
@@ -123,13 +123,13 @@ fn say(arguments: &Arguments, answer: &Answer) {
     let trouble = troubles.join(", ");
     let bytes = render::bytes(answer.file_bytes);
     let paths = arguments.paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
-    let mend = format!("mend with `weft decode --repair {paths}`");
+    let mend = format!("repair with `weft decode --repair {paths}`");
     match (answer.written.as_slice(), troubles.is_empty()) {
-        ([], true) => println!("{name}: {bytes}, all {} shards are whole", answer.shard_count),
-        ([], false) if answer.decodes => println!("{name}: {trouble}; the rest suffices: {mend}"),
-        ([], false) => println!("{name}: {trouble}; the rest does not suffice"),
+        ([], true) => println!("{name}: {bytes}, all {} shards are intact", answer.shard_count),
+        ([], false) if answer.decodes => println!("{name}: {trouble}; the others suffice: {mend}"),
+        ([], false) => println!("{name}: {trouble}; the others do not suffice"),
         (written, _) if arguments.repair => {
-            println!("{name}: {trouble}; made {} anew", count(written.len() as u64, "shard file"));
+            println!("{name}: {trouble}; rebuilt {}", count(written.len() as u64, "shard file"));
         }
         (written, is_whole) => {
             let target = written.first().map_or(String::new(), |path| path.display().to_string());
@@ -159,18 +159,20 @@ fn targets(arguments: &Arguments, sets: &[Set]) -> Result<Vec<PathBuf>> {
             None => PathBuf::from(set.name()),
             Some(folder) if folder.is_dir() => folder.join(set.name()),
             Some(file) if sets.len() == 1 => file.clone(),
-            Some(file) => bail!("{} is no folder: {} files need one", file.display(), sets.len()),
+            Some(file) => {
+                bail!("{} is not a folder, but there are {} files to decode: give a folder", file.display(), sets.len())
+            }
         };
         if fs::symlink_metadata(&target).is_ok() {
             bail!(already_there(&target));
         }
         if targets.contains(&target) {
-            bail!("there are shards of two files named {}: decode them one by one", shown(set));
+            bail!("there are shards of two files named {}: decode the files one by one", shown(set));
         }
         if let Some(parent) = target.parent().filter(|parent| *parent != Path::new(""))
             && !parent.is_dir()
         {
-            bail!("there is no folder {}: make it with `mkdir -p`", parent.display());
+            bail!("the folder {} does not exist: make it with `mkdir -p`", parent.display());
         }
         targets.push(target);
     }
@@ -201,7 +203,7 @@ fn pass(set: &Set, all: bool, bar: &ProgressBar, mut take: impl FnMut(&[u8]) -> 
         if !set.reaches(segment) {
             let from = segment * header.geometry.data_bytes;
             failure.get_or_insert_with(|| {
-                format!("bytes {from} to {} cannot be made: every shard file ends before them", header.file_bytes)
+                format!("bytes {from} to {} cannot be decoded: every shard file ends before them", header.file_bytes)
             });
             break;
         }
@@ -220,7 +222,7 @@ fn pass(set: &Set, all: bool, bar: &ProgressBar, mut take: impl FnMut(&[u8]) -> 
         if let (Err(too_few), None) = (outcome, &failure) {
             let from = segment * header.geometry.data_bytes;
             failure = Some(format!(
-                "bytes {} to {} cannot be made: shards {} are missing or damaged there, and {} needs one of them",
+                "bytes {} to {} cannot be decoded: shards {} are missing or damaged there, and {} needs one of them",
                 from + too_few.data.start,
                 from + too_few.data.end,
                 list(&too_few.unusable),
@@ -234,7 +236,8 @@ fn pass(set: &Set, all: bool, bar: &ProgressBar, mut take: impl FnMut(&[u8]) -> 
         bar.inc(data.len() as u64);
     }
     if failure.is_none() && hasher.finish() != header.digest {
-        failure = Some("what the shards give is not what was encoded: its digest differs, so nothing was kept".into());
+        failure =
+            Some("the decoded bytes differ from the encoded file (their digest is wrong), so nothing was kept".into());
     }
     damaged.sort_unstable();
     damaged.dedup();
@@ -251,7 +254,7 @@ fn too_few(set: &Set) -> String {
     let (code, tolerance) = (&set.header.code, set.coder.shape().tolerance);
     let which = if missing.len() == 1 { "shard" } else { "shards" };
     format!(
-        "{which} {} of {n} are missing and {code} promises to survive {tolerance}: find more of them",
+        "{which} {} of {n} are missing, and {code} survives the loss of only {tolerance} for sure: find more of them",
         list(&missing)
     )
 }
@@ -305,7 +308,7 @@ fn repair(set: &Set, bar: &ProgressBar) -> Result<Answer> {
     let targets: Vec<PathBuf> = wanting.iter().map(place).collect();
     let taken = |(shard, target): &(&usize, &PathBuf)| set.shards[**shard].is_none() && target.exists();
     if let Some((_, target)) = wanting.iter().zip(&targets).find(taken) {
-        bail!("{} is there already and is another file: move it away", target.display());
+        bail!("{} exists and is a different file: move it away", target.display());
     }
     let mut unfinished = Vec::new();
     for (shard, target) in wanting.iter().zip(&targets) {

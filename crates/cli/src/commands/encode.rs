@@ -23,7 +23,7 @@ use weft_format::{SegmentId, ShardIndex, VolumeId};
 
 /// Cut files into shard files, some of which may be lost; no volume is needed
 ///
-/// `weft decode` makes the file again from the remaining shard files, whatever their names and order.
+/// `weft decode` restores the file from the remaining shard files, whatever their names and order.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft encode rs:4+2 photos.tar
@@ -112,13 +112,13 @@ fn jobs(arguments: &Arguments, n: usize) -> Result<Vec<Job<'_>>> {
         let shards: Vec<PathBuf> = (0..n).map(|index| folder.join(shard_name(name, index, n))).collect();
         let longest = shards.iter().filter_map(|shard| Some(shard.file_name()?.len())).max();
         if longest.is_some_and(|bytes| bytes > MAX_NAME_BYTES) {
-            bail!("{shown}: the name leaves no room for the endings of its shards: give it a shorter one");
+            bail!("{shown}: the name is too long for shard names made from it: give the file a shorter name");
         }
         if let Some(taken) = shards.iter().find(|shard| fs::symlink_metadata(shard).is_ok()) {
             bail!(already_there(taken));
         }
         if !names.insert(shards.clone()) {
-            bail!("{shown}: two files of that name cannot have their shards in one folder: encode them one by one");
+            bail!("{shown}: shards of two files with one name cannot be in one folder: encode the files one by one");
         }
         jobs.push(Job { source, name, folder, shards });
     }
@@ -132,7 +132,7 @@ fn encode(coder: &Coder, job: &Job<'_>, bar: &ProgressBar) -> Result<Encoded> {
     bar.set_position(0);
     match fs::create_dir(&job.folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("{} cannot be made: make the folder it lies in with `mkdir -p`", job.folder.display())
+            bail!("{} cannot be made: make its parent folder with `mkdir -p`", job.folder.display())
         }
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(error).with_context(|| job.folder.display().to_string());

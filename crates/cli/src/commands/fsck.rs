@@ -9,7 +9,7 @@ use weft_engine::CheckReport;
 
 /// Check that the metadata is consistent: names, links, sizes, extents, segments, counts
 ///
-/// `weft scrub` checks the shards. Exit status: 0 if everything is consistent or was mended, 2 otherwise.
+/// `weft scrub` checks the shards. Exit status: 0 if everything is consistent or was repaired, 2 otherwise.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft fsck meta.db
@@ -17,7 +17,7 @@ use weft_engine::CheckReport;
 pub struct Arguments {
     #[command(flatten)]
     meta: Meta,
-    /// Mend records that follow from others; the volume must not be mounted
+    /// Repair records that follow from others; the volume must not be mounted
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
@@ -36,16 +36,16 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 fn print(arguments: &Arguments, report: &CheckReport) {
     for finding in &report.findings {
-        let outcome = if finding.mend == "done" { "; mended" } else { "" };
+        let outcome = if finding.mend == "done" { "; repaired" } else { "" };
         println!("{}{outcome}", render::line(&finding.finding));
     }
     let with = |mend: &str| report.findings.iter().filter(|finding| finding.mend == mend).count() as u64;
     let (inodes, segments) = (count(report.inode_count, "inode"), count(report.segment_count, "segment"));
     let findings = count(report.findings.len() as u64, "finding");
-    println!("checked {inodes} and {segments}: {findings}, {} mended", with("done"));
+    println!("checked {inodes} and {segments}: {findings}, {} repaired", with("done"));
     let mendable = with("possible");
     if mendable > 0 {
         let findings = count(mendable, "finding");
-        println!("{findings} can be mended, with the volume unmounted: weft fsck --repair {}", *arguments.meta);
+        println!("{findings} can be repaired while the volume is not mounted: weft fsck --repair {}", *arguments.meta);
     }
 }

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weft_engine::care::{CollectReport, Job, Retained};
 use weft_engine::{Compaction, Keeper};
 
-/// Remove unneeded shards: of deleted files, and those that killed writers and repairs left behind
+/// Remove unneeded shards of deleted files and of interrupted writes and repairs
 ///
-/// While the volume is mounted nothing is removed: the mount does that, or `weft care` beside it. Segments with more dead than live
+/// While the volume is mounted, this command removes nothing: the mount or `weft care` does it. Segments with more dead than live
 /// bytes are compacted, many small segments are merged, and segments shared by files of different policies are divided. Exit status: 0, or 2 if
-/// something stays because a node did not answer.
+/// something was kept because a node did not answer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft gc meta.db --dry-run
@@ -100,7 +100,7 @@ fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
     let removed = if arguments.dry_run { "would remove" } else { "removed" };
     let mut lines = Vec::new();
     if report.in_use {
-        let what = "the volume is in use or under repair: what nobody needs is left to the mount, or to weft care, which has watched it";
+        let what = "the volume is in use or under repair: the mount or weft care, which has watched it, removes unneeded shards";
         lines.push(what.into());
     }
     lines.push(format!(
@@ -111,11 +111,11 @@ fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
     ));
     if trash.kept_count > 0 {
         let segments = count(trash.kept_count, "segment");
-        lines.push(format!("{segments} of deleted files stay until every node with a shard of them answers"));
+        lines.push(format!("{segments} of deleted files are kept until every node with a shard of them answers"));
     }
     if *retained != Retained::default() {
         lines.push(format!(
-            "{removed} {} of segments that were converted or moved ({}); {} ({}) kept until their time is over",
+            "{removed} {} of segments that were converted or moved ({}); {} ({}) within the grace time",
             count(retained.generation_count, "previous generation"),
             render::bytes(retained.bytes),
             retained.young_count,
@@ -124,10 +124,10 @@ fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
     }
     if retained.kept_count > 0 {
         let generations = count(retained.kept_count, "previous generation");
-        lines.push(format!("{generations} stay until every node with a shard of them answers"));
+        lines.push(format!("{generations} are kept until every node with a shard of them answers"));
     }
     lines.push(format!(
-        "{removed} {} that no file needs ({}) of {} looked at; {} within the grace time",
+        "{removed} {} that no file needs ({}) of {} checked; {} within the grace time",
         count(orphans.removed_count, "shard"),
         render::bytes(orphans.removed_bytes),
         orphans.listed_count,
@@ -139,13 +139,15 @@ fn lines(arguments: &Arguments, report: &CollectReport) -> Vec<String> {
     lines.extend(orphans.failures.iter().map(|failure| format!("not removed: {failure}")));
     if orphans.unknown_count > 0 {
         lines.push(format!(
-            "{} of openings that this metadata does not know are kept: other metadata of the volume stored them",
+            "{} of openings that this metadata does not know are kept: they belong to other metadata of the volume",
             count(orphans.unknown_count, "shard")
         ));
     }
     if orphans.foreign_count > 0 {
-        lines
-            .push(format!("{} in node folders are not ours and were left alone", count(orphans.foreign_count, "file")));
+        lines.push(format!(
+            "{} in node folders do not belong to WeftFS and were left alone",
+            count(orphans.foreign_count, "file")
+        ));
     }
     lines
 }
@@ -167,9 +169,9 @@ fn compaction_lines(report: &CollectReport, compaction: &Compaction) -> Vec<Stri
     if compaction.segment_count < report.thin_count {
         let left = count(report.thin_count - compaction.segment_count, "segment");
         let verb = if report.thin_count - compaction.segment_count == 1 { "holds" } else { "hold" };
-        let mut line = format!("{left} {verb} more dead bytes than living ones");
+        let mut line = format!("{left} {verb} more dead than live bytes");
         if compaction.segment_count == 0 {
-            line += &format!(": {} of data that compacting would free", render::bytes(report.thin_dead_bytes));
+            line += &format!(": compacting would free {} of data", render::bytes(report.thin_dead_bytes));
         }
         lines.push(line);
     }

@@ -26,10 +26,10 @@ pub struct Arguments {
     /// An existing directory, or the new name of a single SRC; `-` is standard output
     #[arg(value_name = "DST")]
     destination: PathBuf,
-    /// Which nodes are asked when: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
+    /// Order of requests to nodes: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
     #[arg(long, value_name = "PROFILE")]
     read_profile: Option<Profile>,
-    /// Write which node was asked for what, and when: a picture if FILE ends in `.svg`, else JSON
+    /// Write a trace of all requests to nodes: a picture if FILE ends in `.svg`, else JSON
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     #[command(flatten)]
@@ -90,16 +90,16 @@ fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Resu
         for source in sources {
             let source = volume_path(source)?;
             if require(volume, &source)?.kind != Kind::File {
-                bail!("{} is no file: only files can be written to standard output", source.display());
+                bail!("{} is not a file: only files can be written to standard output", source.display());
             }
             std::io::copy(&mut volume.read(&source)?, &mut output)?;
         }
         return Ok(output.flush()?);
     }
-    let destination = std::path::absolute(destination).context("the current directory is gone")?;
+    let destination = std::path::absolute(destination).context("the current directory does not exist any more")?;
     let into = destination.is_dir();
     if sources.len() > 1 && !into {
-        bail!("{} is no directory: several files need one", destination.display());
+        bail!("{} is not a directory: several files need one", destination.display());
     }
     // Links on the way there are the user's choice; below, none is followed.
     let (folder, new_name) = match (into, destination.parent(), destination.file_name()) {
@@ -107,7 +107,7 @@ fn get(volume: &dyn Tree, arguments: &Arguments, progress: &ProgressBar) -> Resu
         _ => (destination.as_path(), None),
     };
     if !folder.is_dir() {
-        bail!("there is no folder {}: make it with `mkdir -p`", folder.display());
+        bail!("the folder {} does not exist: make it with `mkdir -p`", folder.display());
     }
     let here = FolderTree::of_folder(folder.to_path_buf())?;
     let how = Copying { preserve: *preserve, progress: &Shown(progress) };

@@ -98,14 +98,14 @@ fn text(info: &FileReport) -> String {
     text += &format!(", policy {}\n", info.policy);
     if info.segments.is_empty() {
         text += match info.kind.as_str() {
-            "file" => "nothing of it is in segments: it is empty, a hole, or was written a moment ago\n",
+            "file" => "it has no data in segments: it is empty, a hole, or was just written\n",
             _ => "",
         };
         return text;
     }
     text += &match info.survives_losses {
         Some(losses) => format!("survives the loss of any {}\n", count(losses as u64, "more shard")),
-        None => "CANNOT be read whole now\n".to_owned(),
+        None => "CANNOT be read completely now\n".to_owned(),
     };
     let mut runs: BTreeMap<&str, Vec<&ExtentReport>> = BTreeMap::new();
     for run in &info.extents {

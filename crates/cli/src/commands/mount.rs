@@ -52,22 +52,22 @@ pub struct Arguments {
 /// How a volume is mounted.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct How {
-    /// Let other users in, as far as file permissions allow (always if root mounts)
+    /// Give other users access, as far as file permissions allow (always if root mounts)
     #[arg(long)]
     allow_other: bool,
-    /// Mount read-only, as `-o ro`: any number of such mounts, beside the one that writes. They follow within about a second
+    /// Mount read-only, as `-o ro`. Any number of such mounts may run beside the one that writes; they see its changes within about a second
     #[arg(short, long)]
     read_only: bool,
     /// Mount options, as in `-o ro,noexec`: ro, rw, suid, nosuid (default), dev, nodev (default), exec, noexec, atime (as relatime,
     /// default), noatime, allow_other
     #[arg(short = 'o', long, value_name = "OPTION", value_delimiter = ',')]
     options: Vec<MountOption>,
-    /// Which nodes are asked when: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
+    /// Order of requests to nodes: `adaptive`, or as in `fastest1,T=20,R=2,P=30` (ARCHITECTURE.md)
     #[arg(long, value_name = "PROFILE", default_value = "adaptive")]
     read_profile: Profile,
     #[command(flatten)]
     bandwidth: Bandwidth,
-    /// Cache what is read in this folder of a local disk, for distant or slow nodes
+    /// Cache reads in this folder of a local disk, for distant or slow nodes
     #[arg(long, value_name = "FOLDER")]
     cache: Option<PathBuf>,
     /// Size limit of the cache, as in 10G
@@ -79,7 +79,7 @@ pub struct How {
     /// Leave repair, scrub and balance to `weft care`
     #[arg(long)]
     no_care: bool,
-    /// Serve metrics for Prometheus at this local address: kernel requests, care's progress, suspect nodes, segments at risk
+    /// Serve metrics for Prometheus at this local address: kernel requests, progress of care, suspected nodes, segments at risk
     #[arg(long, value_name = "HOST:PORT", value_parser = amount::parse_listen)]
     metrics: Option<SocketAddr>,
 }
@@ -167,7 +167,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Mounts in a process of its own.
 pub fn background(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Outcome> {
     let meta = meta.absolute();
-    let directory = std::path::absolute(directory).context("the current directory is gone")?;
+    let directory = std::path::absolute(directory).context("the current directory does not exist any more")?;
     daemon::start(&meta, &directory, &how.flags())
 }
 
@@ -270,7 +270,7 @@ impl Service {
                 _ = &mut ended => return,
                 () = ending.asked() => {}
             }
-            tracing::info!("a signal asks for the end: unmounting");
+            tracing::info!("received a signal: unmounting");
             // Lazily: the name is free at once, and who has files open is not cut off before the grace is over.
             match fuse::unmount(&mountpoint, Detach::Lazy) {
                 Ok(()) | Err(MountError::NotMounted(_)) => {}
@@ -285,10 +285,10 @@ impl Service {
         if let Some(owner) = owner
             && let Err(error) = ended::note(&meta, &owner, lost.as_deref().map_or(Ok(()), Err))
         {
-            tracing::warn!("`weft umount` cannot be told how this mount ended: {error}");
+            tracing::warn!("the outcome of this mount could not be written down for `weft umount`: {error}");
         }
         match &outcome {
-            Ok(()) => tracing::info!("unmounted, everything is written"),
+            Ok(()) => tracing::info!("unmounted; everything is written"),
             Err(error) => tracing::error!("{error:#}"),
         }
         // The session may still wait for programs that have files open.

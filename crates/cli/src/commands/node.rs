@@ -27,17 +27,17 @@ pub enum Arguments {
     Add {
         #[command(flatten)]
         meta: Meta,
-        /// Its name, unique in the volume
+        /// Name of the node, unique in the volume
         name: String,
         /// An empty or new folder, best on a disk of its own; or an address of another kind (`weft node kinds`)
         #[arg(value_name = "FOLDER|URL")]
         place: String,
         #[command(flatten)]
         key: KeyFile,
-        /// Failure domain: nodes of one domain fail together, and a file never has two shards in one [default: the node's name]
+        /// Failure domain: nodes of one domain fail together, and a segment never has two shards in one [default: the node's name]
         #[arg(long)]
         domain: Option<String>,
-        /// Share of the data that it takes, relative to other nodes [default: its size in GiB]
+        /// Share of the data that the node takes, relative to other nodes [default: its size in GiB]
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         weight: Option<u64>,
     },
@@ -51,10 +51,10 @@ pub enum Arguments {
     List {
         #[arg(help = META_HELP, value_parser = meta_url(), required_unless_present = "from")]
         meta: Option<MetaUrl>,
-        /// Ask these daemons which others they know
+        /// Ask these daemons for all members that they know
         #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',', conflicts_with = "meta")]
         from: Vec<String>,
-        /// Key of their cluster
+        /// Key of the cluster
         #[arg(long, value_name = "FILE", requires = "from")]
         cluster_key: Option<PathBuf>,
         #[command(flatten)]
@@ -73,11 +73,11 @@ pub enum Arguments {
         place: String,
         #[command(flatten)]
         key: KeyFile,
-        /// Replace the node even if files are lost by it
+        /// Replace the node even if this loses files
         #[arg(long)]
         force: bool,
     },
-    /// Record where a node with all its shards is now: its folder was moved, or its address has changed
+    /// Record the new place of a node whose folder was moved, or whose address has changed
     #[command(after_help = "Example:
   weft node move meta.db disk2 /media/usb/disk2")]
     Move {
@@ -85,7 +85,7 @@ pub enum Arguments {
         meta: Meta,
         /// Name of the node
         name: String,
-        /// Where it is now: a folder, or an address of another kind (`weft node kinds`)
+        /// The new place: a folder, or an address of another kind (`weft node kinds`)
         #[arg(value_name = "FOLDER|URL")]
         place: String,
         #[command(flatten)]
@@ -141,10 +141,10 @@ pub enum Arguments {
         meta: Meta,
         /// Name of the node
         name: String,
-        /// Failure domain: nodes of one domain fail together, and a file never has two shards in one
+        /// Failure domain: nodes of one domain fail together, and a segment never has two shards in one
         #[arg(long, required_unless_present_any = ["weight", "read_only"])]
         domain: Option<String>,
-        /// Share of the data that it takes, relative to other nodes
+        /// Share of the data that the node takes, relative to other nodes
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         weight: Option<u64>,
         /// `on`: the node keeps its shards and takes no new ones
@@ -163,7 +163,7 @@ pub enum Arguments {
         /// Name of the node
         name: String,
     },
-    /// List the kinds of nodes: how their addresses are written, what they can do and cost
+    /// List the kinds of nodes with the form of their addresses, their abilities and their costs
     #[command(after_help = "Example:
   weft node kinds")]
     Kinds {
@@ -199,7 +199,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
         Arguments::Remove { meta, name } => {
             let place = NodeTable::open(meta)?.remove(name)?;
-            println!("Removed node {name}; what is left in {place} can be deleted");
+            println!("Removed node {name}; the rest of {place} can be deleted");
             Ok(())
         }
         Arguments::Kinds { output } => kinds::list(output.json),
@@ -245,7 +245,7 @@ fn list(meta: &MetaUrl, json: bool) -> Result<()> {
     for line in lines {
         let limits = NodeLimits { requests: line.requests_max, bytes_per_second: line.bytes_per_second_max };
         if let Some(limits) = limits_sentence(limits) {
-            println!("{}: asked for {limits}", line.name);
+            println!("{}: limited to {limits}", line.name);
         }
         if let Some(error) = line.error {
             println!("{}: {error}", line.name);
@@ -276,7 +276,7 @@ fn parse_switch(text: &str) -> Result<bool, String> {
 }
 
 fn parse_requests(text: &str) -> Result<u32, String> {
-    let wrong = || format!("`{text}` is no number of requests: write 1 or more, or `none`");
+    let wrong = || format!("`{text}` is not a number of requests: write 1 or more, or `none`");
     if text == "none" { Ok(0) } else { text.parse().ok().filter(|count| *count > 0).ok_or_else(wrong) }
 }
 
@@ -285,9 +285,12 @@ fn replace(meta: &MetaUrl, name: &str, place: &Place<'_>, force: bool) -> Result
     println!("Node {name} is at {} now", replaced.url);
     match replaced.old {
         OldNode::Gone => {}
-        OldNode::Lost => println!("Rebuild what it held with: weft repair {meta}"),
+        OldNode::Lost => println!("Rebuild its shards with: weft repair {meta}"),
         OldNode::Emptied => {
-            println!("Keep the old place, {}, until this has moved its shards: weft repair {meta}", replaced.old_place);
+            println!(
+                "Move its shards with: weft repair {meta}. Keep the old place, {}, until then",
+                replaced.old_place
+            );
         }
     }
     Ok(())
@@ -299,14 +302,14 @@ fn move_node(meta: &MetaUrl, name: &str, place: &Place<'_>) -> Result<()> {
     match moved.displaced {
         None => {}
         Some(Displaced { name: other, url: Some(url) }) => {
-            println!("Node {other}, which should have been there, is at {url} now");
+            println!("Node {other}, whose place this was, is at {url} now");
         }
         Some(Displaced { name: other, url: None }) => println!(
-            "Node {other} should have been there, and its place is unknown now: weft node move {meta} {other} FOLDER"
+            "This was the place of node {other}, whose new place is unknown: weft node move {meta} {other} FOLDER"
         ),
     }
     if moved.is_given_up {
-        println!("It was given up; take it back with: weft node restore {meta} {name}");
+        println!("The node was given up; take it back with: weft node restore {meta} {name}");
     }
     Ok(())
 }
@@ -314,7 +317,7 @@ fn move_node(meta: &MetaUrl, name: &str, place: &Place<'_>) -> Result<()> {
 fn restore(meta: &MetaUrl, name: &str) -> Result<()> {
     match NodeTable::open(meta)?.restore(name)? {
         NodeState::Draining => {
-            println!("Node {name} is back; another node has its place, so its shards move there: weft repair {meta}");
+            println!("Node {name} is back. Another node replaces it; move its shards there with: weft repair {meta}");
         }
         _ => println!("Node {name} is back, and its shards count again"),
     }
@@ -323,7 +326,7 @@ fn restore(meta: &MetaUrl, name: &str) -> Result<()> {
 
 fn limit(meta: &MetaUrl, name: &str, bytes_per_second: Option<u64>, requests: Option<u32>) -> Result<()> {
     match limits_sentence(NodeTable::open(meta)?.limit(name, bytes_per_second, requests)?) {
-        Some(limits) => println!("Node {name} is asked for {limits}"),
+        Some(limits) => println!("Node {name} is limited to {limits}"),
         None => println!("Node {name} has no limits"),
     }
     Ok(())
@@ -345,10 +348,10 @@ fn set(meta: &MetaUrl, name: &str, changes: Changes<'_>) -> Result<()> {
     let nodes = NodeTable::open(meta)?;
     let node = nodes.set(name, &changes)?;
     if changes.domain.is_some() || changes.weight.is_some() {
-        println!("Node {name} is of domain {} and has weight {} now", node.domain, node.weight);
+        println!("Node {name} has domain {} and weight {} now", node.domain, node.weight);
     }
     match changes.is_read_only {
-        Some(true) => println!("Node {name} takes nothing new; its shards stay and are read"),
+        Some(true) => println!("Node {name} takes no new shards; its shards stay and are read"),
         Some(false) => println!("Node {name} takes new shards again"),
         None => {}
     }
@@ -359,7 +362,7 @@ fn set(meta: &MetaUrl, name: &str, changes: Changes<'_>) -> Result<()> {
 fn tell_balance(nodes: &NodeTable, meta: &MetaUrl) -> Result<()> {
     if let Some(estimate) = nodes.balance()?.filter(|estimate| estimate.is_out) {
         let sentence = care::balance_sentence(&estimate);
-        println!("{sentence}. That is done while the volume is mounted or cared for (weft care {meta})");
+        println!("{sentence}. The mount or weft care {meta} does that");
     }
     Ok(())
 }

@@ -12,10 +12,10 @@ use year::Pace;
 
 pub use year::{AnnualLoss, of_stored};
 
-/// Show or choose where shards may lie
+/// Show or choose where shards may be stored
 ///
 /// A failure domain is a path, outermost level first, in words of your own: `site1/rack3/host7`. After a change the mount, `weft care`
-/// or `weft repair` moves the shards that lie otherwise.
+/// or `weft repair` moves the shards that violate the new rule.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft placement meta.db
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Number of leading domain levels that form one failure unit; a segment never has two shards in one unit (0 = the whole path)
     #[arg(long, value_name = "LEVELS")]
     unit: Option<u32>,
-    /// Number of leading domain levels that form one locality; each local group of a code such as lrc:12+2+2 lies in one (0 = anywhere)
+    /// Number of leading domain levels that form one locality; each local group of a code such as lrc:12+2+2 is stored in one (0 = anywhere)
     #[arg(long, value_name = "LEVELS")]
     locality: Option<u32>,
     /// Number of node sets that segments use; fewer sets make a loss less likely and larger (0 = each segment chooses its own)
@@ -110,35 +110,37 @@ fn lines(Answer { report, annual_losses }: &Answer) -> Vec<String> {
         depth => format!("the first {} of their domain", count(depth.into(), "level")),
     };
     let units = count(report.unit_count as u64, "such unit");
-    let mut lines =
-        vec![format!("no two shards of a file on nodes that share {}; there are {units}", levels(report.unit_depth))];
+    let mut lines = vec![format!(
+        "no two shards of a segment are on nodes that share {}; there are {units}",
+        levels(report.unit_depth)
+    )];
     if report.locality_depth > 0 {
         let localities = match report.locality_count {
             1 => "1 locality".into(),
             localities => format!("{localities} localities"),
         };
         lines.push(format!(
-            "each local group of a code on nodes that share {}; there are {localities}, and one that is lost takes its groups with it",
+            "each local group of a code is on nodes that share {}; there are {localities}, and a lost one takes its groups with it",
             levels(report.locality_depth)
         ));
     }
     lines.push(match report.set_count {
         0 => "each segment chooses its own set of nodes".into(),
-        1 => "segments lie on one set of nodes".into(),
-        sets => format!("segments lie on at most {sets} sets of nodes"),
+        1 => "segments are stored on one set of nodes".into(),
+        sets => format!("segments are stored on at most {sets} sets of nodes"),
     });
     if report.segment_count == 0 && !report.risks.is_empty() {
-        lines.push("nothing is stored yet; this is what later data risks:".into());
+        lines.push("nothing is stored yet; the risks of later data:".into());
     }
     lines.extend(report.risks.iter().map(|risk| risk_line(risk, report.segment_count)));
     lines.extend(annual_losses.iter().map(|loss| loss.line()));
     lines
 }
 
-/// `rs:4+2: if 3 units are gone at once, something is lost with a probability of 5 %, on average 5 % of 12 segments`
+/// `rs:4+2: if 3 units fail at once, something is lost with a probability of 5 %, on average 5 % of 12 segments`
 fn risk_line(risk: &Risk, segment_count: u64) -> String {
     let Risk { policy, failed, fatal_share, fatal_share_error, any_loss, lost_share } = risk;
-    let mut line = format!("{policy}: if {failed} units are gone at once, ");
+    let mut line = format!("{policy}: if {failed} units fail at once, ");
     if segment_count > 0 {
         line += &format!("something is lost with a probability of {}, ", percent(*any_loss));
     }

@@ -30,7 +30,7 @@ pub enum Arguments {
     },
     /// Set the code of new files in a directory. Existing files keep their code unless --convert or --after is given
     ///
-    /// The mount or `weft care META` converts in the background; `weft care status META` shows how far it is, `weft care pause META` pauses it.
+    /// The mount or `weft care META` converts in the background; `weft care status META` shows the progress, `weft care pause META` pauses it.
     /// The previous shards are kept for an hour: setting the previous code with --convert within that hour uses them again. When large files
     /// change from copies to a wider code, one copy becomes the data of the new code and only parities are written; `weft care META` beside a
     /// mount cannot do that and writes all shards.
@@ -73,9 +73,10 @@ pub struct Margin(Option<u16>);
 fn parse_margin(text: &str) -> Result<Margin, String> {
     match text {
         "none" => Ok(Margin(None)),
-        _ => {
-            text.parse().map(|count| Margin(Some(count))).map_err(|_| format!("`{text}` is no number of losses like 1"))
-        }
+        _ => text
+            .parse()
+            .map(|count| Margin(Some(count)))
+            .map_err(|_| format!("`{text}` is not a number of losses: write it as in 1")),
     }
 }
 
@@ -128,8 +129,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             volume.close()?;
             if is_for_all {
                 weft_engine::request_care(meta, CareRequest::Convert)?;
-                let when = if after.is_some() { "as they come to rest" } else { "in the background" };
-                println!("{} converted {when}: weft care status {meta}", count(changed, "file"));
+                let when =
+                    if after.is_some() { "when they have not changed for that long" } else { "in the background" };
+                println!("{} to be converted {when}: weft care status {meta}", count(changed, "file"));
             }
             Ok(())
         }

@@ -45,7 +45,7 @@ fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &
     let sources = &arguments.sources;
     let into = volume.entry(destination)?.is_some_and(|entry| entry.kind == Kind::Directory);
     if sources.len() > 1 && !into {
-        bail!("{} is no directory of the volume: several files need one", destination.display());
+        bail!("{} is not a directory of the volume: several files need one", destination.display());
     }
     for source in sources {
         if source == Path::new("-") {
@@ -56,7 +56,7 @@ fn put(volume: &dyn Tree, arguments: &Arguments, destination: &Path, progress: &
             copy_bytes(&mut std::io::stdin().lock(), volume, destination, &Shown(progress))?;
             continue;
         }
-        let source = std::path::absolute(source).context("the current directory is gone")?;
+        let source = std::path::absolute(source).context("the current directory does not exist any more")?;
         // As cp does: a link that is named itself is followed.
         let source = source.canonicalize().with_context(|| source.display().to_string())?;
         // Below it, no link is followed.

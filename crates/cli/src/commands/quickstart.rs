@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if arguments.policy.is_some() && wanted.spec() != spec {
         let (directory, meta) = (directory.display(), layout.meta);
         bail!(
-            "{directory} is there already, with policy {spec}: leave out --policy, or change it with `weft policy set {meta} / {policy}`"
+            "{directory} exists already, with policy {spec}: leave out --policy, or change it with `weft policy set {meta} / {policy}`"
         );
     }
     if is_new {
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             if tolerance == 0 { "none".to_owned() } else { format!("any {tolerance}") },
         );
     } else {
-        println!("{} is there already, with policy {spec}.", directory.display());
+        println!("{} exists already, with policy {spec}.", directory.display());
     }
     mount_it(&layout, tolerance)
 }
@@ -110,9 +110,9 @@ fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
             println!("\nWithout a mount:");
             print_commands(&[
                 (format!("{weft} put {} SOME-FOLDER /", meta), "copy something in"),
-                (format!("{weft} ls -l {}", meta), "see what is in it"),
+                (format!("{weft} ls -l {}", meta), "list the files"),
                 (format!("{weft} get {} /SOME-FOLDER COPY", meta), "copy it out again"),
-                (format!("{weft} status {}", meta), "what is lost, what can still be lost"),
+                (format!("{weft} status {}", meta), "see what is lost, and what else may be lost"),
             ]);
             return Ok(());
         }
@@ -125,12 +125,12 @@ fn mount_it(layout: &Layout, tolerance: usize) -> Result<()> {
     let mut commands = vec![(format!("cp -r SOME-FOLDER {mnt}/"), "copy something in")];
     if !lost.is_empty() {
         let folders: Vec<String> = lost.iter().map(folder).collect();
-        commands.push((format!("rm -rf {}", folders.join(" ")), "lose as many folders as you may"));
-        commands.push((format!("diff -r SOME-FOLDER {mnt}/SOME-FOLDER"), "everything is still there"));
+        commands.push((format!("rm -rf {}", folders.join(" ")), "lose as many folders as the code survives"));
+        commands.push((format!("diff -r SOME-FOLDER {mnt}/SOME-FOLDER"), "see that everything is still there"));
     }
-    commands.push((format!("{weft} status {meta}"), "what is lost, what can still be lost"));
-    commands.push((format!("{weft} care status {meta}"), "some seconds later: what was lost is rebuilt"));
-    commands.push((format!("{weft} umount {mnt}"), "end the mount; quickstart again mounts again"));
+    commands.push((format!("{weft} status {meta}"), "see what is lost, and what else may be lost"));
+    commands.push((format!("{weft} care status {meta}"), "some seconds later: the lost shards are rebuilt"));
+    commands.push((format!("{weft} umount {mnt}"), "unmount; run quickstart again to mount again"));
     print_commands(&commands);
     Ok(())
 }

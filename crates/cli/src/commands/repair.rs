@@ -14,7 +14,7 @@ use weft_engine::{Keeper, MetaUrl};
 /// Rebuild lost shards now, the most endangered files first, and count all shards afterwards
 ///
 /// A mount and `weft care` repair by themselves. A repair may be stopped at any time (Ctrl-C, kill -9) and run again to resume. Exit status: 0 if
-/// everything is whole, 2 if some file survives fewer losses than it should, 3 if some file cannot be read.
+/// nothing is missing, 2 if some file survives fewer losses than it should, 3 if some file cannot be read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft repair meta.db
@@ -23,7 +23,7 @@ use weft_engine::{Keeper, MetaUrl};
 pub struct Arguments {
     #[command(flatten)]
     meta: Meta,
-    /// Only report what would be rebuilt and what it costs
+    /// Only report what would be rebuilt, and the cost
     #[arg(short = 'n', long)]
     dry_run: bool,
     #[command(flatten)]
@@ -31,7 +31,7 @@ pub struct Arguments {
     /// Give up a node that does not answer, and rebuild its shards
     #[arg(long, value_name = "NAME")]
     assume_lost: Vec<String>,
-    /// Give nodes up even if files are lost by it
+    /// Give nodes up even if this loses files
     #[arg(long, requires = "assume_lost")]
     force: bool,
     /// Read every shard at the end, instead of only asking for its length
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     if !arguments.output.json {
         if let Some(record) = interrupted {
             let done = count(record.segment_count, "segment");
-            println!("resuming the repair begun {}: {done} done before", care::moment(record.started_ms));
+            println!("resuming the repair that began {}: {done} done before", care::moment(record.started_ms));
         }
         before(&estimate).iter().for_each(|line| println!("{line}"));
     }
@@ -96,17 +96,20 @@ fn before(estimate: &RepairEstimate) -> Vec<String> {
             moved => format!(" and {} to move", count(moved, "shard")),
         };
         lines.push(format!(
-            "{} to mend: {} to rebuild{moved}, reading {} and writing {}",
+            "{} to repair: {} to rebuild{moved}, reading {} and writing {}",
             count(estimate.segment_count, "segment"),
             count(estimate.lost_shard_count, "shard"),
             render::bytes(estimate.bytes_to_read),
             render::bytes(estimate.bytes_to_write),
         ));
     } else {
-        lines.push("by the records nothing is to be rebuilt".into());
+        lines.push("according to the records, nothing needs rebuilding".into());
     }
     if estimate.marked_count > 0 {
-        lines.push(format!("{} of them marked as damaged: read whole first", count(estimate.marked_count, "segment")));
+        lines.push(format!(
+            "{} of them marked as damaged: read completely first",
+            count(estimate.marked_count, "segment")
+        ));
     }
     if estimate.unreadable_count > 0 {
         let segments = count(estimate.unreadable_count, "segment");
@@ -135,10 +138,12 @@ fn after(meta: &MetaUrl, report: &RepairReport, took: Duration) -> Vec<String> {
         care::duration(took.as_millis() as u64),
     )];
     for failure in &report.failures {
-        lines.push(format!("{} not mended: {}", count(failure.segment_count, "segment"), failure.reason));
+        lines.push(format!("{} not repaired: {}", count(failure.segment_count, "segment"), failure.reason));
     }
     for node in &report.forgotten_nodes {
-        lines.push(format!("nothing refers to node {node} any more: forgotten, what is left of it can be deleted"));
+        lines.push(format!(
+            "node {node} is forgotten, since nothing refers to it any more; the rest of it can be deleted"
+        ));
     }
     let how = match census.bytes_verified {
         0 => "counted every shard".to_owned(),

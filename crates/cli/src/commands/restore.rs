@@ -10,16 +10,16 @@ use weft_format::records::Opening;
 
 /// Continue a volume from a copy of its metadata
 ///
-/// FILE comes from `weft backup`, or is any copy of a metadata file. Files are as they were at that time; later changes are lost. Shards
-/// that were removed from the nodes since are looked for and named. From now on other metadata of the volume changes nothing. Exit status: as
-/// of `weft status`.
+/// FILE comes from `weft backup`, or is any copy of a metadata file. Files are as they were at that time; later changes are lost. The command
+/// reports shards that were removed from the nodes since. From now on other metadata of the volume can change nothing. The exit status is
+/// that of `weft status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   weft restore /media/usb/meta.backup meta.db")]
 pub struct Arguments {
-    /// The copy
+    /// The copy of the metadata
     file: PathBuf,
-    /// The metadata to make
+    /// The metadata to write: FILE or sqlite:FILE
     #[arg(value_parser = meta_url())]
     meta: MetaUrl,
 }
@@ -30,12 +30,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     println!("{} is the volume's metadata from now on: {}", meta, distance(report.known, report.newest));
     if report.silent_count > 0 {
         println!(
-            "{} did not answer: what it knows newer is found out when it does",
+            "{} did not answer: if it knows a newer opening, that is found out when it answers",
             count(report.silent_count, "node")
         );
     }
     if report.gone_count > 0 {
-        println!("{} that it names are gone from the nodes", count(report.gone_count, "shard"));
+        println!("{} that it names are missing on the nodes", count(report.gone_count, "shard"));
     }
     println!("{}", care::survival(&report.tally));
     care::troubles(&report.tally, PATHS_SHOWN).iter().for_each(|line| println!("{line}"));
@@ -45,15 +45,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// How far the copy is behind what nodes have seen.
 fn distance(before: Option<Opening>, newest: Option<Opening>) -> String {
     let (Some(before), Some(newest)) = (before, newest) else {
-        return "no opening of the volume is known, to it or to the nodes".into();
+        return "neither the copy nor the nodes know an opening of the volume".into();
     };
     let began = moment(before.began_ms);
     match newest.number.saturating_sub(before.number) {
-        0 => format!("it is of the newest opening that nodes know, begun {began}"),
+        0 => format!("it is from the newest opening that the nodes know, which began {began}"),
         behind => {
             let by = care::duration(newest.began_ms.saturating_sub(before.began_ms));
             let openings = count(behind.into(), "opening");
-            format!("it is {openings} and {by} behind the newest that nodes know; its own was begun {began}")
+            format!("it is {openings} and {by} behind the newest that the nodes know; its own began {began}")
         }
     }
 }

@@ -33,7 +33,7 @@ fn remove(volume: &dyn Tree, arguments: &Arguments) -> Result<()> {
     for path in &arguments.paths {
         let path = volume_path(path)?;
         if path == Path::new("/") {
-            bail!("the root directory stays: name what is in it");
+            bail!("the root directory cannot be removed: name its entries");
         }
         let kind = require(volume, &path)?.kind;
         if kind == Kind::Directory && !arguments.recursive {

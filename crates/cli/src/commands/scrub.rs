@@ -42,7 +42,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let options = ScrubOptions { repair: !arguments.no_repair, ..ScrubOptions::default() };
     let metadata_faults = keeper.verify_metadata()?;
     if !arguments.output.json {
-        let fault = |fault: &String| println!("the metadata store is not as it was left: {fault}");
+        let fault = |fault: &String| println!("the metadata store is damaged: {fault}");
         metadata_faults.iter().for_each(fault);
     }
     let (job, bar) = (Job::new(&keeper.store.env().clock), care::progress_bar());
@@ -79,11 +79,11 @@ fn line(finding: &ScrubFinding) -> String {
 
 fn summary(arguments: &Arguments, report: &ScrubReport, worked_ms: u64) -> Vec<String> {
     let resumed = match report.resumed {
-        true => format!(" (going on with the scrub begun {})", care::moment(report.started_ms)),
+        true => format!(" (resuming the scrub that began {})", care::moment(report.started_ms)),
         false => String::new(),
     };
     let mut lines = vec![format!(
-        "read {} of {} in {}{resumed}: {} found wanting, {} repaired",
+        "read {} of {} in {}{resumed}: {} found lost or damaged, {} repaired",
         render::bytes(report.bytes_verified),
         count(report.segment_count, "segment"),
         care::duration(worked_ms),
@@ -97,7 +97,7 @@ fn summary(arguments: &Arguments, report: &ScrubReport, worked_ms: u64) -> Vec<S
     }
     if report.refused_shard_count > 0 {
         let shards = count(report.refused_shard_count, "shard");
-        lines.push(format!("{shards} could not be read because this user may not read them"));
+        lines.push(format!("this user may not read {shards}"));
     }
     lines.extend(care::silent_nodes(&arguments.meta, &report.out_of_reach));
     lines

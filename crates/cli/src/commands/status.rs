@@ -11,10 +11,10 @@ use weft_engine::care::{JobRecord, Tally};
 use weft_engine::reports::{NodeStatus, StatusReport};
 use weft_engine::{Keeper, Placement};
 
-/// How safe everything is: how many more nodes may go, what is degraded, which nodes answer
+/// Show how many more nodes may be lost, which files are degraded or lost, and which nodes answer
 ///
-/// Status: 0 when everything is whole, 2 when some file survives fewer losses than it should, 3 when some file cannot be
-/// read, 1 when that could not be found out.
+/// Exit status: 0 if nothing is missing, 2 if some file survives fewer losses than it should, 3 if some file cannot be
+/// read, 1 if the state could not be determined.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft status meta.db
@@ -65,7 +65,7 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     text += &format!(", {} in use", render::bytes(status.live_bytes));
     text += &format!(", room for {} more by {}", render::bytes(status.room.free_bytes), status.room.policy);
     if let Some(who) = &status.in_use_by {
-        text += &format!("; open by {who}: what it wrote in the last second may not be counted");
+        text += &format!("; open by {who}, whose writes of the last second may not be counted");
     }
     text += "\n\n";
     text += &node_table(&status.nodes);
@@ -93,7 +93,7 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     }
     if tally.refused_shard_count > 0 {
         let shards = count(tally.refused_shard_count, "shard");
-        notes.push(format!("{shards} that this user may not read: look again as who owns them"));
+        notes.push(format!("this user may not read {shards}: run this as their owner"));
     }
     let (given_up, silent) =
         status.away.iter().cloned().partition::<Vec<_>, _>(|away| is_given_up(&status.nodes, &away.name));
@@ -115,7 +115,7 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
             Some(_) => "a mount removes them within a minute".to_owned(),
             None => format!("a mount removes them within a minute, or weft gc {meta} after {}", care::moment(due_ms)),
         };
-        notes.push(format!("{segments} ({bytes}) deleted or overwritten and not free room yet: {until}"));
+        notes.push(format!("{segments} ({bytes}) deleted or overwritten, but not free yet: {until}"));
     }
     for (name, record) in [("repair", &status.last_repair), ("scrub", &status.last_scrub)] {
         notes.extend(record.as_ref().map(|record| job_line(name, record)));
@@ -175,10 +175,10 @@ fn job_line(name: &str, record: &JobRecord) -> String {
                 0 => "none left".to_owned(),
                 failures => format!("{} left", count(failures, "segment")),
             };
-            format!("last {name}: ended {}, {done}, {found} found wanting, {left}", care::moment(ended_ms))
+            format!("last {name}: ended {}, {done}, {found} found lost or damaged, {left}", care::moment(ended_ms))
         }
         None => format!(
-            "{name} under way or interrupted: {done} by {}; start it again to go on",
+            "{name} is running or was interrupted ({done} by {}); run it again to resume",
             care::moment(record.updated_ms)
         ),
     }

@@ -17,7 +17,7 @@ pub enum Arguments {
     Keep {
         #[command(flatten)]
         meta: Meta,
-        /// As in 12h or 7d; 0 keeps nothing, and deletes what is kept
+        /// Time to keep them, as in 12h or 7d; 0 keeps nothing, and deletes the kept files
         #[arg(value_parser = care::parse_duration)]
         time: Option<u64>,
     },
@@ -40,27 +40,27 @@ pub enum Arguments {
     Restore {
         #[command(flatten)]
         meta: Meta,
-        /// Its path in the volume, as `weft trash list` shows it
+        /// Path in the volume, as `weft trash list` shows it
         #[arg(value_name = "/PATH")]
         path: PathBuf,
-        /// Which of several with this path, as `weft trash list` shows it
+        /// Version, if several share the path, as `weft trash list` shows it
         #[arg(long, value_name = "VERSION")]
         version: Option<u64>,
     },
-    /// Delete kept files for good: all versions of a path with everything deleted from below it, or everything
+    /// Delete kept files for good: all versions of a path with everything deleted from below it, or all kept files
     #[command(after_help = "Examples:
   weft trash purge meta.db /photos
   weft trash purge meta.db --all")]
     Purge {
         #[command(flatten)]
         meta: Meta,
-        /// A path in the volume, as `weft trash list` shows it
+        /// Path in the volume, as `weft trash list` shows it
         #[arg(value_name = "/PATH", required_unless_present = "all")]
         path: Option<PathBuf>,
         /// Only this version of the path, as `weft trash list` shows it
         #[arg(long, value_name = "VERSION", requires = "path")]
         version: Option<u64>,
-        /// Everything that is kept
+        /// Delete all kept files
         #[arg(long, conflicts_with = "path")]
         all: bool,
     },
@@ -97,8 +97,8 @@ fn keep(trash: &Trash<'_>, time_ms: Option<u64>) -> Result<()> {
         trash.set_keep_ms(time_ms)?;
     }
     match trash.keep_ms()? {
-        0 => println!("What is deleted is not kept"),
-        keep_ms => println!("What is deleted is kept for {}", care::duration(keep_ms)),
+        0 => println!("Deleted files are not kept"),
+        keep_ms => println!("Deleted files are kept for {}", care::duration(keep_ms)),
     }
     Ok(())
 }

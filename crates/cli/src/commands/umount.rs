@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     if arguments.force {
         if !has_ended(&process, Some(FORCE_TIMEOUT))? {
-            bail!("process {pid} goes on: end it with `kill -9 {pid}` (what was fsynced is safe)");
+            bail!("process {pid} is still running: end it with `kill -9 {pid}` (fsynced data is safe)");
         }
         return Ok(());
     }
@@ -68,7 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Some(Ok(())) => Ok(()),
         Some(Err(sentence)) => bail!("{directory} is unmounted, but {sentence}"),
         None => bail!(
-            "{directory} is unmounted, but process {pid} ended without saying that everything was written: what was fsynced is safe, look at the rest"
+            "{directory} is unmounted, but process {pid} ended without reporting that everything was written: fsynced data is safe, check the rest"
         ),
     }
 }

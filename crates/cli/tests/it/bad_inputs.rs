@@ -109,8 +109,12 @@ fn mount_points_that_are_not_fit() {
     refused(&sandbox, &["mount", "-d", "meta.db", "mnt"], &["mnt", "already mounted"]);
     fs::create_dir(sandbox.path("second")).expect("made");
     refused(&sandbox, &["mount", "-d", "meta.db", "second"], &["in use", &mnt, "weft umount"]);
-    refused(&sandbox, &["node", "add", "meta.db", "seven", "mnt/inside"], &["mnt/inside", "in this very volume"]);
-    refused(&sandbox, &["node", "replace", "meta.db", "1", "mnt"], &["in this very volume"]);
+    refused(
+        &sandbox,
+        &["node", "add", "meta.db", "seven", "mnt/inside"],
+        &["mnt/inside", "is inside the volume itself"],
+    );
+    refused(&sandbox, &["node", "replace", "meta.db", "1", "mnt"], &["is inside the volume itself"]);
     refused(&sandbox, &["umount", "second"], &["second", "not a mount"]);
     refused(&sandbox, &["umount", "nowhere"], &["nowhere", "not a mount"]);
     refused(&sandbox, &["umount", "/proc"], &["/proc", "another file system"]);
@@ -133,7 +137,7 @@ fn paths_in_the_volume_that_are_not_there() {
     refused(&sandbox, &["put", "meta.db", "meta.db", "/a/b"], &["/a"]);
     refused(&sandbox, &["ls", "meta.db", "/../x"], &[".."]);
     refused(&sandbox, &["get", "meta.db", "/", "no/such/place"], &["no/such", "mkdir -p"]);
-    refused(&sandbox, &["get", "meta.db", "/", "-"], &["/ is no file"]);
+    refused(&sandbox, &["get", "meta.db", "/", "-"], &["/ is not a file"]);
     refused(&sandbox, &["put", "meta.db", "-", "/"], &["no name", "write /NAME as"]);
     refused(&sandbox, &["policy", "set", "meta.db", "/nothing", "rs:4+2"], &["/nothing"]);
     refused(&sandbox, &["policy", "set", "meta.db", "/", "rs:40+2"], &["needs 42 nodes"]);

@@ -57,7 +57,7 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     assert_eq!(after.len(), 6, "the old one is forgotten: {after:?}");
     let said = || sandbox.weft(["care", "status", "meta.db"]).ok();
     // The worker says so at its next look.
-    until("it says so", || said().contains("cares for it") && said().contains("repair, in"));
+    until("it says so", || said().contains("cares for the volume") && said().contains("repair, in"));
     check(&sandbox, 0..30);
     sandbox.umount();
     // The folder is a node as any other: two others may go.
@@ -68,7 +68,7 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     check(&sandbox, 0..30);
     sandbox.umount();
     let said = sandbox.weft(["care", "status", "meta.db"]).ok();
-    assert!(said.contains("nobody cares for it since"), "{said}");
+    assert!(said.contains("no worker has cared for the volume since"), "{said}");
 }
 
 /// Two folders of six go at once while somebody writes and reads; there is nowhere to rebuild to but in their place.
@@ -141,7 +141,7 @@ fn a_node_is_emptied_and_forgotten_unasked() {
     let sandbox = Sandbox::mounted("rs:4+2");
     sandbox.weft(["node", "add", "meta.db", "7", &sandbox.path("node7")]).ok();
     fill(&sandbox, 0..10);
-    assert!(sandbox.weft(["node", "drain", "meta.db", "7", "--undo"]).sentence().contains("not being emptied"));
+    assert!(sandbox.weft(["node", "drain", "meta.db", "7", "--undo"]).sentence().contains("not draining"));
     sandbox.weft(["node", "drain", "meta.db", "2"]).ok();
     until("it is forgotten", || nodes(&sandbox).iter().all(|(name, _)| name != "2"));
     assert!(is_whole(&sandbox));
@@ -169,7 +169,7 @@ fn workers_share_the_work_and_take_over_from_one_another() {
     }
     let care = || sandbox.command(["care", "meta.db", "--give-up-after", "3s", "--scrub-every", "0"]);
     let mut workers: Vec<Caring> = (0..3).map(|_| Caring::of(care())).collect();
-    until("somebody cares", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("cares for it"));
+    until("somebody cares", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("cares for the volume"));
     daemons[0].kill();
     let took = until("whole without it", || is_whole(&sandbox));
     println!("killed, given up after 3 s, and whole again {took:?} later");

@@ -67,7 +67,7 @@ fn what_cannot_be_chosen_from_is_refused() {
     write_nodes(&sandbox, 1);
     assert!(sandbox.weft(["choose", "--nodes", "nodes.json"]).sentence().contains("add nodes"));
     write_nodes(&sandbox, 3);
-    assert!(sandbox.weft(["choose", "--nodes", "nodes.json", "--loss", "2"]).stderr.contains("no chance"));
+    assert!(sandbox.weft(["choose", "--nodes", "nodes.json", "--loss", "2"]).stderr.contains("is not a chance"));
     let sentence = sandbox.weft(["choose", "--nodes", "nodes.json", "--explain", "rs:4+2"]).sentence();
     assert!(sentence.contains("needs 6 domains"), "{sentence}");
     let said = sandbox.weft(["choose", "--nodes", "nodes.json", "--capacity", "9T"]).ok();

@@ -86,7 +86,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
         // One node is away: what it holds is read from others, and converted from these.
         fs::rename(sandbox.path("node3"), sandbox.path("elsewhere")).expect("moved");
         let said = sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+2", "--convert"]).ok();
-        assert!(said.contains("12 files converted in the background"), "{said}");
+        assert!(said.contains("12 files to be converted in the background"), "{said}");
         until("converted", || is_only(&sandbox, "rs:4+2"));
         until("told", || !conversion(&sandbox)["ended_ms"].is_null());
         let first = conversion(&sandbox);

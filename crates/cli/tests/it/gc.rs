@@ -52,11 +52,11 @@ fn what_lives_of_thin_segments_is_moved_and_the_rest_freed() {
     thin(&sandbox);
     let before = on_nodes(&sandbox);
     let said = sandbox.weft(["gc", "-n", "meta.db"]).ok();
-    assert!(said.contains("more dead bytes than living") && !said.contains("compacted 1"), "{said}");
+    assert!(said.contains("more dead than live bytes") && !said.contains("compacted 1"), "{said}");
     assert_eq!(on_nodes(&sandbox), before);
 
     let said = sandbox.weft(["gc", "meta.db"]).ok();
-    assert!(said.contains("compacted 1 segment: ") && !said.contains("more dead bytes"), "{said}");
+    assert!(said.contains("compacted 1 segment: ") && !said.contains("more dead than live bytes"), "{said}");
     check(&sandbox);
     let said = sandbox.weft(["gc", "--grace", "0", "meta.db"]).ok();
     assert!(said.contains("removed 1 segment"), "{said}");
@@ -73,7 +73,7 @@ fn beside_a_mount_it_is_left_to_the_mount() {
     thin(&sandbox);
     sandbox.mount();
     let said = sandbox.weft(["gc", "meta.db"]).ok();
-    assert!(said.contains("more dead bytes") && said.contains("compacts by itself"), "{said}");
+    assert!(said.contains("more dead than live bytes") && said.contains("compacts by itself"), "{said}");
     check(&sandbox);
     sandbox.umount();
 }

@@ -85,6 +85,6 @@ fn five_daemons_join_through_one_and_notice_who_is_killed_and_who_has_moved() {
     fs::set_permissions(&stranger, Permissions::from_mode(0o600)).expect("kept");
     for arguments in [vec!["--from", &first, "--cluster-key", &stranger], vec!["--from", &killed]] {
         let sentence = sandbox.weft(["node", "list"].into_iter().chain(arguments)).sentence();
-        assert!(sentence.contains("nobody could be asked"), "{sentence}");
+        assert!(sentence.contains("no daemon answered"), "{sentence}");
     }
 }

@@ -20,10 +20,10 @@ fn finding_10_damaged_metadata_is_said_by_fsck_scrub_and_whoever_reads_it() {
     damage(&sandbox.path(sandbox.meta()), b"letter");
     let checked = sandbox.weft(["fsck", sandbox.meta()]);
     assert_eq!(checked.code, Some(2), "{}{}", checked.stdout, checked.stderr);
-    assert!(checked.stdout.contains("the metadata store is not as it was left: "), "{}", checked.stdout);
+    assert!(checked.stdout.contains("the metadata store is damaged: "), "{}", checked.stdout);
     let scrubbed = sandbox.weft(["scrub", sandbox.meta()]);
     assert_eq!(scrubbed.code, Some(2), "{}{}", scrubbed.stdout, scrubbed.stderr);
-    assert!(scrubbed.stdout.contains("the metadata store is not as it was left: "), "{}", scrubbed.stdout);
+    assert!(scrubbed.stdout.contains("the metadata store is damaged: "), "{}", scrubbed.stdout);
     let got = sandbox.weft(["get", sandbox.meta(), "/letter", "back"]);
     assert!(!got.success && got.stderr.contains("is damaged: "), "{}", got.stderr);
     assert!(!got.stderr.contains("no such file"), "a record that cannot be read is not absent: {}", got.stderr);

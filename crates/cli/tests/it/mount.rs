@@ -616,7 +616,7 @@ fn finding_32_set_user_id_and_devices_have_no_effect_unless_it_is_asked_for() {
         sandbox.umount();
     }
     let said = sandbox.weft(["mount", "-d", "meta.db", &mnt, "-o", "quota"]);
-    assert!(!said.success && said.stderr.contains("`quota` is no option of a mount"), "{}", said.stderr);
+    assert!(!said.success && said.stderr.contains("`quota` is not a mount option"), "{}", said.stderr);
 }
 
 /// Memory of a process that no file stands behind.

@@ -115,7 +115,7 @@ fn finding_05_what_was_removed_since_the_backup_is_named_when_it_is_restored() {
     assert!(said.contains("removed 1 segment"), "{said}");
     let restored = sandbox.weft(["restore", "backup", "restored.db"]);
     assert_eq!(restored.code, Some(3), "{}", restored.stderr);
-    assert!(restored.stdout.contains("6 shards that it names are gone"), "{}", restored.stdout);
+    assert!(restored.stdout.contains("6 shards that it names are missing"), "{}", restored.stdout);
     assert!(restored.stdout.contains("1 file is LOST") && restored.stdout.contains("/goes"), "{}", restored.stdout);
     let status = sandbox.weft(["status", "restored.db"]);
     assert!(status.code == Some(3) && status.stdout.contains("LOST"), "{}", status.stdout);

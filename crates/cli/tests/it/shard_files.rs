@@ -74,7 +74,7 @@ fn damage_in_every_shard_is_survived_and_mended() {
     assert_eq!(answer[0]["written"].as_array().map(Vec::len), Some(6), "{said}");
     (0..6).for_each(|index| assert!(fs::read(shard(index)).expect("read") == whole[index], "shard {index}"));
     let said = sandbox.weft(["decode", "--check", "file.shards"]);
-    assert!(said.code == Some(0) && said.stdout.contains("all 6 shards are whole"), "{}", said.stdout);
+    assert!(said.code == Some(0) && said.stdout.contains("all 6 shards are intact"), "{}", said.stdout);
 }
 
 #[test]
@@ -138,17 +138,17 @@ fn bad_inputs_are_refused_before_anything_is_made() {
     refused(&["encode", "rs:4+2", "file", "-o", "no/such"], &["no/such", "mkdir -p"]);
     assert_eq!(fs::read_dir(sandbox.path("")).expect("listed").count(), 4, "nothing was made");
     sandbox.weft(["encode", "rs:4+2", "file"]).ok();
-    refused(&["encode", "rs:4+2", "file"], &["file.0.weft is there already", "-o"]);
-    refused(&["decode", "file.shards"], &["file is there already", "-o"]);
+    refused(&["encode", "rs:4+2", "file"], &["file.0.weft exists already", "-o"]);
+    refused(&["decode", "file.shards"], &["file exists already", "-o"]);
     refused(&["decode", "folder"], &["no shard files in folder"]);
-    refused(&["decode", "letter"], &["letter is no shard file"]);
+    refused(&["decode", "letter"], &["letter is not a shard file"]);
     refused(&["decode", "nothing"], &["nothing"]);
-    refused(&["decode", "file.shards", "-o", "no/such"], &["no folder no", "mkdir -p"]);
+    refused(&["decode", "file.shards", "-o", "no/such"], &["the folder no does not exist", "mkdir -p"]);
     fs::remove_file(sandbox.path("file.shards/file.3.weft")).expect("lost");
     fs::write(sandbox.path("file.shards/file.3.weft"), "something else").expect("written");
-    refused(&["decode", "--repair", "file.shards"], &["file.3.weft", "another file"]);
+    refused(&["decode", "--repair", "file.shards"], &["file.3.weft", "a different file"]);
     let unlike = sandbox.weft(["decode", "--check", "file.shards"]).stdout;
-    assert!(unlike.contains("file.3.weft is no shard file, or its beginning is damaged"), "{unlike}");
+    assert!(unlike.contains("file.3.weft is not a shard file, or its beginning is damaged"), "{unlike}");
     // Shards of two encodings of one name are two sets.
     sandbox.weft(["encode", "raid5:3", "file", "-o", "second"]).ok();
     fs::create_dir(sandbox.path("back")).expect("made");

@@ -22,7 +22,7 @@ fn a_tree_that_was_deleted_comes_back_mounted_or_not_and_after_a_crash() {
     let sandbox = Sandbox::mounted("rs:4+2");
     fs::write(sandbox.file("before"), content(0)).expect("written");
     fs::remove_file(sandbox.file("before")).expect("removed");
-    assert!(sandbox.weft(["trash", "keep", "meta.db"]).ok().contains("is not kept"));
+    assert!(sandbox.weft(["trash", "keep", "meta.db"]).ok().contains("are not kept"));
     assert!(sandbox.weft(["trash", "keep", "meta.db", "1h"]).ok().contains("kept for 1 h"));
     fs::create_dir_all(sandbox.file("photos/summer")).expect("made");
     for number in 0..3 {
@@ -68,7 +68,7 @@ fn a_tree_that_was_deleted_comes_back_mounted_or_not_and_after_a_crash() {
     fs::write(sandbox.file("notes"), b"others").expect("written");
     until("it is listed", || paths(&sandbox).contains(&"/notes".to_owned()));
     let refused = sandbox.weft(["trash", "restore", "meta.db", "/notes"]).sentence();
-    assert!(refused.contains("/notes cannot be brought back"), "{refused}");
+    assert!(refused.contains("/notes cannot be restored"), "{refused}");
     sandbox.umount();
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
@@ -215,7 +215,7 @@ fn finding_32_versions_are_chosen_and_what_is_kept_can_be_purged() {
 
     let purge = |arguments: &[&str]| sandbox.weft(["trash", "purge", "meta.db"].iter().chain(arguments));
     assert!(!purge(&[]).success, "everything only if it is said");
-    assert!(purge(&["/none"]).sentence().contains("nothing of that name"));
+    assert!(purge(&["/none"]).sentence().contains("no deleted file of that name"));
     purge(&["/dir/file", "--version", &versions[0]]).ok();
     until("one is gone", || paths(&sandbox) == ["/dir", "/dir/file", "/other"]);
     assert!(purge(&["/dir"]).ok().contains("2 inodes"));

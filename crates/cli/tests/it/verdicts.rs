@@ -94,7 +94,7 @@ fn finding_09_what_is_lost_counts_in_every_verdict() {
     let bytes: u64 = lost.iter().map(|run| run["end"].as_u64().unwrap() - run["start"].as_u64().unwrap()).sum();
     assert_eq!((status["survives_losses"].as_u64(), lost.len(), bytes), (None, 3, 3 * 4096), "{status}");
     let info = sandbox.weft(["info", "meta.db", "/long"]).ok();
-    assert!(info.contains("CANNOT be read whole now") && info.contains("LOST of it: bytes "), "{info}");
+    assert!(info.contains("CANNOT be read completely now") && info.contains("LOST of it: bytes "), "{info}");
     assert!(!sandbox.weft(["get", "meta.db", "/long", "got"]).success);
     // The others are as safe as ever, and whoever puts the file there again is done with it.
     sandbox.weft(["rm", "meta.db", "/long"]).ok();
@@ -136,7 +136,7 @@ fn finding_30_two_nodes_that_were_swapped_are_used_where_they_are() {
     assert!(said.stdout.contains("node 1 is at") && said.stdout.contains("node 2 is at"), "{}", said.stdout);
     gets_all(&sandbox, &data);
     let said = sandbox.weft(["node", "move", "meta.db", "1", &node("node2")]).ok();
-    assert!(said.contains("Node 2, which should have been there, is at"), "{said}");
+    assert!(said.contains("Node 2, whose place this was, is at"), "{said}");
     assert!(!sandbox.weft(["status", "meta.db"]).ok().contains("weft node move"));
     gets_all(&sandbox, &data);
 }
@@ -202,7 +202,7 @@ fn finding_30_a_folder_deleted_but_for_some_shards_is_filled_again() {
     sandbox.mount();
     // The mount has looked at it.
     assert!(fs::read(sandbox.file("long")).expect("read") == data);
-    until("it is cared for", || sandbox.weft(["care", "status", "meta.db"]).stdout.contains("cares for it"));
+    until("it is cared for", || sandbox.weft(["care", "status", "meta.db"]).stdout.contains("cares for the volume"));
     let folder = PathBuf::from(sandbox.path("node3"));
     let mut subfolders: Vec<PathBuf> = fs::read_dir(&folder)
         .expect("listed")

@@ -84,7 +84,7 @@ pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, ho
 fn make_directory(to: &dyn Tree, path: &Path) -> Result<FileId> {
     match to.entry(path)? {
         Some(there) if there.kind == Kind::Directory => return Ok(there.id),
-        Some(_) => return refused(format!("{} is there and is no directory: remove it first", path.display())),
+        Some(_) => return refused(format!("{} exists and is not a directory: remove it first", path.display())),
         None => to.make_directory(path)?,
     }
     Ok(super::require(to, path)?.id)
@@ -119,7 +119,7 @@ fn copy_other(
 fn refuse_directory(to: &dyn Tree, path: &Path) -> Result<Option<Entry>> {
     let there = to.entry(path)?;
     if there.as_ref().is_some_and(|there| there.kind == Kind::Directory) {
-        return refused(format!("{} is there and is a directory: remove it first", path.display()));
+        return refused(format!("{} exists and is a directory: remove it first", path.display()));
     }
     Ok(there)
 }

@@ -67,7 +67,7 @@ impl FolderTree {
         match errno {
             Errno::LOOP => {
                 let full = full.display();
-                FilesError::Refused(format!("{full}: a symbolic link is on the way, and is not followed"))
+                FilesError::Refused(format!("{full}: the path has a symbolic link, which is not followed"))
             }
             errno => system(&full, errno),
         }
@@ -89,7 +89,7 @@ impl FolderTree {
     /// The directory that a path's last name is in, and that name.
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p OsStr)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return refused(format!("{} is always there: name something in it", self.root.display()));
+            return refused(format!("{} itself cannot be changed: name an entry in it", self.root.display()));
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let opened = self.open_beneath(parent, flags, Mode::empty());
@@ -198,7 +198,7 @@ impl Tree for FolderTree {
         let (file, kind) = open().map_err(|errno| self.failure(path, errno))?;
         let full = self.full(path);
         if kind != FileType::RegularFile {
-            return refused(format!("{} is no file any more: try again", full.display()));
+            return refused(format!("{} is not a file any more: try again", full.display()));
         }
         Ok(Box::new(FileSource { file, full }))
     }

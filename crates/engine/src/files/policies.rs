@@ -92,13 +92,15 @@ pub fn text(tree: &dyn Tree, path: &Path) -> Result<String> {
 /// It is no directory; it is written by the later code already; the code does not take these sizes.
 pub fn set(tree: &dyn Tree, directory: &Path, change: &Change, below: bool) -> Result<u64> {
     if require(tree, directory)?.kind != Kind::Directory {
-        return refused(format!("{} is no directory: policies are set on directories", directory.display()));
+        return refused(format!("{} is not a directory: policies are set on directories", directory.display()));
     }
     if let To::Later(later) = &change.to
         && policy_for(&tree.policy(directory)?)?.code == later.code
     {
         let (directory, code) = (directory.display(), &later.code);
-        return refused(format!("{directory} is written by {code} already: choose another code for later"));
+        return refused(format!(
+            "new files in {directory} have the code {code} already: choose another code for later"
+        ));
     }
     if !below {
         apply(change, tree, directory)?;

@@ -92,7 +92,7 @@ impl Tree for ReaderTree {
     fn read(&self, path: &Path) -> Result<Box<dyn Read + '_>> {
         let attributes = self.require(path)?;
         if attributes.kind != Kind::File {
-            return refused(format!("{} is no file", path.display()));
+            return refused(format!("{} is not a file", path.display()));
         }
         let file = self.reader().open(attributes.ino);
         Ok(Box::new(Stream { reader: self.reader(), file, offset: 0, path: path.to_path_buf() }))

@@ -68,7 +68,7 @@ impl VolumeTree {
     /// The directory that a path's last name is in, and that name.
     fn parent<'a>(&self, path: &'a Path) -> Result<(Ino, &'a OsStr)> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return refused("the root directory is always there: name something in it".to_owned());
+            return refused("the root directory itself cannot be changed: name an entry in it".to_owned());
         };
         Ok((self.require(parent)?.ino, name))
     }
@@ -163,7 +163,7 @@ impl Tree for VolumeTree {
     fn policy(&self, path: &Path) -> Result<String> {
         let policy = self.volume().get_xattr(self.require(path)?.ino, POLICY_XATTR);
         let policy = String::from_utf8(policy.map_err(at(path))?);
-        policy.or_else(|_| refused(format!("{}: its policy is no text: run `weft fsck`", path.display())))
+        policy.or_else(|_| refused(format!("{}: its policy is not text: run `weft fsck`", path.display())))
     }
 
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()> {

@@ -79,7 +79,7 @@ impl<'t> Walk<'t> {
         if let Some(name) = name {
             if !is_plain(name) {
                 return refused(format!(
-                    "{}: it has an entry of the name {name:?}, which is not allowed",
+                    "{}: the directory has an entry named {name:?}, which is not allowed",
                     self.path.display()
                 ));
             }
@@ -97,7 +97,7 @@ impl<'t> Walk<'t> {
         *entered += u32::from(self.tree.is_volume());
         if is_within_itself || *entered > ENTERED_MAX {
             return refused(format!(
-                "{}: this directory is in the tree more than once, perhaps within itself: run `weft fsck`, or leave it out",
+                "{}: the tree contains this directory more than once, perhaps inside itself: run `weft fsck`, or leave it out",
                 path.display()
             ));
         }

@@ -38,7 +38,7 @@ pub fn moved(store: &Store) -> Result<Vec<Moved>, MetaError> {
         let _ = done.send(elsewhere(volume, &nodes));
     };
     if let Err(error) = store.env().spawner.thread("moved-nodes", Box::new(look)) {
-        tracing::warn!("nodes that were moved are not looked for: {error}");
+        tracing::warn!("moved nodes cannot be searched for: {error}");
     }
     Ok(ended.recv_timeout(TIMEOUT).unwrap_or_default())
 }

@@ -14,10 +14,10 @@ use weft_nodes::{NodeError, UrlError};
 #[derive(Debug, thiserror::Error)]
 pub enum NodesError {
     /// Names appear in tables, sentences and commands.
-    #[error("`{0}` is no name for a node: use up to 64 letters, digits, `-`, `_` and `.`")]
+    #[error("`{0}` is not a name for a node: use up to 64 letters, digits, `-`, `_` and `.`")]
     Name(String),
     /// Names are unique in a volume.
-    #[error("there is a node named {0} already: choose another name, or `weft node replace`")]
+    #[error("a node named {0} exists already: choose another name, or use `weft node replace`")]
     Taken(String),
     /// No node has this name.
     #[error("{meta} has no node {name}: it has {}", names(known))]
@@ -31,7 +31,7 @@ pub enum NodesError {
     },
     /// A node in memory ends with the command.
     #[error(
-        "node {name}: {url} is the memory of one process and empty in the next: give a folder, a device or an address, see `weft node kinds`"
+        "node {name}: {url} is the memory of one process, and empty in the next: give a folder, a device or an address (`weft node kinds`)"
     )]
     InMemory {
         /// The node.
@@ -40,7 +40,7 @@ pub enum NodesError {
         url: String,
     },
     /// A node inside the volume would hold what is needed to read it.
-    #[error("node {name}: {} lies in this very volume, mounted at {}: give one outside of it", path.display(), mountpoint.display())]
+    #[error("node {name}: {} is inside the volume itself, which is mounted at {}: give a place outside", path.display(), mountpoint.display())]
     InsideVolume {
         /// The node.
         name: String,
@@ -51,7 +51,7 @@ pub enum NodesError {
     },
     /// Its successor is there already.
     #[error(
-        "node {name} is replaced already: run `weft repair {meta}`, if it is gone for good with `--assume-lost {name}`"
+        "node {name} is replaced already: run `weft repair {meta}`, with `--assume-lost {name}` if the old node is gone for good"
     )]
     AlreadyReplaced {
         /// The volume.
@@ -61,8 +61,8 @@ pub enum NodesError {
     },
     /// Files would be lost that can be read again when the nodes are back.
     #[error(
-        "to give up {} now would LOSE {} in part or whole ({}); they can be read again when it comes back: attach it (weft node move {meta} NAME \
-         FOLDER, if it is elsewhere), or use --force",
+        "giving up {} now would LOSE {} in part or whole ({}), which can be read again when the node comes back: attach it (weft node move \
+         {meta} NAME FOLDER, if it is elsewhere), or use --force",
         loss.nodes.join(", "), count(loss.paths.len() as u64, "file"), first(&loss.paths)
     )]
     WouldLose {
@@ -73,7 +73,7 @@ pub enum NodesError {
     },
     /// It answers, so nothing of it is lost.
     #[error(
-        "node {name} answers, so nothing of it is lost: to give it up all the same use `weft node replace {meta} {name} FOLDER`"
+        "node {name} answers, so none of its shards is lost: to give it up anyway, use `weft node replace {meta} {name} FOLDER`"
     )]
     Answers {
         /// The volume.
@@ -96,11 +96,11 @@ pub enum NodesError {
         is_counted: bool,
     },
     /// Something was written to it in between.
-    #[error("something was written to node {0} just now: try again")]
+    #[error("a shard was written to node {0} just now: try again")]
     JustWritten(String),
     /// A policy in use needs more failure domains than would be left.
     #[error(
-        "without node {name} there are nodes in {left} failure domains and {code} needs {needed}: add another first with `weft node add {meta} \
+        "without node {name}, {left} failure domains have nodes, and {code} needs {needed}: add another node first with `weft node add {meta} \
          NAME FOLDER`"
     )]
     TooFewLeft {
@@ -116,7 +116,7 @@ pub enum NodesError {
         needed: usize,
     },
     /// It is there.
-    #[error("node {name} is noted at {url} already")]
+    #[error("node {name} is recorded at {url} already")]
     SamePlace {
         /// The node.
         name: String,
@@ -134,11 +134,11 @@ pub enum NodesError {
         why: Box<ProbeError>,
     },
     /// Only a node that was given up is taken back.
-    #[error("node {0} was not given up, so it need not be taken back")]
+    #[error("node {0} was not given up, so there is nothing to take back")]
     NotGivenUp(String),
     /// It was given up, and does not answer.
     #[error(
-        "node {name} does not answer as itself: {why}; if it is elsewhere now: weft node move {meta} {name} FOLDER"
+        "node {name} does not answer or does not identify itself: {why}; if it is elsewhere now: weft node move {meta} {name} FOLDER"
     )]
     Silent {
         /// The volume.
@@ -206,13 +206,13 @@ fn still_needed(meta: &MetaUrl, name: &str, state: NodeState, segment_count: u64
     let many = if is_counted { count(segment_count, "segment") } else { format!("{segment_count} or more segments") };
     match (segment_count, state) {
         (0, _) => format!(
-            "node {name} is still named by segments of deleted files: `weft gc {meta}` removes them after their grace period"
+            "segments of deleted files still refer to node {name}: `weft gc {meta}` removes them after their grace period"
         ),
         (_, NodeState::Lost) => {
-            format!("node {name} is lost and still has {many} to be rebuilt: run `weft repair {meta}`")
+            format!("node {name} is lost, and {many} must still be rebuilt: run `weft repair {meta}`")
         }
         (_, NodeState::Draining) => {
-            format!("node {name} is being emptied and still has shards of {many}: run `weft repair {meta}`")
+            format!("node {name} is draining, and still has shards of {many}: run `weft repair {meta}`")
         }
         _ => format!(
             "node {name} holds shards of {many}: give it a new folder with `weft node replace {meta} {name} FOLDER`, then run `weft repair {meta}`"

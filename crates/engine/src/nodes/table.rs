@@ -306,10 +306,10 @@ impl NodeTable {
             }
             (NodeState::Draining, true) => NodeState::Active,
             (NodeState::Lost, _) => {
-                return Err(refused(name, format!("lost: `weft repair {}` rebuilds what it held", self.meta)));
+                return Err(refused(name, format!("lost: `weft repair {}` rebuilds its shards", self.meta)));
             }
-            (NodeState::Active | NodeState::ReadOnly, true) => return Err(refused(name, "not being emptied")),
-            (NodeState::Draining, false) => return Err(refused(name, "being emptied already")),
+            (NodeState::Active | NodeState::ReadOnly, true) => return Err(refused(name, "not draining")),
+            (NodeState::Draining, false) => return Err(refused(name, "draining already")),
         };
         self.update(id, &record, NodeRecord { state, ..record.clone() })
     }
@@ -331,10 +331,10 @@ impl NodeTable {
             (Some(false), NodeState::Active) => return Err(refused(name, "not read-only")),
             (Some(_), NodeState::Draining) => {
                 let end = format!("`weft node drain {} {name} --undo`", self.meta);
-                return Err(refused(name, format!("being emptied: end that first with {end}")));
+                return Err(refused(name, format!("draining: end that first with {end}")));
             }
             (Some(_), NodeState::Lost) => {
-                return Err(refused(name, "lost: nothing is read from it or written to it"));
+                return Err(refused(name, "lost: it is neither read nor written"));
             }
         };
         let new = NodeRecord {

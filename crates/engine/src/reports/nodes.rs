@@ -85,7 +85,7 @@ async fn spaces_of(
             let space = match clock.timeout(deadline, node.space()).await {
                 Ok(space) => space,
                 Err(_) => {
-                    let why = format!("no answer within {} s: nothing is known of it yet", deadline.as_secs());
+                    let why = format!("no answer within {} s: its state is not known yet", deadline.as_secs());
                     Err(NodeError::new(NodeErrorKind::TimedOut, &record.name, why))
                 }
             };

@@ -32,7 +32,7 @@ async fn finding_22_silent_nodes_are_waited_for_together() {
         match space {
             Ok(_) => assert!(!silent(id.0)),
             Err(why) => {
-                assert!(silent(id.0) && why.detail == "no answer within 2 s: nothing is known of it yet", "{why}")
+                assert!(silent(id.0) && why.detail == "no answer within 2 s: its state is not known yet", "{why}")
             }
         }
     }

@@ -151,7 +151,7 @@ impl Keeper {
     fn owner(&self) -> Option<String> {
         match self.meta.current_owner(&*self.store.env().clock) {
             Ok(holder) => holder.map(|holder| holder.to_string()),
-            Err(_) => Some("somebody who does not say who it is".into()),
+            Err(_) => Some("a process that did not identify itself".into()),
         }
     }
 

@@ -61,8 +61,8 @@ const WANTED: [InitFlags; 10] = [
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    // The volume clears set-user-id and set-group-id bits, in the same transaction as the write. It also saves the kernel
-    // a request for `security.capability` before every write.
+    // The volume clears set-user-id and set-group-id bits, and removes `security.capability`. It saves the kernel a request for
+    // `security.capability` before every write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 

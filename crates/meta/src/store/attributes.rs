@@ -5,7 +5,8 @@ use weft_format::records::Attributes;
 
 use super::Store;
 use crate::MetaError;
-use crate::types::{SetAttributes, Statistics};
+use crate::keys::Key;
+use crate::types::{CAPABILITY_XATTR, SetAttributes, Statistics};
 
 impl Store {
     /// Changes what is given and returns the result.
@@ -38,6 +39,10 @@ impl Store {
             attributes.mtime = change.mtime.unwrap_or(attributes.mtime);
             attributes.ctime = change.ctime.unwrap_or(attributes.ctime);
             txn.put_inode(&attributes);
+            let capability = Key::Xattr(ino, CAPABILITY_XATTR);
+            if change.removes_capability && txn.get(capability)?.is_some() {
+                txn.remove(capability);
+            }
             Ok(attributes)
         })
     }

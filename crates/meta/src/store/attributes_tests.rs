@@ -17,6 +17,7 @@ fn what_is_given_changes_and_the_rest_stays() {
         atime: Some(at(-3)),
         mtime: Some(at(4)),
         ctime: Some(at(5)),
+        removes_capability: false,
     };
     let changed = store.set_attributes(file, &all).unwrap();
     let expected = Attributes { mode: 0o4711, uid: 1, gid: 2, atime: at(-3), mtime: at(4), ctime: at(5), ..before };

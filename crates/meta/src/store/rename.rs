@@ -151,10 +151,10 @@ impl Txn<'_> {
             to_new: 0,
         };
         guard.search(&directories.old)?;
-        check_name(name)?;
         guard.search(directories.new.as_ref().unwrap_or(&directories.old))?;
-        check_name(new_name)?;
+        check_name(name)?;
         let (from, mut moved) = self.named(parent, name)?.ok_or(MetaError::NotFound)?;
+        check_name(new_name)?;
         let target = self.named(new_parent, new_name)?;
         if flags.no_replace && target.is_some() {
             return Err(MetaError::Exists);

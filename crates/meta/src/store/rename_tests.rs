@@ -139,6 +139,21 @@ fn every_source_upon_every_target() {
 }
 
 #[test]
+fn an_old_name_that_is_missing_is_told_before_a_new_one_that_is_too_long() {
+    let (store, _) = volume();
+    make(&store, Ino::ROOT, "there", Kind::File);
+    let rename = |name: &[u8], new_name: &[u8]| {
+        let outcome = store.rename(Ino::ROOT, name, Ino::ROOT, new_name, RenameFlags::default(), at(1));
+        kind_of(&outcome.unwrap_err())
+    };
+    let too_long = [b'n'; 256];
+    assert_eq!(rename(b"missing", &too_long), "NotFound");
+    assert_eq!(rename(b"there", &too_long), "NameTooLong");
+    assert_eq!(rename(&too_long, &too_long), "NameTooLong");
+    assert_clean(&store);
+}
+
+#[test]
 fn flags_that_contradict_each_other() {
     let (store, _) = volume();
     make(&store, Ino::ROOT, "a", Kind::File);

@@ -1,12 +1,12 @@
 //! Extended attributes.
 
 use weft_format::Ino;
-use weft_format::records::Timestamp;
+use weft_format::records::{Attributes, Timestamp};
 
 use super::{Guarded, Store};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, of_ino};
-use crate::types::XattrMode;
+use crate::types::{CAPABILITY_XATTR, XattrMode};
 
 /// Linux's own limits (`XATTR_NAME_MAX`, `XATTR_SIZE_MAX`).
 const MAX_NAME_BYTES: usize = 255;
@@ -35,6 +35,18 @@ impl Store {
                 Some(value) => Ok(value),
                 None => txn.inode(ino).and(Err(MetaError::NoAttribute)),
             }
+        })
+    }
+
+    /// The attributes of an inode, and whether it has [`CAPABILITY_XATTR`].
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn attributes_and_capability(&self, ino: Ino) -> Result<(Attributes, bool), MetaError> {
+        let capability = Key::Xattr(ino, CAPABILITY_XATTR);
+        self.view(|txn| {
+            txn.fetch(&[Key::Inode(ino), capability], &[])?;
+            Ok((txn.inode(ino)?, txn.get(capability)?.is_some()))
         })
     }
 

@@ -1,5 +1,6 @@
 use super::super::fixture::*;
 use super::*;
+use crate::types::SetAttributes;
 use weft_format::records::Kind;
 
 #[test]
@@ -57,5 +58,26 @@ fn many_are_listed_in_pages_and_reclaimed_in_steps() {
         steps += 1;
     }
     assert_eq!(steps, 3);
+    assert_clean(&store);
+}
+
+#[test]
+fn a_change_of_attributes_removes_a_capability_where_it_says_so() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    let has_capability = || store.attributes_and_capability(file).unwrap().1;
+    assert!(!has_capability());
+    store.set_xattr(file, CAPABILITY_XATTR, b"any", XattrMode::Any, at(1)).unwrap();
+    store.set_xattr(file, b"security.other", b"any", XattrMode::Any, at(1)).unwrap();
+    let chmod = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
+    store.set_attributes(file, &chmod).unwrap();
+    assert_eq!(store.attributes_and_capability(file).unwrap(), (store.attributes(file).unwrap(), true));
+    let chown = SetAttributes { uid: Some(7), removes_capability: true, ..SetAttributes::default() };
+    for _ in 0..2 {
+        store.set_attributes(file, &chown).unwrap();
+        assert!(!has_capability());
+    }
+    assert_eq!(store.list_xattrs(file).unwrap(), [b"security.other".to_vec()]);
+    assert_eq!(kind_of(&store.attributes_and_capability(Ino(99)).unwrap_err()), "NotFound");
     assert_clean(&store);
 }

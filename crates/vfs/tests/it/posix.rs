@@ -6,7 +6,8 @@ use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
-use weft_vfs::{AttributeChange, SetTime, VfsError, Volume};
+use weft_meta::XattrMode;
+use weft_vfs::{AttributeChange, Caller, SetTime, VfsError, Volume};
 
 fn names(volume: &Volume, ino: Ino) -> Vec<String> {
     let entries = volume.read_directory(ino, 0, 1000).expect("lists");
@@ -247,6 +248,50 @@ fn finding_31_making_room_and_holes_clears_set_user_id() {
         }
     }
     volume.release(handle);
+}
+
+#[test]
+fn new_bytes_and_new_owners_take_file_capabilities_away() {
+    let world = World::new("rs:2+1", 3);
+    let volume = &world.volume;
+    let root = Caller::new(0, 0);
+    let (file, handle) = volume.create(&root, Ino::ROOT, b"tool", 0o755, 0).expect("creates");
+    let directory = volume.make_node(&root, Ino::ROOT, b"dir", Kind::Directory, 0o755, 0).expect("makes");
+    let capability = b"security.capability";
+    let set = |ino| volume.set_xattr(&root, ino, capability, b"any", XattrMode::Any).expect("sets");
+    let is_kept = |ino| volume.get_xattr(ino, capability).is_ok();
+    let change = |ino, change: AttributeChange| assert!(volume.set_attributes(ino, &change).is_ok());
+    let nothing = AttributeChange::default();
+    let removers: [(&str, &dyn Fn()); 5] = [
+        ("write", &|| assert_eq!(volume.write(handle, 0, b"bytes", false).expect("writes"), 5)),
+        ("truncate", &|| change(file.ino, AttributeChange { size: Some(3), ..nothing })),
+        ("punch", &|| {
+            let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+            volume.allocate(handle, 0, 1, mode, false).expect("punches");
+        }),
+        ("chown", &|| change(file.ino, AttributeChange { uid: Some(7), ..nothing })),
+        ("chown and chmod", &|| change(file.ino, AttributeChange { gid: Some(7), mode: Some(0o700), ..nothing })),
+    ];
+    for (what, remove) in removers {
+        set(file.ino);
+        remove();
+        assert!(!is_kept(file.ino), "{what}");
+    }
+    // Of what changes neither bytes nor owners, and of a directory, it stays.
+    set(file.ino);
+    set(directory.ino);
+    volume.write(handle, 0, b"", false).expect("writes nothing");
+    change(file.ino, AttributeChange { mode: Some(0o711), ..nothing });
+    change(directory.ino, AttributeChange { uid: Some(7), ..nothing });
+    assert!(is_kept(file.ino) && is_kept(directory.ino));
+    // A handle of later finds it.
+    volume.sync().expect("syncs");
+    volume.release(handle);
+    let handle = volume.open(file.ino, libc::O_WRONLY).expect("opens");
+    volume.write(handle, 0, b"bytes", false).expect("writes");
+    assert!(!is_kept(file.ino));
+    volume.release(handle);
+    world.fsck();
 }
 
 #[test]

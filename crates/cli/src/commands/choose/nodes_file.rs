@@ -75,7 +75,7 @@ impl NodesFile {
     pub fn read(path: &Path) -> Result<NodesFile> {
         let text = fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))?;
         let file: NodesFile = serde_json::from_str(&text)
-            .map_err(|error| anyhow!("{} is no file of nodes ({error}): see weft choose --help", path.display()))?;
+            .map_err(|error| anyhow!("{} is not a file of nodes ({error}): see weft choose --help", path.display()))?;
         let mut names = BTreeSet::new();
         if let Some(twice) = file.nodes.iter().find(|node| !names.insert(&node.name)) {
             bail!("{} has two nodes {}: give each a name of its own", path.display(), twice.name);

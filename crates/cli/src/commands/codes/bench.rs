@@ -100,7 +100,7 @@ fn executors(isa: Option<&str>) -> Result<Vec<Executor>> {
             Some(executor) => Ok(vec![*executor]),
             None => {
                 let names: Vec<&str> = all.iter().map(Executor::name).collect();
-                bail!("this machine has no kernels {isa:?}; choose one of {}, or all", names.join(", "))
+                bail!("this machine has no kernels {isa:?}: choose one of {}, or all", names.join(", "))
             }
         },
     }

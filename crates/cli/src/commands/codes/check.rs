@@ -126,7 +126,7 @@ impl Checked {
             let proof = if self.exact { "" } else { ", as far as that was tried" };
             say(format_args!("  keeps its promise: any {} of {n} nodes may be lost{proof}\n", self.tolerance));
         } else {
-            say(format_args!("  does not keep its promise: do not store anything by it\n"));
+            say(format_args!("  does not keep its promise: do not store anything with it\n"));
         }
     }
 }

@@ -34,7 +34,7 @@ pub struct Arguments {
 
 fn parse_share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no share from 0 to 1 like 0.99"))
+    share.ok_or_else(|| format!("`{text}` is not a share: write a number from 0 to 1, as in 0.99"))
 }
 
 /// What fits on a screen.
@@ -158,12 +158,12 @@ impl Shown {
             if figures.tolerance == 1 { "any one node".to_owned() } else { format!("any {} nodes", figures.tolerance) };
         let proved = match figures.tolerance_known_by {
             Evidence::Proof => "proved",
-            Evidence::Sample => "a sample says so",
-            Evidence::Construction => "by construction; nothing was tried here",
+            Evidence::Sample => "tested with a sample",
+            Evidence::Construction => "by construction; not tested here",
         };
         say(format_args!("{}\n  {}\n  {}\n\n", figures.code, self.description, self.source));
         say(format_args!("  needs {} nodes and survives the loss of {any} ({proved})\n", figures.nodes));
-        let reads = if figures.systematic { "reads touch only the data asked for" } else { "every read decodes" };
+        let reads = if figures.systematic { "reads touch only the requested data" } else { "every read decodes" };
         say(format_args!("  stores {:.2} bytes for each byte of data; {reads}\n", figures.stored_bytes_per_byte));
         if figures.sub_symbols > 1 {
             say(format_args!("  each cell is cut into {} symbols\n", figures.sub_symbols));

@@ -45,7 +45,7 @@ impl FromStr for MountOption {
         let found = OPTIONS.iter().find(|option| option.word == text);
         found.copied().ok_or_else(|| {
             let words: Vec<&str> = OPTIONS.iter().map(MountOption::word).collect();
-            format!("`{text}` is no option of a mount: there are {}", words.join(", "))
+            format!("`{text}` is not a mount option: the options are {}", words.join(", "))
         })
     }
 }
@@ -72,6 +72,6 @@ mod tests {
         assert_eq!(of(&["suid", "dev", "noexec"]), Allowed { suid: true, dev: true, exec: false, ..default });
         assert_eq!(of(&["suid", "nosuid", "ro", "rw", "allow_other"]), Allowed { other_users: true, ..default });
         let error = "user".parse::<MountOption>().expect_err("none of ours");
-        assert!(error.contains("`user` is no option of a mount") && error.contains("allow_other"), "{error}");
+        assert!(error.contains("`user` is not a mount option") && error.contains("allow_other"), "{error}");
     }
 }

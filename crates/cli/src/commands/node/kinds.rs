@@ -41,7 +41,7 @@ pub fn list(json: bool) -> Result<()> {
         println!("{:13}{}\n{:13}{}", line.name, line.url, "", line.what);
     }
     println!(
-        "\ndocs/nodes/KIND.md has an example of each; a kind that is not built in comes with `cargo build --features KIND`"
+        "\ndocs/nodes/KIND.md has an example of each kind; `cargo build --features KIND` adds a kind that is not built in"
     );
     Ok(())
 }

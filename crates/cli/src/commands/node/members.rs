@@ -10,7 +10,7 @@ use weft_engine::cluster::{ClusterMember, Facts, cluster_report};
 pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<()> {
     let report = weft_engine::runtime()?.block_on(cluster_report(from, cluster_key, &Env::system()))?;
     if report.members.is_empty() {
-        bail!("nobody could be asked: {}", report.refused.join("; "));
+        bail!("no daemon answered: {}", report.refused.join("; "));
     }
     if json {
         println!("{}", serde_json::to_string_pretty(&report.members)?);

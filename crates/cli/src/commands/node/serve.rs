@@ -49,7 +49,7 @@ pub struct Arguments {
     /// Serve /metrics to this machine without a signature
     #[arg(long)]
     open_metrics: bool,
-    /// Daemons to ask for all others; a few that are usually up suffice
+    /// Daemons to learn all others from; a few that are usually up suffice
     #[arg(long, value_name = "HOST:PORT|URL", value_delimiter = ',')]
     join: Vec<String>,
     /// File with the key that all daemons of the cluster share, made if missing [default: the node's key]
@@ -58,7 +58,7 @@ pub struct Arguments {
     /// Address at which others reach this daemon [default: the address it listens on]
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
-    /// Failure domain, outermost level first, as in site1/rack3/host7; other daemons are told
+    /// Failure domain to tell other daemons, outermost level first, as in site1/rack3/host7
     #[arg(long, value_name = "DOMAIN", default_value = "")]
     domain: String,
 }
@@ -70,13 +70,13 @@ pub fn serve(arguments: &Arguments) -> Result<()> {
         let serving = Serving::open(settings(arguments), &Env::system()).await?;
         let what = match serving.identity() {
             Some(identity) => format!("node {} of volume {}", identity.node, identity.volume),
-            None => "no node yet: add it with `weft node add META NAME` and this address".to_owned(),
+            None => "not a node yet: add it with `weft node add META NAME` and this address".to_owned(),
         };
         println!("Serving {} at {} ({what})", serving.place(), serving.url());
         std::io::stdout().flush()?;
         let stop = async {
             ending.asked().await;
-            tracing::info!("a signal asks for the end: finishing what is under way");
+            tracing::info!("received a signal: finishing the requests in progress");
         };
         serving.run(stop).await;
         Ok(())

@@ -37,12 +37,12 @@ impl Default for Pace {
 
 pub(super) fn parse_failures(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
-    share.ok_or_else(|| format!("`{text}` is no share above 0 and up to 1 like 0.02"))
+    share.ok_or_else(|| format!("`{text}` is not a share: write a number above 0 and up to 1, as in 0.02"))
 }
 
 pub(super) fn parse_repair(text: &str) -> Result<u64, String> {
     let time = parse_duration(text)?;
-    if time > 0 { Ok(time) } else { Err("a repair takes more than no time".to_owned()) }
+    if time > 0 { Ok(time) } else { Err("the time of a repair must be above 0".to_owned()) }
 }
 
 /// The chance of any loss within a year: failures and repairs of units, and the counted shares of fatal losses. Of more losses than were

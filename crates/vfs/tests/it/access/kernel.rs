@@ -1,8 +1,9 @@
 //! A local file system, and system calls on it by a thread that has become the caller.
 
-use super::{Answer, Call, Facts, Then, Tree, join, set_mtime};
+use super::{Answer, Call, Facts, PUNCH, Then, Tree, join, set_mtime};
 use rustix::fs::{
-    self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, XattrFlags,
+    self, Access, AtFlags, CWD, Dir, FallocateFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps,
+    XattrFlags,
 };
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount};
@@ -14,9 +15,13 @@ use weft_meta::XattrMode;
 use weft_vfs::{Caller, SetTime, Wanted};
 
 pub fn must_be_root() {
-    assert!(rustix::process::geteuid().is_root(), "this test becomes other users: run it as root");
-    let protected = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks").expect("a Linux kernel");
-    assert_eq!(protected.trim(), "1", "this test needs `sysctl fs.protected_hardlinks=1`, which volumes follow");
+    assert!(rustix::process::geteuid().is_root(), "this test needs root: it becomes other users and mounts a tmpfs");
+}
+
+/// `fs.protected_hardlinks`, which is the whole machine's.
+pub fn protects_hard_links() -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks").expect("a Linux kernel");
+    setting.trim() != "0"
 }
 
 /// Runs on a thread whose mounts, working directory and umask are its own, and those of the threads that it starts.
@@ -177,6 +182,7 @@ fn use_file(file: impl AsFd, then: Then) -> Result<Answer, Errno> {
         Then::Write => drop(rustix::io::pwrite(&file, b"abc", 0)?),
         Then::WriteNothing => drop(rustix::io::pwrite(&file, b"", 0)?),
         Then::Cut(size) => fs::ftruncate(&file, size)?,
+        Then::Punch => fs::fallocate(&file, FallocateFlags::from_bits_retain(PUNCH.cast_unsigned()), 1, 5)?,
         Then::Close => {}
     }
     Ok(Answer::Done)
@@ -255,10 +261,10 @@ fn run(call: &Call) -> Result<Answer, Errno> {
                 XattrMode::Create => XattrFlags::CREATE,
                 XattrMode::Replace => XattrFlags::REPLACE,
             };
-            fs::lsetxattr(path, *name, &[*value], flags).map(done)
+            fs::lsetxattr(path, name, value, flags).map(done)
         }
         Call::ListXattrs { path } => xattr_names(path).map(Answer::Names),
-        Call::RemoveXattr { path, name } => fs::lremovexattr(path, *name).map(done),
+        Call::RemoveXattr { path, name } => fs::lremovexattr(path, name).map(done),
         Call::Statfs { path } => fs::statfs(path.as_str()).map(|_| Answer::Done),
     }
 }
