@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use weft_care::watch::Timeouts;
 use weft_care::worker::{Options, Worker};
 use weft_engine::StoreCatalogue;
+use weft_env::turns::{self, Planted};
 use weft_env::{Clock, Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, VolumeId};
@@ -84,6 +85,15 @@ struct World {
     faults: u64,
     /// The place that has lost something since all was whole.
     victim: Option<usize>,
+}
+
+/// Runs the history of `seed` with a bug that is planted.
+#[must_use]
+pub fn run_with(bug: Planted, seed: u64, length: Length) -> Outcome {
+    turns::plant(Some(bug));
+    let outcome = run(seed, length, false);
+    turns::plant(None);
+    outcome
 }
 
 /// Runs the history of `seed`.
@@ -558,3 +568,7 @@ fn last_look(volume: &Volume, programs: &Programs) -> Result<(), String> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "history_tests.rs"]
+mod tests;

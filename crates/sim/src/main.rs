@@ -5,7 +5,8 @@ use clap::Parser;
 use std::ops::Range;
 use std::process::Command;
 use std::time::Instant;
-use weft_sim::history::{Length, Outcome, run};
+use weft_env::turns::Planted;
+use weft_sim::history::{Length, Outcome, run, run_with};
 
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 200;
@@ -33,6 +34,12 @@ enum Arguments {
         /// The most faults of a history
         #[arg(long, default_value_t = 30)]
         faults: u64,
+    },
+    /// Plant bugs, one at a time, and say after how many seeds each is found
+    Canaries {
+        /// The most seeds for each
+        #[arg(long, default_value_t = 300)]
+        seeds_max: u64,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -67,6 +74,21 @@ fn main() -> Result<()> {
                 return Ok(());
             }
             bail!("seed {seed}: {}", outcome.complaints.join("; "))
+        }
+        Arguments::Canaries { seeds_max } => {
+            std::panic::set_hook(Box::new(|_| {}));
+            let mut missed = 0;
+            for bug in Planted::ALL {
+                let found = (0..seeds_max).map(|seed| run_with(bug, seed, Length { faults: 30 }));
+                match found.into_iter().find(|outcome| !outcome.complaints.is_empty()) {
+                    Some(outcome) => println!("{bug:?}: found by seed {}: {}", outcome.seed, outcome.complaints[0]),
+                    None => {
+                        missed += 1;
+                        println!("{bug:?}: NOT FOUND by {seeds_max} seeds");
+                    }
+                }
+            }
+            if missed > 0 { bail!("{missed} bugs are not found: the checker has holes") } else { Ok(()) }
         }
         Arguments::Batch { seeds, faults } => {
             let (mut steps, mut operations, mut fsyncs, mut struck) = (0, 0, 0, 0);

@@ -10,6 +10,7 @@ use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs};
 use crate::volume::Volume;
 use std::cell::RefCell;
 use weft_cluster::{Room, usable_room};
+use weft_env::turns::{Planted, has_planted};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
 use weft_meta::{
@@ -297,7 +298,9 @@ impl Volume {
         let (store, mut time) = (self.store.guarded(guard), self.now());
         let mut outcome = store.rename_if(from, to, flags, is_safe, time)?;
         if let Some(file) = unsafe_file.take().filter(|_| outcome.is_none()) {
-            self.write_back.make_recoverable(&file)?;
+            if !has_planted(Planted::RenameBeforeBytes) {
+                self.write_back.make_recoverable(&file)?;
+            }
             time = self.now();
             outcome = store.rename_if(from, to, flags, |_| true, time)?;
         }

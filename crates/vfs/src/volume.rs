@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_env::sync::{self, Mutex, Sender};
+use weft_env::turns::{Planted, has_planted};
 use weft_env::{Runtime, Thread};
 use weft_format::Ino;
 use weft_format::records::Timestamp;
@@ -253,7 +254,7 @@ impl Volume {
 
     fn recover(&self) -> Result<(), VfsError> {
         let mut after = None;
-        loop {
+        while !has_planted(Planted::JournalNotReplayed) {
             let page = self.store.journal(after, RECOVERY_BATCH)?;
             let Some((last_ino, last_page)) = page.last().map(|(ino, page)| (*ino, page.page)) else { break };
             for pages in page.chunk_by(|a, b| a.0 == b.0) {

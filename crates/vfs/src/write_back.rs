@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use weft_env::sync::{self, Condvar, Mutex, MutexGuard, Receiver, Sender};
+use weft_env::turns::{Planted, has_planted};
 use weft_env::{Clock, Runtime};
 use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -430,9 +431,15 @@ impl WriteBack {
     /// fsync: every byte written before the call, and the file's size, are durable when it returns. `told`: of how many failures
     /// the descriptor was told.
     pub fn sync_file(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
+        if has_planted(Planted::EarlyFsync) {
+            return Ok(());
+        }
         let recoverable = self.make_recoverable(file);
         let earlier = file.lock().failures.tell(told);
         recoverable.and(earlier)?;
+        if has_planted(Planted::UnflushedFsync) {
+            return Ok(());
+        }
         Ok(self.store.flush()?)
     }
 
@@ -694,7 +701,11 @@ fn file_commit(ino: Ino, state: &FileState, completion: &Completion) -> FileComm
         ctime: state.ctime,
         mode: None,
         journal: Vec::new(),
-        journal_under: completion.journal_pages.clone(),
+        journal_under: if has_planted(Planted::JournalDroppedEarly) {
+            (0..=completion.size / JOURNAL_PAGE_BYTES).collect()
+        } else {
+            completion.journal_pages.clone()
+        },
     }
 }
 
@@ -731,6 +742,9 @@ fn commit_in_order(write_back: &std::sync::Weak<WriteBack>, completions: &Receiv
 
 /// The first completed upload that shares no file with an earlier one still in flight.
 fn next_committable(waiting: &BTreeMap<u64, Completed>, in_flight: &BTreeMap<u64, BTreeSet<Ino>>) -> Option<u64> {
+    if has_planted(Planted::CommitsOutOfOrder) {
+        return waiting.keys().next_back().copied();
+    }
     waiting.keys().copied().find(|sequence| {
         let Some(files) = in_flight.get(sequence) else { return true };
         in_flight.range(..sequence).all(|(_, earlier)| earlier.is_disjoint(files))
