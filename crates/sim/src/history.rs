@@ -491,7 +491,7 @@ fn format(disk: &Arc<MetadataDisk>, env: &Env) -> Result<(), MetaError> {
 fn members(store: &Store, places: &[Arc<Place>], process: ProcessId) -> Result<Members, MetaError> {
     let node = |(id, record): (NodeId, NodeRecord)| {
         let place = places[id.0 as usize].clone();
-        (id, record, SimNode::new(place, process))
+        (id, record, SimNode::seen_by(place, process))
     };
     Ok(store.nodes()?.into_iter().map(node).collect())
 }

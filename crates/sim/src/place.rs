@@ -171,7 +171,7 @@ pub struct SimNode {
 impl SimNode {
     /// As `process` sees it.
     #[must_use]
-    pub fn new(place: Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
+    pub fn seen_by(place: Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
         Arc::new(Self { place, process })
     }
 
