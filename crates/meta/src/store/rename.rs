@@ -143,7 +143,7 @@ impl Txn<'_> {
         now: Timestamp,
     ) -> Result<Option<RenameOutcome>, MetaError> {
         let names = [(parent, name), (new_parent, new_name)];
-        self.fetch(&[Key::Inode(parent), Key::Inode(new_parent)], &names)?;
+        self.fetch(&[Key::Inode(parent), Key::Inode(new_parent), Key::Keep], &names)?;
         let mut directories = Directories {
             old: self.directory(parent)?,
             new: if new_parent == parent { None } else { Some(self.live_directory(new_parent)?) },
