@@ -7,20 +7,8 @@ use rand_chacha::ChaCha8Rng;
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Numbers that decoders trip over, as text and as bytes.
-const NUMBERS: [u64; 12] = [
-    0,
-    1,
-    255,
-    256,
-    65_535,
-    1 << 31,
-    u32::MAX as u64,
-    1 << 32,
-    i64::MAX as u64,
-    1 << 63,
-    u64::MAX - 1,
-    u64::MAX,
-];
+const NUMBERS: [u64; 12] =
+    [0, 1, 255, 256, 65_535, 1 << 31, u32::MAX as u64, 1 << 32, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];
 
 /// Makes inputs from a corpus, always the same for one seed.
 pub struct Mutator {

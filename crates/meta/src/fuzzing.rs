@@ -60,8 +60,7 @@ pub fn value(bytes: &[u8]) {
 /// One of each.
 #[must_use]
 pub fn value_seeds() -> Vec<Vec<u8>> {
-    let extent =
-        Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
+    let extent = Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
     let page = JournalPage { page: 3, ranges: vec![(0, vec![1; 5]), (100, vec![2; 7])] };
     let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();
     vec![

@@ -3,7 +3,8 @@
 use weft_cluster::gossip::{Facts, Gossip, Heard, PACKET_BYTES_MAX};
 
 fn member(name: &str) -> Gossip {
-    let facts = Facts { address: format!("weft://{name}:1"), started_ms: 5, domain: name.to_owned(), ..Facts::default() };
+    let facts =
+        Facts { address: format!("weft://{name}:1"), started_ms: 5, domain: name.to_owned(), ..Facts::default() };
     Gossip::new(facts, 1, 0)
 }
 

@@ -29,9 +29,7 @@ pub fn row(bytes: &[u8]) {
 /// Rows with and without a value.
 #[must_use]
 pub fn row_seeds() -> Vec<Vec<u8>> {
-    let row = |key: &[u8], value: &[u8]| {
-        [&[1, key.len() as u8][..], key, &sealed(key, value, 3)].concat()
-    };
+    let row = |key: &[u8], value: &[u8]| [&[1, key.len() as u8][..], key, &sealed(key, value, 3)].concat();
     vec![row(b"\x02\0\0\0\0\0\0\0\x01", b"some value"), row(&[255; 64], b"")]
 }
 
