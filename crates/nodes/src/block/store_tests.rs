@@ -124,7 +124,7 @@ fn a_device_with_impossible_numbers_is_used_all_the_same() {
     let path = device(&folder);
     let (known, more) = (bytes_of(1), bytes_of(2));
     put(&Place::new(&path, "disk", IDENTITY), key(1, 0), std::slice::from_ref(&known)).unwrap();
-    let slot = 100;
+    let slot = 50;
     let part = Part { key: key(9, 0), part: 0, parts: 1, bytes: u64::MAX, modified_ms: 0, put: u64::MAX };
     let device = Device::open(&path).unwrap();
     device.write(Superblock::entry_offset(slot), &Entry::Part(part).encode(slot)).unwrap();
