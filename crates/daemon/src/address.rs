@@ -62,7 +62,10 @@ impl DaemonUrl {
             _ => return None,
         };
         let authority: hyper::http::uri::Authority = authority.parse().ok()?;
-        let is_plain = !authority.host().is_empty() && !authority.as_str().contains('@');
+        // Brackets are around an address of IPv6 or nowhere: the parser takes a lone one for part of a name, if no port follows.
+        let name =
+            authority.host().strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(authority.host());
+        let is_plain = !name.is_empty() && !name.contains(['[', ']']) && !authority.as_str().contains('@');
         let port = match authority.port() {
             Some(port) => port.as_u16(),
             // `host:` has an empty port, which is none.

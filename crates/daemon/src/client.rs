@@ -168,6 +168,13 @@ impl DaemonNode {
         Ok(node)
     }
 
+    /// The same, sending its next request over `stream`.
+    #[cfg(feature = "fuzzing")]
+    pub(super) async fn over(self, stream: tokio::io::DuplexStream) -> Self {
+        self.connections.use_stream(stream).await;
+        self
+    }
+
     /// Host and port.
     pub fn address(&self) -> &str {
         &self.url.authority

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{CONNECTION, CONTENT_LENGTH};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use hyper::http::response;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -119,6 +119,15 @@ impl Connections {
         Some(connection)
     }
 
+    /// Sends the next request over `stream`.
+    #[cfg(feature = "fuzzing")]
+    pub(super) async fn use_stream(&self, stream: tokio::io::DuplexStream) {
+        let stream: Box<dyn Stream> = Box::new(stream);
+        if let Ok((sender, driver)) = http1::handshake(TokioIo::new(stream)).await {
+            self.idle.lock().push((Connection { sender, driver: Some(driver), own: None }, self.clock.now()));
+        }
+    }
+
     async fn connect(&self) -> Result<Connection, ConnectionError> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, format!("none within {} s", CONNECT_DEADLINE.as_secs()));
         let plain = self.clock.timeout(CONNECT_DEADLINE, TcpStream::connect(&self.authority)).await;
@@ -158,7 +167,9 @@ impl Connections {
         let (head, body) = answer.into_parts();
         let length = head.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         let length = length.or((head.status == StatusCode::NO_CONTENT).then_some(0));
-        let length = length.filter(|length| *length <= bytes_max).ok_or(ConnectionError::TooLong)?;
+        // A body in chunks keeps to no length, whatever stands beside it.
+        let is_bounded = |length: &u64| *length <= bytes_max && !head.headers.contains_key(TRANSFER_ENCODING);
+        let length = length.filter(is_bounded).ok_or(ConnectionError::TooLong)?;
         let body = connection.drive(collect(body, length as usize)).await.map_err(ConnectionError::Answer)?;
         // The daemon closes it after a refusal, maybe before all of the request is sent.
         if head.headers.get(CONNECTION).is_none_or(|value| value != "close") {

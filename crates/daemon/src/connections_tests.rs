@@ -80,7 +80,11 @@ async fn what_was_kept_too_long_is_not_used_again() {
 async fn answers_that_are_cut_off_too_long_or_none_are_errors_and_their_connections_are_closed() {
     let cut_off = "HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhello";
     let endless = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
-    for (answer, expected) in [(cut_off, "cut off"), (HELLO, "longer"), (endless, "longer"), ("what?", "broke")] {
+    let of_two_lengths =
+        "HTTP/1.1 200 OK\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n";
+    for (answer, expected) in
+        [(cut_off, "cut off"), (HELLO, "longer"), (endless, "longer"), (of_two_lengths, "longer"), ("what?", "broke")]
+    {
         let bytes_max = if answer == HELLO { 4 } else { 50 };
         let (connections, serving) = server(vec![vec![answer]]).await;
         let error = connections.ask(request(), bytes_max).await.unwrap_err();

@@ -38,7 +38,7 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where daemons said they are, the latest of each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Addresses(BTreeMap<String, Address>);
+pub(super) struct Addresses(BTreeMap<String, Address>);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Address {
@@ -47,6 +47,18 @@ struct Address {
 }
 
 impl Addresses {
+    /// From the file's text; `None`: it is none. What names no daemon is left out.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut addresses: Self = serde_json::from_slice(bytes).ok()?;
+        let is_one = |authority: &str| DaemonUrl::parse("weft", authority).is_ok_and(|url| url.authority == authority);
+        addresses.0.retain(|_, address| is_one(&address.authority));
+        Some(addresses)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+
     /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number.
     fn merge(&mut self, volume: &str, wanted: &BTreeSet<String>, told: Vec<Heard>) -> bool {
         let mut is_new = false;
@@ -96,7 +108,7 @@ impl AddressBook {
     }
 
     fn read(file: Option<PathBuf>, env: &Env) -> Self {
-        let read = |file: &Path| serde_json::from_slice(&std::fs::read(file).ok()?).ok();
+        let read = |file: &Path| Addresses::decode(&std::fs::read(file).ok()?);
         let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
         Self {
             file,
@@ -174,7 +186,7 @@ impl AddressBook {
     /// A list that cannot be written is asked for again next time.
     fn save(&self) {
         let Some(file) = &self.file else { return };
-        let text = serde_json::to_vec_pretty(&*self.known.lock()).unwrap_or_default();
+        let text = self.known.lock().encode();
         let mut fresh = file.clone().into_os_string();
         fresh.push(".new");
         let written = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh);

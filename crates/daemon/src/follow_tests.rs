@@ -18,3 +18,14 @@ fn finding_15_addresses_are_kept_of_the_volumes_nodes_only() {
     assert_eq!(addresses.0.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(addresses.0["a"].authority, "host7:7600");
 }
+
+#[test]
+fn what_names_no_daemon_is_left_out_of_a_file_of_addresses() {
+    let file = br#"{"a":{"authority":"host:7600","started_ms":1},"b":{"authority":"host","started_ms":1},
+        "c":{"authority":"user@host:1","started_ms":1},"d":{"authority":"h:1\r\nx: y","started_ms":1},
+        "e":{"authority":"","started_ms":1},"f":{"authority":"[::1]:7601","started_ms":2}}"#;
+    let addresses = Addresses::decode(file).unwrap();
+    assert_eq!(addresses.0.keys().collect::<Vec<_>>(), ["a", "f"]);
+    assert_eq!(Addresses::decode(&addresses.encode()), Some(addresses));
+    assert_eq!(Addresses::decode(b"[]"), None);
+}

@@ -31,6 +31,9 @@ mod auth;
 mod client;
 mod connections;
 mod follow;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gossip;
 mod kind;
 mod linger;

@@ -240,6 +240,19 @@ impl Daemon {
         }
     }
 
+    /// One connection from this machine, over a stream that is no socket.
+    #[cfg(feature = "fuzzing")]
+    pub(super) async fn converse_over(
+        self: Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        address: SocketAddr,
+    ) {
+        let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits, &self.env.clock));
+        let Some(slot) = limit.admit(address.ip()) else { return };
+        let peer = Peer { address, is_here: true, slot: Arc::new(slot) };
+        self.converse(stream, peer, graceful.watcher(), Arc::default()).await;
+    }
+
     async fn converse<S>(self: Arc<Self>, stream: S, peer: Peer, watcher: Watcher, has_unread: Arc<AtomicBool>)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

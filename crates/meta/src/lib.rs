@@ -15,6 +15,9 @@ mod descriptor;
 pub mod engines;
 pub mod error;
 pub mod fsck;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guard;
 pub mod keys;
 pub mod kv;

@@ -75,7 +75,7 @@ impl Holder {
     }
 
     /// `process 123\nhost h\nstarted 1700000000\n`, then `mountpoint /x` last, since a path may hold any byte but NUL, or `short-lived`.
-    fn to_text(&self) -> Vec<u8> {
+    pub(crate) fn to_text(&self) -> Vec<u8> {
         let mut text = format!("process {}\nhost {}\nstarted {}\n", self.process, self.host, self.started).into_bytes();
         if let Some(mountpoint) = &self.mountpoint {
             text.extend_from_slice(b"mountpoint ");
@@ -86,7 +86,7 @@ impl Holder {
         text
     }
 
-    fn from_text(text: &[u8]) -> Option<Self> {
+    pub(crate) fn from_text(text: &[u8]) -> Option<Self> {
         let mut lines = text.splitn(4, |byte| *byte == b'\n');
         let mut word = |name: &str| {
             let value = lines.next()?.strip_prefix(name.as_bytes())?;

@@ -11,6 +11,8 @@
 //! changes. Start reading at `store.rs`, then `layout.rs`.
 
 mod device;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod index;
 mod layout;
 mod store;

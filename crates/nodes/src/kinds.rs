@@ -159,6 +159,9 @@ impl Kinds {
         if text.is_empty() {
             return Err(UrlError::Empty);
         }
+        if text.contains('\0') {
+            return Err(UrlError::Unfit("an address has a zero byte, and no path can: leave it out".to_owned()));
+        }
         let Some((scheme, rest)) = text.split_once("://") else {
             let path = std::path::absolute(text).map_err(|_| UrlError::Relative { path: text.to_owned() })?;
             return Ok(NodeUrl::folder(&path));

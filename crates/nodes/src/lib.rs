@@ -19,6 +19,9 @@ pub mod conformance;
 pub mod error;
 pub mod folder;
 pub mod foreign;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod kinds;
 pub mod memory;
 pub mod node;

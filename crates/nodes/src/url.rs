@@ -192,21 +192,23 @@ pub fn percent_encode(text: &[u8]) -> String {
     out
 }
 
-/// The inverse of [`percent_encode`]; `None` for a broken escape.
+/// The inverse of [`percent_encode`]; `None` for a broken escape or a zero byte.
 pub fn percent_decode(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            out.push(byte);
-            continue;
-        }
-        let (digits, after) = rest.split_first_chunk::<2>()?;
-        let value = |digit: u8| char::from(digit).to_digit(16);
-        let decoded = value(digits[0])? * 16 + value(digits[1])?;
+        let (decoded, after) = if byte == b'%' {
+            let (digits, after) = after.split_first_chunk::<2>()?;
+            let value = |digit: u8| char::from(digit).to_digit(16);
+            (u8::try_from(value(digits[0])? * 16 + value(digits[1])?).ok()?, after)
+        } else {
+            (byte, after)
+        };
         // A path cannot hold a zero byte.
-        out.push(u8::try_from(decoded).ok().filter(|&byte| byte != 0)?);
+        if decoded == 0 {
+            return None;
+        }
+        out.push(decoded);
         rest = after;
     }
     Some(out)

@@ -54,6 +54,10 @@ fn what_is_no_address_is_told_so() {
     for broken in ["file:///a%", "file:///a%2", "file:///a%zz", "file:///a%00", "file:///%+1"] {
         assert!(matches!(parse(broken), UrlError::Escape { .. }), "{broken}");
     }
+    for zero in ["/a\0", "file:///a\0", "memory://a\0"] {
+        assert!(matches!(parse(zero), UrlError::Unfit(why) if why.contains("zero byte")), "{zero:?}");
+    }
+    assert_eq!(percent_decode(b"a\0"), None);
 }
 
 #[test]

@@ -53,6 +53,8 @@ mod checkpoint;
 mod commit;
 mod copy;
 mod file;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod home;
 mod intents;
 mod kind;

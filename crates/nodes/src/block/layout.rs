@@ -10,6 +10,7 @@
 //!
 //! All numbers are little-endian.
 
+use std::ops::RangeInclusive;
 use weft_format::{Generation, NodeId, NodeIdentity, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 /// Superblock, counters, and rows of the table are read and written in blocks of this size.
@@ -37,6 +38,9 @@ const LEAST_SLOT_BYTES: u64 = 16 << 10;
 const MOST_SLOT_BYTES: u64 = 4 << 20;
 /// A table of so many slots (64 MiB) is still read in a moment.
 const SLOTS_AIMED_AT: u64 = 1 << 20;
+
+/// Numbers of puts; the others say of a slot that it has none, and no device lives to see the last.
+const PUTS: RangeInclusive<u64> = 1..=u64::MAX >> 1;
 
 const MAGIC: [u8; 8] = *b"weftblk\0";
 const VERSION: u32 = 1;
@@ -112,6 +116,20 @@ impl Superblock {
     /// Slots that a shard object of so many bytes takes; an empty one takes one, too.
     pub(super) fn slots_of(&self, bytes: u64) -> u64 {
         bytes.div_ceil(u64::from(self.slot_bytes)).max(1)
+    }
+
+    /// What the table says of a slot. An entry of parts that cannot be there is damaged, though its checksum fits: a shard that is
+    /// read by it would have no slots for its bytes.
+    pub(super) fn entry(&self, bytes: &[u8; ENTRY_BYTES], slot: u32) -> Entry {
+        match Entry::decode(bytes, slot) {
+            Entry::Part(part) if !self.has(&part) => Entry::Damaged,
+            entry => entry,
+        }
+    }
+
+    fn has(&self, part: &Part) -> bool {
+        let is_whole = u64::from(part.parts) == self.slots_of(part.bytes) && part.part < part.parts;
+        is_whole && PUTS.contains(&part.put)
     }
 
     pub(super) fn encode(&self) -> [u8; BLOCK_BYTES] {
@@ -219,7 +237,7 @@ impl Entry {
         out
     }
 
-    /// The inverse of [`Self::encode`].
+    /// The inverse of [`Self::encode`]; whether there can be such a part, [`Superblock::entry`] says.
     pub(super) fn decode(bytes: &[u8; ENTRY_BYTES], slot: u32) -> Self {
         if bytes.iter().all(|&byte| byte == 0) {
             return Entry::Free;
@@ -243,14 +261,14 @@ impl Entry {
     }
 }
 
-fn entry_check(entry: &[u8; ENTRY_BYTES], slot: u32) -> u64 {
+pub(super) fn entry_check(entry: &[u8; ENTRY_BYTES], slot: u32) -> u64 {
     let mut checked = [0; 60];
     checked[..56].copy_from_slice(&entry[..56]);
     checked[56..].copy_from_slice(&slot.to_le_bytes());
     crc64(&checked)
 }
 
-fn crc64(bytes: &[u8]) -> u64 {
+pub(super) fn crc64(bytes: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes)
 }
 

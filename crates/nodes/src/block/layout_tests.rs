@@ -40,6 +40,27 @@ fn what_is_encoded_is_decoded() {
     assert_eq!(decode_counters(&[1, 2]), (0, false));
 }
 
+/// A right checksum is no proof that the numbers make sense: by the first of these a read would take memory without end, by others bytes of
+/// slots that the shard has not.
+#[test]
+fn a_part_that_cannot_be_is_damage() {
+    let superblock = Superblock { identity: IDENTITY, slot_bytes: 16 << 10, slot_count: 3 };
+    let entry = |part| superblock.entry(&Entry::Part(part).encode(2), 2);
+    assert_eq!(entry(part()), Entry::Part(part()));
+    for impossible in [
+        Part { bytes: u64::MAX, ..part() },
+        Part { parts: 4, ..part() },
+        Part { parts: 2, ..part() },
+        Part { part: 3, ..part() },
+        Part { parts: 0, part: 0, bytes: 0, ..part() },
+        Part { put: 0, ..part() },
+        Part { put: u64::MAX, ..part() },
+        Part { put: u64::MAX - 1, ..part() },
+    ] {
+        assert_eq!(entry(impossible), Entry::Damaged, "{impossible:?}");
+    }
+}
+
 #[test]
 fn every_flipped_bit_is_noticed() {
     let superblock = Superblock { identity: IDENTITY, slot_bytes: 4 << 20, slot_count: 3 }.encode();

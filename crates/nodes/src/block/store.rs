@@ -203,16 +203,18 @@ impl Root {
                 return Err(Errno::IO);
             }
             for (slot, entry) in ((at / ENTRY_BYTES as u64) as u32..).zip(entries) {
-                index.apply(slot, Entry::decode(entry, slot));
+                index.apply(slot, self.superblock.entry(entry, slot));
             }
             at += bytes.len() as u64;
         }
         index.drop_incomplete();
+        // Whoever was changing it is dead. That nobody's index is ahead of the counter must hold again.
+        // Counters have no checksum and may be any number: after the greatest comes 0, and everybody reads the whole table.
+        let changes = if changing { changes.wrapping_add(RING_ENTRIES + 1) } else { changes };
         if changing {
-            // Whoever was changing it is dead. That nobody's index is ahead of the counter must hold again.
-            self.device.write(COUNTERS_OFFSET, &layout::encode_counters(changes + RING_ENTRIES + 1, false))?;
+            self.device.write(COUNTERS_OFFSET, &layout::encode_counters(changes, false))?;
         }
-        *state = State { index, changes: if changing { changes + RING_ENTRIES + 1 } else { changes } };
+        *state = State { index, changes };
         Ok(())
     }
 
@@ -242,7 +244,7 @@ impl Root {
             }
             let entry = self.device.read(Superblock::entry_offset(slot), ENTRY_BYTES)?;
             let Some(entry) = entry.first_chunk() else { return Ok(false) };
-            state.index.apply(slot, Entry::decode(entry, slot));
+            state.index.apply(slot, self.superblock.entry(entry, slot));
         }
         let (now, _) = self.counters()?;
         if now.wrapping_sub(state.changes) > RING_ENTRIES / 2 {
@@ -302,7 +304,7 @@ impl Root {
         }
         let mut change = changes;
         for (slot, _) in entries {
-            change += 1;
+            change = change.wrapping_add(1);
             self.device.write(layout::ring_offset(change), &slot.to_le_bytes())?;
         }
         self.device.write(COUNTERS_OFFSET, &layout::encode_counters(change, false))?;

@@ -118,6 +118,28 @@ fn a_power_cut_at_any_moment_loses_nothing_that_was_acknowledged() {
     }
 }
 
+#[test]
+fn a_device_with_impossible_numbers_is_used_all_the_same() {
+    let folder = folder();
+    let path = device(&folder);
+    let (known, more) = (bytes_of(1), bytes_of(2));
+    put(&Place::new(&path, "disk", IDENTITY), key(1, 0), std::slice::from_ref(&known)).unwrap();
+    let slot = 50;
+    let part = Part { key: key(9, 0), part: 0, parts: 1, bytes: u64::MAX, modified_ms: 0, put: u64::MAX };
+    let device = Device::open(&path).unwrap();
+    device.write(Superblock::entry_offset(slot), &Entry::Part(part).encode(slot)).unwrap();
+    device.write(COUNTERS_OFFSET, &layout::encode_counters(u64::MAX, true)).unwrap();
+    let place = Place::new(&path, "disk", IDENTITY);
+    let listed = list(&place, None, 10).unwrap();
+    assert_eq!((listed.keys, listed.foreign.len()), (vec![key(1, 0)], 1));
+    assert_eq!(get(&place, key(9, 0), &(0..u64::MAX)).unwrap_err().kind, NodeErrorKind::NotFound);
+    device.write(COUNTERS_OFFSET, &layout::encode_counters(u64::MAX, false)).unwrap();
+    put(&place, key(2, 0), std::slice::from_ref(&more)).unwrap();
+    for (number, bytes) in [(1, known), (2, more)] {
+        assert_eq!(get(&place, key(number, 0), &(0..u64::MAX)).unwrap(), bytes);
+    }
+}
+
 /// Each opening of a device locks for itself, as another process would.
 #[test]
 fn several_openings_see_each_others_changes_and_share_no_slot() {

@@ -34,9 +34,9 @@ const HEADER_BYTES: u64 = 4096;
 /// What filing leaves pending at most, twice: a flush of that much fits beside what was logged before.
 const HALF_BYTES: u64 = 8 << 20;
 /// No record shares a sector with another: writing one cannot harm the one before.
-const ALIGNMENT_BYTES: usize = 512;
+pub(super) const ALIGNMENT_BYTES: usize = 512;
 /// Checksum, number, commits, length.
-const HEAD_BYTES: usize = 28;
+pub(super) const HEAD_BYTES: usize = 28;
 /// The length of a value that is a removal.
 const REMOVED: u32 = u32::MAX;
 
@@ -79,7 +79,7 @@ impl Record {
 }
 
 /// A record's bytes, filled up to a multiple of the alignment; `None`: it is too large to be one.
-fn encode(id: u64, number: u64, commits: u64, changes: &[Change]) -> Option<Vec<u8>> {
+pub(super) fn encode(id: u64, number: u64, commits: u64, changes: &[Change]) -> Option<Vec<u8>> {
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok().filter(|length| *length != REMOVED);
     let mut bytes = vec![0; HEAD_BYTES];
     for (key, value) in changes {
@@ -112,7 +112,7 @@ fn changes(mut bytes: &[u8]) -> Option<Vec<Change>> {
     Some(changes)
 }
 
-fn checksum(id: u64, bytes: &[u8]) -> u64 {
+pub(super) fn checksum(id: u64, bytes: &[u8]) -> u64 {
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     digest.update(&id.to_le_bytes());
     digest.update(bytes);
@@ -128,7 +128,7 @@ fn read_exact(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<bool> {
     }
 }
 
-fn header(id: u64) -> Vec<u8> {
+pub(super) fn header(id: u64) -> Vec<u8> {
     let mut header = [&MAGIC[..], &id.to_le_bytes()].concat();
     header.extend_from_slice(&checksum(id, MAGIC).to_le_bytes());
     header.resize(HEADER_BYTES as usize, 0);
@@ -136,7 +136,7 @@ fn header(id: u64) -> Vec<u8> {
 }
 
 /// Where a half begins and ends.
-fn bounds(half: usize) -> (u64, u64) {
+pub(super) fn bounds(half: usize) -> (u64, u64) {
     let begin = HEADER_BYTES + half as u64 * HALF_BYTES;
     (begin, begin + HALF_BYTES)
 }
@@ -157,8 +157,13 @@ impl Found {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
         };
+        Self::of(&file)
+    }
+
+    /// What the file has; empty if it is no log.
+    pub(super) fn of(file: &File) -> io::Result<Self> {
         let mut found = vec![0; HEADER_BYTES as usize];
-        if !read_exact(&file, &mut found, 0)? {
+        if !read_exact(file, &mut found, 0)? {
             return Ok(Self::default());
         }
         let id = u64::from_le_bytes(std::array::from_fn(|index| found[MAGIC.len() + index]));
@@ -169,9 +174,9 @@ impl Found {
         for half in 0..2 {
             let (mut offset, end) = bounds(half);
             let mut records: Vec<Record> = Vec::new();
-            while let Some((record, next)) = Record::read(&file, id, offset, end)? {
+            while let Some((record, next)) = Record::read(file, id, offset, end)? {
                 // What follows is from an earlier turn of this half.
-                if records.last().is_some_and(|last| last.number + 1 != record.number) {
+                if records.last().is_some_and(|last| last.number.checked_add(1) != Some(record.number)) {
                     break;
                 }
                 records.push(record);
@@ -196,7 +201,7 @@ impl Found {
         let unfiled: Vec<Record> =
             self.records.into_iter().filter(|record| self.id == id && record.number > filed).collect();
         let is_next =
-            |(index, record): (usize, &Record)| record.number == filed + 1 + index as u64 && record.commits <= commits;
+            |(index, record): (usize, &Record)| record.number - filed == 1 + index as u64 && record.commits <= commits;
         match unfiled.last() {
             Some(last) if !unfiled.iter().enumerate().all(is_next) => Err(last.number),
             _ => Ok(unfiled),

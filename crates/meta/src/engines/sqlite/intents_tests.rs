@@ -70,6 +70,20 @@ fn what_is_written_is_read_in_order_over_both_halves() {
 }
 
 #[test]
+fn the_greatest_number_is_followed_by_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, log) = log(&folder);
+    for (number, at) in [(u64::MAX, 0), (0, 1024)] {
+        let bytes = encode(ID, number, 3, &record(1)).unwrap();
+        assert_eq!(bytes.len(), 1024);
+        log.file.write_all_at(&bytes, HEADER_BYTES + at).unwrap();
+    }
+    assert_eq!(numbers(&Found::read(&path).unwrap()), [u64::MAX]);
+    assert_eq!(Found::read(&path).unwrap().unfiled(ID, 0, 3), Err(u64::MAX));
+    assert_eq!(Found::read(&path).unwrap().unfiled(ID, u64::MAX, 3), Ok(vec![]));
+}
+
+#[test]
 fn what_the_file_lacks_has_no_gaps() {
     let folder = tempfile::tempdir().unwrap();
     let (path, mut log) = log(&folder);

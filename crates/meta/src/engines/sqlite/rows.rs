@@ -252,10 +252,10 @@ fn chain(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Fault>
 }
 
 /// A row, its seal checked and taken off.
-struct Stored {
-    key: Vec<u8>,
-    value: Vec<u8>,
-    link: u64,
+pub(super) struct Stored {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) link: u64,
 }
 
 impl Stored {
@@ -263,7 +263,7 @@ impl Stored {
         Self::open(row.get(0)?, row.get(1)?)
     }
 
-    fn open(key: Vec<u8>, mut stored: Vec<u8>) -> Result<Self, Fault> {
+    pub(super) fn open(key: Vec<u8>, mut stored: Vec<u8>) -> Result<Self, Fault> {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
         let opened = stored.len().checked_sub(TRAILER_BYTES).and_then(|length| {
             let (value, trailer) = stored.split_at(length);
@@ -301,21 +301,23 @@ fn link_before(connection: &Connection, key: &[u8]) -> Result<u64, Fault> {
 }
 
 fn put(connection: &Connection, key: &[u8], value: &[u8], link: u64) -> rusqlite::Result<()> {
-    let mut stored = Vec::with_capacity(value.len() + TRAILER_BYTES);
-    stored.extend_from_slice(value);
-    stored.extend_from_slice(&link.to_le_bytes());
-    stored.extend_from_slice(&seal(key, value, link).to_le_bytes());
+    let stored = sealed(key, value, link);
     connection
         .prepare_cached("INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v")?
         .execute([key, &stored])?;
     Ok(())
 }
 
+/// What is stored under `key`.
+pub(super) fn sealed(key: &[u8], value: &[u8], link: u64) -> Vec<u8> {
+    [value, &link.to_le_bytes(), &seal(key, value, link).to_le_bytes()].concat()
+}
+
 fn link_to(key: &[u8]) -> u64 {
     checksum(&[b"link", key])
 }
 
-fn seal(key: &[u8], value: &[u8], link: u64) -> u64 {
+pub(super) fn seal(key: &[u8], value: &[u8], link: u64) -> u64 {
     // With the key's length, so that no byte can change sides.
     checksum(&[&(key.len() as u64).to_le_bytes(), key, value, &link.to_le_bytes()])
 }

@@ -1,0 +1,98 @@
+//! Decoders that are nobody else's business, for `crates/fuzz`.
+
+pub use crate::engines::sqlite::fuzzing::{intents, intents_seeds, row, row_seeds, witness, witness_seeds};
+
+use crate::keys::Key;
+use crate::owner::Holder;
+use crate::store::values::{self, Dirent, Usage};
+use crate::types::{Extent, JournalPage};
+use weft_format::records::Kind;
+use weft_format::{Ino, SegmentId};
+
+/// A value of a table whose records belong to this crate: the first byte says which, the next eight are the number in its key.
+pub fn value(bytes: &[u8]) {
+    let Some((&what, bytes)) = bytes.split_first() else { return };
+    let Some((number, value)) = bytes.split_first_chunk().map(|(number, rest)| (u64::from_be_bytes(*number), rest))
+    else {
+        return;
+    };
+    let ino = Ino(1);
+    match what % 8 {
+        0 => assert!(values::decode_mark(&Key::Keep, value).is_err() || value == values::mark()),
+        1 => {
+            let found = values::decode_segment(&Key::Keep, value);
+            assert!(found.is_err() || found.is_ok_and(|found| values::segment(found) == value));
+        }
+        2 => {
+            let found = values::decode_number(&Key::Keep, value);
+            assert!(found.is_err() || found.is_ok_and(|found| values::number(found) == value));
+        }
+        3 => {
+            let found = Dirent::decode(&Key::Dirent(ino, b"name"), value);
+            assert!(found.is_err() || found.is_ok_and(|found| found.encode() == value));
+        }
+        4 => {
+            if let Ok((ino, name)) = values::decode_entry(&Key::Entry(ino, number), value) {
+                assert_eq!(values::entry(ino, name), value);
+                assert!(!name.is_empty() && name.len() <= 255 && !name.contains(&b'/') && !name.contains(&0));
+            }
+        }
+        5 => {
+            let key = Key::Extent(ino, number);
+            if let Ok(found) = values::decode_extent(&key, value) {
+                assert_eq!((found.end(), found.file_offset.checked_add(found.length)), (number, Some(number)));
+                assert_eq!(values::extent(ino, &found), (key, value.to_vec()));
+            }
+        }
+        6 => {
+            if let Ok(page) = values::decode_journal_page(&Key::Journal(ino, number), value) {
+                assert!(page.ranges.iter().all(|(start, bytes)| usize::from(*start) + bytes.len() <= 4096));
+                assert_eq!(values::journal_page(&page), value);
+            }
+        }
+        _ => {
+            let found = Usage::decode(value);
+            assert!(found.is_err() || found.is_ok_and(|found| found.encode() == value));
+        }
+    }
+}
+
+/// One of each.
+#[must_use]
+pub fn value_seeds() -> Vec<Vec<u8>> {
+    let extent = Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
+    let page = JournalPage { page: 3, ranges: vec![(0, vec![1; 5]), (100, vec![2; 7])] };
+    let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();
+    vec![
+        seed(0, 0, values::mark()),
+        seed(1, 0, values::segment(SegmentId(7))),
+        seed(2, 0, values::number(99)),
+        seed(3, 0, Dirent { ino: Ino(5), kind: Kind::File, cookie: 9 }.encode()),
+        seed(4, 9, values::entry(Ino(5), b"name.txt")),
+        seed(5, extent.end(), values::extent(Ino(1), &extent).1),
+        seed(6, page.page, values::journal_page(&page)),
+        seed(7, 0, Usage { inodes: 4, live_bytes: 5 }.encode()),
+    ]
+}
+
+/// What an owner says of itself beside its lock.
+pub fn holder(bytes: &[u8]) {
+    if let Some(holder) = Holder::from_text(bytes) {
+        let again = Holder::from_text(&holder.to_text()).expect("it is one");
+        assert_eq!(again, holder);
+    }
+}
+
+/// A mount and a command.
+#[must_use]
+pub fn holder_seeds() -> Vec<Vec<u8>> {
+    let holder = Holder {
+        process: 123,
+        host: "h".to_owned(),
+        started: 1_700_000_000,
+        mountpoint: Some("/mnt/x".into()),
+        is_short_lived: false,
+    };
+    let command = Holder { mountpoint: None, is_short_lived: true, ..holder.clone() };
+    vec![holder.to_text(), command.to_text()]
+}
