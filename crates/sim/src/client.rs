@@ -178,7 +178,7 @@ fn opened(
 fn write(programs: &Programs, number: usize, volume: &Volume, directory: Ino, name: &str) -> Result<(), VfsError> {
     let scheduler = running();
     let (ino, handle) = opened(programs, number, volume, directory, name)?;
-    let length = scheduler.below(if scheduler.chance(20) { LARGE_MAX } else { SMALL_MAX }) + 1;
+    let length = scheduler.below(if scheduler.chance(40) { LARGE_MAX } else { SMALL_MAX }) + 1;
     let size = programs.models[number].lock().bytes(name).map_or(0, |bytes| bytes.len() as u64);
     let offset = if scheduler.chance(500) { size } else { scheduler.below(size + 5000) };
     let data: Vec<u8> = (0..length).map(|at| (scheduler.steps() as u8).wrapping_add((at >> 6) as u8)).collect();

@@ -16,7 +16,7 @@ use weft_care::worker::{Options, Worker};
 use weft_engine::StoreCatalogue;
 use weft_env::turns::{self, Planted};
 use weft_env::{Clock, Env, Runtime};
-use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::records::{NodeRecord, NodeState, PolicyRecord, SEGMENT_BYTES, Sizes, Timestamp, VolumeRecord};
 use weft_format::{NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, VolumeId};
 use weft_meta::engines::MemoryKv;
 use weft_meta::{MetaError, Store};
@@ -470,8 +470,11 @@ fn format(disk: &Arc<MetadataDisk>, env: &Env) -> Result<(), MetaError> {
     let kv = disk.own(env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
     let now_ms = env.clock.unix_ms();
     let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: 0 };
+    // The shortest that there are: a large write takes several, and some of a file may be in one while the rest is in the journal.
+    let sizes = Sizes { segment_bytes: Some(*SEGMENT_BYTES.start()), ..Sizes::default() };
+    let policy = PolicyRecord { sizes, ..PolicyRecord::of(CODE, None) };
     let volume = VolumeRecord { volume: VOLUME, created_ms: now_ms, default_policy: PolicyId(0) };
-    let store = Store::format(kv, &volume, &PolicyRecord::of(CODE, None), now, env)?;
+    let store = Store::format(kv, &volume, &policy, now, env)?;
     for number in 0..PLACES {
         let name = format!("place{number}");
         let record = NodeRecord {
