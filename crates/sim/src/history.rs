@@ -31,9 +31,10 @@ const PLACES: u32 = 4;
 const PROGRAMS: usize = 2;
 /// The scheduler's steps between two faults.
 const STEPS_BETWEEN: u64 = 1_500;
-/// Before a place loses something nothing else has been wrong for so long; more steps than these are not taken for it.
-const CALM: Duration = Duration::from_secs(20);
-const STEPS_OF_CALM: u64 = 200_000;
+/// Before a place loses something nothing else has been wrong for so long, longer than an upload can be under way that found nodes
+/// away; more steps than these are not taken for it.
+const CALM: Duration = Duration::from_secs(120);
+const STEPS_OF_CALM: u64 = 400_000;
 /// Everything must be well again after so many steps without faults.
 const STEPS_TO_HEAL: u64 = 3_000_000;
 
