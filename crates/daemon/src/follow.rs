@@ -155,7 +155,7 @@ impl AddressBook {
         let mut others = self.members.lock().clone();
         let wanted: BTreeSet<String> = others.iter().map(|member| member.identity.node.to_string()).collect();
         others.retain(|member| member.identity != besides.identity);
-        // Not always the same: whoever cannot answer is not asked again and again.
+        // Start at a random member, so that one that cannot answer is not asked every time.
         let first = self.env.rng.next_u64() % others.len().max(1) as u64;
         others.rotate_left(first as usize);
         let (mut asking, mut others, mut answers) = (JoinSet::new(), others.into_iter(), 0);

@@ -13,7 +13,7 @@ use weft_env::Env;
 /// A daemon of a cluster.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterMember {
-    /// What it says of itself.
+    /// The facts that it reports.
     #[serde(flatten)]
     pub facts: Facts,
     /// As most of those asked hold it.

@@ -35,7 +35,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// So many, each with an empty directory.
+    /// `count` programs, each with an empty directory.
     #[must_use]
     pub fn new(count: usize) -> Arc<Self> {
         Arc::new(Self { models: (0..count).map(|_| Mutex::default()).collect(), ..Self::default() })
@@ -88,7 +88,7 @@ fn read_all(volume: &Volume, handle: Handle) -> Result<Vec<u8>, VfsError> {
     }
 }
 
-/// Does things until it is told to stop.
+/// Runs operations until [`Programs::is_stopping`] is set.
 pub fn run(programs: &Programs, number: usize, volume: &Volume, clock: &dyn Clock) {
     let Ok(directory) = directory(volume, number) else { return };
     while !programs.is_stopping.load(Ordering::Relaxed) {

@@ -35,7 +35,7 @@ const STEPS_BETWEEN: u64 = 1_500;
 /// away; more steps than these are not taken for it.
 const CALM: Duration = Duration::from_secs(120);
 const STEPS_OF_CALM: u64 = 400_000;
-/// Everything must be well again after so many steps without faults.
+/// Without faults, everything must be well again within this number of steps.
 const STEPS_TO_HEAL: u64 = 3_000_000;
 
 /// What a history came to.

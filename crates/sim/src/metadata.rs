@@ -102,7 +102,7 @@ impl MetadataDisk {
 }
 
 impl State {
-    /// Writes what the owner committed first, up to so many commits ever.
+    /// Writes what the owner committed first, until this number of commits is flushed, counted since it became the owner.
     fn flush(&mut self, number: u64, committed: u64) -> Result<(), KvError> {
         let Some(owner) = self.owner.as_mut().filter(|owner| owner.number == number) else { return Err(gone()) };
         let count = committed.saturating_sub(owner.flushed).min(owner.behind.len() as u64);

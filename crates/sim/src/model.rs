@@ -136,12 +136,12 @@ impl Model {
         self.moment() - usize::from(self.is_under_way)
     }
 
-    /// Names of so many moments are durable.
+    /// The names of this moment are durable.
     pub fn synced_names(&mut self, moment: usize) {
         self.synced = self.synced.max(moment.min(self.moment()));
     }
 
-    /// So many versions of the file behind a name are durable.
+    /// This version of the file behind a name is durable.
     pub fn synced_bytes(&mut self, name: &str, version: usize) {
         if let Some(named) = self.names().get(name).copied() {
             let history = self.files.get_mut(&named.file).expect("it was made");

@@ -29,7 +29,7 @@ pub enum Condition {
     Down,
     /// Nothing comes back.
     Silent,
-    /// Each message takes so many milliseconds more.
+    /// Each message is delayed by this number of milliseconds.
     Slow(u64),
     /// It takes nothing more.
     Full,
@@ -59,7 +59,6 @@ struct State {
     /// Processes whose requests do not arrive, and those to whom no answer does.
     cut_off: BTreeSet<ProcessId>,
     unheard: BTreeSet<ProcessId>,
-    is_wiped: bool,
     /// Messages of a thousand that are lost, and that come twice.
     lost_per_mille: u64,
     doubled_per_mille: u64,
@@ -156,7 +155,6 @@ impl Place {
         match state.condition {
             Condition::Down => Err(self.error(NodeErrorKind::Unavailable, "it is down")),
             Condition::Failing => Err(self.error(NodeErrorKind::Io, "its disk fails")),
-            _ if state.is_wiped => Err(self.error(NodeErrorKind::Wiped, "it is empty")),
             _ => Ok(()),
         }
     }

@@ -245,7 +245,7 @@ impl Scheduler {
         state.fibres.insert(id, fibre);
     }
 
-    /// Runs until `is_done`, at most so many steps.
+    /// Runs until `is_done`, at most `steps_max` steps.
     pub fn run(&self, steps_max: u64, mut is_done: impl FnMut() -> bool) -> Ended {
         let end = self.steps() + steps_max;
         while !is_done() {

@@ -152,7 +152,7 @@ impl Volume {
     /// What is to be done at the end by who may change something.
     fn write_all(&self) -> Result<(), VfsError> {
         self.segments.note_suspects();
-        // What fails first may have been under way since before the nodes were back, and nobody can try again later.
+        // The first attempt may fail because of uploads that began while nodes were away. No later attempt is possible.
         let written = self.write_back.sync_all().or_else(|_| self.write_back.sync_all());
         let written = written.map_err(|error| match self.write_back.unwritten() {
             (0, _) => error,

@@ -16,7 +16,7 @@ pub struct NodeKindReport {
     pub is_built_in: bool,
     /// Does it compute sums of its shards?
     pub combines: bool,
-    /// Ranges of reads are multiples of so many bytes.
+    /// Reads begin and end at multiples of this number of bytes.
     pub range_granularity_bytes: u64,
     /// Does it list shards in order?
     pub lists_in_order: bool,
