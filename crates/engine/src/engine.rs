@@ -60,7 +60,7 @@ impl Engine {
         let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };
         let handle = engine.runtime.handle();
         if empties_trash {
-            engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, handle)?);
+            engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, &handle.into())?);
         }
         if is_cared_for {
             engine.caring = Some(Caring::of_volume(&engine.volume, handle)?);

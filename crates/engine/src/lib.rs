@@ -68,6 +68,7 @@ pub use reader::VolumeReader;
 pub use runtime::{holder, runtime};
 pub use serving::{Encryption, ServeError, ServeSettings, Serving};
 pub use survey::{NodeFigures, Survey, survey};
+pub use trash_emptier::TrashEmptier;
 
 pub use weft_cluster::set_count;
 pub use weft_daemon::DAEMON_PORT;

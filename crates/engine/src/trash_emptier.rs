@@ -3,12 +3,12 @@
 
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use weft_care::Job;
 use weft_care::collect::{Beside, UnreferencedSince};
-use weft_env::{Clock, Thread};
+use weft_env::sync::{RecvTimeoutError, Sender, channel};
+use weft_env::{Clock, Runtime, Thread};
 use weft_format::removal::Queued;
 use weft_vfs::Volume;
 
@@ -21,13 +21,17 @@ const SHORT_SHARE: u64 = 20;
 const EARLY_EVERY: Duration = Duration::from_secs(60);
 
 /// A thread that empties the trash until this is dropped.
-pub(crate) struct TrashEmptier {
+pub struct TrashEmptier {
     stop: Option<Sender<()>>,
     thread: Option<Thread>,
 }
 
 impl TrashEmptier {
-    pub(crate) fn start(volume: &Arc<Volume>, runtime: &tokio::runtime::Handle) -> Result<TrashEmptier, EngineError> {
+    /// Of a volume that this process owns.
+    ///
+    /// # Errors
+    /// [`EngineError::Threads`].
+    pub fn start(volume: &Arc<Volume>, runtime: &Runtime) -> Result<TrashEmptier, EngineError> {
         let unreferenced_since =
             UnreferencedSince::load(&StoreCatalogue::new(volume.store().clone())).unwrap_or_else(|error| {
                 tracing::warn!("the grace time of dead segments starts again from zero: {error}");
@@ -36,7 +40,7 @@ impl TrashEmptier {
         let env = volume.store().env().clone();
         let (clock, spawner) = (env.clock, env.spawner);
         let (volume, runtime) = (Arc::downgrade(volume), runtime.clone());
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stopped) = channel();
         let began_ms = clock.unix_ms();
         let body = move || {
             let (began, mut early) = (clock.now(), Early::default());
@@ -53,7 +57,7 @@ impl TrashEmptier {
                 if is_ending {
                     break;
                 }
-                is_ending = stopped.recv_timeout(EVERY) != Err(RecvTimeoutError::Timeout);
+                is_ending = stopped.recv_for(EVERY, &*clock) != Err(RecvTimeoutError::Timeout);
             }
         };
         let thread = spawner.thread("trash-emptier", Box::new(body));
@@ -94,7 +98,7 @@ fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64, clock: &dyn Clo
 
 fn empty_once(
     volume: &Weak<Volume>,
-    runtime: &tokio::runtime::Handle,
+    runtime: &Runtime,
     beside: Beside<'_>,
     is_ending: bool,
 ) -> Result<(), EngineError> {

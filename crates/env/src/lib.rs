@@ -12,6 +12,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod clock;
+pub mod planted;
 mod rng;
 mod runtime;
 mod spawner;

@@ -1,11 +1,12 @@
 //! Locks, condition variables and channels for threads that may take turns ([`crate::turns`]). Elsewhere they are `parking_lot`'s and
 //! the standard library's: what is not contended costs the same.
 
+use crate::Clock;
 use crate::turns::{self, Until};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 pub use parking_lot::MutexGuard;
@@ -74,13 +75,40 @@ impl<T: ?Sized> RwLock<T> {
 #[cold]
 fn wait_for<T>(take: impl Fn() -> Option<T>) -> Option<T> {
     let turns = turns::current()?;
-    let mut until = Until::Change(None);
+    let mut until = Until::Change;
     loop {
         turns.pass(until);
         if let Some(taken) = take() {
             return Some(taken);
         }
-        until = Until::Still(None);
+        until = Until::Still;
+    }
+}
+
+/// Fibres that wait, each by a flag of its own.
+#[derive(Debug, Default)]
+struct Waiters(parking_lot::Mutex<Vec<Arc<AtomicBool>>>);
+
+impl Waiters {
+    const fn new() -> Self {
+        Self(parking_lot::Mutex::new(Vec::new()))
+    }
+
+    /// They may go on.
+    fn wake(&self) {
+        if turns::are_taken() {
+            std::mem::take(&mut *self.0.lock()).iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+        }
+    }
+
+    /// What a fibre that joins them waits for.
+    fn join(&self, end: Option<Instant>) -> Until {
+        let flag = Arc::<AtomicBool>::default();
+        self.0.lock().push(flag.clone());
+        match end {
+            Some(end) => Until::FlagOrMoment(flag, end),
+            None => Until::Flag(flag),
+        }
     }
 }
 
@@ -88,26 +116,25 @@ fn wait_for<T>(take: impl Fn() -> Option<T>) -> Option<T> {
 #[derive(Debug, Default)]
 pub struct Condvar {
     real: parking_lot::Condvar,
-    /// How often somebody was notified.
-    notified: AtomicU64,
+    waiters: Waiters,
 }
 
 impl Condvar {
     /// Nobody waits.
     #[must_use]
     pub const fn new() -> Self {
-        Self { real: parking_lot::Condvar::new(), notified: AtomicU64::new(0) }
+        Self { real: parking_lot::Condvar::new(), waiters: Waiters::new() }
     }
 
     /// Wakes one of those who wait, maybe more.
     pub fn notify_one(&self) {
-        self.notified.fetch_add(1, Ordering::Relaxed);
+        self.waiters.wake();
         self.real.notify_one();
     }
 
     /// Wakes all who wait.
     pub fn notify_all(&self) {
-        self.notified.fetch_add(1, Ordering::Relaxed);
+        self.waiters.wake();
         self.real.notify_all();
     }
 
@@ -120,27 +147,21 @@ impl Condvar {
 
     /// Waits until notified, for no reason, or for `at_most`.
     pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, at_most: Duration, now: impl FnOnce() -> Instant) {
-        if turns::current().is_none() {
-            self.real.wait_for(guard, at_most);
-        } else {
+        if turns::are_taken() {
             self.take_turns(guard, Some(now() + at_most));
+        } else {
+            self.real.wait_for(guard, at_most);
         }
     }
 
     fn take_turns<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, end: Option<Instant>) -> bool {
         let Some(turns) = turns::current() else { return false };
-        let before = self.notified.load(Ordering::Relaxed);
+        let until = self.waiters.join(end);
         let mutex = MutexGuard::mutex(guard);
         MutexGuard::unlocked(guard, || {
-            let mut until = Until::Change(end);
-            loop {
-                turns.pass(until);
-                // With an end it may wake for no reason, which is what condition variables do.
-                let is_over = end.is_some() || self.notified.load(Ordering::Relaxed) != before;
-                if is_over && !mutex.is_locked() {
-                    break;
-                }
-                until = Until::Still(end);
+            turns.pass(until);
+            while mutex.is_locked() {
+                turns.pass(Until::Still);
             }
         });
         true
@@ -149,33 +170,87 @@ impl Condvar {
 
 /// The receiving end of a channel.
 #[derive(Debug)]
-pub struct Receiver<T>(mpsc::Receiver<T>);
+pub struct Receiver<T> {
+    real: mpsc::Receiver<T>,
+    waiters: Arc<Waiters>,
+}
 
-pub use std::sync::mpsc::Sender;
+/// The sending end of a channel.
+#[derive(Debug)]
+pub struct Sender<T> {
+    real: Option<mpsc::Sender<T>>,
+    waiters: Arc<Waiters>,
+}
+
+pub use std::sync::mpsc::{RecvTimeoutError, SendError};
 
 /// An unbounded channel.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (sender, receiver) = mpsc::channel();
-    (sender, Receiver(receiver))
+    let waiters = Arc::<Waiters>::default();
+    (Sender { real: Some(sender), waiters: waiters.clone() }, Receiver { real: receiver, waiters })
+}
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Self {
+        Self { real: self.real.clone(), waiters: self.waiters.clone() }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        // The last one that goes is news for who waits.
+        self.real = None;
+        self.waiters.wake();
+    }
+}
+
+impl<T> Sender<T> {
+    /// Sends.
+    ///
+    /// # Errors
+    /// Nobody receives any more.
+    pub fn send(&self, value: T) -> Result<(), SendError<T>> {
+        let Some(real) = &self.real else { return Err(SendError(value)) };
+        real.send(value)?;
+        self.waiters.wake();
+        Ok(())
+    }
 }
 
 impl<T> Receiver<T> {
     /// Waits for the next; `None`: there will be none.
     pub fn recv(&self) -> Option<T> {
-        let Some(turns) = turns::current() else { return self.0.recv().ok() };
-        let mut until = Until::Change(None);
+        let Some(turns) = turns::current() else { return self.real.recv().ok() };
         loop {
-            match self.0.try_recv() {
+            match self.real.try_recv() {
                 Ok(next) => return Some(next),
                 Err(mpsc::TryRecvError::Disconnected) => return None,
-                Err(mpsc::TryRecvError::Empty) => turns.pass(std::mem::replace(&mut until, Until::Still(None))),
+                Err(mpsc::TryRecvError::Empty) => turns.pass(self.waiters.join(None)),
+            }
+        }
+    }
+
+    /// Waits for the next, `at_most` so long by `clock`.
+    ///
+    /// # Errors
+    /// None came in that time, or there will be none.
+    pub fn recv_for(&self, at_most: Duration, clock: &dyn Clock) -> Result<T, RecvTimeoutError> {
+        let Some(turns) = turns::current() else { return self.real.recv_timeout(at_most) };
+        let end = clock.now() + at_most;
+        loop {
+            match self.real.try_recv() {
+                Ok(next) => return Ok(next),
+                Err(mpsc::TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+                Err(mpsc::TryRecvError::Empty) if clock.now() >= end => return Err(RecvTimeoutError::Timeout),
+                Err(mpsc::TryRecvError::Empty) => turns.pass(self.waiters.join(Some(end))),
             }
         }
     }
 
     /// Those that are there.
     pub fn try_iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.0.try_iter()
+        self.real.try_iter()
     }
 }

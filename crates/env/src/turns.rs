@@ -3,7 +3,7 @@
 //! A fibre must never block the real thread, since no other fibre could run then. So whatever waits (a lock, a condition variable, a
 //! channel, a task) asks here first whether its thread takes turns, and passes the turn instead of blocking.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,12 +14,14 @@ use std::time::Instant;
 pub enum Until {
     /// Nothing: any other may run first.
     Now,
-    /// Another fibre did something, which may be what this one waits for; or this moment has come.
-    Change(Option<Instant>),
+    /// Another fibre did something, which may be what this one waits for.
+    Change,
     /// The same, by a fibre that looked again in vain and did nothing else.
-    Still(Option<Instant>),
+    Still,
     /// The flag is set.
     Flag(Arc<AtomicBool>),
+    /// The flag is set, or this moment has come.
+    FlagOrMoment(Arc<AtomicBool>, Instant),
     /// This moment has come.
     Moment(Instant),
 }
@@ -34,50 +36,6 @@ thread_local! {
     static TURNS: RefCell<Option<Rc<dyn Turns>>> = const { RefCell::new(None) };
 }
 
-thread_local! {
-    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
-}
-
-/// A bug that only a simulator can switch on, to see that it is found (`weft-sim canaries`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
-    /// fsync answers before the bytes are safe.
-    EarlyFsync,
-    /// A file takes another's name before its own bytes are safe.
-    RenameBeforeBytes,
-    /// Uploads of one file are committed in any order.
-    CommitsOutOfOrder,
-    /// What the journal held is not taken over at the next mount.
-    JournalNotReplayed,
-    /// The journal drops a page that a newer one of the same bytes does not cover.
-    JournalDroppedEarly,
-    /// fsync puts bytes into the journal and does not wait until that is durable.
-    UnflushedFsync,
-}
-
-impl Planted {
-    /// All of them.
-    pub const ALL: [Planted; 6] = [
-        Self::EarlyFsync,
-        Self::UnflushedFsync,
-        Self::RenameBeforeBytes,
-        Self::CommitsOutOfOrder,
-        Self::JournalNotReplayed,
-        Self::JournalDroppedEarly,
-    ];
-}
-
-/// Has a simulator switched this bug on?
-#[must_use]
-pub fn has_planted(bug: Planted) -> bool {
-    PLANTED.get() == Some(bug)
-}
-
-/// Switches a bug on in the calling thread, or all off.
-pub fn plant(bug: Option<Planted>) {
-    PLANTED.set(bug);
-}
-
 /// The calling thread takes turns from now on, or no longer.
 pub fn set(turns: Option<Rc<dyn Turns>>) {
     TURNS.with(|own| *own.borrow_mut() = turns);
@@ -87,6 +45,13 @@ pub fn set(turns: Option<Rc<dyn Turns>>) {
 #[must_use]
 pub fn current() -> Option<Rc<dyn Turns>> {
     TURNS.with(|turns| turns.borrow().clone())
+}
+
+/// Does the calling thread take turns?
+#[must_use]
+pub fn are_taken() -> bool {
+    // A thread that ends may have lost it before it drops what asks here.
+    TURNS.try_with(|turns| turns.borrow().is_some()).unwrap_or(false)
 }
 
 /// Another fibre may run here, where threads take turns.

@@ -41,6 +41,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use weft_env::Env;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Mutex, RwLock};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
@@ -283,6 +284,9 @@ impl Store {
                 }
                 (answer?, txn.frees_room(), txn.into_batch()?)
             };
+            if attempt > 0 && has_planted(Planted::RetryAppliedTwice) {
+                self.commit_batch(Batch { deltas: batch.deltas.clone(), ..Batch::default() }, frees_room)?;
+            }
             match self.commit_batch(batch, frees_room) {
                 Err(MetaError::Engine(KvError::Conflict)) => {}
                 Err(error) => return Err(error),

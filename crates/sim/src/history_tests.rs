@@ -1,14 +1,12 @@
 //! A few histories in every test run; `weft-sim run` has the many.
 
-use super::{Length, run, run_with};
-use weft_env::turns::Planted;
-
-const LENGTH: Length = Length { faults: 30 };
+use super::{FAULTS_MAX, Length, run, run_with};
+use weft_env::planted::Planted;
 
 #[test]
 fn one_seed_gives_one_history() {
     for seed in 0..4 {
-        let (one, other) = (run(seed, LENGTH, false), run(seed, LENGTH, true));
+        let (one, other) = (run(seed, &Length::of(FAULTS_MAX), false), run(seed, &Length::of(FAULTS_MAX), true));
         assert_eq!((one.digest, one.steps), (other.digest, other.steps), "seed {seed}");
     }
 }
@@ -18,7 +16,7 @@ fn one_seed_gives_one_history() {
 fn what_is_promised_is_kept() {
     let (mut operations, mut fsyncs, mut faults) = (0, 0, 0);
     for seed in 0..60 {
-        let outcome = run(seed, LENGTH, false);
+        let outcome = run(seed, &Length::of(FAULTS_MAX), false);
         assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
         operations += outcome.operations;
         fsyncs += outcome.fsyncs;
@@ -37,7 +35,7 @@ fn planted_bugs_are_found() {
         (Planted::JournalNotReplayed, 10),
         (Planted::CommitsOutOfOrder, 150),
     ] {
-        let is_found = (0..seeds_max).any(|seed| !run_with(bug, seed, LENGTH).complaints.is_empty());
+        let is_found = (0..seeds_max).any(|seed| !run_with(bug, seed, &Length::of(FAULTS_MAX)).complaints.is_empty());
         assert!(is_found, "{bug:?} is not found by {seeds_max} seeds");
     }
 }

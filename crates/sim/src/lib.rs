@@ -7,11 +7,19 @@
 //!
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
-//! Start reading at `history.rs`, then `scheduler.rs` and `model.rs`; `place.rs` and `metadata.rs` are the disks.
+//! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
+//! programs do), `model.rs` (what is promised to them) and `scheduler.rs`; `place.rs` and `metadata.rs` are the disks.
 
+pub mod checks;
 pub mod client;
+pub mod commands;
+pub mod faults;
 pub mod history;
 pub mod metadata;
 pub mod model;
 pub mod place;
 pub mod scheduler;
+pub mod shrink;
+pub mod volume_files;
+pub mod workload;
+pub mod world;

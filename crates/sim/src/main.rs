@@ -5,8 +5,9 @@ use clap::Parser;
 use std::ops::Range;
 use std::process::Command;
 use std::time::Instant;
-use weft_env::turns::Planted;
-use weft_sim::history::{Length, Outcome, run, run_with};
+use weft_env::planted::Planted;
+use weft_sim::history::{FAULTS_MAX, Length, Outcome, run, run_with};
+use weft_sim::shrink::shrink;
 
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 200;
@@ -21,7 +22,7 @@ enum Arguments {
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
         /// The most faults of a history
-        #[arg(long, default_value_t = 30)]
+        #[arg(long, default_value_t = FAULTS_MAX)]
         faults: u64,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
@@ -32,8 +33,16 @@ enum Arguments {
         /// The seed
         seed: u64,
         /// The most faults of a history
-        #[arg(long, default_value_t = 30)]
+        #[arg(long, default_value_t = FAULTS_MAX)]
         faults: u64,
+        /// Numbers of faults that do not strike, as `shrink` prints them
+        #[arg(long, value_delimiter = ',')]
+        without: Vec<u64>,
+    },
+    /// Find a smaller history of this seed that fails too
+    Shrink {
+        /// The seed
+        seed: u64,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
     Canaries {
@@ -63,8 +72,9 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Run { seeds, faults, jobs } => run_many(seeds, faults, jobs),
-        Arguments::Replay { seed, faults } => {
-            let outcome = run(seed, Length { faults }, true);
+        Arguments::Shrink { seed } => shrink_one(seed),
+        Arguments::Replay { seed, faults, without } => {
+            let outcome = run(seed, &Length { faults, without: without.into_iter().collect() }, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!(
                 "{} steps, {} operations, {} fsyncs, digest {}",
@@ -79,7 +89,7 @@ fn main() -> Result<()> {
             std::panic::set_hook(Box::new(|_| {}));
             let mut missed = 0;
             for bug in Planted::ALL {
-                let found = (0..seeds_max).map(|seed| run_with(bug, seed, Length { faults: 30 }));
+                let found = (0..seeds_max).map(|seed| run_with(bug, seed, &Length::of(FAULTS_MAX)));
                 match found.into_iter().find(|outcome| !outcome.complaints.is_empty()) {
                     Some(outcome) => println!("{bug:?}: found by seed {}: {}", outcome.seed, outcome.complaints[0]),
                     None => {
@@ -101,7 +111,7 @@ fn main() -> Result<()> {
                     fsyncs: own_fsyncs,
                     faults,
                     ..
-                } = run(seed, Length { faults }, false);
+                } = run(seed, &Length::of(faults), false);
                 if !complaints.is_empty() {
                     println!("FAILED {seed}: {}", complaints.join("; "));
                 }
@@ -114,6 +124,21 @@ fn main() -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn shrink_one(seed: u64) -> Result<()> {
+    std::panic::set_hook(Box::new(|_| {}));
+    let fails = |length: &Length| !run(seed, length, false).complaints.is_empty();
+    let Some(length) = shrink(Length::of(FAULTS_MAX), fails) else { bail!("seed {seed} does not fail") };
+    let without: Vec<String> = length.without.iter().map(u64::to_string).collect();
+    let option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
+    println!("{}", run(seed, &length, false).complaints.join("; "));
+    println!(
+        "{} faults are left: weft-sim replay {seed} --faults {}{option}",
+        length.faults - without.len() as u64,
+        length.faults
+    );
+    Ok(())
 }
 
 /// Runs batches in processes of their own, so that one that ends badly ends no other.

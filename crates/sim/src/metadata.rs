@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use weft_env::sync::{Sender, channel};
 use weft_env::turns;
 use weft_env::{Clock, Env};
 use weft_meta::engines::memory::MemorySnapshot;
@@ -60,11 +61,16 @@ impl MetadataDisk {
         let own = state.file.fork();
         state.owner = Some(Owner { number, own, behind: Vec::new(), committed: 0, flushed: 0 });
         drop(state);
-        let kv = Arc::new(SimKv { disk: self.clone(), owner: Some(number), clock: env.clock.clone() });
-        let flushes = kv.clone();
+        let (work, works) = channel();
+        let kv = Arc::new(SimKv { disk: self.clone(), owner: Some((number, work)), clock: env.clock.clone() });
+        let flushes = Arc::downgrade(&kv);
+        let clock = env.clock.clone();
         let body = move || {
-            while flushes.flush_soon() {
-                flushes.clock.block(FLUSH_EVERY);
+            while works.recv().is_some() {
+                clock.block(FLUSH_EVERY);
+                works.try_iter().for_each(drop);
+                let Some(kv) = flushes.upgrade() else { return };
+                kv.flush_soon();
             }
         };
         env.spawner.thread("flusher", Box::new(body)).expect("a fibre");
@@ -121,8 +127,8 @@ fn gone() -> KvError {
 /// The disk as one process sees it.
 pub struct SimKv {
     disk: Arc<MetadataDisk>,
-    /// Which owner it is; `None`: none.
-    owner: Option<u64>,
+    /// Which owner it is, and what it tells its flusher of each commit; `None`: none.
+    owner: Option<(u64, Sender<()>)>,
     clock: Arc<dyn Clock>,
 }
 
@@ -133,24 +139,26 @@ impl SimKv {
 
     fn view(&self) -> Result<MemorySnapshot, KvError> {
         let state = self.disk.state.lock();
-        match (&state.owner, self.owner) {
+        match (&state.owner, &self.owner) {
             (_, None) => Ok(state.file.view()),
-            (Some(owner), Some(number)) if owner.number == number => Ok(owner.own.view()),
+            (Some(owner), Some((number, _))) if owner.number == *number => Ok(owner.own.view()),
             _ => Err(gone()),
         }
     }
 
-    /// Flushes all that is committed now; false: it owns it no longer.
-    fn flush_soon(&self) -> bool {
-        let Some(number) = self.owner else { return false };
+    /// Flushes all that is committed now, if it owns it still.
+    fn flush_soon(&self) {
+        let Some((number, _)) = self.owner else { return };
         let mut state = self.disk.state.lock();
-        let Some(committed) = state.owner.as_ref().map(|owner| owner.committed) else { return false };
-        state.flush(number, committed).is_ok()
+        if let Some(committed) = state.owner.as_ref().map(|owner| owner.committed) {
+            // Who does not own it any more has nothing to flush.
+            let _ = state.flush(number, committed);
+        }
     }
 
     fn write_through(&self, batch: Batch) -> Result<(), KvError> {
         let mut state = self.disk.state.lock();
-        if let Some(number) = self.owner {
+        if let Some((number, _)) = self.owner {
             let committed = state.owner.as_ref().map_or(0, |owner| owner.committed);
             state.flush(number, committed)?;
         }
@@ -183,24 +191,26 @@ impl Kv for SimKv {
 
     fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
         turns::pass();
-        let Some(number) = self.owner.filter(|_| !is_written_through(&batch, SHARED)) else {
+        let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
             self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
             let written = self.write_through(batch);
             turns::pass();
             return written;
         };
         let mut state = self.disk.state.lock();
-        let Some(owner) = state.owner.as_mut().filter(|owner| owner.number == number) else { return Err(gone()) };
+        let Some(owner) = state.owner.as_mut().filter(|owner| owner.number == *number) else { return Err(gone()) };
         owner.own.commit(batch.clone())?;
         owner.behind.push(batch);
         owner.committed += 1;
         drop(state);
+        // A flusher that has ended flushes nothing.
+        let _ = work.send(());
         turns::pass();
         Ok(())
     }
 
     fn flush(&self) -> Result<(), KvError> {
-        let Some(number) = self.owner else { return Ok(()) };
+        let Some((number, _)) = self.owner else { return Ok(()) };
         let committed = self.disk.state.lock().owner.as_ref().map_or(0, |owner| owner.committed);
         self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
         self.disk.state.lock().flush(number, committed)?;

@@ -98,8 +98,30 @@ impl Model {
         });
     }
 
-    /// A name becomes another; what the file holds goes with it.
+    /// Two files swap their names.
+    pub fn exchange(&mut self, one: &str, other: &str) {
+        self.change(|names| {
+            if let (Some(first), Some(second)) = (names.remove(one), names.remove(other)) {
+                names.extend([(one.to_owned(), second), (other.to_owned(), first)]);
+            }
+        });
+    }
+
+    /// A file has a further name.
+    pub fn link(&mut self, name: &str, new: &str) {
+        self.change(|names| {
+            if let Some(named) = names.get(name).copied() {
+                names.insert(new.to_owned(), named);
+            }
+        });
+    }
+
+    /// A name becomes another; what the file holds goes with it. Nothing happens if both are names of one file, as POSIX has it.
     pub fn rename(&mut self, from: &str, to: &str) {
+        let file = |name: &str| self.names().get(name).map(|named| named.file);
+        if file(from) == file(to) {
+            return self.change(|_| {});
+        }
         let replaces = self.names().contains_key(to);
         let version = self.version(from);
         self.change(|names| {

@@ -56,6 +56,10 @@ struct State {
     shards: BTreeMap<ShardKey, Stored>,
     /// Removed, and not durably so.
     removed: BTreeMap<ShardKey, Stored>,
+    /// What it had at an earlier moment.
+    snapshot: BTreeMap<ShardKey, Stored>,
+    /// Shards with a wrong bit.
+    rotten: BTreeSet<ShardKey>,
     /// Processes whose requests do not arrive, and those to whom no answer does.
     cut_off: BTreeSet<ProcessId>,
     unheard: BTreeSet<ProcessId>,
@@ -75,6 +79,12 @@ impl Place {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// As which node of which volume it identifies itself.
+    #[must_use]
+    pub fn known_as(&self) -> NodeIdentity {
+        self.identity
     }
 
     /// From now on it is so.
@@ -130,7 +140,25 @@ impl Place {
         }
         bytes[at] ^= 1 << scheduler.below(8);
         stored.bytes = bytes.into();
+        state.rotten.insert(*key);
         true
+    }
+
+    /// Keeps what it has now, to be rolled back to it.
+    pub fn take_snapshot(&self) {
+        let mut state = self.state.lock();
+        state.snapshot = state.shards.clone();
+    }
+
+    /// It has what it had at its snapshot, as a disk that was restored from a backup. How many shards are gone, and back.
+    pub fn roll_back(&self) -> (usize, usize) {
+        let mut state = self.state.lock();
+        let then = state.snapshot.clone();
+        let now = std::mem::replace(&mut state.shards, then);
+        state.removed.clear();
+        let gone = now.keys().filter(|key| !state.shards.contains_key(key)).count();
+        let back = state.shards.keys().filter(|key| !now.contains_key(key)).count();
+        (gone, back)
     }
 
     /// It loses every shard of data for which the coin falls, as a disk of yesterday has.
@@ -139,6 +167,13 @@ impl Place {
         let before = state.shards.len();
         state.shards.retain(|key, _| key.segment == weft_format::records::OPENINGS || !scheduler.chance(per_mille));
         before - state.shards.len()
+    }
+
+    /// The shards on it without a wrong bit.
+    #[must_use]
+    pub fn sound_keys(&self) -> BTreeSet<ShardKey> {
+        let state = self.state.lock();
+        state.shards.keys().filter(|key| !state.rotten.contains(key)).copied().collect()
     }
 
     /// The shards on it.
@@ -256,6 +291,7 @@ impl Node for SimNode {
                 return Err(place.error(NodeErrorKind::Full, "it is full"));
             }
             state.removed.remove(&key);
+            state.rotten.remove(&key);
             state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
             Ok(())
         })

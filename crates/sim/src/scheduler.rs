@@ -285,10 +285,9 @@ impl Scheduler {
                     && match &fibre.until {
                         Until::Now => true,
                         Until::Flag(flag) => flag.load(Ordering::Relaxed),
+                        Until::FlagOrMoment(flag, moment) => flag.load(Ordering::Relaxed) || *moment <= now,
                         Until::Moment(moment) => *moment <= now,
-                        Until::Change(end) | Until::Still(end) => {
-                            fibre.seen != changes || end.is_some_and(|end| end <= now)
-                        }
+                        Until::Change | Until::Still => fibre.seen != changes,
                     }
             };
             fibres.iter().filter(|(_, fibre)| is_ready(fibre)).map(|(id, _)| *id).collect()
@@ -307,7 +306,7 @@ impl Scheduler {
             state.changes += 1;
             return true;
         };
-        if !matches!(until, Until::Still(_)) {
+        if !matches!(until, Until::Still) {
             state.changes += 1;
         }
         fibre.seen = state.changes;
@@ -326,9 +325,8 @@ impl Scheduler {
         let State { fibres, processes, .. } = &*state;
         let is_paused = |fibre: &&Fibre| processes.get(&fibre.process).is_some_and(|process| process.is_paused);
         let moment = |fibre: &Fibre| match &fibre.until {
-            Until::Moment(moment) => Some(*moment),
-            Until::Change(end) | Until::Still(end) => *end,
-            Until::Now | Until::Flag(_) => None,
+            Until::Moment(moment) | Until::FlagOrMoment(_, moment) => Some(*moment),
+            Until::Now | Until::Flag(_) | Until::Change | Until::Still => None,
         };
         let of_fibre = fibres.values().filter(|fibre| !is_paused(fibre)).filter_map(moment).min();
         let of_fibre = of_fibre.map(|moment| moment.saturating_duration_since(base).as_nanos() as u64);

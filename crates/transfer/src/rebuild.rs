@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::Wanted;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::geometry::{Geometry, Stripe};
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity, object_bytes};
@@ -359,6 +360,10 @@ async fn put_all(
         let domain_of = |node: &NodeId| view.members.get(node).map(|member| member.domain.clone());
         let domains: BTreeSet<String> = nodes.iter().flatten().filter_map(domain_of).collect();
         let excluded: BTreeSet<NodeId> = nodes.iter().flatten().chain(&failed).copied().collect();
+        let (domains, excluded) = match has_planted(Planted::RepairLowersRedundancy) {
+            true => (BTreeSet::new(), failed.clone()),
+            false => (domains, excluded),
+        };
         let wanted = WantedPlaces {
             segment: job.segment,
             shard_bytes: object_bytes(job.geometry.payload_bytes()),

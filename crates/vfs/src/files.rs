@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Condvar, Mutex, MutexGuard};
 use weft_format::records::{Attributes, Timestamp};
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
@@ -133,6 +134,9 @@ impl FileState {
 
     /// The store's extents changed.
     pub fn forget_extents(&mut self) {
+        if has_planted(Planted::CacheNotRevalidated) {
+            return;
+        }
         self.extents = ExtentCache::default();
     }
 

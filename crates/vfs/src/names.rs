@@ -10,7 +10,7 @@ use crate::request::{AttributeChange, DirectoryEntry, SetTime, Statfs};
 use crate::volume::Volume;
 use std::cell::RefCell;
 use weft_cluster::{Room, usable_room};
-use weft_env::turns::{Planted, has_planted};
+use weft_env::planted::{Planted, has_planted};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind, NodeState, Timestamp};
 use weft_meta::{

@@ -21,8 +21,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{self, Condvar, Mutex, MutexGuard, Receiver, Sender};
-use weft_env::turns::{Planted, has_planted};
 use weft_env::{Clock, Runtime};
 use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
@@ -701,11 +701,7 @@ fn file_commit(ino: Ino, state: &FileState, completion: &Completion) -> FileComm
         ctime: state.ctime,
         mode: None,
         journal: Vec::new(),
-        journal_under: if has_planted(Planted::JournalDroppedEarly) {
-            (0..=completion.size / JOURNAL_PAGE_BYTES).collect()
-        } else {
-            completion.journal_pages.clone()
-        },
+        journal_under: completion.journal_pages.clone(),
     }
 }
 

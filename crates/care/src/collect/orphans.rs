@@ -10,6 +10,7 @@ use crate::census::CareError;
 use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{Fate, OPENINGS, OpeningsRecord};
 use weft_format::removal::{Candidate, Evidence, Item, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -160,6 +161,8 @@ impl Sweep<'_> {
         }
         let fate = self.openings.fate(key);
         let may_be_a_repairs = self.repair_runs && is_known;
+        let trusts_silence = has_planted(Planted::CollectorTrustsSilence) || has_planted(Planted::OrphanInOneLook);
+        let (fate, may_be_a_repairs) = if trusts_silence { (Fate::Over, false) } else { (fate, may_be_a_repairs) };
         let candidate = Candidate::Shard { node: self.id, key, is_named, fate, may_be_a_repairs };
         if fate != Fate::Over {
             // Its time begins when nobody will commit it any more.
@@ -179,6 +182,9 @@ impl Sweep<'_> {
         let by = match self.witness {
             Witness::Alone { now_ms, grace_ms } => {
                 Evidence::alone(youngest_ms(key, stat.modified_ms), now_ms, grace_ms)
+            }
+            Witness::Owner(_) | Witness::Beside(_) if has_planted(Planted::OrphanInOneLook) => {
+                Evidence::Beside { seen_ms: u64::MAX }
             }
             Witness::Owner(_) | Witness::Beside(_) => seen,
         };

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_format::records::{Attributes, Kind, SegmentRecord, Timestamp};
 
@@ -302,6 +303,9 @@ fn journal_all(
     for page in file.journal_under.iter().skip(cursor.covered) {
         if txn.is_full(changes.pending_keys()) {
             return Ok(false);
+        }
+        if has_planted(Planted::JournalDroppedEarly) {
+            txn.remove(Key::Journal(file.ino, *page));
         }
         txn.cover_page(file.ino, *page, &file.extents, file.size)?;
         cursor.covered += 1;

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_cluster::View;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::NodeState;
 use weft_format::{NodeId, ShardIndex, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
@@ -126,6 +127,10 @@ pub(crate) async fn put(
             () = until(wake_at, inner.fleet.clock()) => None,
         };
         match ended {
+            Some((attempt, Ok(()))) if has_planted(Planted::MetadataBeforeShards) => {
+                writing.stored[attempt.index] = Some(attempt.node);
+                return Ok(writing.assigned);
+            }
             Some((attempt, outcome)) => writing.ended(&attempt, outcome),
             None => writing.look(inner.fleet.clock().now()),
         }

@@ -1,0 +1,81 @@
+//! Bugs that a simulator switches on, to see that it finds them. A program without the feature `planted` has none of them.
+//!
+//! Each takes one mechanism away that keeps a promise. A mechanism without which nothing goes wrong is not needed, or the simulator has a
+//! hole.
+
+use std::cell::Cell;
+
+thread_local! {
+    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// fsync answers before the bytes are safe.
+    EarlyFsync,
+    /// fsync puts bytes into the journal and does not wait until that is durable.
+    UnflushedFsync,
+    /// A file takes another's name before its own bytes are safe.
+    RenameBeforeBytes,
+    /// Uploads of one file are committed in any order.
+    CommitsOutOfOrder,
+    /// What the journal held is not taken over at the next mount.
+    JournalNotReplayed,
+    /// The journal drops a page when some of its bytes are in a segment.
+    JournalDroppedEarly,
+    /// A segment is committed when its first shard is stored.
+    MetadataBeforeShards,
+    /// The collector takes a writer of whom nothing is heard for one that has ended.
+    CollectorTrustsSilence,
+    /// The collector removes a shard when it sees for the first time that nothing names it.
+    OrphanInOneLook,
+    /// A worker that has lost its lease replaces what others have made since.
+    LateWriter,
+    /// Two attempts to store a shard use one name.
+    NameUsedTwice,
+    /// A conversion takes shards of the former code for those of the new one.
+    GenerationsMixed,
+    /// A repair stores a shard where another of the segment is.
+    RepairLowersRedundancy,
+    /// Where a file's bytes are is not looked up again after they moved.
+    CacheNotRevalidated,
+    /// A metadata operation that met another is applied by both of its attempts.
+    RetryAppliedTwice,
+    /// What a file no longer refers to is counted as in use.
+    CounterDrifting,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Planted; 16] = [
+        Self::EarlyFsync,
+        Self::UnflushedFsync,
+        Self::RenameBeforeBytes,
+        Self::CommitsOutOfOrder,
+        Self::JournalNotReplayed,
+        Self::JournalDroppedEarly,
+        Self::MetadataBeforeShards,
+        Self::CollectorTrustsSilence,
+        Self::OrphanInOneLook,
+        Self::LateWriter,
+        Self::NameUsedTwice,
+        Self::GenerationsMixed,
+        Self::RepairLowersRedundancy,
+        Self::CacheNotRevalidated,
+        Self::RetryAppliedTwice,
+        Self::CounterDrifting,
+    ];
+}
+
+/// Has a simulator switched this bug on?
+#[inline]
+#[must_use]
+pub fn has_planted(bug: Planted) -> bool {
+    cfg!(feature = "planted") && PLANTED.get() == Some(bug)
+}
+
+/// Switches a bug on in the calling thread, or all off.
+pub fn plant(bug: Option<Planted>) {
+    PLANTED.set(bug);
+}

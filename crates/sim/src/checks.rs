@@ -1,0 +1,130 @@
+//! What must hold at the end of a history, by the disks themselves.
+
+use crate::world::World;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_env::Env;
+use weft_format::records::OPENINGS;
+use weft_format::removal::Queued;
+use weft_format::{SegmentId, ShardIndex, ShardKey};
+use weft_meta::Store;
+use weft_meta::engines::MemoryKv;
+
+/// Without faults, everything is well again within this number of steps.
+pub const STEPS_TO_HEAL: u64 = 5_000_000;
+/// Longer than the grace time and two collections take.
+const TIME_TO_COLLECT: Duration = Duration::from_secs(40 * 60);
+/// Time enough for a scrub to find what has rotted, for nodes to be given up, and for retries.
+const TIME_TO_HEAL: Duration = Duration::from_secs(4 * 3600);
+
+impl World {
+    /// The workers repair what faults have left, without being asked.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn wait_until_whole(&self) -> Result<(), String> {
+        self.wait_until("repair", TIME_TO_HEAL, || {
+            self.lacks(&self.disk.durable()).into_iter().map(|(what, _)| what).collect()
+        })
+    }
+
+    /// What nothing needs goes, in time.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_until_collected(&self) -> Result<(), String> {
+        let until = self.scheduler.now() + TIME_TO_COLLECT;
+        self.wait("collecting", 20 * STEPS_TO_HEAL, || self.scheduler.now() >= until)?;
+        self.wait_until("collecting", TIME_TO_COLLECT, || self.unneeded(&self.disk.durable()))
+    }
+
+    fn wait_until(&self, what: &str, time: Duration, left: impl Fn() -> Vec<String>) -> Result<(), String> {
+        let until = self.scheduler.now() + time;
+        loop {
+            let mut left = left();
+            if left.is_empty() {
+                return Ok(());
+            }
+            if self.scheduler.now() > until {
+                let count = left.len();
+                left.truncate(5);
+                return Err(format!("{what}: {} s after the last fault {count} are left: {left:?}", time.as_secs()));
+            }
+            let next = self.scheduler.now() + Duration::from_secs(5);
+            self.wait(what, STEPS_TO_HEAL, || self.scheduler.now() >= next)?;
+        }
+    }
+
+    /// Shards of living segments that are not where their records say, or rotten, with their place if the record names one.
+    #[must_use]
+    pub fn lacks(&self, metadata: &MemoryKv) -> Vec<(String, Option<usize>)> {
+        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+        let sound: Vec<BTreeSet<ShardKey>> = self.places.all().iter().map(|place| place.sound_keys()).collect();
+        let mut lacks = Vec::new();
+        for_each_segment(&store, |segment, record| {
+            if store.live_bytes(segment).is_ok_and(|bytes| bytes == 0) {
+                return;
+            }
+            for (index, location) in record.shards.iter().enumerate() {
+                let place = location.as_ref().map(|location| location.node.0 as usize);
+                let is_there = location.as_ref().is_some_and(|location| {
+                    let key = location.key(segment, ShardIndex(index as u16));
+                    sound.get(location.node.0 as usize).is_some_and(|keys| keys.contains(&key))
+                });
+                if !is_there {
+                    lacks.push((format!("shard {index} of {segment}"), place));
+                }
+            }
+        });
+        lacks
+    }
+
+    /// Shards that no record names, and dead segments.
+    fn unneeded(&self, metadata: &MemoryKv) -> Vec<String> {
+        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+        let mut named = BTreeSet::new();
+        let mut unneeded = Vec::new();
+        for_each_segment(&store, |segment, record| {
+            let retained = store.retained_of(segment).unwrap_or_default();
+            for record in std::iter::once(record).chain(retained.iter().map(|retained| &retained.record)) {
+                for (index, location) in record.shards.iter().enumerate() {
+                    named.extend(location.as_ref().map(|location| location.key(segment, ShardIndex(index as u16))));
+                }
+            }
+        });
+        if let Ok(queue) = store.unreferenced(None, 1000) {
+            let dead = queue.iter().filter(|queued| matches!(queued, Queued::Segment { .. }));
+            unneeded.extend(dead.map(|queued| format!("{queued:?}")));
+        }
+        // What is left on a place that is no node any more is its owner's.
+        let nodes = store.nodes().unwrap_or_default();
+        let members = nodes.iter().filter_map(|(id, _)| self.places.all().get(id.0 as usize).cloned());
+        for place in members {
+            let orphans = place.keys().into_iter().filter(|key| key.segment != OPENINGS && !named.contains(key));
+            unneeded.extend(orphans.map(|key| format!("orphan {key:?} on {}", place.name())));
+        }
+        unneeded
+    }
+
+    /// Metadata agrees with itself.
+    ///
+    /// # Errors
+    /// What does not.
+    pub fn check_metadata(&self) -> Result<(), String> {
+        let store = Store::open(Arc::new(self.disk.durable()), &Env::system()).map_err(|error| error.to_string())?;
+        let report = weft_meta::fsck::check(&store).map_err(|error| error.to_string())?;
+        let findings: Vec<String> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
+        if findings.is_empty() { Ok(()) } else { Err(format!("fsck: {findings:?}")) }
+    }
+}
+
+fn for_each_segment(store: &Store, mut each: impl FnMut(SegmentId, &weft_format::records::SegmentRecord)) {
+    let mut after = None;
+    while let Ok(page) = store.segments(after, 100)
+        && let Some((last, _)) = page.last()
+    {
+        after = Some(*last);
+        page.iter().for_each(|(segment, record)| each(*segment, record));
+    }
+}

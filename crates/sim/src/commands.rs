@@ -1,0 +1,215 @@
+//! What people do with a volume while programs use it: each command is a process of its own beside the mount and the workers.
+
+use crate::metadata::MetadataDisk;
+use crate::scheduler::{ProcessId, env_of, running};
+use crate::world::{CODES, Places, World, node_record, transfer};
+use std::sync::Arc;
+use weft_care::collect::{self, Beside, UnreferencedSince};
+use weft_care::lease::alone;
+use weft_care::record::Requests;
+use weft_care::{CareError, Catalogue, Job, openings, scrub};
+use weft_engine::{StoreCatalogue, nodes};
+use weft_env::{Env, Runtime};
+use weft_format::records::{NodeRecord, NodeState};
+use weft_format::{Ino, NodeId};
+use weft_meta::{MetaError, Store};
+
+/// A volume has at most so many places.
+const PLACES_MAX: usize = 8;
+
+/// A command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `weft node drain`: a node is emptied.
+    Drain,
+    /// `weft node drain --undo`.
+    Restore,
+    /// `weft node replace`: a new place takes a node's name.
+    Replace,
+    /// `weft node add`.
+    Add,
+    /// `weft policy set` on a program's directory or a file of it, with conversion.
+    Policy,
+    /// `weft care pause`, `resume`, `cancel`.
+    Pause,
+    /// See there.
+    Resume,
+    /// See there.
+    Cancel,
+    /// `weft gc` beside a mount.
+    Collect,
+    /// `weft scrub`.
+    Scrub,
+    /// `weft trash keep`: for how long deleted files are kept.
+    Keep,
+}
+
+const COMMANDS: [Command; 11] = [
+    Command::Drain,
+    Command::Restore,
+    Command::Replace,
+    Command::Add,
+    Command::Policy,
+    Command::Pause,
+    Command::Resume,
+    Command::Cancel,
+    Command::Collect,
+    Command::Scrub,
+    Command::Keep,
+];
+
+impl World {
+    /// Gives one of the commands.
+    pub fn give_command(&mut self) {
+        let command = COMMANDS[self.below(COMMANDS.len() as u64) as usize];
+        self.scheduler.tell(|| format!("people: {command:?}"));
+        if command == Command::Policy {
+            self.set_policy();
+        } else {
+            self.command(command);
+        }
+    }
+
+    /// Gives a command in a process of its own.
+    pub fn command(&mut self, command: Command) -> ProcessId {
+        let process = self.new_process();
+        let (env, runtime) = env_of(process);
+        let (disk, places) = (self.disk.clone(), self.places.clone());
+        self.scheduler.start(process, "command", move || {
+            match perform(command, &disk, &places, process, &env, &runtime) {
+                Ok(()) => running().tell(|| format!("{command:?} is done")),
+                Err(why) => running().tell(|| format!("{command:?}: {why}")),
+            }
+            running().kill(process);
+        });
+        process
+    }
+
+    /// The mount of whoever asks sets a policy, as `weft policy set` has it do.
+    fn set_policy(&self) {
+        let Some(mount) = &self.mount else { return };
+        let Some(volume) = mount.volume.lock().clone() else { return };
+        let code = CODES[self.below(CODES.len() as u64) as usize];
+        let program = self.below(self.programs.models.len() as u64);
+        let is_file = self.chance(500);
+        self.scheduler.start(mount.process, "policy", move || {
+            let set = || -> Result<(), String> {
+                let name = format!("program{program}");
+                let directory = volume.lookup(Ino::ROOT, name.as_bytes()).map_err(|error| error.to_string())?.ino;
+                let file = volume.lookup(directory, b"a").ok().filter(|_| is_file);
+                let ino = file.as_ref().map_or(directory, |file| file.ino);
+                let text = format!("{code} segment 1MiB");
+                let set = volume.set_policy(ino, &text).map_err(|error| error.to_string());
+                if let Some(file) = file {
+                    volume.forget(file.ino, 1);
+                }
+                volume.forget(directory, 1);
+                set?;
+                let catalogue = StoreCatalogue::new(volume.store().clone());
+                request(&catalogue, |requests| requests.convert_count += 1)
+            };
+            if let Err(why) = set() {
+                running().tell(|| format!("the policy {code}: {why}"));
+            }
+        });
+    }
+}
+
+fn request(catalogue: &dyn Catalogue, change: impl FnOnce(&mut Requests)) -> Result<(), String> {
+    let mut requests = Requests::load(catalogue).map_err(|error| error.to_string())?;
+    change(&mut requests);
+    requests.store(catalogue).map_err(|error| error.to_string())
+}
+
+fn perform(
+    command: Command,
+    disk: &Arc<MetadataDisk>,
+    places: &Places,
+    process: ProcessId,
+    env: &Env,
+    runtime: &Runtime,
+) -> Result<(), String> {
+    let store = Arc::new(Store::open(disk.share(env), env).map_err(|error| error.to_string())?);
+    let catalogue = StoreCatalogue::new(store.clone());
+    let job = Job::new(&env.clock);
+    match command {
+        Command::Drain => change_node(&store, NodeState::Active, NodeState::Draining),
+        Command::Restore => change_node(&store, NodeState::Draining, NodeState::Active),
+        Command::Add => add(&store, places).map(drop).map_err(|error| error.to_string()),
+        Command::Replace => replace(&store, places).map_err(|error| error.to_string()),
+        Command::Pause => request(&catalogue, |requests| requests.is_paused = true),
+        Command::Resume => request(&catalogue, |requests| requests.is_paused = false),
+        Command::Cancel => request(&catalogue, |requests| requests.cancel_count += 1),
+        Command::Keep => {
+            let keep_ms = [0, 20_000, 600_000][running().below(3) as usize];
+            store.set_keep_ms(keep_ms).and_then(|()| store.flush()).map_err(|error| error.to_string())
+        }
+        Command::Collect | Command::Scrub | Command::Policy => {
+            let transfer = transfer(&store, places, process, runtime).map_err(|error| error.to_string())?;
+            let catalogue: Arc<dyn Catalogue> = Arc::new(catalogue);
+            let now_ms = env.clock.unix_ms();
+            let unreferenced_since = UnreferencedSince::default();
+            let work = async {
+                if command == Command::Scrub {
+                    let options = scrub::Options::default();
+                    scrub::scrub(catalogue.clone(), &transfer, &job, options, now_ms, |_| ()).await?;
+                } else {
+                    let in_use = Some(Beside { unreferenced_since: &unreferenced_since, at_ms: 0 });
+                    let options = collect::Options { grace_ms: 0, in_use, dry_run: false };
+                    collect::collect(catalogue.clone(), &transfer, &job, options, now_ms).await?;
+                }
+                Ok::<(), CareError>(())
+            };
+            let guarded = openings::guarded(&*catalogue, &transfer, &job, work);
+            let holder = format!("{process:?}");
+            let done = runtime.block_on(alone(&*catalogue, &holder, &job, |_| (), guarded));
+            done.map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn active(store: &Store) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
+    Ok(store.nodes()?.into_iter().filter(|(_, node)| node.state == NodeState::Active).collect())
+}
+
+/// A node goes from one state to another. Enough active ones stay for every code.
+fn change_node(store: &Store, from: NodeState, to: NodeState) -> Result<(), String> {
+    let change = || -> Result<(), MetaError> {
+        let nodes = store.nodes()?;
+        // A node that another has taken the name of is emptied for good.
+        let fit = |(id, node): &&(NodeId, NodeRecord)| node.state == from && !nodes::is_replaced(*id, node);
+        let fitting: Vec<_> = nodes.iter().filter(fit).collect();
+        let (true, Some((id, old))) = (
+            from != NodeState::Active || active(store)?.len() > 4,
+            fitting.get(running().below(fitting.len() as u64) as usize),
+        ) else {
+            return Ok(());
+        };
+        store.update_node(*id, old, &NodeRecord { state: to, ..old.clone() })?;
+        store.flush()
+    };
+    change().map_err(|error| error.to_string())
+}
+
+fn add(store: &Store, places: &Places) -> Result<Option<(NodeId, NodeRecord)>, MetaError> {
+    if places.all().len() >= PLACES_MAX {
+        return Ok(None);
+    }
+    let identity = places.add().known_as();
+    let record = node_record(identity.node.0 as u32);
+    store.add_node(identity.node, &record)?;
+    store.flush()?;
+    Ok(Some((identity.node, record)))
+}
+
+fn replace(store: &Store, places: &Places) -> Result<(), MetaError> {
+    let active = active(store)?;
+    let Some((old_id, old)) = active.get(running().below(active.len() as u64) as usize) else { return Ok(()) };
+    if places.all().len() >= PLACES_MAX {
+        return Ok(());
+    }
+    let identity = places.add().known_as();
+    let fresh = node_record(identity.node.0 as u32);
+    let new = NodeRecord { url: fresh.url, ..old.clone() };
+    nodes::succeed(store, (*old_id, old), &nodes::emptied(*old_id, old), (identity.node, &new)).map(drop)
+}

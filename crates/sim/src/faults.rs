@@ -1,0 +1,237 @@
+//! What strikes a world between two steps.
+
+use crate::place::Condition;
+use crate::scheduler::{ProcessId, running};
+use crate::world::World;
+use std::time::Duration;
+
+/// Before a place loses something nothing else has been wrong for so long, longer than an upload can be under way that found nodes
+/// away; more steps than these are not taken for it.
+const CALM: Duration = Duration::from_secs(120);
+const STEPS_OF_CALM: u64 = 400_000;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process with the mount is killed.
+    KillMount,
+    /// All machines lose their power at once.
+    CutPower,
+    /// A worker is killed.
+    KillWorker,
+    /// A place is down, silent, slow, full, or its disk fails.
+    TroublePlace,
+    /// Messages are lost and come twice.
+    Noise,
+    /// Between a place and a process nothing goes through in one direction.
+    Part,
+    /// A process stops for a while and goes on.
+    Pause,
+    /// The clock of a process jumps.
+    Jump,
+    /// A place loses or damages what it has, or is as it was some time ago.
+    Lose,
+    /// The metadata's disk is full.
+    FillMetadata,
+    /// People give a command.
+    Command,
+    /// Nothing, for a while.
+    Calm,
+}
+
+/// How often each strikes beside the others.
+const WEIGHTS: [(Fault, u64); 12] = [
+    (Fault::KillMount, 16),
+    (Fault::CutPower, 6),
+    (Fault::KillWorker, 6),
+    (Fault::TroublePlace, 20),
+    (Fault::Noise, 10),
+    (Fault::Part, 8),
+    (Fault::Pause, 8),
+    (Fault::Jump, 4),
+    (Fault::Lose, 8),
+    (Fault::FillMetadata, 4),
+    (Fault::Command, 24),
+    (Fault::Calm, 8),
+];
+
+/// Those that strike in one history, with their weights: some kinds are left out, so that the others meet more often.
+#[derive(Clone, Debug)]
+pub struct Mixture(Vec<(Fault, u64)>);
+
+/// Of a thousand pauses, so many are long.
+const LONG_PAUSE_PER_MILLE: u64 = 120;
+/// Of a thousand histories, so many have a kind of fault.
+const KIND_PER_MILLE: u64 = 700;
+
+impl Mixture {
+    /// Of a history.
+    #[must_use]
+    pub fn of(world: &World) -> Self {
+        let is_possible = |fault: Fault| fault != Fault::Command || world.plan.has_commands;
+        let chosen = WEIGHTS.into_iter().filter(|(fault, _)| {
+            let is_chosen = world.chance(KIND_PER_MILLE);
+            is_possible(*fault) && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
+        });
+        Self(chosen.collect())
+    }
+
+    fn choose(&self, world: &World) -> Fault {
+        let mut left = world.below(self.0.iter().map(|(_, weight)| weight).sum());
+        for (fault, weight) in &self.0 {
+            if left < *weight {
+                return *fault;
+            }
+            left -= weight;
+        }
+        Fault::Calm
+    }
+}
+
+impl World {
+    /// One fault strikes.
+    pub fn strike(&mut self, mixture: &Mixture) {
+        let scheduler = self.scheduler.clone();
+        let fault = mixture.choose(self);
+        match fault {
+            Fault::KillMount => {
+                scheduler.tell(|| "the mount is killed".into());
+                self.kill_mount();
+                self.start_mount();
+            }
+            Fault::CutPower => {
+                scheduler.tell(|| "the power fails".into());
+                self.kill_mount();
+                while !self.workers.is_empty() {
+                    self.kill_worker();
+                }
+                self.places.all().iter().for_each(|place| place.cut_power(&scheduler));
+                self.start_mount();
+                (0..self.plan.workers).for_each(|_| self.start_worker());
+            }
+            Fault::KillWorker => {
+                scheduler.tell(|| "a worker is killed".into());
+                self.kill_worker();
+                self.start_worker();
+            }
+            Fault::TroublePlace => self.trouble_a_place(),
+            Fault::Noise => {
+                let (lost, doubled) = (self.below(100), self.below(300));
+                scheduler.tell(|| format!("the network loses {lost} and doubles {doubled} per mille"));
+                self.places.all().iter().for_each(|place| place.set_noise(lost, doubled));
+            }
+            Fault::Part => {
+                let place = self.places.all().swap_remove(self.a_place());
+                let (process, is_answer) = (self.a_process(), self.chance(500));
+                scheduler.tell(|| format!("{} is cut off from {process:?}, answers: {is_answer}", place.name()));
+                place.part(process, is_answer);
+            }
+            Fault::Pause => {
+                // Longer than every lease; now and then longer than every grace time, while the others go on.
+                let is_long = self.chance(LONG_PAUSE_PER_MILLE);
+                let for_ms = self.below(if is_long { 2_400_000 } else { 60_000 });
+                let process = self.a_process();
+                scheduler.tell(|| format!("{process:?} stops for {for_ms} ms"));
+                scheduler.pause(process, true);
+                scheduler.after(Duration::from_millis(for_ms), move || running().pause(process, false));
+                if is_long {
+                    self.places.all().iter().for_each(|place| place.heal());
+                    let until = scheduler.now() + Duration::from_millis(for_ms);
+                    scheduler.run(STEPS_OF_CALM, || scheduler.now() >= until);
+                }
+            }
+            Fault::Jump => {
+                let offset_ms = self.below(172_800_000) as i64 - 86_400_000;
+                let process = self.a_process();
+                scheduler.tell(|| format!("the clock of {process:?} is off by {offset_ms} ms"));
+                scheduler.set_clock(process, offset_ms);
+            }
+            Fault::Lose => self.lose_something(),
+            Fault::FillMetadata => {
+                let disk = self.disk.clone();
+                scheduler.tell(|| "the metadata's disk is full".into());
+                disk.set_full(true);
+                scheduler.after(Duration::from_millis(self.below(5_000)), move || disk.set_full(false));
+            }
+            Fault::Command => self.give_command(),
+            Fault::Calm => {
+                scheduler.tell(|| "all is well for a while".into());
+                self.places.all().iter().for_each(|place| place.heal());
+                let until = scheduler.now() + Duration::from_secs(self.below(30));
+                scheduler.run(100_000, || scheduler.now() >= until);
+            }
+        }
+    }
+
+    fn a_place(&self) -> usize {
+        self.below(self.places.all().len() as u64) as usize
+    }
+
+    /// The mount or a worker.
+    fn a_process(&self) -> ProcessId {
+        let worker = self.workers.get(self.below(self.workers.len() as u64) as usize).map(|(process, _)| *process);
+        let mount = self.mount.as_ref().map(|mount| mount.process);
+        let (one, other) = if self.chance(600) { (mount, worker) } else { (worker, mount) };
+        one.or(other).unwrap_or(ProcessId(0))
+    }
+
+    fn trouble_a_place(&self) {
+        let scheduler = &self.scheduler;
+        let place = self.places.all().swap_remove(self.a_place());
+        let condition = match self.below(5) {
+            0 => Condition::Down,
+            1 => Condition::Silent,
+            2 => Condition::Slow(self.below(5_000)),
+            3 => Condition::Full,
+            _ => Condition::Failing,
+        };
+        scheduler.tell(|| format!("{} is {condition:?}", place.name()));
+        place.set_condition(condition);
+        let for_ms = self.below(20_000);
+        scheduler.after(Duration::from_millis(for_ms), move || place.heal());
+    }
+
+    /// Lets everybody recover for a while. May a place lose something then? Every code survives one loss, and a shard that could not be
+    /// stored is one.
+    fn is_whole_but_for_one(&mut self) -> bool {
+        self.places.all().iter().for_each(|place| place.heal());
+        let until = self.scheduler.now() + CALM;
+        let _ = self.scheduler.run(STEPS_OF_CALM, || self.scheduler.now() >= until);
+        let lacks = self.lacks(&self.disk.latest());
+        if lacks.is_empty() {
+            self.victim = None;
+        }
+        let is_of_victim = |(_, place): &(String, Option<usize>)| place.is_some() && *place == self.victim;
+        self.scheduler.now() >= until && lacks.iter().all(is_of_victim)
+    }
+
+    fn lose_something(&mut self) {
+        let scheduler = self.scheduler.clone();
+        if !self.is_whole_but_for_one() {
+            return;
+        }
+        let victim = self.victim.unwrap_or_else(|| self.a_place());
+        self.victim = Some(victim);
+        let place = self.places.all().swap_remove(victim);
+        match self.below(4) {
+            0 => {
+                let has_rotted = place.rot(&scheduler);
+                scheduler.tell(|| format!("{} rots: {has_rotted}", place.name()));
+            }
+            1 => {
+                let gone = place.forget_some(&scheduler, 300);
+                scheduler.tell(|| format!("{} forgets {gone} shards", place.name()));
+            }
+            2 => {
+                let gone = place.forget_some(&scheduler, 1000);
+                scheduler.tell(|| format!("{} forgets all {gone} shards", place.name()));
+            }
+            _ => {
+                let (gone, back) = place.roll_back();
+                scheduler.tell(|| format!("{} is as it was: {gone} shards gone, {back} back", place.name()));
+            }
+        }
+        // What a place is rolled back to is of some moment since.
+        self.places.all().iter().for_each(|place| place.take_snapshot());
+    }
+}

@@ -1,0 +1,95 @@
+//! What programs do: the operations, chosen at random from what the model says is there.
+//!
+//! The simulator performs them on a [`weft_vfs::Volume`], `weft-sim chaos` on a mounted folder.
+
+use crate::model::Model;
+use std::ops::RangeInclusive;
+
+/// Names that a program uses: some in its directory, some in a directory below.
+pub const NAMES: [&str; 7] = ["a", "b", "c", "d", "below/a", "below/b", "below/c"];
+/// The directory below, which is always there.
+pub const BELOW: &str = "below";
+/// Bytes of a small write and of a large one.
+const SMALL_BYTES: RangeInclusive<u64> = 1..=20_000;
+const LARGE_BYTES: RangeInclusive<u64> = 1..=2 << 20;
+/// Of a thousand writes, so many are large, ...
+const LARGE_PER_MILLE: u64 = 40;
+/// ... so many begin at the end of the file, ...
+const APPENDING_PER_MILLE: u64 = 500;
+/// ... and so many are followed by an fsync.
+const SYNCED_PER_MILLE: u64 = 100;
+
+/// One thing that a program does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Writes `length` bytes made from `fill`, into a new file if there is none.
+    Write {
+        /// The file.
+        name: &'static str,
+        /// Where.
+        offset: u64,
+        /// How many bytes.
+        length: u64,
+        /// What the bytes are made from.
+        fill: u8,
+        /// An fsync follows.
+        is_synced: bool,
+    },
+    /// Sets the file's length.
+    Truncate {
+        /// The file.
+        name: &'static str,
+        /// Bytes.
+        size: u64,
+    },
+    /// An fsync of the file.
+    Sync(&'static str),
+    /// An fsync of the directory: names only.
+    SyncDirectory,
+    /// Removes the name.
+    Unlink(&'static str),
+    /// Gives a file another name, which another file may have.
+    Rename(&'static str, &'static str),
+    /// Two files swap their names.
+    Exchange(&'static str, &'static str),
+    /// Gives a file a further name.
+    Link(&'static str, &'static str),
+    /// Reads everything, and compares.
+    ReadAll,
+    /// Does nothing for this number of milliseconds.
+    Pause(u64),
+}
+
+/// The bytes of a write.
+#[must_use]
+pub fn bytes_of(length: u64, fill: u8) -> Vec<u8> {
+    (0..length).map(|at| fill.wrapping_add((at >> 6) as u8)).collect()
+}
+
+/// What a program does next. `below(end)` is a random number below `end`.
+pub fn next(mut below: impl FnMut(u64) -> u64, model: &Model) -> Operation {
+    let mut between = |range: RangeInclusive<u64>| range.start() + below(range.end() - range.start() + 1);
+    let mut name = || NAMES[between(0..=NAMES.len() as u64 - 1) as usize];
+    let (name, other) = (name(), name());
+    let (exists, other_exists) = (model.names().contains_key(name), model.names().contains_key(other));
+    match between(0..=999) {
+        0..450 => {
+            let is_large = between(0..=999) < LARGE_PER_MILLE;
+            let length = between(if is_large { LARGE_BYTES } else { SMALL_BYTES });
+            let size = model.bytes(name).map_or(0, |bytes| bytes.len() as u64);
+            let is_appending = between(0..=999) < APPENDING_PER_MILLE;
+            let offset = if is_appending { size } else { between(0..=size + 5_000) };
+            let fill = between(0..=255) as u8;
+            Operation::Write { name, offset, length, fill, is_synced: between(0..=999) < SYNCED_PER_MILLE }
+        }
+        450..510 if exists => Operation::Truncate { name, size: between(0..=30_000) },
+        510..640 if exists => Operation::Sync(name),
+        640..660 => Operation::SyncDirectory,
+        660..730 if exists => Operation::Unlink(name),
+        730..810 if exists && name != other => Operation::Rename(name, other),
+        810..830 if exists && other_exists && name != other => Operation::Exchange(name, other),
+        830..850 if exists && !other_exists => Operation::Link(name, other),
+        850..930 => Operation::ReadAll,
+        _ => Operation::Pause(between(0..=2_500)),
+    }
+}

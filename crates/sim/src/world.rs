@@ -1,0 +1,465 @@
+//! The processes of a history and what they share: the metadata's disk, the places for shards, the programs.
+
+use crate::client::{self, Failure, Files, Programs};
+use crate::metadata::MetadataDisk;
+use crate::place::{Place, SimNode};
+use crate::scheduler::{Ended, ProcessId, Scheduler, env_of, running};
+use crate::volume_files::VolumeFiles;
+use crate::workload;
+use parking_lot::Mutex;
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+use weft_care::watch::Timeouts;
+use weft_care::worker::{Options, Worker};
+use weft_care::{Board, CatalogueError};
+use weft_engine::{StoreCatalogue, TrashEmptier};
+use weft_env::{Clock, Env, Runtime};
+use weft_format::records::{NodeRecord, NodeState, PolicyRecord, SEGMENT_BYTES, Sizes, Timestamp, VolumeRecord};
+use weft_format::{NodeId, NodeIdentity, PolicyId, VolumeId};
+use weft_meta::{MetaError, Store};
+use weft_transfer::{Fleet, Transfer};
+use weft_vfs::node_watcher::NodeWatcher;
+use weft_vfs::open::{Members, start_volume};
+use weft_vfs::{Settings, VfsError, Volume};
+
+const VOLUME: VolumeId = VolumeId(7);
+/// After this time something that could not be begun is tried again.
+const AGAIN: Duration = Duration::from_millis(700);
+
+/// What a history consists of; chosen by its seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The code of the root directory.
+    pub code: &'static str,
+    /// Places at the beginning.
+    pub places: u32,
+    /// Programs on the mount.
+    pub programs: usize,
+    /// Workers beside the mount.
+    pub workers: usize,
+    /// Do people give commands?
+    pub has_commands: bool,
+    /// Is the history long enough at its end to see that nothing unneeded stays?
+    pub looks_for_orphans: bool,
+}
+
+/// The codes of directories: each survives the loss of one place.
+pub const CODES: [&str; 4] = ["rs:2+1", "replica:2", "rs:3+1", "rs:2+2"];
+
+impl Plan {
+    fn of(mut below: impl FnMut(u64) -> u64) -> Self {
+        Self {
+            code: CODES[below(CODES.len() as u64) as usize],
+            places: 4 + below(2) as u32,
+            programs: 1 + below(3) as usize,
+            workers: 1 + below(2) as usize,
+            has_commands: below(10) < 6,
+            looks_for_orphans: below(4) == 0,
+        }
+    }
+}
+
+/// All places; a node's id is its place's number.
+#[derive(Default)]
+pub struct Places(Mutex<Vec<Arc<Place>>>);
+
+impl Places {
+    /// A further one.
+    pub fn add(&self) -> Arc<Place> {
+        let mut places = self.0.lock();
+        let number = places.len() as u32;
+        let identity = NodeIdentity { volume: VOLUME, node: NodeId(number.into()) };
+        places.push(Place::new(&format!("place{number}"), identity));
+        places[number as usize].clone()
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Place>> {
+        self.0.lock().clone()
+    }
+}
+
+/// A process that has the volume mounted.
+pub struct Mount {
+    /// The process.
+    pub process: ProcessId,
+    /// The volume, once it is open.
+    pub volume: Arc<Mutex<Option<Arc<Volume>>>>,
+    emptier: Arc<Mutex<Option<TrashEmptier>>>,
+    /// Programs that run on it.
+    pub programs_running: Arc<AtomicU64>,
+    /// Do programs run?
+    pub is_up: Arc<AtomicBool>,
+}
+
+/// All that there is.
+pub struct World {
+    /// Decides what happens.
+    pub scheduler: Rc<Scheduler>,
+    /// Of what it consists.
+    pub plan: Plan,
+    /// Where metadata is.
+    pub disk: Arc<MetadataDisk>,
+    /// Where shards are.
+    pub places: Arc<Places>,
+    /// What runs on the mount.
+    pub programs: Arc<Programs>,
+    /// The mount.
+    pub mount: Option<Mount>,
+    /// Those who care, with what tells them to end.
+    pub workers: Vec<(ProcessId, watch::Sender<bool>)>,
+    next_process: u32,
+    /// Faults that struck.
+    pub faults: u64,
+    /// The place that has lost something since all was whole.
+    pub victim: Option<usize>,
+    seed: u64,
+    choices: RefCell<ChaCha8Rng>,
+}
+
+impl World {
+    /// With places and without processes.
+    #[must_use]
+    pub fn new(scheduler: &Rc<Scheduler>, seed: u64) -> Self {
+        let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
+        let plan = Plan::of(|end| choices.borrow_mut().next_u64() % end);
+        scheduler.tell(|| format!("{plan:?}"));
+        let places = Arc::<Places>::default();
+        (0..plan.places).for_each(|_| drop(places.add()));
+        Self {
+            scheduler: scheduler.clone(),
+            plan,
+            disk: Arc::default(),
+            places,
+            programs: Programs::new(plan.programs),
+            mount: None,
+            workers: Vec::new(),
+            next_process: 0,
+            faults: 0,
+            victim: None,
+            seed,
+            choices,
+        }
+    }
+
+    /// What is chosen from now on depends on the seed and this number only: a history without its third fault has the same fourth.
+    pub fn choose_as(&self, number: u64) {
+        let mut choices = ChaCha8Rng::seed_from_u64(self.seed);
+        choices.set_stream(number + 1);
+        *self.choices.borrow_mut() = choices;
+    }
+
+    /// A number below `end`, by which faults are chosen.
+    pub fn below(&self, end: u64) -> u64 {
+        self.choices.borrow_mut().next_u64() % end.max(1)
+    }
+
+    /// Happens in `per_mille` of thousand cases.
+    pub fn chance(&self, per_mille: u64) -> bool {
+        self.below(1000) < per_mille
+    }
+
+    /// One that begins.
+    pub fn new_process(&mut self) -> ProcessId {
+        self.next_process += 1;
+        let process = ProcessId(self.next_process);
+        self.scheduler.add_process(process);
+        process
+    }
+
+    /// Waits for what must happen.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait(&self, what: &str, steps_max: u64, is_done: impl FnMut() -> bool) -> Result<(), String> {
+        match self.scheduler.run(steps_max, is_done) {
+            Ended::Done => Ok(()),
+            Ended::Stuck => Err(format!("{what}: nothing goes on: {:?}", self.scheduler.waiting())),
+            Ended::TooLong => Err(format!("{what}: it takes too long: {:?}", self.scheduler.waiting())),
+        }
+    }
+
+    /// Makes the volume.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn format(&mut self) -> Result<(), String> {
+        let process = self.new_process();
+        let (env, _) = env_of(process);
+        let (disk, plan, done) = (self.disk.clone(), self.plan, Arc::new(Mutex::new(None)));
+        let told = done.clone();
+        self.scheduler.start(process, "format", move || {
+            let made = format(&disk, &env, plan).map_err(|error| error.to_string());
+            *told.lock() = Some(made);
+        });
+        self.wait("formatting", 100_000, || done.lock().is_some())?;
+        self.scheduler.kill(process);
+        self.disk.disown();
+        let made = done.lock().take();
+        made.unwrap_or(Ok(()))
+    }
+
+    /// Starts a mount, and programs on it once it is there.
+    pub fn start_mount(&mut self) {
+        let process = self.new_process();
+        let (env, runtime) = env_of(process);
+        let mount = Mount {
+            process,
+            volume: Arc::default(),
+            emptier: Arc::default(),
+            programs_running: Arc::default(),
+            is_up: Arc::default(),
+        };
+        let (disk, places, programs) = (self.disk.clone(), self.places.clone(), self.programs.clone());
+        let (slot, is_up, programs_running) =
+            (mount.volume.clone(), mount.is_up.clone(), mount.programs_running.clone());
+        let emptier = mount.emptier.clone();
+        self.scheduler.tell(|| format!("{process:?} mounts"));
+        self.scheduler.start(process, "mount", move || {
+            let volume = loop {
+                match open(&disk, &places, process, &env, &runtime) {
+                    Ok(volume) => break volume,
+                    Err(error) => running().tell(|| format!("{process:?} cannot mount: {error}")),
+                }
+                disk.disown();
+                env.clock.block(AGAIN);
+            };
+            look_after_crash(&volume, &programs, &env.clock);
+            match TrashEmptier::start(&volume, &runtime) {
+                Ok(started) => *emptier.lock() = Some(started),
+                Err(error) => programs.complain(format!("trash is not emptied: {error}")),
+            }
+            *slot.lock() = Some(volume.clone());
+            for number in 0..programs.models.len() {
+                programs_running.fetch_add(1, Ordering::Relaxed);
+                let (volume, programs, clock) = (volume.clone(), programs.clone(), env.clock.clone());
+                let programs_running = programs_running.clone();
+                running().start(process, "program", move || {
+                    run_program(&programs, number, &volume, &clock);
+                    programs_running.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            is_up.store(true, Ordering::Relaxed);
+        });
+        self.mount = Some(mount);
+    }
+
+    /// Starts another worker.
+    pub fn start_worker(&mut self) {
+        let process = self.new_process();
+        let (env, runtime) = env_of(process);
+        let (disk, places) = (self.disk.clone(), self.places.clone());
+        let (stop, stopped) = watch::channel(false);
+        self.scheduler.tell(|| format!("{process:?} cares"));
+        self.scheduler.start(process, "worker", move || {
+            let worker = loop {
+                match worker(&disk, &places, process, &env, &runtime) {
+                    Ok(worker) => break worker,
+                    Err(error) => running().tell(|| format!("{process:?} cannot care: {error}")),
+                }
+                env.clock.block(AGAIN);
+            };
+            runtime.block_on(worker.run(stopped));
+        });
+        self.workers.push((process, stop));
+    }
+
+    /// Kills the mount, if there is one.
+    pub fn kill_mount(&mut self) {
+        if let Some(mount) = self.mount.take() {
+            self.scheduler.kill(mount.process);
+            self.disk.disown();
+            std::mem::forget(mount);
+        }
+    }
+
+    /// Kills one of the workers.
+    pub fn kill_worker(&mut self) {
+        if self.workers.is_empty() {
+            return;
+        }
+        let (process, stop) = self.workers.swap_remove(self.below(self.workers.len() as u64) as usize);
+        self.scheduler.kill(process);
+        std::mem::forget(stop);
+    }
+
+    /// Ends the mount as `weft umount` does, after everything was read and compared.
+    ///
+    /// # Errors
+    /// Something differs, or cannot be written.
+    pub fn unmount(&mut self, steps_max: u64) -> Result<(), String> {
+        let Some(mount) = self.mount.take() else { return Ok(()) };
+        let (programs, slot, done) = (self.programs.clone(), mount.volume.clone(), Arc::new(Mutex::new(None)));
+        let (told, emptier) = (done.clone(), mount.emptier.clone());
+        let (env, _) = env_of(mount.process);
+        self.scheduler.start(mount.process, "unmount", move || {
+            let Some(volume) = slot.lock().take() else { return };
+            let emptier = emptier.lock().take();
+            drop(emptier);
+            let ended = last_look(&volume, &programs, &env.clock)
+                .and_then(|()| volume.shut_down().map_err(|error| error.to_string()));
+            *told.lock() = Some(ended);
+        });
+        self.wait("unmounting", steps_max, || done.lock().is_some())?;
+        let ended = done.lock().take().unwrap_or(Ok(()));
+        self.scheduler.kill(mount.process);
+        self.disk.disown();
+        std::mem::forget(mount);
+        ended
+    }
+}
+
+fn format(disk: &Arc<MetadataDisk>, env: &Env, plan: Plan) -> Result<(), MetaError> {
+    let kv = disk.own(env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
+    let now_ms = env.clock.unix_ms();
+    let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: 0 };
+    // The shortest that there are: a large write takes several, and some of a file may be in one while the rest is in the journal.
+    let sizes = Sizes { segment_bytes: Some(*SEGMENT_BYTES.start()), ..Sizes::default() };
+    let policy = PolicyRecord { sizes, ..PolicyRecord::of(plan.code, None) };
+    let volume = VolumeRecord { volume: VOLUME, created_ms: now_ms, default_policy: PolicyId(0) };
+    let store = Store::format(kv, &volume, &policy, now, env)?;
+    for number in 0..plan.places {
+        store.add_node(NodeId(number.into()), &node_record(number))?;
+    }
+    store.flush()
+}
+
+/// The record of the node at place `number`.
+#[must_use]
+pub fn node_record(number: u32) -> NodeRecord {
+    let name = format!("place{number}");
+    NodeRecord {
+        url: format!("memory:{name}"),
+        domain: name.clone(),
+        name,
+        state: NodeState::Active,
+        weight: 1,
+        secret: Default::default(),
+        limits: Default::default(),
+    }
+}
+
+fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {
+    let places = places.all();
+    let node = |(id, record): (NodeId, NodeRecord)| {
+        let place = places[id.0 as usize].clone();
+        (id, record, SimNode::seen_by(place, process))
+    };
+    Ok(store.nodes()?.into_iter().map(node).collect())
+}
+
+/// A transfer to the nodes that metadata has now.
+///
+/// # Errors
+/// Metadata cannot be read.
+pub fn transfer(store: &Store, places: &Places, process: ProcessId, runtime: &Runtime) -> Result<Transfer, MetaError> {
+    let fleet = Fleet::new(members(store, places, process)?, store.placement_rule()?, store.env());
+    let settings = weft_transfer::Settings { cache_bytes: 1 << 20, ..weft_transfer::Settings::default() };
+    Ok(Transfer::new(VOLUME, Arc::new(fleet), settings, runtime))
+}
+
+fn open(
+    disk: &Arc<MetadataDisk>,
+    places: &Arc<Places>,
+    process: ProcessId,
+    env: &Env,
+    runtime: &Runtime,
+) -> Result<Arc<Volume>, VfsError> {
+    let kv = disk.own(env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
+    let store = Store::open(kv, env)?;
+    let transfer = transfer(&store, places, process, runtime)?;
+    let places = places.clone();
+    let open_nodes = Box::new(move |store: &Store| members(store, &places, process));
+    start_volume(store, transfer, open_nodes, Settings { dirty_bytes: 16 << 20, read_only: false })
+}
+
+fn worker(
+    disk: &Arc<MetadataDisk>,
+    places: &Arc<Places>,
+    process: ProcessId,
+    env: &Env,
+    runtime: &Runtime,
+) -> Result<Worker, MetaError> {
+    let store = Arc::new(Store::open(disk.share(env), env)?);
+    let transfer = transfer(&store, places, process, runtime)?.in_background();
+    // What is lost in silence is found by a scrub, and what is not needed by a collection: here sooner than in a month and a day.
+    let timeouts = Timeouts {
+        scrub_every_ms: Some(600_000),
+        collect_every_ms: 300_000,
+        convert_every_ms: 600_000,
+        discard_every_ms: 120_000,
+        ..Timeouts::default()
+    };
+    let (followed, places, fleet) = (store.clone(), places.clone(), transfer.fleet().clone());
+    let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store: &Store| members(store, &places, process))));
+    let follow_nodes = move || {
+        let following = node_watcher.lock().follow(&followed, &fleet);
+        following.map(drop).map_err(|error| CatalogueError::Failed(error.to_string()))
+    };
+    Ok(Worker {
+        catalogue: Arc::new(StoreCatalogue::new(store)),
+        transfer,
+        board: Arc::<Board>::default(),
+        options: Options { timeouts, holder: format!("{process:?}") },
+        follow_nodes: Box::new(follow_nodes),
+    })
+}
+
+/// Does operations until it is to stop.
+fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<dyn Clock>) {
+    let Ok(files) = VolumeFiles::of_program(volume, number, clock) else { return };
+    while !programs.is_stopping.load(Ordering::Relaxed) {
+        let operation = workload::next(|end| running().below(end), &programs.models[number].lock());
+        match client::perform(programs, number, &files, &operation) {
+            Ok(()) => {
+                programs.operations.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(Failure::Refused(why) | Failure::Gone(why)) => {
+                running().tell(|| format!("program {number}: {operation:?}: {why}"));
+                files.pause(running().below(500));
+            }
+        }
+    }
+}
+
+fn found(
+    volume: &Volume,
+    number: usize,
+    clock: &Arc<dyn Clock>,
+) -> Result<std::collections::BTreeMap<String, Vec<u8>>, String> {
+    let files = VolumeFiles::of_program(volume, number, clock).map_err(|error| error.to_string())?;
+    files.contents().map_err(|(Failure::Refused(why) | Failure::Gone(why))| why)
+}
+
+/// What a crash has left must be what the models allow.
+fn look_after_crash(volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) {
+    for (number, model) in programs.models.iter().enumerate() {
+        let found = loop {
+            match found(volume, number, clock) {
+                Ok(found) => break found,
+                Err(why) => running().tell(|| format!("program {number} cannot read: {why}")),
+            }
+            clock.block(AGAIN);
+        };
+        if let Err(why) = model.lock().recover(&found) {
+            programs.complain(format!("program {number} {why}"));
+        }
+    }
+}
+
+/// At the end everything can be read, and is what was written.
+fn last_look(volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) -> Result<(), String> {
+    for (number, model) in programs.models.iter().enumerate() {
+        let found =
+            found(volume, number, clock).map_err(|why| format!("program {number} cannot read at the end: {why}"))?;
+        model.lock().check_now(&found).map_err(|why| format!("program {number} at the end: {why}"))?;
+    }
+    Ok(())
+}
