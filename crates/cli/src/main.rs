@@ -40,9 +40,10 @@ use std::sync::{Mutex, PoisonError};
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -73,13 +74,24 @@ fn log(command: &commands::Command) {
     let lines =
         tracing_subscriber::fmt::layer().with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry();
-    // WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, ...
-    match EnvFilter::try_from_env("WEFT_LOG") {
-        Ok(filter) => registry.with(lines.with_filter(filter)).init(),
-        Err(_) if command.is_service() => {
+    match chosen_targets() {
+        Some(targets) => registry.with(lines.with_filter(targets)).init(),
+        None if command.is_service() => {
             registry.with(lines.with_filter(LevelFilter::INFO)).init();
         }
-        Err(_) => registry.with(lines.without_time().with_target(false).with_filter(OnceEach::default())).init(),
+        None => registry.with(lines.without_time().with_target(false).with_filter(OnceEach::default())).init(),
+    }
+}
+
+/// WEFT_LOG as RUST_LOG elsewhere: `debug`, `weft_transfer=trace`, `info,weft_care=debug`.
+fn chosen_targets() -> Option<Targets> {
+    let text = std::env::var("WEFT_LOG").ok().filter(|text| !text.is_empty())?;
+    match text.parse() {
+        Ok(targets) => Some(targets),
+        Err(error) => {
+            eprintln!("weft: WEFT_LOG is `{text}` ({error}): write a level like debug, or weft_transfer=trace");
+            None
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What must hold at the end of a history, by the disks themselves.
 
-use crate::world::World;
+use crate::world::{World, place_of};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,10 +49,32 @@ impl World {
             if self.scheduler.now() > until {
                 let count = left.len();
                 left.truncate(5);
+                self.tell_of_care();
                 return Err(format!("{what}: {} s after the last fault {count} are left: {left:?}", time.as_secs()));
             }
             let next = self.scheduler.now() + Duration::from_secs(5);
             self.wait(what, STEPS_TO_HEAL, || self.scheduler.now() >= next)?;
+        }
+    }
+
+    /// Has people told what the workers noted last.
+    fn tell_of_care(&self) {
+        let Ok(store) = Store::open(Arc::new(self.disk.durable()), &Env::system()) else { return };
+        let nodes: Vec<String> = store
+            .nodes()
+            .unwrap_or_default()
+            .iter()
+            .map(|(id, node)| format!("{} is {:?} at place{}", node.name, node.state, place_of(*id)))
+            .collect();
+        self.scheduler.tell(|| format!("nodes: {}", nodes.join(", ")));
+        let record = weft_care::record::CareRecord::load(&weft_engine::StoreCatalogue::new(Arc::new(store)));
+        if let Ok(Some(record)) = record {
+            self.scheduler.tell(|| format!("now: {:?}; not sound: {:?}", record.now, record.doubted));
+            for entry in record.history.iter().rev() {
+                self.scheduler.tell(|| {
+                    format!("{} ended at {}, well: {}: {}", entry.task, entry.ended_ms, entry.is_well, entry.what)
+                });
+            }
         }
     }
 
@@ -67,13 +89,14 @@ impl World {
                 return;
             }
             for (index, location) in record.shards.iter().enumerate() {
-                let place = location.as_ref().map(|location| location.node.0 as usize);
+                let place = location.as_ref().map(|location| place_of(location.node));
                 let is_there = location.as_ref().is_some_and(|location| {
                     let key = location.key(segment, ShardIndex(index as u16));
-                    sound.get(location.node.0 as usize).is_some_and(|keys| keys.contains(&key))
+                    sound.get(place_of(location.node)).is_some_and(|keys| keys.contains(&key))
                 });
                 if !is_there {
-                    lacks.push((format!("shard {index} of {segment}"), place));
+                    let where_to = place.map_or_else(|| "nowhere".into(), |place| format!("not on place{place}"));
+                    lacks.push((format!("shard {index} of {segment} ({}) is {where_to}", record.code), place));
                 }
             }
         });
@@ -99,7 +122,7 @@ impl World {
         }
         // What is left on a place that is no node any more is its owner's.
         let nodes = store.nodes().unwrap_or_default();
-        let members = nodes.iter().filter_map(|(id, _)| self.places.all().get(id.0 as usize).cloned());
+        let members = nodes.iter().filter_map(|(id, _)| self.places.all().get(place_of(*id)).cloned());
         for place in members {
             let orphans = place.keys().into_iter().filter(|key| key.segment != OPENINGS && !named.contains(key));
             unneeded.extend(orphans.map(|key| format!("orphan {key:?} on {}", place.name())));

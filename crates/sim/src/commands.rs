@@ -2,7 +2,7 @@
 
 use crate::metadata::MetadataDisk;
 use crate::scheduler::{ProcessId, env_of, running};
-use crate::world::{CODES, Places, World, node_record, transfer};
+use crate::world::{CODES, Places, World, node_record, place_of, transfer};
 use std::sync::Arc;
 use weft_care::collect::{self, Beside, UnreferencedSince};
 use weft_care::lease::alone;
@@ -82,6 +82,7 @@ impl World {
             }
             running().kill(process);
         });
+        self.commands.push(process);
         process
     }
 
@@ -196,7 +197,7 @@ fn add(store: &Store, places: &Places) -> Result<Option<(NodeId, NodeRecord)>, M
         return Ok(None);
     }
     let identity = places.add().known_as();
-    let record = node_record(identity.node.0 as u32);
+    let record = node_record(place_of(identity.node) as u32);
     store.add_node(identity.node, &record)?;
     store.flush()?;
     Ok(Some((identity.node, record)))
@@ -209,7 +210,7 @@ fn replace(store: &Store, places: &Places) -> Result<(), MetaError> {
         return Ok(());
     }
     let identity = places.add().known_as();
-    let fresh = node_record(identity.node.0 as u32);
+    let fresh = node_record(place_of(identity.node) as u32);
     let new = NodeRecord { url: fresh.url, ..old.clone() };
     nodes::succeed(store, (*old_id, old), &nodes::emptied(*old_id, old), (identity.node, &new)).map(drop)
 }

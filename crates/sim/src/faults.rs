@@ -17,7 +17,7 @@ pub enum Fault {
     KillMount,
     /// All machines lose their power at once.
     CutPower,
-    /// A worker is killed.
+    /// A worker or a command is killed.
     KillWorker,
     /// A place is down, silent, slow, full, or its disk fails.
     TroublePlace,
@@ -105,11 +105,17 @@ impl World {
                 while !self.workers.is_empty() {
                     self.kill_worker();
                 }
+                self.commands.drain(..).for_each(|process| scheduler.kill(process));
                 self.places.all().iter().for_each(|place| place.cut_power(&scheduler));
                 self.start_mount();
                 (0..self.plan.workers).for_each(|_| self.start_worker());
             }
             Fault::KillWorker => {
+                if self.chance(500) && !self.commands.is_empty() {
+                    scheduler.tell(|| "a command is killed".into());
+                    scheduler.kill(self.commands.swap_remove(self.below(self.commands.len() as u64) as usize));
+                    return;
+                }
                 scheduler.tell(|| "a worker is killed".into());
                 self.kill_worker();
                 self.start_worker();

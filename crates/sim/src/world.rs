@@ -65,7 +65,19 @@ impl Plan {
     }
 }
 
-/// All places; a node's id is its place's number.
+/// The id of the node at a place; people know nodes by the first digits.
+#[must_use]
+pub fn node_id(place: u32) -> NodeId {
+    NodeId(u128::from(place + 1) << 120 | u128::from(place))
+}
+
+/// The number of a node's place.
+#[must_use]
+pub fn place_of(node: NodeId) -> usize {
+    (node.0 & 0xffff) as usize
+}
+
+/// All places; a node's id says its place's number.
 #[derive(Default)]
 pub struct Places(Mutex<Vec<Arc<Place>>>);
 
@@ -74,7 +86,7 @@ impl Places {
     pub fn add(&self) -> Arc<Place> {
         let mut places = self.0.lock();
         let number = places.len() as u32;
-        let identity = NodeIdentity { volume: VOLUME, node: NodeId(number.into()) };
+        let identity = NodeIdentity { volume: VOLUME, node: node_id(number) };
         places.push(Place::new(&format!("place{number}"), identity));
         places[number as usize].clone()
     }
@@ -115,6 +127,8 @@ pub struct World {
     pub mount: Option<Mount>,
     /// Those who care, with what tells them to end.
     pub workers: Vec<(ProcessId, watch::Sender<bool>)>,
+    /// Commands that were given; some may have ended.
+    pub commands: Vec<ProcessId>,
     next_process: u32,
     /// Faults that struck.
     pub faults: u64,
@@ -141,6 +155,7 @@ impl World {
             programs: Programs::new(plan.programs),
             mount: None,
             workers: Vec::new(),
+            commands: Vec::new(),
             next_process: 0,
             faults: 0,
             victim: None,
@@ -326,7 +341,7 @@ fn format(disk: &Arc<MetadataDisk>, env: &Env, plan: Plan) -> Result<(), MetaErr
     let volume = VolumeRecord { volume: VOLUME, created_ms: now_ms, default_policy: PolicyId(0) };
     let store = Store::format(kv, &volume, &policy, now, env)?;
     for number in 0..plan.places {
-        store.add_node(NodeId(number.into()), &node_record(number))?;
+        store.add_node(node_id(number), &node_record(number))?;
     }
     store.flush()
 }
@@ -349,7 +364,7 @@ pub fn node_record(number: u32) -> NodeRecord {
 fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {
     let places = places.all();
     let node = |(id, record): (NodeId, NodeRecord)| {
-        let place = places[id.0 as usize].clone();
+        let place = places[place_of(id)].clone();
         (id, record, SimNode::seen_by(place, process))
     };
     Ok(store.nodes()?.into_iter().map(node).collect())

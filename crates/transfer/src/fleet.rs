@@ -2,6 +2,7 @@
 //!
 //! A [`Fleet`] is replaced as a whole when the volume's nodes change; transfers under way keep the nodes they began with.
 
+use crate::bounded::BoundedNode;
 use crate::in_flight::InFlight;
 use crate::scheduler::Estimate;
 use crate::throttle::Traffic;
@@ -155,9 +156,11 @@ impl Fleet {
         &*self.env.clock
     }
 
-    /// A node by id; `None`: no member.
+    /// A node by id, every call of which ends; `None`: no member.
     pub fn get(&self, id: NodeId) -> Option<Arc<dyn Node>> {
-        self.handle(Class::Foreground, id).map(|handle| handle.node.clone())
+        let handle = self.handle(Class::Foreground, id)?;
+        let (node, name, clock) = (handle.node.clone(), handle.name.clone(), self.env.clock.clone());
+        Some(Arc::new(BoundedNode { node, name, clock }))
     }
 
     /// The node's name as the user knows it, or its id.
@@ -305,7 +308,11 @@ fn new_handles(
         is_asked: AtomicBool::new(false),
     });
     let (traffic, troubled) = (Arc::new(Traffic::new(clock)), Arc::new(AtomicBool::new(true)));
-    let in_background = node.in_background().unwrap_or_else(|| node.clone());
+    let in_background: Arc<dyn Node> = Arc::new(BoundedNode {
+        node: node.in_background().unwrap_or_else(|| node.clone()),
+        name: name.clone(),
+        clock: clock.clone(),
+    });
     let handle = |node| NodeHandle {
         id,
         name: name.clone(),

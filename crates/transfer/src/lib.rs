@@ -11,6 +11,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod algebra;
+mod bounded;
 mod cache;
 mod disk_cache;
 pub mod error;

@@ -87,7 +87,8 @@ impl Store {
     }
 
     /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
-    /// not there is forgotten. Have it draining first, so that no segment comes to refer to it at the same moment.
+    /// not there is forgotten. Whoever stores a segment there at the same moment finds that shard missing when the segment is committed, and
+    /// marked for repair.
     ///
     /// # Errors
     /// Those of the engine, and damage.

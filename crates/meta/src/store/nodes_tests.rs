@@ -47,3 +47,17 @@ fn a_volume_wants_nothing_of_places_until_it_is_said() {
     assert_eq!(store.placement_rule().unwrap(), rule);
     assert_clean(&store);
 }
+
+/// The mount takes in that a node is gone within a second: what it stored there until then must not count as there for ever.
+#[test]
+fn a_shard_on_a_node_that_was_removed_meanwhile_is_missing() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    assert!(store.remove_node(node_id(1)).unwrap());
+    write(&store, file, 0, 10, 1);
+    let record = store.segment(segment_id(1)).unwrap().expect("it is committed");
+    let there: Vec<NodeId> = record.nodes().collect();
+    assert!(!there.contains(&node_id(1)) && !there.is_empty(), "{there:?}");
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment_id(1)], "marked for repair");
+    assert_clean(&store);
+}

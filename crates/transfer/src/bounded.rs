@@ -1,0 +1,114 @@
+//! A node whose calls all end. A folder on a file system that hangs may never answer, and whoever waits for it keeps what others wait for:
+//! a worker keeps the lease, and nobody repairs anything any more.
+//!
+//! Reads and writes of users have shorter deadlines of their own (`scheduler.rs`, `write/put.rs`) and do without this one.
+
+use crate::fleet::timed_out;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::future::Future;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_env::Clock;
+use weft_format::ShardKey;
+use weft_nodes::NodeError;
+use weft_nodes::combine::Combination;
+use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
+
+/// Longer than any node that still works takes for a request without bytes; a daemon's own deadline is a fourth of it.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// What moves slower than this does not move: the slowest that a daemon's user waits for.
+const BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+/// A combination reads a whole shard and may pass through many nodes.
+const COMBINING_DEADLINE: Duration = Duration::from_secs(600);
+
+/// See the module's head.
+pub(crate) struct BoundedNode {
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) name: String,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+impl BoundedNode {
+    async fn within<T>(
+        &self,
+        deadline: Duration,
+        call: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        match self.clock.timeout(deadline, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(timed_out(&self.name, deadline.as_millis() as u64)),
+        }
+    }
+
+    fn deadline(&self, bytes: u64) -> Duration {
+        DEADLINE + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN) + self.node.held_back(bytes)
+    }
+}
+
+#[async_trait]
+impl Node for BoundedNode {
+    fn capability(&self) -> &Capability {
+        self.node.capability()
+    }
+
+    fn shares_itself(&self) -> bool {
+        self.node.shares_itself()
+    }
+
+    fn held_back(&self, bytes: u64) -> Duration {
+        self.node.held_back(bytes)
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.within(self.deadline(bytes), self.node.put(key, parts)).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        let bytes = range.end.saturating_sub(range.start).min(weft_nodes::node::SHARD_BYTES_MAX);
+        self.within(self.deadline(bytes), self.node.get(key, range)).await
+    }
+
+    async fn open_file(&self, key: ShardKey) -> Option<OwnedFd> {
+        self.clock.timeout(DEADLINE, self.node.open_file(key)).await.ok().flatten()
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        self.within(COMBINING_DEADLINE, self.node.combine(key, combination)).await
+    }
+
+    fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
+        self.node.link(key, combination, onward, timeout)
+    }
+
+    async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
+        self.within(COMBINING_DEADLINE, self.node.pull(link)).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.within(DEADLINE, self.node.stat(key)).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.within(DEADLINE, self.node.list(after, limit)).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.within(DEADLINE, self.node.remove(key)).await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.within(DEADLINE, self.node.space()).await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.within(DEADLINE, self.node.identity()).await
+    }
+}
+
+#[cfg(test)]
+#[path = "bounded_tests.rs"]
+mod tests;
