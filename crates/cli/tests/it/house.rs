@@ -166,8 +166,7 @@ fn neighbours(module: &[String], modules: &BTreeMap<Vec<String>, String>) -> BTr
 }
 
 /// Modules that are in a circle today. A module that leaves its circle leaves this list; none comes to it.
-const IN_CIRCLES: [(&str, &str); 4] = [
-    ("daemon", "client follow gossip kind link peer_pool server wire"),
+const IN_CIRCLES: [(&str, &str); 3] = [
     (
         "nodes",
         "block combine folder folder::place folder::scan folder::store foreign::list foreign::node kinds memory node url",
