@@ -3,10 +3,10 @@
 //! [`Tally`] is pure; [`census`] and [`glance`] feed it. A job says that it is done only after a census of its own.
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
-use crate::damage::{believed, noted_standings, to_note};
+use crate::damage::{believed, note, noted_standings};
 use crate::job::{Cancelled, Job};
+use crate::look::{Look, by_shard};
 use crate::margin::Margins;
-use crate::mend::{Look, by_shard};
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, standings};
 use crate::state::{State, Survives, state};
@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use weft_env::TaskSet;
 use weft_format::SegmentId;
-use weft_format::records::{DamageRecord, SegmentRecord};
-use weft_transfer::{ShardHealth, Transfer};
+use weft_format::records::SegmentRecord;
+use weft_transfer::Transfer;
 
 /// Paths of degraded files kept for show: finding a path reads directories. Those of lost files are kept all: their owner must know each.
 const DEGRADED_PATHS: usize = 1000;
@@ -222,24 +222,6 @@ pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(T
         tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
     }
     Ok((tally, dead))
-}
-
-/// Notes what a look found wrong, so that it counts from now on.
-pub(crate) fn note(
-    catalogue: &dyn Catalogue,
-    segment: SegmentId,
-    record: &SegmentRecord,
-    noted: &DamageRecord,
-    found: &[Option<ShardHealth>],
-    look: Look,
-) -> Result<(), CatalogueError> {
-    let damage = to_note(segment, record, noted, found, look);
-    match damage.shards().is_empty() && !damage.is_suspected {
-        _ if damage == *noted => Ok(()),
-        // All that was known to be wrong was rebuilt elsewhere, or is well.
-        true => catalogue.clear_damaged(segment),
-        false => catalogue.set_damage(segment, &damage),
-    }
 }
 
 /// A census, and the segments it found wanting that somebody can do something about.

@@ -1,7 +1,8 @@
-//! What is noted of damaged shards, and how it counts: whoever finds damage notes it, and every verdict heeds it until somebody who
-//! read the whole shard finds otherwise, or the segment's record names another place for it. Pure.
+//! What is noted of damaged shards, and how it counts. A job that finds damage notes it. Every verdict heeds the note until a job has read the
+//! whole shard and finds otherwise, or the segment's record names another place for the shard. All is pure but [`note`].
 
-use crate::mend::Look;
+use crate::catalogue::{Catalogue, CatalogueError};
+use crate::look::Look;
 use crate::roster::Roster;
 use crate::standing::{Standing, standings};
 use weft_format::SegmentId;
@@ -44,7 +45,7 @@ pub fn believed(
 }
 
 /// What is to be noted after a look: what was found, and what was noted of shards that could not be looked at.
-pub(crate) fn to_note(
+fn to_note(
     segment: SegmentId,
     record: &SegmentRecord,
     noted: &DamageRecord,
@@ -73,6 +74,24 @@ pub(crate) fn to_note(
         }
     }
     damage
+}
+
+/// Notes what a look found wrong, so that it counts from now on.
+pub(crate) fn note(
+    catalogue: &dyn Catalogue,
+    segment: SegmentId,
+    record: &SegmentRecord,
+    noted: &DamageRecord,
+    found: &[Option<ShardHealth>],
+    look: Look,
+) -> Result<(), CatalogueError> {
+    let damage = to_note(segment, record, noted, found, look);
+    match damage.shards().is_empty() && !damage.is_suspected {
+        _ if damage == *noted => Ok(()),
+        // All that was known to be wrong was rebuilt elsewhere, or is well.
+        true => catalogue.clear_damaged(segment),
+        false => catalogue.set_damage(segment, &damage),
+    }
 }
 
 /// The verdicts on a segment's shards by what is noted of them, for those who do not look themselves.

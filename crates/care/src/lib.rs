@@ -21,6 +21,7 @@ pub mod damage;
 pub mod faulty_helpers;
 pub mod job;
 pub mod lease;
+pub mod look;
 pub mod margin;
 pub mod mend;
 pub mod openings;

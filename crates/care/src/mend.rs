@@ -5,33 +5,23 @@
 //! an orphan for the collector.
 
 use crate::catalogue::{Catalogue, CatalogueError};
-use crate::census;
 use crate::clock::JobClock;
+use crate::damage;
 use crate::damage::believed;
 use crate::faulty_helpers::FaultyHelpers;
+use crate::look::by_shard;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
 use weft_format::records::{RetainedRecord, SegmentRecord, Succession};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex};
-use weft_transfer::{
-    Damage, RebuildError, Rebuilt, Relocation, SegmentHealth, ShardHealth, Suspect, Transfer, error::SuspectKind,
-};
+use weft_transfer::{Damage, RebuildError, Rebuilt, Relocation, ShardHealth, Suspect, Transfer, error::SuspectKind};
+
+pub use crate::look::Look;
 
 /// Rounds beyond one per shard: for records that change meanwhile and survivors that turn out bad.
 const SPARE_ROUNDS: usize = 8;
-
-/// How closely to look at a segment's shards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Look {
-    /// At the record and at which nodes answer: no I/O.
-    Record,
-    /// Also ask each node for its shard's length.
-    Lengths,
-    /// Also read every shard and check it against the metadata's digest.
-    Everything,
-}
 
 /// What was done for one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -100,7 +90,7 @@ impl Mender {
             };
             let noted = self.catalogue.damage(segment)?;
             let has_damage = noted.as_ref().is_some_and(|noted| !noted.shards().is_empty());
-            census::note(&*self.catalogue, segment, &record, &noted.clone().unwrap_or_default(), &found, look)?;
+            damage::note(&*self.catalogue, segment, &record, &noted.clone().unwrap_or_default(), &found, look)?;
             let mut found = believed(segment, &record, &noted.unwrap_or_default(), &found, look);
             let mut verdicts = standings(&record, &self.roster, &found);
             is_short |= before.is_none() && !has_damage && verdicts.contains(&Standing::Lost(Loss::NeverStored));
@@ -254,10 +244,6 @@ fn targets(verdicts: &[Standing]) -> (Vec<ShardIndex>, bool) {
         return (lost, false);
     }
     (which(|verdict| matches!(verdict, Standing::Misplaced(_))).take(1).collect(), true)
-}
-
-pub(crate) fn by_shard(health: SegmentHealth) -> Vec<Option<ShardHealth>> {
-    health.shards.into_iter().map(Some).collect()
 }
 
 /// Nodes that sent combinations which are none of their shards.

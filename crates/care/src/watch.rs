@@ -13,11 +13,11 @@
 //! growing delay, and as soon as a node is back. Balance is due when the shares of nodes differ from those at the start of the last
 //! balance, and once a day because writing and deleting shift it too. It runs after repair, and not while a node is suspected.
 
-use crate::collect::GRACE_MS;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
+use weft_format::removal::GRACE_MS;
 
 /// Timeouts and intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,12 @@ use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
 use super::link::SignedRequest;
-use super::server::already_a_node;
 use super::short_circuit::ShortCircuit;
 use super::tls;
 use super::wire::{
     BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
-    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody, StatBody, kind_of,
-    range_header,
+    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody, StatBody,
+    already_a_node, kind_of, range_header,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,8 +24,12 @@ use weft_env::Env;
 use weft_format::ShardKey;
 use weft_nodes::combine::Combination;
 use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::kinds::LOCAL;
 use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
 use weft_nodes::rate::Class;
+
+/// What a daemon can do, and at what price.
+pub(super) const CAPABILITY: Capability = Capability { combines: true, latency_us: 500, request_price: 4, ..LOCAL };
 
 /// A request may take so long, ...
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -136,7 +139,7 @@ impl DaemonNode {
             key,
             connections: Arc::new(Connections::new(&url.authority, tls, &env.clock)),
             short_circuit: None,
-            capability: super::kind::CAPABILITY,
+            capability: CAPABILITY,
             class: Class::Foreground,
             env: env.clone(),
         })
@@ -482,7 +485,7 @@ impl Node for DaemonNode {
             Some(onward) => Some(onward.request::<SignedRequest>()?),
             None => None,
         };
-        let body = [CombinationBody::encode(combination, onward)];
+        let body = [CombinationBody::encode(combination, onward.map(|onward| (onward.head(), &onward.body)))];
         let request = NodeRequest { body: &body, of: self.identity, ..Self::combine_request(key) };
         let proof = self.key.as_ref().map(|key| self.proof(key, &request, body[0].len() as u64, digest(&body)));
         let [body] = body;
@@ -538,6 +541,25 @@ impl Node for DaemonNode {
         let answer = self.ask_node(NodeRequest::new(Method::GET, "/identity")).await?;
         NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it says not which node it is"))
     }
+}
+
+/// The daemons that the one at `url` knows, itself first. With the cluster's key all, with `identity` and the node's key those
+/// of its volume.
+///
+/// # Errors
+/// It does not answer, does not gossip, or refuses.
+pub async fn members(
+    url: &DaemonUrl,
+    identity: Option<NodeIdentity>,
+    key: Option<Key>,
+    env: &Env,
+) -> Result<Vec<Heard>, NodeError> {
+    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?.members().await?;
+    if members.is_empty() {
+        let detail = format!("{url} knows not even itself: see what runs there");
+        return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));
+    }
+    Ok(members)
 }
 
 fn digest(body: &[Bytes]) -> blake3::Hash {

@@ -7,7 +7,7 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::DaemonNode;
+use super::client::{CAPABILITY, DaemonNode, members};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
@@ -167,7 +167,7 @@ impl AddressBook {
                 let url = self.last(&member);
                 let env = self.env.clone();
                 asking.spawn(async move {
-                    let told = super::gossip::members(&url, Some(member.identity), member.key, &env);
+                    let told = members(&url, Some(member.identity), member.key, &env);
                     env.clock.timeout(TIMEOUT, told).await.ok()?.ok()
                 });
             }
@@ -263,7 +263,7 @@ fn is_not_there(error: &NodeError) -> bool {
 #[async_trait]
 impl Node for Follow {
     fn capability(&self) -> &Capability {
-        &super::kind::CAPABILITY
+        &CAPABILITY
     }
 
     fn in_background(&self) -> Option<Arc<dyn Node>> {

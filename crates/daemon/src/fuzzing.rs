@@ -303,7 +303,11 @@ pub fn combination_seeds() -> Vec<Vec<u8>> {
         answer_bytes: 1,
         timeout: Duration::from_secs(1),
     };
-    vec![body.to_vec(), every_kind.to_vec(), CombinationBody::encode(&combination, Some(&link)).to_vec()]
+    vec![
+        body.to_vec(),
+        every_kind.to_vec(),
+        CombinationBody::encode(&combination, Some((link.head(), &link.body))).to_vec(),
+    ]
 }
 
 /// Texts that prove something: a key, a request's proof, a certificate's fingerprint.

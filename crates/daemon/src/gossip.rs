@@ -5,18 +5,16 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::DaemonNode;
+use super::client::members;
 use super::peer_pool::PeerPool;
-use super::server::Daemon;
 use parking_lot::Mutex;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard, Liveness};
 use weft_env::Env;
-use weft_nodes::error::{NodeError, NodeErrorKind};
-use weft_nodes::node::NodeIdentity;
+use weft_nodes::node::{Node, NodeIdentity};
 
 /// A packet that takes longer is lost: whoever waits for its answer has given up by then.
 const PACKET_DEADLINE: Duration = Duration::from_secs(1);
@@ -40,6 +38,14 @@ pub struct GossipSettings {
     pub join: Vec<DaemonUrl>,
     /// What fails together with this daemon, as its owner says.
     pub domain: String,
+}
+
+/// What a daemon serves at the moment, which it tells others.
+pub(super) struct Served {
+    /// Bytes of bodies under way.
+    pub(super) load_bytes: u64,
+    /// None: it belongs to no volume yet.
+    pub(super) node: Option<(NodeIdentity, Arc<dyn Node>)>,
 }
 
 /// A daemon's part in the cluster.
@@ -89,19 +95,19 @@ impl Gossiper {
         self.state.lock().members(self.now_ms())
     }
 
-    /// Until it is aborted or the daemon is gone.
-    pub(super) async fn run(self: Arc<Self>, daemon: Weak<Daemon>) {
+    /// Until it is aborted or the daemon is gone, of which `served` then has nothing.
+    pub(super) async fn run(self: Arc<Self>, served: impl Fn() -> Option<Served> + Send) {
         let mut told_at = self.began;
         let mut join_at = self.began;
         let mut joining = JoinSet::new();
-        while let Some(daemon) = daemon.upgrade() {
+        while let Some(served) = served() {
             let now = self.env.clock.now();
             if told_at <= now {
                 told_at = now + Duration::from_millis(HEARTBEAT_MS);
-                self.say(&daemon).await;
+                self.say(&served).await;
                 self.close_doors();
             }
-            drop(daemon);
+            drop(served);
             while joining.try_join_next().is_some() {}
             if join_at <= now && joining.is_empty() {
                 let absent = self.absent();
@@ -136,15 +142,14 @@ impl Gossiper {
     }
 
     /// Has the next heartbeat say what is so now.
-    async fn say(&self, daemon: &Daemon) {
-        let (load_bytes, served) = (daemon.load_bytes(), daemon.served());
-        let space = match &served {
+    async fn say(&self, served: &Served) {
+        let space = match &served.node {
             Some((_, node)) => self.env.clock.timeout(PACKET_DEADLINE, node.space()).await.ok().and_then(Result::ok),
             None => None,
         };
         self.state.lock().say(|facts| {
-            facts.load_bytes = load_bytes;
-            if let Some((identity, _)) = served {
+            facts.load_bytes = served.load_bytes;
+            if let Some((identity, _)) = &served.node {
                 (facts.volume, facts.node) = (identity.volume.to_string(), identity.node.to_string());
             }
             // What cannot be told now stays as it was.
@@ -209,23 +214,4 @@ impl Gossiper {
 struct Absent {
     is_alone: bool,
     to_join: Vec<DaemonUrl>,
-}
-
-/// The daemons that the one at `url` knows, itself first. With the cluster's key all, with `identity` and the node's key those
-/// of its volume.
-///
-/// # Errors
-/// It does not answer, does not gossip, or refuses.
-pub async fn members(
-    url: &DaemonUrl,
-    identity: Option<NodeIdentity>,
-    key: Option<Key>,
-    env: &Env,
-) -> Result<Vec<Heard>, NodeError> {
-    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?.members().await?;
-    if members.is_empty() {
-        let detail = format!("{url} knows not even itself: see what runs there");
-        return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));
-    }
-    Ok(members)
 }

@@ -2,16 +2,13 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::DaemonNode;
+use super::client::{CAPABILITY, DaemonNode};
 use super::follow::AddressBook;
 use async_trait::async_trait;
 use std::sync::Arc;
 use weft_env::Env;
 use weft_format::records::Secret;
-use weft_nodes::kinds::LOCAL;
-use weft_nodes::{About, Capability, Kind, Node, NodeAt, NodeError, NodeErrorKind, NodeUrl, SecretError, UrlError};
-
-pub(super) const CAPABILITY: Capability = Capability { combines: true, latency_us: 500, request_price: 4, ..LOCAL };
+use weft_nodes::{About, Kind, Node, NodeAt, NodeError, NodeErrorKind, NodeUrl, SecretError, UrlError};
 
 /// What is known of daemons.
 static ABOUT: About = About {

@@ -49,9 +49,9 @@ mod write_timeout;
 
 pub use address::{DAEMON_PORT, DaemonUrl};
 pub use auth::{Key, ParseKeyError};
-pub use client::DaemonNode;
+pub use client::{DaemonNode, members};
 pub use follow::AddressBook;
-pub use gossip::{GossipSettings, members};
+pub use gossip::GossipSettings;
 pub use kind::Daemons;
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};

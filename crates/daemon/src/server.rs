@@ -8,7 +8,7 @@ mod reply;
 mod room;
 
 use super::auth::{Key, Nonces};
-use super::gossip::{GossipSettings, Gossiper};
+use super::gossip::{GossipSettings, Gossiper, Served};
 use super::linger::Lingering;
 use super::metrics::Metrics;
 use super::peer_pool::PeerPool;
@@ -180,7 +180,9 @@ impl Daemon {
     pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
         let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits, &self.env.clock));
         let mut stop = std::pin::pin!(stop);
-        let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(Arc::downgrade(&self))));
+        let served = Arc::downgrade(&self);
+        let served = move || Some(served.upgrade()?.for_gossip());
+        let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(served)));
         let mut serving_files = JoinSet::new();
         serving_files.spawn(Arc::clone(&self).serve_files());
         loop {
@@ -292,13 +294,12 @@ impl Daemon {
         }
     }
 
-    /// Bytes of bodies under way.
-    pub(super) fn load_bytes(&self) -> u64 {
-        self.room.load_bytes()
+    fn for_gossip(&self) -> Served {
+        Served { load_bytes: self.room.load_bytes(), node: self.served() }
     }
 
     /// The node that it serves, once it belongs to a volume.
-    pub(super) fn served(&self) -> Option<(NodeIdentity, Arc<dyn Node>)> {
+    fn served(&self) -> Option<(NodeIdentity, Arc<dyn Node>)> {
         self.node.read().clone()
     }
 }
@@ -344,16 +345,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Flushing<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-pub(super) fn already_a_node(name: &str, own: NodeIdentity, wanted: NodeIdentity) -> NodeError {
-    if own.volume == wanted.volume {
-        let detail = format!("{name} is node {} of this volume already: give another place", own.node);
-        NodeError::new(NodeErrorKind::Exists, name, detail)
-    } else {
-        let detail = format!("{name} is a node of volume {}: give another place", own.volume);
-        NodeError::new(NodeErrorKind::WrongNode, name, detail)
     }
 }
 

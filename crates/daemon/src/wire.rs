@@ -15,7 +15,6 @@
 //! GET    /members                        which daemons it knows; signed with the cluster's key, or the node's for its volume
 //! ```
 
-use super::link::SignedRequest;
 use bytes::Bytes;
 use hyper::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -24,7 +23,8 @@ use weft_cluster::gossip::Heard;
 use weft_codes::{Matrix, Op, Program};
 use weft_format::ShardKey;
 use weft_nodes::combine::{Combination, Part};
-use weft_nodes::error::NodeErrorKind;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::NodeIdentity;
 
 /// Which node answers: `<volume>/<node>`.
 pub(super) const NODE_HEADER: &str = "weft-node";
@@ -263,11 +263,11 @@ impl CombinationBody {
         }
     }
 
-    /// The body of a request for `combination`, and for `onward` added to it.
-    pub(super) fn encode(combination: &Combination, onward: Option<&SignedRequest>) -> Bytes {
-        let head = Self::of(combination, onward.map(SignedRequest::head));
-        let mut body = serde_json::to_vec(&head).expect("numbers and strings are JSON");
-        body.extend_from_slice(onward.map_or(&[], |request| &request.body));
+    /// The body of a request for `combination`, and for `onward`, a head and a body, added to it.
+    pub(super) fn encode(combination: &Combination, onward: Option<(OnwardBody, &Bytes)>) -> Bytes {
+        let (onward, onward_body) = onward.map_or((None, &[][..]), |(head, body)| (Some(head), body));
+        let mut body = serde_json::to_vec(&Self::of(combination, onward)).expect("numbers and strings are JSON");
+        body.extend_from_slice(onward_body);
         body.into()
     }
 
@@ -329,6 +329,17 @@ pub(super) fn kind_name(kind: NodeErrorKind) -> (&'static str, StatusCode) {
 /// The kind that is called so, with the status that goes with it.
 pub(super) fn kind_of(name: &str, status: StatusCode) -> Option<NodeErrorKind> {
     KINDS.iter().find(|(_, known, of_kind)| *known == name && *of_kind == status).map(|(kind, ..)| *kind)
+}
+
+/// The error where `name` is to become node `wanted` and is `own`.
+pub(super) fn already_a_node(name: &str, own: NodeIdentity, wanted: NodeIdentity) -> NodeError {
+    if own.volume == wanted.volume {
+        let detail = format!("{name} is node {} of this volume already: give another place", own.node);
+        NodeError::new(NodeErrorKind::Exists, name, detail)
+    } else {
+        let detail = format!("{name} is a node of volume {}: give another place", own.volume);
+        NodeError::new(NodeErrorKind::WrongNode, name, detail)
+    }
 }
 
 #[cfg(test)]

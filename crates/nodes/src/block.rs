@@ -18,7 +18,7 @@ mod layout;
 mod store;
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{self, About, Kind, LOCAL, NodeAt};
+use crate::kind::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{NodeUrl, Place as Where, UrlError, path_of};
 use async_trait::async_trait;
@@ -158,7 +158,7 @@ impl Kind for Blocks {
     async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
         let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
         let create = move || BlockNode::create(&path, &name, identity);
-        Ok(Arc::new(kinds::blocking(node.name, create).await?))
+        Ok(Arc::new(kind::blocking(node.name, create).await?))
     }
 
     fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {

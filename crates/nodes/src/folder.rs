@@ -15,21 +15,22 @@
 //! Threads. A call runs on the caller's thread where it cannot wait for a device, and on a blocking thread otherwise:
 //! handing over costs 20-35 us, a 4 KiB read 3 us. `system/medium.rs` tells which file systems wait.
 
+mod files;
+mod layout;
 mod place;
 mod scan;
 mod store;
 
+pub use layout::IDENTITY_FILE;
 #[cfg(feature = "foreign")]
-pub(crate) use scan::is_subfolder;
-#[cfg(feature = "foreign")]
-pub(crate) use store::{TEMPORARY_PREFIX, subfolder};
+pub(crate) use layout::{TEMPORARY_PREFIX, is_subfolder, subfolder};
 
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{self, About, Kind, LOCAL, NodeAt};
+use crate::kind::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::system::INLINE_READ_BYTES;
 use crate::system::medium::Medium;
-use crate::url::{NodeUrl, UrlError, path_of};
+use crate::url::{FOLDER_KIND, NodeUrl, UrlError, path_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -41,9 +42,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weft_format::ShardKey;
-
-/// The file at a node folder's root that says who it is.
-pub const IDENTITY_FILE: &str = "weft-node.json";
 
 /// Longest put into a memory-backed folder done on the caller's thread; longer ones gain by running side by side.
 const INLINE_PUT_BYTES: usize = 64 << 10;
@@ -171,7 +169,7 @@ impl Node for FolderNode {
 
 /// What is known of folders.
 pub static ABOUT: About = About {
-    name: "folder",
+    name: FOLDER_KIND,
     what: "a folder of this machine, best on a disk of its own; a NAS that is mounted",
     url: "/PATH or file:///PATH",
     schemes: &["file"],
@@ -211,12 +209,12 @@ impl Kind for Folders {
     async fn create(&self, node: &NodeAt<'_>) -> Result<Arc<dyn Node>, NodeError> {
         let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
         let create = move || FolderNode::create(&path, &name, identity);
-        Ok(Arc::new(kinds::blocking(node.name, create).await?))
+        Ok(Arc::new(kind::blocking(node.name, create).await?))
     }
 
     async fn put_back(&self, node: &NodeAt<'_>) -> Result<bool, NodeError> {
         let (path, name, identity) = (node.url.local_path()?.to_owned(), node.name.to_owned(), node.identity);
-        kinds::blocking(node.name, move || FolderNode::put_back(&path, &name, identity)).await
+        kind::blocking(node.name, move || FolderNode::put_back(&path, &name, identity)).await
     }
 
     fn probe(&self, url: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {

@@ -54,7 +54,7 @@ fn folder() -> (TempDir, PathBuf, FolderNode) {
 }
 
 fn file_of(path: &Path, key: ShardKey) -> PathBuf {
-    path.join(store::subfolder(key)).join(key.to_string())
+    path.join(layout::subfolder(key)).join(key.to_string())
 }
 
 fn bytes_of(key: ShardKey, data_bytes: u64) -> Bytes {
@@ -358,9 +358,9 @@ async fn a_full_disk_without_unnamed_files_is_left_clean_too() {
     let disk = Disk::mount(1 << 20);
     let open = rustix::fs::open(&disk.path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     let parts = [Bytes::from(vec![1; 600_000])];
-    store::write_named(&open, "first", &parts, None).unwrap();
-    assert_eq!(store::write_named(&open, "second", &parts, None), Err(rustix::io::Errno::NOSPC));
-    assert_eq!(store::write_named(&open, "first", &[], None), Err(rustix::io::Errno::EXIST));
+    files::write_named(&open, "first", &parts, None).unwrap();
+    assert_eq!(files::write_named(&open, "second", &parts, None), Err(rustix::io::Errno::NOSPC));
+    assert_eq!(files::write_named(&open, "first", &[], None), Err(rustix::io::Errno::EXIST));
     let names: Vec<_> = fs::read_dir(&disk.path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["first"]);
     assert_eq!(fs::read(disk.path.join("first")).unwrap(), parts[0]);
@@ -439,9 +439,9 @@ async fn what_is_no_shard_file_is_not_opened() {
     // A whole subfolder that leads outside.
     fs::create_dir(temporary.path().join("outside")).unwrap();
     let elsewhere =
-        (2..).map(|segment| key(segment, 0)).find(|&other| store::subfolder(other) != store::subfolder(key(1, 0)));
+        (2..).map(|segment| key(segment, 0)).find(|&other| layout::subfolder(other) != layout::subfolder(key(1, 0)));
     let elsewhere = elsewhere.unwrap();
-    symlink(temporary.path().join("outside"), path.join(store::subfolder(elsewhere))).unwrap();
+    symlink(temporary.path().join("outside"), path.join(layout::subfolder(elsewhere))).unwrap();
     node.put(elsewhere, &[Bytes::new()]).await.unwrap_err();
     assert_eq!(fs::read_dir(temporary.path().join("outside")).unwrap().count(), 0);
     assert_eq!(fs::read(&secret).unwrap(), b"secret");
@@ -452,8 +452,8 @@ async fn foreign_files_are_listed_once_and_left_alone() {
     let (_temporary, path, node) = folder();
     put(&node, key(1, 0)).await;
     put(&node, key(2, 0)).await;
-    let subfolder = store::subfolder(key(1, 0));
-    let misplaced = (3..).map(|segment| key(segment, 0)).find(|&other| store::subfolder(other) != subfolder).unwrap();
+    let subfolder = layout::subfolder(key(1, 0));
+    let misplaced = (3..).map(|segment| key(segment, 0)).find(|&other| layout::subfolder(other) != subfolder).unwrap();
     fs::write(path.join("notes.txt"), "mine").unwrap();
     fs::write(path.join("zz"), "mine").unwrap();
     fs::write(path.join(&subfolder).join("photo.jpg"), "mine").unwrap();
@@ -570,7 +570,7 @@ async fn a_folder_that_fails_to_sync_has_not_stored() {
     let (_temporary, path, node) = folder();
     put(&node, key(1, 0)).await;
     // By path: the directory's fsync fails, the file's own does not.
-    let subfolder = path.join(store::subfolder(key(1, 1)));
+    let subfolder = path.join(layout::subfolder(key(1, 1)));
     let output = under_strace(&path, Some(&subfolder), "inject=fsync:error=EIO");
     said(&output, "put", "Err(Io)");
     assert_eq!(kind(node.stat(key(1, 1)).await), NodeErrorKind::NotFound);

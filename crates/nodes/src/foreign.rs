@@ -32,7 +32,7 @@ mod service;
 mod url;
 
 use crate::error::NodeError;
-use crate::kinds::{About, Kind, NodeAt, SecretError};
+use crate::kind::{About, Kind, NodeAt, SecretError};
 use crate::node::Node;
 use crate::url::{NodeUrl, UrlError};
 use async_trait::async_trait;

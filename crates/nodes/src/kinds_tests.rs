@@ -1,4 +1,5 @@
 use super::*;
+use async_trait::async_trait;
 use std::collections::BTreeSet;
 use weft_format::{NodeId, VolumeId};
 

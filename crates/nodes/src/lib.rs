@@ -13,6 +13,7 @@
 //! `waiter.rs` lets a thread that asks nodes over sockets wait for these itself.
 
 pub mod block;
+mod combination;
 pub mod combine;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
@@ -22,6 +23,7 @@ pub mod foreign;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod kind;
 pub mod kinds;
 pub mod memory;
 pub mod node;

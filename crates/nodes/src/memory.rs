@@ -3,7 +3,7 @@
 
 use crate::combine::{Combination, combine_gets};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::kinds::{About, Kind, LOCAL, NodeAt};
+use crate::kind::{About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{NodeUrl, UrlError};
 use async_trait::async_trait;

@@ -1,6 +1,6 @@
 //! The contract of a node.
 
-use crate::combine::Combination;
+use crate::combination::Combination;
 use crate::error::{NodeError, NodeErrorKind};
 use async_trait::async_trait;
 use bytes::Bytes;

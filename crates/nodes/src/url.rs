@@ -6,6 +6,9 @@ use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+/// The kind of nodes that are folders of this machine: a plain path is an address of one.
+pub(crate) const FOLDER_KIND: &str = "folder";
+
 /// An address of a node, as its kind has read it ([`crate::Kinds::parse`]).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeUrl {
@@ -43,7 +46,7 @@ impl NodeUrl {
 
     /// The address of a folder node.
     pub fn folder(path: &Path) -> Self {
-        Self::local(crate::folder::ABOUT.name, "file", Place::Folder(path.to_owned()))
+        Self::local(FOLDER_KIND, "file", Place::Folder(path.to_owned()))
     }
 
     /// The name of its kind.

@@ -1,6 +1,5 @@
 //! Codes made ready: parsed once, their programs compiled once.
 
-use crate::recode::Fit;
 use parking_lot::RwLock;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
@@ -222,6 +221,14 @@ fn alike(old: &dyn Code, new: &dyn Code) -> Vec<bool> {
     let same =
         |index: usize| index < n && (index * alpha..(index + 1) * alpha).all(|row| of_old.row(row) == of_new.row(row));
     (0..new.shape().n).map(same).collect()
+}
+
+/// Where shards of segments of one code may stand in a wider one.
+pub(crate) struct Fit {
+    /// Segments that make one.
+    pub(crate) source_count: usize,
+    /// By shard of the wider code: the shards (source, index) that are the same.
+    pub(crate) places: Vec<Vec<(usize, usize)>>,
 }
 
 /// How segments of `old` fit into `new`: its shards may be theirs where the rows of both generators are the same, those of `old`

@@ -4,7 +4,7 @@
 //! the segment's shards. Only prefetches fill the cache: a random read of 4 KiB must not cost a block, and what a long read
 //! brings is in its caller's hands already.
 
-use crate::read::ReadReport;
+use crate::read::report::ReadReport;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache as QuickCache, DefaultLifecycle};

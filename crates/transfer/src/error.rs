@@ -1,77 +1,10 @@
 //! Why a segment could not be written, read or rebuilt.
 
-use crate::read::Suspect;
-use std::fmt;
-use std::ops::Range;
+use crate::suspect::Suspect;
 use weft_cluster::PlacementError;
-use weft_format::{NodeId, SegmentId, ShardIndex};
-use weft_nodes::NodeErrorKind;
+use weft_format::{SegmentId, ShardIndex};
 
-/// What was wrong with one shard of a segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SuspectKind {
-    /// The node is up and has no such shard: the shard is lost.
-    NotFound,
-    /// The node could not be asked, so nothing is known of the shard.
-    Unknown(NodeErrorKind),
-    /// The shard is shorter or longer than its geometry says.
-    Length,
-    /// A frame's checksum does not match, or the header is not what it should be: damaged, misplaced, or of another
-    /// generation.
-    Checksum,
-    /// Well formed, but not the bytes that the record names.
-    Digest,
-    /// The shard is well, and its node sent combinations that are none of it.
-    Combination,
-}
-
-impl SuspectKind {
-    /// What a failed call says of the shard.
-    pub fn of(kind: NodeErrorKind) -> Self {
-        match kind {
-            NodeErrorKind::NotFound => Self::NotFound,
-            NodeErrorKind::Corrupt => Self::Checksum,
-            other => Self::Unknown(other),
-        }
-    }
-
-    /// Is the shard positively gone or damaged (and not merely out of reach)?
-    pub fn is_loss(self) -> bool {
-        !matches!(self, Self::Unknown(_) | Self::Combination)
-    }
-}
-
-/// A shard that could not be used, where it should be, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardFailure {
-    /// Which shard.
-    pub index: ShardIndex,
-    /// The node that should have it.
-    pub node: NodeId,
-    /// Decide by this.
-    pub kind: SuspectKind,
-    /// Show this; names the node as the user knows it.
-    pub detail: String,
-    /// Frames that failed, ascending, where it is known that others may be sound.
-    pub frames: Option<Vec<Range<u64>>>,
-}
-
-/// Shard failures as a sentence.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Failures(pub Vec<ShardFailure>);
-
-impl fmt::Display for Failures {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("no node failed");
-        }
-        for (i, failure) in self.0.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "; " };
-            write!(f, "{separator}shard {}: {}", failure.index, failure.detail)?;
-        }
-        Ok(())
-    }
-}
+pub use crate::suspect::{Failures, ShardFailure, SuspectKind};
 
 /// Why a segment was not written. Nothing of it is visible, and what was put has been removed as far as nodes answered.
 #[derive(Clone, Debug, thiserror::Error)]

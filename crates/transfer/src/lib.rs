@@ -3,7 +3,7 @@
 //! What it never does: know an inode, a name, or the metadata engine. It is given a segment's record and gives one back.
 //!
 //! Two walks: `write.rs` (split, encode, place, put, receipt) and `read.rs` (locate, plan, fetch, decode, deliver); each
-//! file in the folder of the same name is one stage. `rebuild.rs` is a read of lost shards followed by a put, `recode.rs` gives a
+//! stage is a file in the folder of the same name. `rebuild.rs` is a read of lost shards followed by a put, `recode.rs` gives a
 //! segment another code, `objects.rs` has the same stages in memory, without nodes.
 //!
 //! Start reading at `write.rs`.
@@ -11,8 +11,10 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod algebra;
+mod arrived;
 mod bounded;
 mod cache;
+mod chains;
 mod disk_cache;
 pub mod error;
 pub mod fleet;
@@ -21,6 +23,7 @@ mod in_flight;
 pub mod objects;
 mod openings;
 pub mod read;
+mod read_plan;
 pub mod readahead;
 pub mod rebuild;
 pub mod recode;
@@ -29,6 +32,7 @@ mod salvage;
 pub mod scheduler;
 mod soundness;
 mod survivors;
+mod suspect;
 mod throttle;
 pub mod trace;
 pub mod transfer;

@@ -9,84 +9,30 @@ mod deliver;
 pub(crate) mod fetch;
 pub(crate) mod held;
 pub(crate) mod locate;
+pub(crate) mod part;
 pub(crate) mod plan;
+pub(crate) mod report;
 mod through;
 
+use crate::arrived::Arrived;
 use crate::cache::{Block, Look, Promise};
-use crate::error::{ReadError, ShardFailure, SuspectKind};
+use crate::error::ReadError;
+use crate::read_plan::{ReadPlan, ShardOffers};
 use crate::salvage;
-use crate::scheduler::{Arrived, Plans};
+use crate::scheduler::Plans;
 use crate::transfer::{Inner, Transfer};
 use bytes::Bytes;
 use fetch::{Download, Sources};
 use locate::{Batch, Located};
-use plan::{ReadPlan, ShardOffers};
 use std::ops::Range;
 use std::sync::Arc;
-use weft_format::records::{DamagedShard, SegmentRecord};
-use weft_format::{SegmentId, ShardIndex};
-use weft_nodes::{Class, NodeErrorKind};
+use weft_format::SegmentId;
+use weft_format::records::SegmentRecord;
+use weft_nodes::Class;
 
-/// A shard that was asked for and could not be used; care looks after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Suspect {
-    /// Which shard of the segment.
-    pub index: ShardIndex,
-    /// What was wrong.
-    pub kind: SuspectKind,
-    /// Frames that failed, ascending, where it is known that others may be sound.
-    pub frames: Option<Vec<Range<u64>>>,
-}
-
-impl Suspect {
-    /// The same, as a reader tells it.
-    pub fn of(failure: &ShardFailure) -> Self {
-        Self { index: failure.index, kind: failure.kind, frames: failure.frames.clone() }
-    }
-
-    /// Is something the matter with the shard, as far as one who was refused it can tell? Of a bad place on a disk a reader knows too
-    /// little to say what is lost.
-    pub fn wants_a_look(&self) -> bool {
-        self.kind.is_loss() || self.kind == SuspectKind::Unknown(NodeErrorKind::Io)
-    }
-
-    /// What is to be noted of a shard of the segment with this record; `None`: nothing is known to be wrong with it.
-    pub fn damage(&self, segment: SegmentId, record: &SegmentRecord) -> Option<DamagedShard> {
-        let location = record.shards.get(self.index.as_usize())?.as_ref()?;
-        let complaint = match self.kind {
-            SuspectKind::NotFound => "",
-            SuspectKind::Length => "its length is wrong",
-            SuspectKind::Checksum => "a checksum does not fit",
-            SuspectKind::Digest => "it is not what the metadata's digest says",
-            SuspectKind::Unknown(_) | SuspectKind::Combination => return None,
-        };
-        let (node, key) = (location.node, location.key(segment, self.index));
-        Some(DamagedShard { index: self.index, node, key, complaint: complaint.into(), frames: self.frames.clone() })
-    }
-}
-
-/// How a read went.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadReport {
-    /// Bytes that nodes sent; 0 where the cache had everything.
-    pub bytes_fetched: u64,
-    /// Was anything computed from other shards?
-    pub degraded: bool,
-    /// Shards that failed on the way.
-    pub suspects: Vec<Suspect>,
-}
-
-impl ReadReport {
-    fn add(&mut self, other: &ReadReport) {
-        self.bytes_fetched += other.bytes_fetched;
-        self.degraded |= other.degraded;
-        for suspect in &other.suspects {
-            if !self.suspects.contains(suspect) {
-                self.suspects.push(suspect.clone());
-            }
-        }
-    }
-}
+pub use crate::suspect::Suspect;
+pub use part::ReadPart;
+pub use report::ReadReport;
 
 impl Transfer {
     /// Reads data bytes `range` of a segment into `out`, which is as long as the range.
@@ -311,38 +257,6 @@ impl Inner {
             *position == 0 || open_bytes <= self.settings.profile.window_bytes
         });
         within.map(|(_, (index, batch))| batch.bytes_at_most(&located[*index])).sum()
-    }
-}
-
-/// A part of a segment to be read.
-#[derive(Debug)]
-pub struct ReadPart<'a> {
-    /// Which segment.
-    pub segment: SegmentId,
-    /// Its record.
-    pub record: &'a SegmentRecord,
-    /// Which data bytes.
-    pub range: Range<u64>,
-    /// Where they go; as long as the range.
-    pub out: &'a mut [u8],
-}
-
-impl<'a> ReadPart<'a> {
-    fn reborrow(&mut self) -> ReadPart<'_> {
-        ReadPart { segment: self.segment, record: self.record, range: self.range.clone(), out: &mut *self.out }
-    }
-
-    /// What is before byte `at` of the segment, and the rest.
-    pub(crate) fn split_at(self, at: u64) -> (Self, Self) {
-        let Self { segment, record, range, out } = self;
-        let (head, tail) = out.split_at_mut((at - range.start) as usize);
-        let part = |range, out: &'a mut [u8]| Self { segment, record, range, out };
-        (part(range.start..at, head), part(at..range.end, tail))
-    }
-
-    fn copy(self, block: &Block, report: &mut ReadReport) {
-        self.out.copy_from_slice(&block.bytes);
-        report.add(&block.report);
     }
 }
 

@@ -5,35 +5,38 @@
 //! unchecked bytes. But where nodes combine, each for itself (`rebuild/combined.rs`) or in a chain (`rebuild/chained.rs`), what is
 //! computed is checked instead.
 
+mod attempt;
 mod chained;
 mod combined;
 mod copied;
+mod helpers;
+pub(crate) mod job;
 
-pub(crate) use chained::Chains;
-
-use crate::algebra::LoadedCode;
-use crate::error::{Failures, ReadError, RebuildError};
-use crate::read::Suspect;
+use crate::arrived::Arrived;
+use crate::error::{ReadError, RebuildError};
 use crate::read::decode;
 use crate::read::fetch::{Download, Sources};
 use crate::read::held::Held;
 use crate::read::locate::BATCH_DATA_BYTES;
-use crate::read::plan::{Computed, ReadPlan, ShardOffer, ShardOffers, compute, merged};
+use crate::read_plan::{Computed, ReadPlan, ShardOffer, ShardOffers, compute, merged};
 use crate::salvage;
-use crate::scheduler::{Arrived, Plans, SetShape};
+use crate::scheduler::Plans;
+use crate::suspect::{Failures, ShardFailure, Suspect};
 use crate::transfer::{Inner, Transfer};
 use crate::write::encode::Object;
 use crate::write::place::{Wanted as WantedPlaces, refresh_space};
-use crate::write::put::{failure, store};
+use crate::write::put::store;
+use attempt::Attempt;
+use job::{Job, compare, job, new_shards};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::Wanted;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::geometry::{Geometry, Stripe};
+use weft_format::geometry::Stripe;
 use weft_format::records::{SegmentRecord, ShardLocation};
-use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity, object_bytes};
-use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
+use weft_format::shard::{ShardBuilder, object_bytes};
+use weft_format::{NodeId, SegmentId, ShardIndex};
 
 /// What a rebuild leaves behind: commit `record`, and only then remove what it replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,20 +55,6 @@ pub struct Rebuilt {
     pub not_stored: Failures,
     /// Shards taken for survivors that turned out lost, damaged or out of reach.
     pub also_lost: Vec<Suspect>,
-}
-
-/// What is being rebuilt.
-pub(crate) struct Job<'a> {
-    pub(crate) segment: SegmentId,
-    pub(crate) record: &'a SegmentRecord,
-    pub(crate) code: Arc<LoadedCode>,
-    geometry: Geometry,
-    /// In the names of the rebuilt shards.
-    attempt: Generation,
-    /// Of the next record.
-    next: Generation,
-    /// Ascending, each once.
-    pub(crate) lost: Vec<usize>,
 }
 
 impl Transfer {
@@ -123,66 +112,8 @@ impl Transfer {
     }
 }
 
-fn job<'a>(
-    inner: &Inner,
-    segment: SegmentId,
-    record: &'a SegmentRecord,
-    lost: &[ShardIndex],
-) -> Result<Job<'a>, RebuildError> {
-    let refused = |detail| RebuildError::Read(ReadError::Record { segment, detail });
-    let code = inner.algebra.load_for(record).map_err(refused)?;
-    let lost: BTreeSet<usize> = lost.iter().map(|index| index.as_usize()).collect();
-    if let Some(beyond) = lost.iter().find(|index| **index >= record.shards.len()) {
-        return Err(RebuildError::NoSuchShard { segment, index: *beyond, count: record.shards.len() });
-    }
-    let next = record.generation.0.checked_add(1).ok_or_else(|| refused("its generations are used up".into()))?;
-    let (geometry, next, attempt) = (record.geometry, Generation(next), inner.new_attempt(record));
-    Ok(Job { segment, record, code, geometry, attempt, next, lost: lost.into_iter().collect() })
-}
-
-impl Job<'_> {
-    fn key(&self, shard: usize) -> ShardKey {
-        ShardKey { segment: self.segment, generation: self.attempt, index: ShardIndex(shard as u16) }
-    }
-
-    fn mismatch(&self, shard: usize, against: &'static str) -> RebuildError {
-        RebuildError::Mismatch { segment: self.segment, index: ShardIndex(shard as u16), against }
-    }
-
-    /// What the scheduler is told of stripes that are computed together.
-    fn shape(&self, stripes: &Range<u32>) -> SetShape {
-        let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
-        let data_bytes = u64::from(stripes.end - stripes.start) * stripe_bytes;
-        let block_bytes = data_bytes / self.code.shape().k.max(1) as u64;
-        SetShape { segment: 0, data_bytes, payload_bytes: self.geometry.payload_bytes(), block_bytes }
-    }
-
-    /// Stripes to compute together: of so many bytes of data at most, or one.
-    pub(crate) fn batches(&self, data_bytes: u64) -> impl Iterator<Item = Range<u32>> + use<> {
-        let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
-        let step = (data_bytes / stripe_bytes).max(1) as usize;
-        let count = self.geometry.stripe_count();
-        (0..count).step_by(step).map(move |first| first..first.saturating_add(step as u32).min(count))
-    }
-}
-
-/// The lost shards, to be filled.
-fn new_shards(inner: &Inner, job: &Job<'_>) -> Result<Vec<ShardBuilder>, RebuildError> {
-    let builder = |shard: &usize| {
-        let identity = ShardIdentity { volume: inner.volume, key: job.key(*shard) };
-        ShardBuilder::new(&ShardHeader { identity, code: job.record.code.clone(), geometry: job.geometry })
-    };
-    let builders: Result<Vec<ShardBuilder>, _> = job.lost.iter().map(builder).collect();
-    let refused = |detail: String| RebuildError::Read(ReadError::Record { segment: job.segment, detail });
-    builders.map_err(|error| refused(error.to_string()))
-}
-
 /// Computes the lost shards from checked frames of survivors, and checks them.
-async fn recompute_plainly(
-    inner: &Inner,
-    job: &Job<'_>,
-    effort: &mut combined::Attempt,
-) -> Result<Vec<Object>, RebuildError> {
+async fn recompute_plainly(inner: &Inner, job: &Job<'_>, effort: &mut Attempt) -> Result<Vec<Object>, RebuildError> {
     let mut builders = new_shards(inner, job)?;
     let batches: Vec<Range<u32>> = job.batches(BATCH_DATA_BYTES).collect();
     let sets = batches.iter().map(|stripes| job.shape(stripes)).collect();
@@ -214,7 +145,7 @@ async fn piece_together(
     inner: &Inner,
     job: &Job<'_>,
     failures: &Failures,
-    effort: &mut combined::Attempt,
+    effort: &mut Attempt,
 ) -> Result<Vec<Object>, RebuildError> {
     let salvaged = salvage::rebuild(inner, job, new_shards(inner, job)?, failures).await?;
     compare(job, &salvaged.objects)?;
@@ -226,17 +157,6 @@ async fn piece_together(
     effort.suspects.retain(|known| found.iter().all(|suspect| suspect.index != known.index));
     effort.suspects.extend(found);
     Ok(salvaged.objects)
-}
-
-/// Are the shards what the record says?
-fn compare(job: &Job<'_>, objects: &[Object]) -> Result<(), RebuildError> {
-    let differs = |(shard, (_, digest)): &(&usize, &Object)| {
-        job.record.shards[**shard].as_ref().is_some_and(|location| location.digest != *digest)
-    };
-    match job.lost.iter().zip(objects).find(differs) {
-        Some((shard, _)) => Err(job.mismatch(*shard, "the digest in the record")),
-        None => Ok(()),
-    }
 }
 
 /// The batches of a rebuild, to be planned.
@@ -393,7 +313,7 @@ async fn put_all(
                     nodes[job.lost[position]] = Some(node);
                 }
                 Err(error) => {
-                    failures.0.push(failure(job.lost[position], node, error));
+                    failures.0.push(ShardFailure::of_call(job.lost[position], node, error));
                     failed.insert(node);
                 }
             }
@@ -407,7 +327,7 @@ async fn put_all(
 
 fn finish(
     job: &Job<'_>,
-    effort: combined::Attempt,
+    effort: Attempt,
     objects: &[Object],
     (stored, failures): (Vec<Option<NodeId>>, Failures),
 ) -> Rebuilt {
@@ -423,6 +343,6 @@ fn finish(
     }
     let is_placed = |index: &ShardIndex| placed.iter().any(|(placed, _)| placed == index);
     let not_stored = Failures(failures.0.into_iter().filter(|failure| !is_placed(&failure.index)).collect());
-    let combined::Attempt { bytes_read, bytes_read_by_nodes, suspects: also_lost, .. } = effort;
+    let Attempt { bytes_read, bytes_read_by_nodes, suspects: also_lost, .. } = effort;
     Rebuilt { record, bytes_read, bytes_read_by_nodes, bytes_written, placed, not_stored, also_lost }
 }

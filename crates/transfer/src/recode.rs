@@ -13,7 +13,6 @@
 mod choose;
 mod merge;
 
-pub(crate) use choose::Fit;
 pub use choose::MergeCandidates;
 
 use crate::algebra::Algebra;

@@ -1,9 +1,8 @@
 //! Removing shards that [`weft_format::removal`] has decided on.
 
-use crate::error::{ShardFailure, SuspectKind};
 use crate::in_flight::InFlight;
+use crate::suspect::{ShardFailure, SuspectKind};
 use crate::transfer::{Inner, Transfer};
-use crate::write::put::failure;
 use weft_format::records::SegmentRecord;
 use weft_format::removal::{Candidate, Evidence, Item, Removable, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -38,7 +37,7 @@ impl Transfer {
             let Item::Shard(node, key) = shard.item() else { continue };
             match outcome {
                 Ok(()) => removal.gone += 1,
-                Err(error) => match failure(key.index.as_usize(), node, error) {
+                Err(error) => match ShardFailure::of_call(key.index.as_usize(), node, error) {
                     ShardFailure { kind: SuspectKind::NotFound, .. } => removal.gone += 1,
                     failure => removal.unknown.push(failure),
                 },

@@ -2,14 +2,15 @@
 //! that failed elsewhere, frame by frame. Damage in different stripes is no loss.
 
 use crate::algebra::LoadedCode;
-use crate::error::{Failures, ReadError, RebuildError, ShardFailure, SuspectKind};
+use crate::error::{ReadError, RebuildError};
 use crate::in_flight::InFlight;
-use crate::read::fetch::suspect_kind;
 use crate::read::locate::BATCH_DATA_BYTES;
-use crate::read::{ReadPart, ReadReport, Suspect};
-use crate::rebuild::Job;
+use crate::read::part::ReadPart;
+use crate::read::report::ReadReport;
+use crate::rebuild::job::Job;
 use crate::soundness::{frames_of, merged, payload_of};
 use crate::survivors::{Survivors, TooFew};
+use crate::suspect::{Failures, ShardFailure, Suspect, SuspectKind};
 use crate::transfer::Inner;
 use crate::write::encode::Object;
 use bytes::Bytes;
@@ -103,7 +104,7 @@ impl<'a> Salvage<'a> {
             let why = match (error, checked) {
                 (Some(error), _) => Some((SuspectKind::of(error.kind), error.to_string())),
                 (None, Some(error)) => {
-                    Some((suspect_kind(&error), format!("node {}: {error}", inner.fleet.name(node))))
+                    Some((SuspectKind::of_check(&error), format!("node {}: {error}", inner.fleet.name(node))))
                 }
                 (None, None) => None,
             };

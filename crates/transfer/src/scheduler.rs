@@ -15,18 +15,17 @@
 //!
 //! Start reading at `Scheduler::dispatch`; then `asking.rs` and `planning.rs`.
 
-mod arrived;
 mod asking;
 mod estimate;
 mod held_up;
 mod planning;
 mod profile;
 
-pub(crate) use arrived::Arrived;
 pub use estimate::Estimate;
 pub use profile::{Hedging, Order, Preference, Profile, ProfileError, Selection};
 
-use crate::read::plan::{Get, ReadPlan, ShardOffers};
+use crate::arrived::Arrived;
+use crate::read_plan::{Get, ReadPlan, ShardOffers};
 use crate::uplink::UplinkView;
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! What is left of a segment, frame by frame: a frame that fails its check is an erasure by itself, and the rest of its shard is used.
 
 use crate::algebra::LoadedCode;
+use crate::arrived::Arrived;
 use crate::read::decode;
 use crate::read::held::Held;
-use crate::read::plan::{Computed, ShardOffer, ShardOffers, compute};
-use crate::scheduler::Arrived;
+use crate::read_plan::{Computed, ShardOffer, ShardOffers, compute};
 use crate::soundness::{Soundness, Usable, check_frames, payload_of, raw_of};
 use bytes::Bytes;
 use std::ops::Range;

@@ -2,10 +2,10 @@
 
 use crate::algebra::Algebra;
 use crate::cache::Cache;
+use crate::chains::Chains;
 use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
 use crate::fleet::{Fleet, NodeHandle, no_member, timed_out};
 use crate::hedge_budget::HedgeBudget;
-use crate::rebuild::Chains;
 use crate::scheduler::{Hedging, Profile};
 use crate::throttle::{BackgroundTurn, ForegroundCall};
 use crate::trace::{Event, Tracer};
@@ -20,6 +20,8 @@ use weft_env::planted::{Planted, has_planted};
 use weft_format::records::SegmentRecord;
 use weft_format::{Generation, NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Rate};
+
+pub use crate::uplink::SLOWEST_BYTES_PER_MS;
 
 /// Plain settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +51,6 @@ impl Default for Settings {
         }
     }
 }
-
-/// What a call's bytes add to its deadline: 1 MB/s, the slowest link worth storing on.
-pub const SLOWEST_BYTES_PER_MS: u64 = 1_000;
 
 /// A busy node is waited for this long, from when it last stored something on: after that it counts as away.
 const fn busy_max(class: Class) -> Duration {

@@ -1,11 +1,13 @@
 //! This client's uplink: the bytes in flight on it, and its pace. A call takes longer while others share the uplink, and its node
 //! is not at fault for that.
 
-use crate::transfer::SLOWEST_BYTES_PER_MS;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+/// What a call's bytes add to its deadline: 1 MB/s, the slowest link worth storing on.
+pub const SLOWEST_BYTES_PER_MS: u64 = 1_000;
 
 /// How far back the pace looks.
 const WINDOW_MS: f64 = 5_000.0;

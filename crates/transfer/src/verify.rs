@@ -1,9 +1,9 @@
 //! Is every shard of a segment where it should be, and sound?
 
-use crate::error::SuspectKind;
 use crate::in_flight::InFlight;
 use crate::salvage;
 use crate::soundness::{check_frames, merged, unsound};
+use crate::suspect::SuspectKind;
 use crate::transfer::{Inner, Transfer};
 use std::ops::Range;
 use std::sync::Arc;

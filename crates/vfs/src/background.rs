@@ -2,7 +2,8 @@
 //! damage that reads found is noted, changes of the node list by other programs are taken in, and segments that are mostly
 //! dead are compacted.
 
-use crate::compact::{Demand, Pace};
+use crate::compact::Demand;
+use crate::compact::rounds::Pace;
 use crate::files::Reclaimable;
 use crate::volume::Volume;
 use std::collections::HashSet;

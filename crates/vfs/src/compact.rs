@@ -15,6 +15,7 @@
 //! the move leaves shards that nobody names, a crash after it the same file in another place.
 
 mod choose;
+pub(crate) mod rounds;
 
 use crate::error::VfsError;
 use crate::extents::each_extent;
@@ -25,9 +26,7 @@ use crate::volume::Volume;
 use choose::{Candidate, Living, Reason, choose, one_round};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use weft_env::sync::{Mutex, MutexGuard};
+use weft_env::sync::MutexGuard;
 use weft_format::records::PolicyRecord;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
@@ -108,25 +107,6 @@ fn is_worth_packing(runs: &[Run], packed_count: usize, chosen: &[Candidate]) -> 
     small_count < sources.len() || packed_count < sources.len()
 }
 
-/// A volume's compaction: one round at a time, none once the volume ends.
-#[derive(Default)]
-pub(crate) struct Compaction {
-    at_work: Mutex<()>,
-    stopping: AtomicBool,
-}
-
-impl Compaction {
-    /// Begins no more segments, and waits for the one at hand.
-    pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        drop(self.at_work.lock());
-    }
-
-    pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
-    }
-}
-
 impl Volume {
     /// One round of compaction. Call it until nothing is chosen, with the same `tried`: a segment is tried once.
     ///
@@ -134,7 +114,7 @@ impl Volume {
     /// Metadata fails; there is no room to move anything; nodes do not take every shard of a new segment: it would be less safe than the old ones, which
     /// then stay. Segments that cannot be read are left as they are, and are no error.
     pub fn compact(&self, demand: Demand, tried: &mut HashSet<SegmentId>) -> Result<Compacted, VfsError> {
-        let _at_work = self.compaction.at_work.lock();
+        let _at_work = self.compaction.begin();
         // The old shards stay for a while beside the new ones: writers need room meanwhile.
         let room = self.statfs()?;
         let room_bytes = room.blocks_available * u64::from(room.block_bytes) / 2;
@@ -278,38 +258,6 @@ impl Volume {
             self.reclaim_if(self.files.close(ino));
         }
         done
-    }
-}
-
-/// A mount looks this often whether there is something worth compacting: looking reads every segment's record.
-const LOOK_EVERY: Duration = Duration::from_secs(600);
-/// A round waits until no file was read or written for one step of the background's clock, but no longer than this: a
-/// volume that never rests gets its room back too, half a MiB a second.
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// After a round compaction rests so many times as long as the round took: it uses a quarter of the disks at most.
-const REST_FACTOR: u32 = 3;
-
-/// When a mount's rounds are. Pure: time and the count of calls come from outside.
-pub(crate) struct Pace {
-    due: Instant,
-    calls_seen: u64,
-}
-
-impl Pace {
-    pub fn new(now: Instant) -> Self {
-        Self { due: now + LOOK_EVERY, calls_seen: 0 }
-    }
-
-    /// Is a round to begin? Asked once a second; `calls` is how often files were ever read or written.
-    pub fn is_time(&mut self, now: Instant, calls: u64) -> bool {
-        let was_quiet = std::mem::replace(&mut self.calls_seen, calls) == calls;
-        now >= self.due && (was_quiet || now >= self.due + TIMEOUT)
-    }
-
-    /// A round that began at `began` has ended. `more`: it found something to do, and there may be more.
-    pub fn ended(&mut self, began: Instant, now: Instant, more: bool) {
-        let took = now.saturating_duration_since(began);
-        self.due = if more { now + took * REST_FACTOR } else { now + LOOK_EVERY };
     }
 }
 

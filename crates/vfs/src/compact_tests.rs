@@ -128,23 +128,3 @@ fn new_segments_are_full_and_hold_every_byte_in_order() {
     assert_eq!(pack(&small, 1 << 20).iter().map(Vec::len).collect::<Vec<_>>(), [PIECES_MAX, 1]);
     assert_eq!(pack(&[], 100), Vec::<Vec<Run>>::new());
 }
-
-#[test]
-fn rounds_wait_for_quiet_but_not_for_ever() {
-    let start = Instant::now();
-    let second = Duration::from_secs(1);
-    let mut pace = Pace::new(start);
-    assert!(!pace.is_time(start + second, 0), "a mount that has just begun has other things to do");
-    let due = start + LOOK_EVERY;
-    assert!(!pace.is_time(due, 5), "somebody was at work");
-    assert!(!pace.is_time(due + second, 6));
-    assert!(pace.is_time(due + 2 * second, 6), "nobody was");
-    assert!(pace.is_time(due + TIMEOUT, 7), "somebody always is");
-    let began = due + TIMEOUT;
-    pace.ended(began, began + second, true);
-    assert!(!pace.is_time(began + 2 * second, 7) && !pace.is_time(began + 3 * second, 7), "it rests");
-    assert!(pace.is_time(began + (1 + REST_FACTOR) * second, 7));
-    pace.ended(began, began + second, false);
-    assert!(!pace.is_time(began + LOOK_EVERY, 7));
-    assert!(pace.is_time(began + second + LOOK_EVERY, 7));
-}

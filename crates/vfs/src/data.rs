@@ -4,6 +4,7 @@ use crate::access::Caller;
 use crate::error::VfsError;
 use crate::files::{File, FileState};
 use crate::names::new_inode;
+use crate::open_file::OpenFile;
 use crate::request::{Handle, milliseconds};
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -14,7 +15,6 @@ use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
 use weft_meta::{CAPABILITY_XATTR, Extent, Guard, MetaError, NewInode, SetAttributes};
-use weft_transfer::Readahead;
 
 /// The largest offset that a file can have, as in off_t.
 const FILE_BYTES_MAX: u64 = i64::MAX as u64;
@@ -22,32 +22,6 @@ const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 const ATIME_AGE_MS: u64 = 24 * 3600 * 1000;
 /// How far a seek for data looks at once, at first; doubled until something is found.
 const SEEK_STEP_BYTES: u64 = 16 << 20;
-
-/// One open of one file.
-pub(crate) struct OpenFile {
-    file: Arc<File>,
-    /// As open(2) had them. A kernel minds the access mode itself.
-    open_flags: i32,
-    /// Every write is followed by an fsync (`O_SYNC`, `O_DSYNC`).
-    sync: bool,
-    readahead: Mutex<Readahead>,
-    /// Of how many failures to write the file it was told.
-    failures_told: AtomicU64,
-}
-
-impl OpenFile {
-    pub fn ino(&self) -> Ino {
-        self.file.ino
-    }
-
-    pub fn reads(&self) -> bool {
-        matches!(self.open_flags & libc::O_ACCMODE, libc::O_RDONLY | libc::O_RDWR)
-    }
-
-    pub fn writes(&self) -> bool {
-        matches!(self.open_flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
-    }
-}
 
 impl Volume {
     /// Makes a file and opens it. Takes one reference.

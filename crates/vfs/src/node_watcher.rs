@@ -1,10 +1,17 @@
 //! The node list as it was taken in last: it has the fleet follow what other programs change in metadata.
 
-use crate::volume::OpenNodes;
+use std::sync::Arc;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 use weft_meta::{MetaError, Store};
+use weft_nodes::Node;
 use weft_transfer::Fleet;
+
+/// Nodes that metadata names, opened.
+pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
+
+/// Gives the nodes that metadata names as things that can be asked; called when the set of nodes changes.
+pub type OpenNodes = Box<dyn Fn(&Store) -> Result<Members, MetaError> + Send + Sync>;
 
 /// The records of nodes and the rule that a fleet has.
 pub struct NodeWatcher {

@@ -2,9 +2,10 @@
 //! parts; a mount or `weft put` opens the whole.
 
 use crate::error::VfsError;
+use crate::node_watcher::OpenNodes;
 use crate::openings;
 use crate::reader::Reader;
-use crate::volume::{OpenNodes, Settings, Volume};
+use crate::volume::{Settings, Volume};
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -21,8 +22,7 @@ use weft_nodes::wrappers::{LimitNode, Limits};
 use weft_nodes::{Kinds, Node, NodeAt, NodeIdentity};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
 
-/// Nodes that metadata names, opened.
-pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
+pub use crate::node_watcher::Members;
 
 /// Opens the metadata at `url`. `mountpoint` is what others are told about an owner. All that is
 /// opened over it has its `env`.

@@ -3,14 +3,14 @@
 use super::per_ip_limit::Slot;
 use super::reply::Reply;
 use super::room::Holding;
-use super::{Daemon, Peer, already_a_node};
+use super::{Daemon, Peer};
 use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};
 use crate::gossip::Gossiper;
 use crate::link::SignedRequest;
 use crate::outgoing::{Outgoing, READ_BYTES, Unread};
 use crate::wire::{
     BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
-    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody,
+    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, already_a_node,
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;

@@ -9,14 +9,15 @@
 //! Two folders that were swapped are found by who they are: where the path has another node, or none, the paths of the volume's other
 //! nodes are looked at.
 
-use super::{IDENTITY_FILE, scan, store};
+use super::files::{self, Owner, open_beneath};
+use super::layout::{IDENTITY_FILE, TEMPORARY_PREFIX, is_subfolder};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::NodeIdentity;
 use crate::system::medium::Medium;
 use crate::system::shard_files::ShardFiles;
 use crate::system::{self, read_at};
 use parking_lot::{Mutex, RwLock};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
@@ -79,9 +80,6 @@ pub(super) struct Root {
     pub(super) owner: Owner,
     stamp: Stamp,
 }
-
-/// User and group of a file.
-pub(super) type Owner = (Uid, Gid);
 
 /// What tells one state of the identity file from another; the change time catches an inode number used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +252,7 @@ impl Place {
         if there != self.path {
             return Some(Remains::Nothing);
         }
-        let names = open_folder(there).and_then(|dir| scan::names(&dir));
+        let names = open_folder(there).and_then(|dir| files::names(&dir));
         Some(match names {
             Ok(names) if foreign(&names).is_none() => Remains::Nothing,
             Ok(names) if stat.st_ino == emptied.inode && names.iter().all(is_of_a_node) => Remains::Shards,
@@ -314,17 +312,6 @@ impl Root {
     }
 }
 
-/// Opens `path` within the folder, through no symbolic link and never outside.
-pub(super) fn open_beneath(
-    dir: impl AsFd,
-    path: &str,
-    flags: OFlags,
-    resolve: ResolveFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let resolve = resolve | ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-}
-
 /// Which node the folder is; `None` if it is there and is none.
 pub(super) fn probe(path: &Path) -> Result<Option<NodeIdentity>, NodeError> {
     // Whoever it is: what is expected is not looked at.
@@ -356,13 +343,13 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
     if let Some(found) = identity_in(place, &dir)? {
         return Err(already_a_node(place, found));
     }
-    let names = scan::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
+    let names = files::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
     if let Some(name) = foreign(&names) {
         let detail = format!("{path} is not empty (it has `{}`): give an empty folder", name.to_string_lossy());
         return Err(place.error(NodeErrorKind::Exists, detail));
     }
     let text = bytes::Bytes::from(place.expected.encode());
-    let written = store::write_new(&dir, IDENTITY_FILE, &[text], None);
+    let written = files::write_new(&dir, IDENTITY_FILE, &[text], None);
     // Somebody else was faster.
     if written == Err(Errno::EXIST)
         && let Some(found) = identity_in(place, &dir)?
@@ -378,7 +365,7 @@ pub(super) fn create(place: &Place) -> Result<(), NodeError> {
 /// Gives a folder in which nothing but shards is left its identity file back. False: there is no such folder.
 pub(super) fn put_back(place: &Place) -> Result<bool, NodeError> {
     let Ok(dir) = open_folder(&place.path) else { return Ok(false) };
-    let names = scan::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
+    let names = files::names(&dir).map_err(|errno| place.failure(errno, "listing it"))?;
     if foreign(&names).is_none() || !names.iter().all(is_of_a_node) {
         return Ok(false);
     }
@@ -386,7 +373,7 @@ pub(super) fn put_back(place: &Place) -> Result<bool, NodeError> {
     // Whoever owns the folder owns what is in it.
     let folder = rustix::fs::fstat(&dir).map_err(|errno| place.failure(errno, "looking at it"))?;
     let owner = (Uid::from_raw(folder.st_uid), Gid::from_raw(folder.st_gid));
-    match store::write_new(&dir, IDENTITY_FILE, &[text], Some(owner)) {
+    match files::write_new(&dir, IDENTITY_FILE, &[text], Some(owner)) {
         Ok(()) => Ok(true),
         Err(errno) => Err(place.failure(errno, "writing its identity file")),
     }
@@ -395,7 +382,7 @@ pub(super) fn put_back(place: &Place) -> Result<bool, NodeError> {
 /// Is this the name of something that nodes keep in their folders, but for the identity file?
 fn is_of_a_node(name: &CString) -> bool {
     let name = name.to_string_lossy();
-    name == "lost+found" || name.starts_with(store::TEMPORARY_PREFIX) || scan::is_subfolder(&name)
+    name == "lost+found" || name.starts_with(TEMPORARY_PREFIX) || is_subfolder(&name)
 }
 
 /// The first of the names that keeps a folder from being empty.

@@ -1,17 +1,16 @@
 //! Listing. Subfolders are by the random end of the segment id, so ascending order needs a scan of all of them; one scan
 //! serves the pages that follow it.
 
-use super::IDENTITY_FILE;
-use super::place::{Place, Root, open_beneath};
-use super::store::{TEMPORARY_PREFIX, subfolder};
+use super::files::{names, open_beneath};
+use super::layout::{IDENTITY_FILE, TEMPORARY_PREFIX, is_subfolder, subfolder};
+use super::place::{Place, Root};
 use crate::error::NodeError;
 use crate::node::Page;
 use parking_lot::Mutex;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Dir, OFlags, ResolveFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::BinaryHeap;
-use std::ffi::CString;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
@@ -140,21 +139,4 @@ fn remove_if_given_up(folder: &OwnedFd, name: &str) {
         // Next time, if not now.
         let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
     }
-}
-
-pub(crate) fn is_subfolder(name: &str) -> bool {
-    name.len() == 2 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
-}
-
-/// The names in a folder, without `.` and `..`. Its own descriptor, so that scans side by side do not share a position.
-pub(super) fn names(folder: impl AsFd) -> rustix::io::Result<Vec<CString>> {
-    let own: OwnedFd = open_beneath(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY, ResolveFlags::empty())?;
-    let mut names = Vec::new();
-    for entry in Dir::new(own)? {
-        let entry = entry?;
-        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            names.push(entry.file_name().to_owned());
-        }
-    }
-    Ok(names)
 }

@@ -1,38 +1,22 @@
-//! The work itself: plain system calls relative to the folder's descriptor. Everything here may wait for the device, but
-//! for [`get_cached`].
+//! The calls of a node, on files of its folder (`files.rs`). Everything here may wait for the device, but for [`get_cached`].
 //!
 //! A put: unnamed temporary file -> write -> fsync -> link under its name, which fails if the name is taken -> fsync of
 //! the directory. Until the link the shard does not exist; when the put fails, the kernel drops the file.
 
-use super::place::{Owner, Place, Root, open_beneath};
+use super::files::{hand_over, open_beneath, write_new};
+use super::layout::{file_path, subfolder};
+use super::place::{Place, Root};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::node::{ShardStat, Space};
 use crate::system::shard_files::{ShardFile, require_file};
 use crate::system::{cut, read_at, read_cached_at};
 use bytes::Bytes;
-use rustix::fd::{AsRawFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use weft_format::ShardKey;
-
-/// Shards are for the user this runs as and for nobody else.
-const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-
-/// Most parts handed to the kernel at once; it takes up to 1024.
-const PARTS_PER_WRITE: usize = 64;
-
-/// The subfolder of a shard: the last two digits of its segment's id, which are random, so that all fill alike.
-pub(crate) fn subfolder(key: ShardKey) -> String {
-    format!("{:02x}", key.segment.0 as u8)
-}
-
-fn file_path(key: ShardKey) -> String {
-    format!("{:02x}/{key}", key.segment.0 as u8)
-}
 
 pub(super) fn put(place: &Place, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
     let root = place.attached()?;
@@ -75,99 +59,6 @@ fn open_or_make_subfolder(root: &Root, name: &str) -> rustix::io::Result<OwnedFd
             Ok(made)
         }
         opened => opened,
-    }
-}
-
-/// Gives what root has made in a user's node to that user, whose own mount could not read it otherwise.
-fn hand_over(made: &OwnedFd, (user, group): Owner) -> rustix::io::Result<()> {
-    // Where a server takes root for somebody else, nothing can be given away, and nothing is root's.
-    let is_roots = !user.is_root() && rustix::process::geteuid().is_root() && rustix::fs::fstat(made)?.st_uid == 0;
-    if is_roots { rustix::fs::fchown(made, Some(user), Some(group)) } else { Ok(()) }
-}
-
-/// Writes a file that must not exist yet, durably; on any error there is no file of that name that was not there before. It is the
-/// owner's, if one is given, though root writes it.
-pub(super) fn write_new(folder: &OwnedFd, name: &str, parts: &[Bytes], owner: Option<Owner>) -> rustix::io::Result<()> {
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    match rustix::fs::openat(folder, ".", flags, FILE_MODE) {
-        Ok(file) => {
-            owner.map_or(Ok(()), |owner| hand_over(&file, owner))?;
-            write_durably(&file, parts)?;
-            link(&file, folder, name)?;
-        }
-        // EISDIR is how kernels and file systems that do not know O_TMPFILE read it.
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => write_named(folder, name, parts, owner)?,
-        Err(errno) => return Err(errno),
-    }
-    rustix::fs::fsync(folder).inspect_err(|_| {
-        // Not durable, so not stored; if this fails too, an unreferenced shard stays for the collector.
-        let _ = rustix::fs::unlinkat(folder, name, AtFlags::empty());
-    })
-}
-
-/// After a failed fsync nothing is known of the file's pages, and asking again may lie: the file is given up.
-fn write_durably(file: &OwnedFd, parts: &[Bytes]) -> rustix::io::Result<()> {
-    for parts in parts.chunks(PARTS_PER_WRITE) {
-        let mut slices: Vec<_> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        let mut slices = slices.as_mut_slice();
-        // Skips empty parts, so that a count of 0 below means that nothing more can be written.
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            match rustix::io::writev(file, slices) {
-                Ok(0) => return Err(Errno::NOSPC),
-                Ok(count) => IoSlice::advance_slices(&mut slices, count),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-    }
-    rustix::fs::fsync(file)
-}
-
-fn link(file: &OwnedFd, folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
-    match rustix::fs::linkat(file, "", folder, name, AtFlags::EMPTY_PATH) {
-        // Without privilege, before Linux 6.10, only the way by /proc is open.
-        Err(Errno::NOENT) => {
-            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            rustix::fs::linkat(CWD, path, folder, name, AtFlags::SYMLINK_FOLLOW)
-        }
-        linked => linked,
-    }
-}
-
-/// For file systems without unnamed files: a file of a name that is no shard's, renamed when it is whole.
-pub(super) fn write_named(
-    folder: &OwnedFd,
-    name: &str,
-    parts: &[Bytes],
-    owner: Option<Owner>,
-) -> rustix::io::Result<()> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let process = rustix::process::getpid().as_raw_nonzero();
-    let temporary = format!("{TEMPORARY_PREFIX}{process}-{count}-{name}");
-    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder, &temporary, flags, FILE_MODE)?;
-    let moved = owner.map_or(Ok(()), |owner| hand_over(&file, owner));
-    let moved =
-        moved.and_then(|()| write_durably(&file, parts)).and_then(|()| move_into_place(folder, &temporary, name));
-    if moved.is_err() {
-        let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
-    }
-    moved
-}
-
-/// What the names of unfinished files begin with; no shard's name does.
-pub(crate) const TEMPORARY_PREFIX: &str = "unfinished-";
-
-fn move_into_place(folder: &OwnedFd, temporary: &str, name: &str) -> rustix::io::Result<()> {
-    match rustix::fs::renameat_with(folder, temporary, folder, name, RenameFlags::NOREPLACE) {
-        // NFS has no such rename, but it has links, which do not replace either.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-            rustix::fs::linkat(folder, temporary, folder, name, AtFlags::empty())?;
-            rustix::fs::unlinkat(folder, temporary, AtFlags::empty())
-        }
-        renamed => renamed,
     }
 }
 

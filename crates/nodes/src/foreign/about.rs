@@ -1,6 +1,6 @@
 //! The kinds of foreign nodes, as data. How an address becomes OpenDAL's configuration is in `service.rs`.
 
-use crate::kinds::{About, LOCAL};
+use crate::kind::{About, LOCAL};
 use crate::node::Capability;
 
 /// An object store far away: 20 ms to the first byte; what it sends is billed and comes through a shared line.

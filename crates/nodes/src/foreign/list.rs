@@ -5,12 +5,12 @@
 //! itself.
 
 use super::failure::Refusal;
-use super::node::IDENTITY_FILE;
 use super::service::Layout;
 use crate::error::NodeErrorKind;
-use crate::folder::{TEMPORARY_PREFIX, is_subfolder, subfolder};
+use crate::folder::{IDENTITY_FILE, TEMPORARY_PREFIX, is_subfolder, subfolder};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use opendal::{EntryMode, Operator};
+use opendal::{EntryMode, Metadata, Operator};
+use std::time::{SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
 
 /// Most foreign names reported by one list: enough to see what is going on.
@@ -162,13 +162,19 @@ async fn one_folder(operator: &Operator, path: &str, must_show_itself: bool) -> 
             name: name.to_owned(),
             is_folder: metadata.mode() == EntryMode::DIR,
             bytes: metadata.content_length(),
-            modified_ms: super::node::modified_ms(metadata),
+            modified_ms: modified_ms(metadata),
         });
     }
     match shows_itself {
         true => Ok(entries),
         false => Err(cut_short(path)),
     }
+}
+
+/// Milliseconds since the Unix epoch; 0 where the service does not say.
+pub(super) fn modified_ms(metadata: &Metadata) -> u64 {
+    let modified = metadata.last_modified().map(SystemTime::from);
+    modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
 fn cut_short(path: &str) -> opendal::Error {

@@ -3,11 +3,11 @@
 use super::answer::{Checked, DEADLINE, deadline};
 use super::credentials::Credentials;
 use super::failure::{meaning, too_long};
-use super::list::{self, Found};
+use super::list::{self, Found, modified_ms};
 use super::service::{Authority, Layout};
 use super::url::ForeignUrl;
 use crate::error::{NodeError, NodeErrorKind};
-use crate::folder::{TEMPORARY_PREFIX, subfolder};
+use crate::folder::{IDENTITY_FILE, TEMPORARY_PREFIX, subfolder};
 use crate::node::{Capability, Node, NodeIdentity, Page, SHARD_BYTES_MAX, ShardStat, Space};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -21,8 +21,6 @@ use std::sync::Once;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
 use weft_format::identity::MAX_IDENTITY_BYTES;
-
-pub(super) use crate::folder::IDENTITY_FILE;
 
 /// A list is as long as the store is full.
 const LIST_DEADLINE: Duration = Duration::from_secs(600);
@@ -581,12 +579,6 @@ impl Node for ForeignNode {
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
         self.within(DEADLINE, self.verify_now()).await
     }
-}
-
-/// Milliseconds since the Unix epoch; 0 where the service does not say.
-pub(super) fn modified_ms(metadata: &Metadata) -> u64 {
-    let modified = metadata.last_modified().map(SystemTime::from);
-    modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map_or(0, |elapsed| elapsed.as_millis() as u64)
 }
 
 /// The operator for a place.

@@ -5,7 +5,7 @@
 
 use super::held::Held;
 use super::locate::{Batch, Located};
-use super::plan::Computed;
+use crate::read_plan::Computed;
 use weft_codes::executor;
 use weft_format::geometry::Geometry;
 use weft_format::shard::FRAME_PAYLOAD_BYTES;

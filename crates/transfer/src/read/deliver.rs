@@ -4,7 +4,7 @@
 use super::decode;
 use super::held::Held;
 use super::locate::{Batch, Located};
-use super::plan::{Direct, ReadPlan};
+use crate::read_plan::{Direct, ReadPlan};
 
 pub(super) fn deliver(located: &Located, held: &Held, plan: &ReadPlan, batch: &Batch, out: &mut [u8]) {
     let mut directs = plan.directs.as_slice();

@@ -2,17 +2,18 @@
 //! owns the clock, the bytes and the calls under way, and decides nothing.
 
 use super::held::Held;
-use super::plan::ReadPlan;
-use super::{ReadReport, Suspect};
-use crate::error::{Failures, ReadError, ShardFailure, SuspectKind};
+use super::report::ReadReport;
+use crate::error::ReadError;
 use crate::fleet::{NodeHandle, no_member, timed_out};
 use crate::in_flight::{Call, InFlight, until};
+use crate::read_plan::ReadPlan;
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};
 use crate::soundness::{check_frames, frames_of};
+use crate::suspect::{Failures, ShardFailure, Suspect, SuspectKind};
 use crate::throttle::ForegroundCall;
 use crate::trace::{Event, What};
-use crate::transfer::{Inner, SLOWEST_BYTES_PER_MS};
-use crate::uplink::InFlightBytes;
+use crate::transfer::Inner;
+use crate::uplink::{InFlightBytes, SLOWEST_BYTES_PER_MS};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use weft_codes::Shape;
 use weft_env::Task;
 use weft_format::records::SegmentRecord;
-use weft_format::shard::{ShardError, ShardIdentity, frames_range, verify_frames};
+use weft_format::shard::{ShardIdentity, frames_range, verify_frames};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_nodes::{Class, NodeError, NodeErrorKind};
 
@@ -373,7 +374,7 @@ impl<'a, P: Plans> Download<'a, P> {
             match verify_frames(&identity, payload_bytes, payload.clone(), &raw) {
                 Ok(_) => Ok(raw),
                 Err(error) => Err(Failure {
-                    kind: suspect_kind(&error),
+                    kind: SuspectKind::of_check(&error),
                     detail: format!("node {}: {error}", handle.name),
                     frames: Some(unsound_of(&identity, payload_bytes, payload, &raw)),
                 }),
@@ -542,12 +543,4 @@ fn node_view(handle: &NodeHandle, suspected: bool, own: (u32, u64)) -> NodeView 
 fn unsound_of(identity: &ShardIdentity, payload_bytes: u64, payload: &Range<u64>, raw: &[u8]) -> Vec<Range<u64>> {
     let runs = check_frames(identity, payload_bytes, frames_of(payload), raw).into_iter();
     runs.filter(|(_, is_sound)| !is_sound).map(|(run, _)| run).collect()
-}
-
-/// What a failed check says of a shard.
-pub(crate) fn suspect_kind(error: &ShardError) -> SuspectKind {
-    match error {
-        ShardError::Short { .. } | ShardError::Long { .. } => SuspectKind::Length,
-        _ => SuspectKind::Checksum,
-    }
 }

@@ -1,6 +1,7 @@
 //! Reads through the cache on disk: what it has comes from there, the rest from nodes in whole pieces, which are then kept.
 
-use super::{ReadPart, ReadReport};
+use super::part::ReadPart;
+use super::report::ReadReport;
 use crate::disk_cache::{DiskCache, PIECE_BYTES, PieceKey};
 use crate::error::ReadError;
 use crate::transfer::Inner;

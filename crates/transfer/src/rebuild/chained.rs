@@ -5,18 +5,17 @@
 //! no checks, so this too is done only where the record has the digest of what is rebuilt. Whatever stands in the way, the
 //! other ways are left; then the helper that sent a wrong sum is looked for ([`faulty_helper`]).
 
-use super::combined::{Attempt, Helper, combination, helpers, named, recipe, right_answer, sends_less};
-use super::{Job, compare, new_shards};
+use super::attempt::{Attempt, MismatchedSum};
+use super::helpers::{Helper, combination, helpers, named, recipe, right_answer, sends_less};
+use super::job::{Job, compare, new_shards};
 use crate::algebra::{CombinedRecipe, Contribution};
 use crate::error::RebuildError;
 use crate::in_flight::{Call, InFlight};
-use crate::read::Suspect;
+use crate::suspect::Suspect;
 use crate::transfer::Inner;
 use crate::write::encode::Object;
 use bytes::Bytes;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_codes::Program;
 use weft_format::geometry::Geometry;
@@ -30,38 +29,14 @@ const PIECE_BYTES: u64 = 512 << 10;
 /// Pieces under way together: one for each link of a usual chain, and some.
 const PIECES_MAX: usize = 8;
 
-/// After a chain that broke none is tried for so long: most likely it would break too.
-const REST_MS: u64 = 60_000;
-
 /// Of the time that an answer may take, what is left for the answer that it waits for, in percent.
 const TIMEOUT_LEFT_PERCENT: u32 = 90;
-
-/// When chains may be tried again, in milliseconds of the fleet's clock.
-#[derive(Default)]
-pub(crate) struct Chains(AtomicU64);
-
-impl Chains {
-    fn may_be_tried(&self, now_ms: u64) -> bool {
-        self.0.load(Ordering::Relaxed) <= now_ms
-    }
-
-    fn rest(&self, now_ms: u64) {
-        self.0.store(now_ms + REST_MS, Ordering::Relaxed);
-    }
-}
 
 /// One helper of a chain, and what it is to compute of its shard.
 struct Hop<'a> {
     helper: &'a Helper,
     part: &'a Contribution,
     program: Program,
-}
-
-/// A chain's result that does not match the digests, and the helpers that were asked.
-pub(super) struct MismatchedSum {
-    objects: Vec<Object>,
-    recipe: Arc<CombinedRecipe>,
-    helpers: Vec<Option<Helper>>,
 }
 
 /// A sum, as it comes from the first helper.

@@ -6,58 +6,23 @@
 //!
 //! Whatever stands in the way of combining, the plain way is left.
 
-use super::chained::MismatchedSum;
-use super::{Job, compare, new_shards};
+use super::attempt::{Answer, Attempt};
+use super::helpers::{Helper, ask, combination, helpers, named, recipe, right_answer, sends_less};
+use super::job::{Job, compare, new_shards};
 use crate::algebra::CombinedRecipe;
-use crate::error::{RebuildError, SuspectKind};
-use crate::fleet::NodeHandle;
+use crate::error::RebuildError;
 use crate::in_flight::InFlight;
-use crate::read::Suspect;
 use crate::read::locate::BATCH_DATA_BYTES;
+use crate::suspect::{Suspect, SuspectKind};
 use crate::transfer::Inner;
 use crate::write::encode::Object;
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
-use weft_codes::{Offer, Offers, Wanted, executor};
+use weft_codes::executor;
+use weft_format::ShardIndex;
 use weft_format::shard::ShardBuilder;
-use weft_format::{ShardIndex, ShardKey};
-use weft_nodes::combine::{Cost, combine_gets};
-use weft_nodes::{Combination, NodeError, NodeErrorKind, Part};
-
-/// How an attempt ended.
-#[derive(Default)]
-pub(super) struct Attempt {
-    /// The lost shards, as the record's digests say; none where combining brings nothing, or did not lead to them.
-    pub(super) objects: Option<Vec<Object>>,
-    /// Bytes that nodes sent, here or to each other.
-    pub(super) bytes_read: u64,
-    /// Bytes of these that came here.
-    pub(super) bytes_received: u64,
-    /// Bytes that nodes read to send those.
-    pub(super) bytes_read_by_nodes: u64,
-    /// Helpers that failed.
-    pub(super) suspects: Vec<Suspect>,
-    /// Answers from which no shard that matches its digest was rebuilt.
-    pub(super) mismatched: Vec<Answer>,
-    /// A chain's sum of which the same is true.
-    pub(super) mismatched_sum: Option<MismatchedSum>,
-}
-
-/// A combination that a node sent.
-pub(super) struct Answer {
-    shard: usize,
-    combination: Combination,
-    digest: blake3::Hash,
-}
-
-/// A survivor that can be asked.
-pub(super) struct Helper {
-    pub(super) handle: Arc<NodeHandle>,
-    pub(super) key: ShardKey,
-    pub(super) combines: bool,
-}
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// Tries helpers until those of some plan have answered. `attempt` is how others ended.
 pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) -> Result<Attempt, RebuildError> {
@@ -88,40 +53,6 @@ pub(super) async fn attempt(inner: &Inner, job: &Job<'_>, mut attempt: Attempt) 
         break;
     }
     Ok(attempt)
-}
-
-/// Survivors on nodes that are well, by shard.
-pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
-    let (view, handles, now_ms) = (inner.fleet.view(), inner.fleet.handles(inner.class), inner.fleet.now_ms());
-    let helper = |shard: usize| {
-        let location = job.record.shards[shard].as_ref().filter(|_| !job.lost.contains(&shard))?;
-        let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));
-        let handle = handles.get(&location.node).filter(|_| !suspected)?.clone();
-        let key = location.key(job.segment, ShardIndex(shard as u16));
-        Some(Helper { combines: handle.node.capability().combines, handle, key })
-    };
-    (0..job.record.shards.len()).map(helper).collect()
-}
-
-/// The cheapest plan.
-pub(super) fn recipe(job: &Job<'_>, helpers: &[Option<Helper>]) -> Option<Arc<CombinedRecipe>> {
-    let symbol_kib = u64::from(job.geometry.symbol_bytes).div_ceil(1024);
-    let offer = |helper: &Option<Helper>| {
-        let helper = helper.as_ref()?;
-        let capability = helper.handle.node.capability();
-        let symbol_price = (capability.kib_out_price * symbol_kib).max(1);
-        Some(Offer { combines: helper.combines, request_price: capability.request_price, symbol_price })
-    };
-    let offers = Offers(helpers.iter().map(offer).collect());
-    job.code.combined_recipe(&Wanted::Shards(job.lost.clone()), &offers)
-}
-
-/// Does in this plan some node that combines send less than its whole cells?
-pub(super) fn sends_less(job: &Job<'_>, recipe: &CombinedRecipe, helpers: &[Option<Helper>]) -> bool {
-    recipe.helpers.iter().any(|helper| {
-        let combines = helpers[helper.shard].as_ref().is_some_and(|helper| helper.combines);
-        combines && helper.program.output_count < job.geometry.alpha as usize
-    })
 }
 
 /// Computes the lost shards; or says which shard's node failed, and how.
@@ -163,54 +94,6 @@ async fn recompute(
     Ok(Ok(builders.into_iter().map(ShardBuilder::finish).collect()))
 }
 
-/// What a helper of the plan is asked for, of these stripes.
-pub(super) fn combination(
-    job: &Job<'_>,
-    subs: &[usize],
-    program: &weft_codes::Program,
-    stripes: Range<u32>,
-) -> Combination {
-    let part = |index: u32| {
-        let stripe = job.geometry.stripe(index);
-        let starts = subs.iter().map(|sub| job.geometry.symbol_range(&stripe, *sub as u32).start).collect();
-        Part { starts, bytes: stripe.symbol_bytes }
-    };
-    let payload_bytes = job.geometry.payload_bytes();
-    Combination { payload_bytes, program: program.clone(), parts: stripes.map(part).collect() }
-}
-
-type Sent = Result<(Bytes, Cost, bool), NodeError>;
-
-/// The node's own combination where it combines, and else one computed here from its checked frames; and which of them it is.
-async fn ask(inner: &Inner, helper: &Helper, combination: Combination) -> (Combination, Sent) {
-    let Helper { handle, key, combines } = helper;
-    let cost = combination.cost().map_err(|error| {
-        NodeError::new(NodeErrorKind::Unsupported, &handle.name, format!("shard {key} is not combined: {error}"))
-    });
-    let cost = match cost {
-        Ok(cost) => cost,
-        Err(error) => return (combination, Err(error)),
-    };
-    let bytes = if *combines { cost.sent_bytes } else { cost.read_bytes };
-    let call = inner.call(handle.id, bytes, |node| {
-        let combination = &combination;
-        async move {
-            match combines {
-                true => node.combine(*key, combination).await,
-                false => combine_gets(&*node, &handle.name, inner.volume, *key, combination).await,
-            }
-        }
-    });
-    let sent = match call.await {
-        Ok(sent) if sent.len() as u64 == cost.sent_bytes => Ok((sent, cost, *combines)),
-        Ok(_) => {
-            Err(NodeError::new(NodeErrorKind::Io, &handle.name, format!("what it made of shard {key} is too short")))
-        }
-        Err(error) => Err(error),
-    };
-    (combination, sent)
-}
-
 /// Runs the plan's program over what helpers sent, stripe by stripe, into the new shards.
 fn fill(job: &Job<'_>, recipe: &CombinedRecipe, stripes: Range<u32>, brought: &[Bytes], builders: &mut [ShardBuilder]) {
     let alpha = job.geometry.alpha as usize;
@@ -249,18 +132,4 @@ pub(super) async fn faulty_helpers(inner: &Inner, job: &Job<'_>, mismatched: &[A
         }
     }
     faulty.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(named).collect()
-}
-
-/// What follows from the frames that the node has; `None`: it does not send them.
-pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Combination) -> Option<Bytes> {
-    let plainly = Helper { handle: helper.handle.clone(), key: helper.key, combines: false };
-    let (_, sent) = ask(inner, &plainly, combination).await;
-    sent.ok().map(|(right, ..)| right)
-}
-
-/// A helper found out.
-pub(super) fn named(helper: &Helper) -> Suspect {
-    let (node, shard) = (&helper.handle.name, helper.key);
-    tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
-    Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

@@ -1,8 +1,9 @@
 //! Bringing a sound shard elsewhere: it is read whole and stored under a new name, a byte read for a byte written, where a
 //! rebuild reads what the code's repair reads.
 
-use super::combined::Attempt;
-use super::{Job, Rebuilt, compare, finish, job, new_shards, put_all};
+use super::attempt::Attempt;
+use super::job::{Job, compare, job, new_shards};
+use super::{Rebuilt, finish, put_all};
 use crate::error::RebuildError;
 use crate::transfer::{Inner, Transfer};
 use crate::verify::{ShardHealth, check_object};

@@ -3,7 +3,7 @@
 //! One shard is kept for each native symbol of a source; of copies one is enough. All that are kept must lie in unlike failure
 //! domains, as the shards of any segment: that decides which segments may be merged.
 
-use crate::algebra::Algebra;
+use crate::algebra::{Algebra, Fit};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use weft_cluster::View;
@@ -17,14 +17,6 @@ const WAITING_MAX: usize = 64;
 
 /// So many segments may come by while one waits: bounds what is held where there are many kinds, as where few have one length.
 const COME_BY_MAX: usize = 1024;
-
-/// Where shards of segments of one code may stand in a wider one.
-pub(crate) struct Fit {
-    /// Segments that make one.
-    pub(crate) source_count: usize,
-    /// By shard of the wider code: the shards (source, index) that are the same.
-    pub(crate) places: Vec<Vec<(usize, usize)>>,
-}
 
 /// By shard of the wider code: which shard of which source is kept as it; `None`: it is to be computed.
 pub(crate) type Kept = Vec<Option<(usize, usize)>>;

@@ -1,10 +1,10 @@
 //! What a set reads: plans by what is offered at what price, and prices by what is known of nodes.
 
-use super::arrived::subtract;
 use super::{
-    Arrived, Effect, Lane, NOTICED_US, Node, NodeView, Plans, Preference, Request, Scheduler, Selection, Set, SetShape,
+    Effect, Lane, NOTICED_US, Node, NodeView, Plans, Preference, Request, Scheduler, Selection, Set, SetShape,
 };
-use crate::read::plan::{AVOIDED, Get, ReadPlan, ShardOffer, ShardOffers};
+use crate::arrived::{Arrived, subtract};
+use crate::read_plan::{AVOIDED, Get, ReadPlan, ShardOffer, ShardOffers};
 
 /// A node is slow if it takes this many times as long as the middle one, and so much longer that anybody would notice.
 const SLOW_FACTOR: u64 = 3;

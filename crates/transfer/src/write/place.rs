@@ -1,6 +1,5 @@
 //! Stage 3: which node gets which shard.
 
-use super::put::lost_domains;
 use super::split::Split;
 use crate::error::WriteError;
 use crate::transfer::Inner;
@@ -8,6 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_cluster::{Placement, PlacementError, PlacementRequest, View};
+use weft_format::records::NodeState;
 use weft_format::{NodeId, SegmentId};
 
 /// Where shards are to go.
@@ -156,4 +156,13 @@ impl Wanted<'_> {
 
 fn domain_count(view: &View) -> usize {
     view.members.values().map(|member| member.domain.as_str()).collect::<BTreeSet<_>>().len()
+}
+
+/// Domains of which every node was given up.
+pub(crate) fn lost_domains(view: &View) -> BTreeSet<&str> {
+    let of = |is_lost: bool| {
+        let members = view.members.values().filter(move |member| (member.state == NodeState::Lost) == is_lost);
+        members.map(|member| member.domain.as_str()).collect::<BTreeSet<_>>()
+    };
+    of(true).difference(&of(false)).copied().collect()
 }

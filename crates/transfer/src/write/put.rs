@@ -9,12 +9,13 @@
 //!   little, so it counts as away.
 
 use super::encode::Object;
-use super::place::Placed;
+use super::place::{Placed, lost_domains};
 use super::split::Split;
-use crate::error::{Failures, ShardFailure, SuspectKind, WriteError};
+use crate::error::WriteError;
 use crate::fleet::{NodeHandle, timed_out};
 use crate::in_flight::{Call, InFlight, until};
 use crate::remove::{withdraw, withdraw_one};
+use crate::suspect::{Failures, ShardFailure, SuspectKind};
 use crate::transfer::Inner;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -22,8 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_cluster::View;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::NodeState;
-use weft_format::{NodeId, ShardIndex, ShardKey};
+use weft_format::{NodeId, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
 /// Once enough shards are durable, silence of the others is waited for this long at least: a sync on a busy disk takes tens of
@@ -180,7 +180,7 @@ impl Writing<'_> {
 
     /// Another node of a free domain may take the shard.
     fn failed(&mut self, attempt: &Attempt, error: NodeError) {
-        self.failures.0.push(failure(attempt.index, attempt.node, error));
+        self.failures.0.push(ShardFailure::of_call(attempt.index, attempt.node, error));
         self.assigned[attempt.index] = None;
         let used: BTreeSet<&str> = self.assigned.iter().flatten().filter_map(|node| self.domain(*node)).collect();
         let is_free = |node: &NodeId| self.domain(*node).is_some_and(|domain| !used.contains(domain));
@@ -299,15 +299,6 @@ fn needed(split: &Split, away: usize) -> usize {
     }
 }
 
-/// Domains of which every node was given up.
-pub(crate) fn lost_domains(view: &View) -> BTreeSet<&str> {
-    let of = |is_lost: bool| {
-        let members = view.members.values().filter(move |member| (member.state == NodeState::Lost) == is_lost);
-        members.map(|member| member.domain.as_str()).collect::<BTreeSet<_>>()
-    };
-    of(true).difference(&of(false)).copied().collect()
-}
-
 /// Puts one object on one node. One that is busy is asked again, and what is to be stored is kept meanwhile.
 pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Bytes) -> PutCall {
     Box::pin(async move {
@@ -322,11 +313,6 @@ pub(crate) fn store(inner: Arc<Inner>, node: NodeId, key: ShardKey, object: Byte
         }
         outcome
     })
-}
-
-pub(crate) fn failure(index: usize, node: NodeId, error: NodeError) -> ShardFailure {
-    let index = ShardIndex(index as u16);
-    ShardFailure { index, node, kind: SuspectKind::of(error.kind), detail: error.to_string(), frames: None }
 }
 
 /// Lets a laggard end in the background. What it stores no record will name, so it is removed again.
