@@ -1,6 +1,6 @@
 //! A program does one thing after another in a directory of its own, and its model does the same.
 
-use crate::model::Model;
+use crate::model::{Change, Model};
 use crate::workload::{Operation, bytes_of};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             let open = opened(model, files, name)?;
             let data = bytes_of(length, fill);
             // Into the model first: what is under way may be seen after a crash.
-            model.lock().write(name, |bytes| overwrite(bytes, offset as usize, &data));
+            model.lock().write(name, Change::Write(offset as usize, data.clone()));
             let written = files.write(&open, offset, &data);
             let synced =
                 if written.is_ok() && is_synced { fsync(programs, number, files, &open, name) } else { Ok(()) };
@@ -97,7 +97,7 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             written.and(synced)
         }
         Operation::Truncate { name, size } => {
-            model.lock().write(name, |bytes| bytes.resize(size as usize, 0));
+            model.lock().write(name, Change::Size(size as usize));
             files.truncate(name, size)
         }
         Operation::Sync(name) => {
@@ -155,11 +155,6 @@ fn opened<F: Files>(model: &Mutex<Model>, files: &F, name: &str) -> Result<F::Op
         return files.open(name, false);
     }
     change_names(model, |model| model.create(name), || files.open(name, true))
-}
-
-fn overwrite(bytes: &mut Vec<u8>, offset: usize, data: &[u8]) {
-    bytes.resize(bytes.len().max(offset + data.len()), 0);
-    bytes[offset..offset + data.len()].copy_from_slice(data);
 }
 
 /// What is durable after it: this file's bytes as they are now, and all names that are made now, everybody's.

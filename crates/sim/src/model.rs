@@ -22,12 +22,80 @@ pub struct Named {
 /// The names at one moment.
 pub type Names = BTreeMap<String, Named>;
 
-/// What a file held, one version after each write.
+/// A change of what a file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// These bytes are at this offset.
+    Write(usize, Vec<u8>),
+    /// It has this length.
+    Size(usize),
+}
+
+impl Change {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Change::Write(offset, data) => {
+                bytes.resize(bytes.len().max(offset + data.len()), 0);
+                bytes[*offset..offset + data.len()].copy_from_slice(data);
+            }
+            Change::Size(size) => bytes.resize(*size, 0),
+        }
+    }
+}
+
+/// What a file held: a version after each change.
 #[derive(Clone, Debug, Default)]
 struct History {
-    versions: Vec<Vec<u8>>,
-    /// The version that was durable last.
+    /// The version that was durable last, ...
     synced: usize,
+    /// ... what it held, ...
+    synced_bytes: Vec<u8>,
+    /// ... and each change since.
+    changes: Vec<Change>,
+    now: Vec<u8>,
+}
+
+impl History {
+    fn of(bytes: Vec<u8>) -> Self {
+        Self { now: bytes.clone(), synced_bytes: bytes, ..Self::default() }
+    }
+
+    fn version(&self) -> usize {
+        self.synced + self.changes.len()
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.now);
+        self.changes.push(change);
+    }
+
+    fn sync(&mut self, version: usize) {
+        let count = version.saturating_sub(self.synced).min(self.changes.len());
+        self.changes.drain(..count).for_each(|change| change.apply(&mut self.synced_bytes));
+        self.synced += count;
+    }
+
+    /// May it be found so, where it has at least this version? Each byte is then one that it had in such a version.
+    fn allows(&self, found: &[u8], version_min: usize) -> Result<(), String> {
+        let before = version_min.saturating_sub(self.synced).min(self.changes.len());
+        let mut held = self.synced_bytes.clone();
+        self.changes[..before].iter().for_each(|change| change.apply(&mut held));
+        let (mut shortest, mut longest) = (held.len(), held.len());
+        let differs = |held: &[u8], at: usize| held.get(at).copied().unwrap_or(0) != found[at];
+        let mut wrong: Vec<usize> = (0..found.len()).filter(|at| differs(&held, *at)).collect();
+        for change in &self.changes[before..] {
+            change.apply(&mut held);
+            (shortest, longest) = (shortest.min(held.len()), longest.max(held.len()));
+            wrong.retain(|at| differs(&held, *at));
+        }
+        if found.len() < shortest || found.len() > longest {
+            return Err(format!("{} bytes, not {shortest} to {longest}", found.len()));
+        }
+        match wrong.first() {
+            None => Ok(()),
+            Some(at) => Err(format!("byte {at} is {}, which it never was since", found[*at])),
+        }
+    }
 }
 
 /// One program's directory.
@@ -63,32 +131,29 @@ impl Model {
     #[must_use]
     pub fn bytes(&self, name: &str) -> Option<&[u8]> {
         let named = self.names().get(name)?;
-        self.files[&named.file].versions.last().map(Vec::as_slice)
+        self.files.get(&named.file).map(|history| history.now.as_slice())
     }
 
     /// The versions of the file behind a name.
     #[must_use]
     pub fn version(&self, name: &str) -> usize {
-        self.names().get(name).map_or(0, |named| self.files[&named.file].versions.len() - 1)
+        self.names().get(name).map_or(0, |named| self.files[&named.file].version())
     }
 
     /// A file of this name is made, empty.
     pub fn create(&mut self, name: &str) {
         let file = FileId(self.next);
         self.next += 1;
-        self.files.insert(file, History { versions: vec![Vec::new()], synced: 0 });
+        self.files.insert(file, History::default());
         self.change(|names| {
             names.insert(name.to_owned(), Named { file, version_min: 0 });
         });
     }
 
     /// The file behind a name holds other bytes.
-    pub fn write(&mut self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    pub fn write(&mut self, name: &str, change: Change) {
         let Some(named) = self.names().get(name).copied() else { return };
-        let history = self.files.get_mut(&named.file).expect("it was made");
-        let mut bytes = history.versions.last().cloned().unwrap_or_default();
-        change(&mut bytes);
-        history.versions.push(bytes);
+        self.files.get_mut(&named.file).expect("it was made").change(change);
     }
 
     /// A name goes.
@@ -166,15 +231,14 @@ impl Model {
     /// This version of the file behind a name is durable.
     pub fn synced_bytes(&mut self, name: &str, version: usize) {
         if let Some(named) = self.names().get(name).copied() {
-            let history = self.files.get_mut(&named.file).expect("it was made");
-            history.synced = history.synced.max(version);
+            self.files.get_mut(&named.file).expect("it was made").sync(version);
         }
     }
 
     /// Everything is durable.
     pub fn synced_all(&mut self) {
         self.synced = self.moment();
-        self.files.values_mut().for_each(|history| history.synced = history.versions.len() - 1);
+        self.files.values_mut().for_each(|history| history.sync(history.version()));
     }
 
     /// Compares with what is there while the mount that made it lives.
@@ -215,7 +279,7 @@ impl Model {
         let names = self.names[moment].clone();
         let taken_over = |named: &Named, name: &str| {
             let bytes = found.get(name).cloned().unwrap_or_default();
-            (named.file, History { versions: vec![bytes], synced: 0 })
+            (named.file, History::of(bytes))
         };
         self.files = names.iter().map(|(name, named)| taken_over(named, name)).collect();
         let names = names.into_iter().map(|(name, named)| (name, Named { version_min: 0, ..named })).collect();
@@ -229,27 +293,17 @@ impl Model {
             let (there, then) = (found.keys().collect::<Vec<_>>(), names.keys().collect::<Vec<_>>());
             return Err(format!("names are {there:?}, at moment {moment} {then:?}"));
         }
+        let mut seen = BTreeMap::new();
         for (name, named) in names {
-            let history = &self.files[&named.file];
-            let first = history.synced.max(named.version_min);
-            check_bytes(&found[name], &history.versions[first..])
-                .map_err(|why| format!("{name} at moment {moment}, versions from {first}: {why}"))?;
+            let allowed = self.files[&named.file].allows(&found[name], named.version_min);
+            allowed.map_err(|why| format!("{name} at moment {moment}, versions from {}: {why}", named.version_min))?;
+            if let Some(other) = seen.insert(named.file, name)
+                && found[other] != found[name]
+            {
+                return Err(format!("{other} and {name} are one file at moment {moment}, and differ"));
+            }
         }
         Ok(())
-    }
-}
-
-/// May a file hold this, that held those?
-fn check_bytes(found: &[u8], versions: &[Vec<u8>]) -> Result<(), String> {
-    let lengths = || versions.iter().map(Vec::len);
-    let (shortest, longest) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
-    if found.len() < shortest || found.len() > longest {
-        return Err(format!("{} bytes, not {shortest} to {longest}", found.len()));
-    }
-    let is_allowed = |at: usize, byte: u8| versions.iter().any(|held| held.get(at).copied().unwrap_or(0) == byte);
-    match found.iter().enumerate().find(|(at, byte)| !is_allowed(*at, **byte)) {
-        None => Ok(()),
-        Some((at, byte)) => Err(format!("byte {at} is {byte}, which it never was since")),
     }
 }
 
