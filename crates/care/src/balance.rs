@@ -1,8 +1,8 @@
 //! Balance: each node comes to hold its share, as nodes come, grow and change their weights.
 //!
-//! `count what all hold -> is one out of its band? -> choose what moves -> move, one byte read for one written -> look at what
-//! has moved`. Which shards and how far is decided by [`weft_transfer::Balance`]; moving is mending of what lies in the wrong
-//! place. Nothing is kept of the choice: whoever goes on after a crash counts anew, and comes to what is left.
+//! `count the bytes of all nodes -> is one out of its band? -> choose shards -> move them, one byte read for one written -> look at the moved
+//! shards`. [`weft_transfer::Balance`] decides which shards move, and how far. A move is the mending of a misplaced shard. The choice is
+//! not stored: a run after a crash counts again and finds the rest.
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
@@ -34,7 +34,7 @@ pub struct Load {
     pub share_bytes: u64,
 }
 
-/// What balancing has before it, as far as the records tell.
+/// The work of a balance, as far as the records tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     /// Is a node so far from its share that anything is to be moved?
@@ -45,7 +45,7 @@ pub struct Estimate {
     pub bytes_to_move: u64,
     /// Bytes that must move at least for each node to hold its share.
     pub least_bytes: u64,
-    /// What each node holds now and should, by name.
+    /// The bytes that each node holds and should hold, by name.
     pub loads: Vec<Load>,
 }
 
@@ -64,7 +64,7 @@ pub struct Report {
     pub failures: Vec<Failure>,
 }
 
-/// What balancing would do and cost. Changes nothing. `given_up`: nodes that are taken for lost unless they answer.
+/// The work and the cost of a balance. Changes nothing. `given_up`: nodes that are taken for lost unless they answer.
 ///
 /// # Errors
 /// The catalogue cannot be read.
@@ -80,7 +80,7 @@ pub async fn estimate(
 /// Moves shards until each node holds its share. Nodes that do not answer neither give nor take.
 ///
 /// # Errors
-/// The catalogue fails, or the job is cancelled. What has moved until then stays where it is, and a later run goes on from
+/// The catalogue fails, or the job is cancelled. Moved shards stay where they are, and a later run continues from
 /// there. Shards that cannot be moved are no error: the report counts them.
 pub async fn balance(
     catalogue: Arc<dyn Catalogue>,
@@ -103,7 +103,7 @@ pub async fn balance(
     let mut run = Run { name: BALANCE, mender, job, workers: WORKERS, record, sums: Sums::default() };
     job.begin("moving", estimate.segment_count, estimate.bytes_to_move);
     run.drain(&mut work).await?;
-    // What has moved is said to be there when somebody has looked.
+    // A moved shard is reported as there only after a look.
     for segment in moving.into_iter().filter(|segment| !work.failed.contains_key(segment)).collect::<Vec<_>>() {
         work.looks.insert(segment, Look::Lengths);
         work.queue.apply(Event::Found { segment, margin: 0 });

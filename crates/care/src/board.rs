@@ -1,4 +1,4 @@
-//! What a worker shows of itself and of the volume, as Prometheus reads it.
+//! The metrics of a worker and of its volume, for Prometheus.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::{Tally, glance};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Counting all segments reads all records, so it is done no more often.
 const COUNT_EVERY: Duration = Duration::from_secs(60);
 
-/// What one worker shows.
+/// The metrics of one worker.
 #[derive(Default)]
 pub struct Board {
     shown: Mutex<Shown>,
@@ -33,7 +33,7 @@ struct Shown {
 }
 
 impl Board {
-    /// Takes in what was found at a look, and what is under way.
+    /// Takes in the result of a look, and the running task.
     pub(crate) fn show(
         &self,
         now: Option<(&'static str, Progress)>,
@@ -53,7 +53,7 @@ impl Board {
         shown.written_bytes += progress.bytes_written;
         shown.verified_bytes += progress.bytes_verified;
         shown.now = None;
-        // What it found and mended counts at once. A count that is being made now is of this moment anyway.
+        // Its findings and repairs count at once. A count that is being made now is current anyway.
         if let Some(mut tally) = self.tally.try_lock() {
             *tally = None;
         }
@@ -68,7 +68,7 @@ impl Board {
         let mut last = self.tally.lock();
         let tally = match &*last {
             Some((counted, tally)) if now.saturating_duration_since(*counted) < COUNT_EVERY => tally.clone(),
-            // Before the first look nothing is known of the nodes, which is not to say that they are lost.
+            // Before the first look nothing is known of the nodes; they are not lost.
             _ if shown.roster.nodes.is_empty() => Tally::default(),
             _ => {
                 let tally = glance(catalogue, &shown.roster)?;

@@ -1,6 +1,6 @@
-//! What care needs to know and to change of the metadata: segments, nodes, marks of damage, trash, job records.
+//! The part of the metadata that care reads and changes: segments, nodes, marks of damage, trash, job records.
 //!
-//! Every change is conditional on what was read before, so that two jobs, or a job and a mount, never undo each other.
+//! Every change is conditional on the values read before, so two jobs, or a job and a mount, never undo each other's changes.
 //!
 //! The calls block, on a disk or a server, and tasks call them: a catalogue lets the other tasks of a runtime go on meanwhile.
 
@@ -23,7 +23,7 @@ pub enum CatalogueError {
     /// Where files refer to is the volume's owner's to change, and this process is not the owner.
     #[error("this process may not change the volume: another one owns it")]
     NotOwner,
-    /// Another has the lease now; what was under way here is left to it.
+    /// Another process has the lease now and continues the work.
     #[error("another process cares for this volume now")]
     Fenced,
     /// Nodes know a newer opening of the volume: the metadata is a copy, and nothing may be changed by it. The sentence says so.
@@ -34,7 +34,7 @@ pub enum CatalogueError {
     Failed(String),
 }
 
-/// What became of a node that was wiped.
+/// The outcome of renewing a wiped node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewed {
     /// There is a new, empty node in its place.
@@ -48,10 +48,10 @@ pub trait Catalogue: Send + Sync {
     /// All nodes of the volume.
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError>;
 
-    /// Drops the record of a node that no segment refers to. One that is referred to stays, and that is no error.
+    /// Drops the record of a node that no segment refers to. If a segment refers to it, the record stays, and that is no error.
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError>;
 
-    /// What is known of the volume's openings.
+    /// The volume's openings.
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError>;
 
     /// A segment's record; `None` when there is none (any more).
@@ -67,11 +67,11 @@ pub trait Catalogue: Send + Sync {
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
 
-    /// Puts `new` in the place of `expected`, atomically; durable when it returns. A mark of damage stays. What is retained is
-    /// kept from the same moment on, what is restored is no longer.
+    /// Replaces `expected` by `new` atomically; durable when it returns. A mark of damage stays. The same transaction retains the previous
+    /// generation and ends the retention of a restored one.
     ///
     /// # Errors
-    /// [`CatalogueError::Changed`]: the record is not `expected`, or what is to be restored is going, or not kept any more.
+    /// [`CatalogueError::Changed`]: the record is not `expected`, or the generation to be restored is being removed, or is not retained any more.
     fn replace_segment(
         &self,
         segment: SegmentId,
@@ -87,7 +87,7 @@ pub trait Catalogue: Send + Sync {
     /// The previous generations of one segment, the oldest first.
     fn retained_of(&self, segment: SegmentId) -> Result<Vec<RetainedRecord>, CatalogueError>;
 
-    /// Marks a previous generation, so that nobody restores it from then on; durable when it returns. What it is then.
+    /// Marks a previous generation, so that it cannot be restored any more; durable when it returns. Returns its state then.
     ///
     /// # Errors
     /// [`CatalogueError::Changed`]: it is not `expected` any more.
@@ -107,13 +107,13 @@ pub trait Catalogue: Send + Sync {
         self.note_damage(segment, &[])
     }
 
-    /// The same, with what was found wrong, which is added to what was noted before; where that is nothing, every shard is to be read.
+    /// The same, with the defects found, which are added to the noted ones. Without any defects, every shard is to be read.
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError>;
 
-    /// Notes what is wrong with a segment's shards, in the place of what was noted before. It is marked.
+    /// Notes the defects of a segment's shards and replaces the previous note. The segment is marked.
     fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError>;
 
-    /// What is noted of a segment's shards; `None`: it is not marked.
+    /// The noted defects of a segment's shards; `None`: it is not marked.
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError>;
 
     /// Takes the mark away: every shard was read and found sound.
@@ -165,19 +165,19 @@ pub trait Catalogue: Send + Sync {
         merged: &(SegmentId, SegmentRecord),
     ) -> Result<(), CatalogueError>;
 
-    /// The shards that bear this segment's name and belong to another, each with that one: those that a merged segment took over.
+    /// The shards with this segment's name that belong to another segment, because a merged segment took them over; each with its owner.
     fn aliases(&self, segment: SegmentId) -> Result<Vec<(ShardKey, SegmentId)>, CatalogueError>;
 
-    /// What a job noted of itself under its name.
+    /// The record of the job with this name.
     fn job(&self, name: &str) -> Result<Option<Vec<u8>>, CatalogueError>;
 
     /// Notes, or with `None` forgets, a job's record; durable when it returns.
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError>;
 
-    /// The lease of those who change segments; `None`: nobody ever had it.
+    /// The lease for changing segments; `None`: no process ever had it.
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError>;
 
-    /// Puts `new` in the place of `expected`, durably; false: somebody else was quicker.
+    /// Replaces `expected` by `new`, durably; false: another process was quicker.
     fn replace_lease(&self, expected: Option<&LeaseRecord>, new: &LeaseRecord) -> Result<bool, CatalogueError>;
 
     /// From now on [`Self::replace_segment`], [`Self::merge`], [`Self::mark_going`], [`Self::drop_generation`]
@@ -192,7 +192,7 @@ pub trait Catalogue: Send + Sync {
     /// Something is there after all; the place cannot be written.
     fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError>;
 
-    /// Takes a node back that was given up and answers as itself again. One that nobody gave up is no error.
+    /// Takes back a node that was given up and answers as itself again. A node that was not given up is no error.
     fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError>;
 }
 

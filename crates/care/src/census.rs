@@ -1,4 +1,4 @@
-//! Counting every segment: what is whole, what is degraded, what is lost, and how many more nodes every file survives.
+//! Counts all segments: how many are whole, degraded or lost, and how many further losses of nodes every file survives.
 //!
 //! [`Tally`] is pure; [`census`] and [`glance`] feed it. A job says that it is done only after a census of its own.
 
@@ -18,7 +18,8 @@ use weft_format::SegmentId;
 use weft_format::records::SegmentRecord;
 use weft_transfer::Transfer;
 
-/// Paths of degraded files kept for show: finding a path reads directories. Those of lost files are kept all: their owner must know each.
+/// Paths of degraded files that are kept for display; finding a path reads directories. Paths of lost files are all kept: their owner must
+/// know each.
 const DEGRADED_PATHS: usize = 1000;
 
 /// Segments looked at together: hides the nodes' latencies.
@@ -118,7 +119,7 @@ impl Tally {
 
         self.segment_count += 1;
         let unwritten = Standing::Lost(Loss::NeverStored);
-        // Nothing else is the matter with it.
+        // It has no other defect.
         let short = !whole && verdicts.iter().all(|verdict| *verdict == Standing::Sound || *verdict == unwritten);
         let unwritten_count = verdicts.iter().filter(|verdict| **verdict == unwritten).count() as u64;
         self.unwritten_shard_count += unwritten_count;
@@ -148,7 +149,7 @@ impl Tally {
             State::Lost { data, rest } => {
                 let places = catalogue.places(segment, &data)?;
                 if places.is_empty() {
-                    // Nobody misses what is lost: it was overwritten or deleted.
+                    // The lost bytes were overwritten or deleted, so no file misses them.
                     self.count_readable(rest);
                     return self.count_wanting(segment, catalogue, false);
                 }
@@ -169,7 +170,7 @@ impl Tally {
         }
     }
 
-    /// `short`: it was written with less redundancy, and nothing else is the matter with it.
+    /// `short`: it was written with less redundancy, and has no other defect.
     fn count_wanting(
         &mut self,
         segment: SegmentId,
@@ -187,7 +188,7 @@ impl Tally {
     }
 }
 
-/// Dead segments: what deleting and overwriting left.
+/// Dead segments, left by deleting and overwriting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Dead {
     /// Segments.
@@ -224,7 +225,7 @@ pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(T
     Ok((tally, dead))
 }
 
-/// A census, and the segments it found wanting that somebody can do something about.
+/// A census, and the segments with defects that a repair can fix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub tally: Tally,

@@ -1,8 +1,8 @@
-//! Collecting: what nothing refers to is removed, and only that. `weft_format::removal` has the rules.
+//! Collection: removes items that nothing refers to, and nothing else. `weft_format::removal` has the rules.
 //!
-//! `reaper.rs` goes through the queue of what is unreferenced: dead segments and previous generations. `orphans.rs` finds shards that no
-//! record names by listing nodes. Both fail closed: an error or a silence removes nothing. `unreferenced.rs` is by whose evidence: since
-//! when this process has seen what unreferenced. `owned.rs` says whose a shard is.
+//! `reaper.rs` goes through the queue of unreferenced items: dead segments and previous generations. `orphans.rs` lists nodes to find shards
+//! that no record names. Both fail closed: an error or a silence removes nothing. `unreferenced.rs` has the evidence: since when this process
+//! has seen each item unreferenced. `owned.rs` says which segment a shard belongs to.
 
 mod orphans;
 mod owned;
@@ -33,12 +33,12 @@ const RUNNING_MS: u64 = 60 * 1000;
 /// How to collect.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'s> {
-    /// Leave alone what is younger than this, where nobody else can use the volume.
+    /// Keep items younger than this, if no other process can use the volume.
     pub grace_ms: u64,
-    /// May a mount, or anything else, write or read meanwhile? Then only what was seen in earlier looks is removed, and the grace time
-    /// is [`GRACE_MS`]. `None`: nobody may.
+    /// Set if a mount or another process may read or write meanwhile. Then only items seen in earlier looks are removed, and the grace time
+    /// is [`GRACE_MS`]. `None`: no other process may.
     pub in_use: Option<Beside<'s>>,
-    /// Only say what would be removed.
+    /// Remove nothing, and report what would be removed.
     pub dry_run: bool,
 }
 
@@ -61,13 +61,13 @@ const THIN_NAMED: usize = 1000;
 pub struct Report {
     /// The grace time that was kept, in milliseconds.
     pub grace_ms: u64,
-    /// Was only removed what had been seen in earlier looks, since others may use the volume?
+    /// Were only items removed that earlier looks had seen, because others may use the volume?
     pub in_use: bool,
-    /// What became of dead segments.
+    /// The outcome for dead segments.
     pub trash: Trash,
-    /// What became of previous generations of living segments.
+    /// The outcome for previous generations of living segments.
     pub retained: Retained,
-    /// What became of shards that no record names.
+    /// The outcome for shards that no record names.
     pub orphans: Orphans,
     /// Living segments of which little is needed, thinnest first; at most some hundreds.
     pub thin: Vec<Thin>,
@@ -121,7 +121,7 @@ pub async fn empty_trash(
     Ok(reap(&*catalogue, transfer, job, Witness::Owner(beside)).await?.trash)
 }
 
-/// Removes what is in the queue and was seen there for its time: previous generations, and what is dead.
+/// Removes items of the queue whose grace time is over: previous generations and dead segments.
 ///
 /// # Errors
 /// As [`collect`].

@@ -5,8 +5,8 @@
 //!   or, where several can be one under the new code: merge (write parities, verify) -> commit -> all but their data goes
 //! ```
 //!
-//! What is committed is a new generation; the previous one is retained and kept for a while, so that readers go on, and so that
-//! whoever puts the previous policy back finds the previous shards again. The collector removes them later. A run that was cut off
+//! A commit makes a new generation. The previous one is retained for a while, so that readers can finish, and so that its shards are used
+//! again if the previous policy is set again. The collector removes them later. A run that was cut off
 //! leaves nothing but shards that no record names: the next one looks again.
 //!
 //! A segment whose files want unlike codes is divided by the volume's owner (`weft_vfs`'s compaction), not here.
@@ -58,14 +58,14 @@ impl Default for Options {
     }
 }
 
-/// What was done, in this run.
+/// The work of this run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Segments that have their code now.
     pub segment_count: u64,
-    /// Of these, the ones whose previous shards were still there.
+    /// Those of them whose previous shards were still there.
     pub restored_count: u64,
-    /// Of these, the ones that were merged with others.
+    /// Those of them that were merged with others.
     pub merged_count: u64,
     /// Data bytes in them.
     pub data_bytes: u64,
@@ -75,7 +75,7 @@ pub struct Report {
     pub bytes_verified: u64,
     /// Bytes stored.
     pub bytes_written: u64,
-    /// What reading the data of each once and writing every shard would have taken more.
+    /// Bytes saved, compared with reading the data of each segment once and writing every shard.
     pub bytes_saved: u64,
     /// Segments shared by files that want unlike codes.
     pub divided_count: u64,
@@ -117,7 +117,7 @@ pub fn is_asked(catalogue: &dyn Catalogue, requests: &Requests) -> Result<bool, 
 /// Converts all that is to be converted.
 ///
 /// # Errors
-/// The catalogue fails, or the job is cancelled; what was converted until then stays so. Segments that cannot be converted are no
+/// The catalogue fails, or the job is cancelled; segments converted until then stay converted. Segments that cannot be converted are no
 /// error: the report counts them.
 pub async fn convert(
     catalogue: Arc<dyn Catalogue>,
@@ -154,7 +154,7 @@ struct Run<'r> {
     failed: BTreeMap<SegmentId, String>,
     /// Segments that may be merged, or one alone.
     waiting: VecDeque<Vec<SegmentId>>,
-    /// What it may write.
+    /// The bytes that it may write.
     room_bytes: u64,
 }
 
@@ -257,7 +257,7 @@ impl Batch for Run<'_> {
     }
 
     fn next(&mut self) -> Option<InHand<Outcome>> {
-        // What writes nothing, as taking previous shards again does, goes on where there is no room at all.
+        // Conversions that write nothing, because they use previous shards again, continue without any room.
         if self.report.bytes_written > self.room_bytes {
             let left = std::mem::take(&mut self.waiting).into_iter().flatten();
             left.for_each(|segment| self.fail(segment, NO_ROOM.into()));

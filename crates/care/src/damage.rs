@@ -1,5 +1,5 @@
-//! What is noted of damaged shards, and how it counts. A job that finds damage notes it. Every verdict heeds the note until a job has read the
-//! whole shard and finds otherwise, or the segment's record names another place for the shard. All is pure but [`note`].
+//! Notes of damaged shards, and their effect. A job that finds damage notes it. Verdicts use the note until a job has read the whole shard and
+//! finds otherwise, or the segment's record names another place for the shard. All is pure except [`note`].
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::look::Look;
@@ -9,8 +9,8 @@ use weft_format::SegmentId;
 use weft_format::records::{DamageRecord, DamagedShard, SegmentRecord};
 use weft_transfer::{Damage, ShardHealth};
 
-/// What is to be believed of a segment's shards, by index: what was found now, and what was `noted` before. A look at lengths
-/// alone does not say that a shard is sound.
+/// The health of a segment's shards, by index, from the results `found` now and the defects `noted` before. A look at lengths alone does
+/// not prove that a shard is sound.
 pub fn believed(
     segment: SegmentId,
     record: &SegmentRecord,
@@ -30,7 +30,7 @@ pub fn believed(
         let is_newer = match believed.get(index) {
             Some(None) => true,
             Some(Some(ShardHealth::Sound)) => look != Look::Everything,
-            // What nobody can look at now is believed to be as it was.
+            // A shard that cannot be looked at now is as it was noted.
             Some(Some(ShardHealth::Unknown(_))) => false,
             Some(Some(ShardHealth::Missing | ShardHealth::Damaged(_))) | None => false,
         };
@@ -44,7 +44,7 @@ pub fn believed(
     believed
 }
 
-/// What is to be noted after a look: what was found, and what was noted of shards that could not be looked at.
+/// The note after a look: the defects found, and the previous notes of shards that could not be looked at.
 fn to_note(
     segment: SegmentId,
     record: &SegmentRecord,
@@ -76,7 +76,7 @@ fn to_note(
     damage
 }
 
-/// Notes what a look found wrong, so that it counts from now on.
+/// Notes the defects that a look found, so that they count from now on.
 pub(crate) fn note(
     catalogue: &dyn Catalogue,
     segment: SegmentId,
@@ -88,13 +88,13 @@ pub(crate) fn note(
     let damage = to_note(segment, record, noted, found, look);
     match damage.shards().is_empty() && !damage.is_suspected {
         _ if damage == *noted => Ok(()),
-        // All that was known to be wrong was rebuilt elsewhere, or is well.
+        // All shards with noted defects were rebuilt elsewhere, or are sound.
         true => catalogue.clear_damaged(segment),
         false => catalogue.set_damage(segment, &damage),
     }
 }
 
-/// The verdicts on a segment's shards by what is noted of them, for those who do not look themselves.
+/// The verdicts on a segment's shards by their notes, without a look.
 pub fn noted_standings(
     segment: SegmentId,
     record: &SegmentRecord,

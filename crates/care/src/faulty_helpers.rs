@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use weft_format::NodeId;
 
 /// Name of the record in the catalogue.
-const NAME: &str = "liars";
+const NAME: &str = "faulty-helpers";
 
 /// Long enough for people to see it, and over some time after the node was mended.
 const REMEMBERED_MS: u64 = 30 * 24 * 3600 * 1000;

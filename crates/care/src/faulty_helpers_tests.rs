@@ -2,7 +2,7 @@ use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
 
 const GOLDEN: &str =
-    r#"{"version":1,"nodes":{"0000000000000000000000000000002a":{"count":2,"last_ms":1700000001000}}}"#;
+    r#"{"version":2,"nodes":{"0000000000000000000000000000002a":{"count":2,"last_ms":1700000001000}}}"#;
 
 #[test]
 fn faults_are_remembered_for_a_while() {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use weft_env::Clock;
 use weft_format::SegmentId;
 
-/// Files named of the segments in hand: finding one reads directories.
+/// Files named for the segments being processed; finding one reads directories.
 const PATHS_SHOWN: usize = 3;
 
 /// The starter's request to the job.
@@ -30,7 +30,7 @@ pub struct Cancelled;
 /// How far a job has come. Counts only what this run did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Progress {
-    /// What it does now, in a word or two.
+    /// Its current phase, in a word or two.
     pub phase: Cow<'static, str>,
     /// Segments dealt with in this phase, whatever the outcome.
     pub segments_done: u64,
@@ -123,7 +123,7 @@ impl Job {
         }
     }
 
-    /// Goes on after [`Self::pause`].
+    /// Continues after [`Self::pause`].
     pub fn resume(&self) {
         if self.request.send_if_modified(|request| replace_if(request, Request::Pause, Request::Run)) {
             self.state.lock().since = Some(self.clock.now());
@@ -135,7 +135,7 @@ impl Job {
         self.request.send_replace(Request::Cancel);
     }
 
-    /// Ends the job now. Segments in hand stay as they are: what was stored for them in vain is collected later.
+    /// Ends the job now. Unfinished segments stay as they are; shards stored for them in vain are collected later.
     pub fn abandon(&self) {
         self.request.send_replace(Request::Abandon);
     }
@@ -174,7 +174,7 @@ impl Job {
         self.state.lock().in_hand.remove(&segment);
     }
 
-    /// Begins another phase of the job, with so much to do as far as is known.
+    /// Begins another phase of the job, with this much work as far as is known.
     pub(crate) fn begin(&self, phase: &'static str, segments_total: u64, bytes_total: u64) {
         let mut state = self.state.lock();
         state.worked = Duration::ZERO;

@@ -1,6 +1,6 @@
-//! Who may change segments now: one at a time, over all processes and machines.
+//! The right to change segments: one process at a time has it, over all machines.
 //!
-//! [`Tenant`] is pure: what the lease was found to be and the time come in, what to make of it goes out. Times are of a clock
+//! [`Tenant`] is pure: takes the lease as found and the time, and returns the lease to write. Times are of a clock
 //! of this process that never goes back; wall clocks may jump as they like. A holder that cannot renew stops by itself, and
 //! one that does not notice is kept out by the term: see [`Catalogue::set_fence`].
 
@@ -17,23 +17,23 @@ pub const TTL_MS: u32 = 10_000;
 /// How often it is looked at: three signs of life may be lost.
 const BEAT: Duration = Duration::from_millis(2_500);
 
-/// One that has, or wants, the lease.
+/// A process that has, or wants, the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenant {
     holder: String,
-    /// What was found last, and when it was found so first.
+    /// The lease found last, and when it was first found so.
     seen: Option<(LeaseRecord, u64)>,
-    /// What was written last, and when.
+    /// The lease written last, and when.
     own: Option<(LeaseRecord, u64)>,
 }
 
 impl Tenant {
-    /// `holder` tells others who it is.
+    /// `holder` names it to others.
     pub fn new(holder: impl Into<String>) -> Self {
         Self { holder: holder.into(), seen: None, own: None }
     }
 
-    /// What to put in the place of what was found; `None`: it is another's.
+    /// The lease to write in place of the found one; `None`: another process has it.
     pub fn claim(&mut self, found: Option<&LeaseRecord>, now_ms: u64) -> Option<LeaseRecord> {
         if let (Some(found), Some((own, _))) = (found, &self.own)
             && found == own
@@ -57,7 +57,7 @@ impl Tenant {
         is_free.then(|| LeaseRecord { term: term + 1, holder: self.holder.clone(), beat: 0, ttl_ms: TTL_MS })
     }
 
-    /// What was claimed is written.
+    /// The claimed lease is written.
     pub fn granted(&mut self, own: LeaseRecord, now_ms: u64) {
         self.own = Some((own, now_ms));
     }
@@ -68,7 +68,7 @@ impl Tenant {
         (now_ms < written_ms + u64::from(own.ttl_ms)).then_some(own.term)
     }
 
-    /// What to leave behind, in the place of what.
+    /// The lease to leave behind, and the one that it replaces.
     fn farewell(self) -> Option<(LeaseRecord, LeaseRecord)> {
         let (own, _) = self.own?;
         let free = LeaseRecord { holder: String::new(), ..own.clone() };
@@ -111,7 +111,7 @@ pub async fn alone<T>(
             tokio::select! {
                 biased;
                 outcome = &mut work => break outcome,
-                // The fence stays: what is still under way commits nothing once somebody else has the lease.
+                // The fence stays: work that is still running commits nothing once another process has the lease.
                 () = job.abandoned() => {
                     give_back(catalogue, tenant);
                     return Err(Cancelled.into());
@@ -146,7 +146,7 @@ fn give_back(catalogue: &dyn Catalogue, tenant: Tenant) {
     }
 }
 
-/// What was found.
+/// The lease as found.
 fn renew(catalogue: &dyn Catalogue, tenant: &mut Tenant, now_ms: u64) -> Result<Option<LeaseRecord>, CatalogueError> {
     let found = catalogue.lease()?;
     if let Some(new) = tenant.claim(found.as_ref(), now_ms)

@@ -5,7 +5,7 @@
 //!
 //! The loop of every job: `take the next by risk -> transfer -> verify -> commit through the catalogue -> report`.
 //!
-//! Start reading at `catalogue.rs`, then `standing.rs` (what is concluded of a shard), `state.rs` (and of a segment), `queue.rs`, `mend.rs` (one segment),
+//! Start reading at `catalogue.rs`, then `standing.rs` (the verdict on a shard), `state.rs` (and on a segment), `queue.rs`, `mend.rs` (one segment),
 //! `repair.rs`, `balance.rs`, `scrub.rs`, `convert.rs`, `collect.rs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]

@@ -1,4 +1,4 @@
-//! How many more shards a segment can lose, and what a repair of some would read. Pure.
+//! How many more shards a segment can lose, and how much a repair would read. Pure.
 //!
 //! A segment's data are lost when some codeword lies on lost shards alone. So the parity checks of the code decide what a loss
 //! costs, for every code in the same way; each pattern of losses is judged once. If a code decodes from the fewest shards that can
@@ -27,16 +27,16 @@ pub struct Margins {
     codes: HashMap<String, Option<Known>>,
 }
 
-/// A code and what is known of it.
+/// A code, and facts about it.
 struct Known {
     code: Arc<dyn Code>,
     judge: Judge,
     margins: HashMap<Vec<bool>, Option<usize>>,
-    /// Symbols of a stripe that a repair reads: by what is there and what is lost.
+    /// Symbols of a stripe that a repair reads, by available and lost shards.
     repairs: HashMap<(Vec<bool>, Vec<usize>), Option<u64>>,
 }
 
-/// What decides about losses.
+/// How losses are judged.
 enum Judge {
     /// It decodes from any shards that hold as many symbols as the data have, so counting decides.
     Count,
@@ -89,7 +89,7 @@ impl Margins {
             return Vec::new();
         }
         let natives = 0..record.geometry.native_count;
-        // Of a code that this program does not know nothing can be had.
+        // Segments of a code that this program does not know cannot be read.
         let Some(known) = self.known(&record.code) else { return natives.collect() };
         // All at once: the error names the unrecoverable ones.
         match known.code.plan(&Wanted::Natives(natives.clone().map(|native| native as usize).collect()), &offers(there))

@@ -1,8 +1,8 @@
-//! Making one segment whole: `look -> decide -> rebuild -> commit -> remove what was replaced`, until nothing is left to do.
+//! Makes one segment whole: `look -> decide -> rebuild -> commit -> remove the replaced shards`, until nothing is left to do.
 //!
-//! It may be dropped at any await, and run again by anybody: rebuilt shards have names that were never used, the record
-//! changes in one conditional step, and nothing is removed before that step is durable. What a dropped run leaves behind is
-//! an orphan for the collector.
+//! It may be dropped at any await, and any process may run it again: rebuilt shards have names that were never used, the record
+//! changes in one conditional step, and nothing is removed before that step is durable. Shards left by a dropped run are
+//! orphans for the collector.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::JobClock;
@@ -23,12 +23,12 @@ pub use crate::look::Look;
 /// Rounds beyond one per shard: for records that change meanwhile and survivors that turn out bad.
 const SPARE_ROUNDS: usize = 8;
 
-/// What was done for one segment.
+/// The work done for one segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
     /// The segment was deleted before it could be helped, or no file refers to it.
     pub gone: bool,
-    /// What was wrong when it was looked at first: shard, the name of its node, what.
+    /// The defects found by the first look: shard, name of its node, verdict.
     pub found: Vec<(ShardIndex, String, Standing)>,
     /// Shards rebuilt.
     pub rebuilt_count: u64,
@@ -46,7 +46,7 @@ pub struct Mended {
     pub failure: Option<String>,
 }
 
-/// What mending needs, shared by all segments of a run.
+/// The context of mending, shared by all segments of a run.
 #[derive(Clone)]
 pub(crate) struct Mender {
     pub catalogue: Arc<dyn Catalogue>,
@@ -55,15 +55,15 @@ pub(crate) struct Mender {
     pub clock: JobClock,
 }
 
-/// A record, and what was found where it points.
+/// A record, and the result of a look at its shards.
 struct Inspected {
     record: SegmentRecord,
     found: Vec<Option<ShardHealth>>,
 }
 
 impl Mender {
-    /// Looks at a segment and, if `heal`, does for it what can be done, `relocations` included. A failure of one segment is part
-    /// of the answer.
+    /// Looks at a segment and, if `heal`, repairs it as far as possible, `relocations` included. A failure of one segment is part of the
+    /// answer.
     ///
     /// # Errors
     /// The catalogue cannot be read or written.
@@ -137,18 +137,18 @@ impl Mender {
                             *count += rebuilt.placed.len() as u64;
                             self.remove_replaced(segment, &record, &rebuilt, &verdicts).await;
                         }
-                        // Somebody else was quicker: look at what there is now. What was stored here is an orphan.
+                        // Another process was quicker: look again. The shards stored here are orphans.
                         Err(CatalogueError::Changed(_)) => {}
                         Err(error) => return Err(error),
                     }
                 }
-                // A survivor passes its checksums and is still not what it should be: find out which.
+                // A survivor passes its checksums and is still wrong: find out which.
                 Err(RebuildError::Mismatch { .. }) if mismatch_count == 0 => {
                     mismatch_count += 1;
                     (before, look) = (None, Look::Everything);
                     continue;
                 }
-                // Too little is left, by what was seen so far: find out what there is of every stripe.
+                // Too few shards are left as far as is known: find out what is left of every stripe.
                 Err(RebuildError::Read(_)) if look != Look::Everything => {
                     (before, look) = (None, Look::Everything);
                     continue;
@@ -162,7 +162,7 @@ impl Mender {
         }
     }
 
-    /// A sound shard that moves is kept until whoever is reading it has had the time to; one that is lost is nothing to keep.
+    /// A sound shard that moves is retained, so that current readers can finish; a lost shard cannot be retained.
     fn succession(&self, previous: &SegmentRecord, new: &SegmentRecord, is_moving: bool) -> Succession {
         let retained = is_moving.then(|| RetainedRecord::of(previous, new, self.clock.now_ms(), 0)).flatten();
         Succession { retained, restored: None }
@@ -233,8 +233,8 @@ impl Mender {
     }
 }
 
-/// Which shards to rebuild in one step, and whether they are merely to be moved. What is lost comes first; sound shards
-/// move one by one, so that none is without its helpers.
+/// The shards to rebuild in one step, and whether they only move. Lost shards come first. Sound shards move one by one, so that each has
+/// its helpers.
 fn targets(verdicts: &[Standing]) -> (Vec<ShardIndex>, bool) {
     let which = |wanted: fn(&Standing) -> bool| {
         (0u16..).zip(verdicts).filter(move |(_, verdict)| wanted(verdict)).map(|(index, _)| ShardIndex(index))
@@ -246,13 +246,13 @@ fn targets(verdicts: &[Standing]) -> (Vec<ShardIndex>, bool) {
     (which(|verdict| matches!(verdict, Standing::Misplaced(_))).take(1).collect(), true)
 }
 
-/// Nodes that sent combinations which are none of their shards.
+/// Nodes whose combinations do not follow from their shards.
 fn faulty_helpers(record: &SegmentRecord, suspects: &[Suspect]) -> Vec<NodeId> {
     let faulty = suspects.iter().filter(|suspect| suspect.kind == SuspectKind::Combination);
     faulty.filter_map(|suspect| Some(record.shards[suspect.index.as_usize()].as_ref()?.node)).collect()
 }
 
-/// Adds what a rebuild came upon.
+/// Adds the findings of a rebuild.
 fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
     for suspect in suspects {
         let index = suspect.index.as_usize();
@@ -273,7 +273,7 @@ fn note(found: &mut Vec<Option<ShardHealth>>, suspects: &[Suspect]) {
 }
 
 impl Inspected {
-    /// What was found, as far as `now` points to the same places.
+    /// The findings for the places that `now` still names.
     fn carried_over(&self, now: &SegmentRecord) -> Vec<Option<ShardHealth>> {
         let same = |index: usize| now.shards.get(index) == self.record.shards.get(index);
         self.found.iter().enumerate().map(|(index, found)| found.clone().filter(|_| same(index))).collect()

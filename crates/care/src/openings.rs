@@ -1,4 +1,4 @@
-//! Is the metadata still the volume's? Asked of the nodes, before and while something is changed by it.
+//! Asks the nodes whether the metadata is still the volume's, before a change and during it.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_format::records::Opening;
 use weft_transfer::Transfer;
 
-/// How often whoever is at work asks again.
+/// A job that is running asks again this often.
 pub const LOOK_EVERY: Duration = Duration::from_secs(20);
 
 /// The owner opens in metadata first and then tells the nodes: so often a newer opening may come between the two looks.
@@ -32,7 +32,8 @@ pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(),
     Ok(())
 }
 
-/// Does `work` while the metadata is the volume's: asks before, and every now and then; the job is cancelled when it is not any more.
+/// Does `work` while the metadata is the volume's. It asks before the work and from time to time during it, and cancels the job when the
+/// answer is no.
 ///
 /// # Errors
 /// Those of the work; `Superseded`.

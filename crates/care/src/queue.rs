@@ -1,14 +1,14 @@
-//! Which segment to rebuild next: the one that survives the fewest further losses, and of those the oldest.
+//! Chooses the segment to rebuild next: the one that survives the fewest further losses, and the oldest of these.
 //!
 //! Pure: events in, the next segment out. Slow and obvious reference: a sort, in `queue_tests.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::SegmentId;
 
-/// What happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A segment needs work; it survives `margin` more losses. Said again, the newest margin counts.
+    /// A segment needs work; it survives `margin` more losses. If it is reported again, the newest margin counts.
     Found {
         /// The segment.
         segment: SegmentId,
@@ -22,7 +22,7 @@ pub enum Event {
     Gone(SegmentId),
 }
 
-/// The queue: what waits, and what was given out and has not ended. One segment is never given out twice at once.
+/// The queue: segments that wait, and segments that were given out and are not done. One segment is never given out twice at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     /// Ascending: smallest margin first, then byte order of the ids, which is age.

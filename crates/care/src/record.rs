@@ -1,6 +1,6 @@
-//! What a job notes of itself in the catalogue: enough to go on after a crash, and for `weft status` to tell of it.
+//! The records of jobs in the catalogue: a job continues from its record after a crash, and `weft status` reports it.
 //!
-//! JSON, so that it can be read by hand; golden bytes in `record_tests.rs`.
+//! JSON, so that people can read it; golden bytes in `record_tests.rs`.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::job::Progress;
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The version written; others are refused.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The repair's name in the catalogue.
 pub const REPAIR: &str = "repair";
@@ -22,7 +22,7 @@ pub const BALANCE: &str = "balance";
 /// The worker's name in the catalogue, ...
 const CARE: &str = "care";
 /// ... and that of the requests to it.
-const REQUESTS: &str = "care-wish";
+const REQUESTS: &str = "care-requests";
 
 /// Ended tasks that are remembered.
 const HISTORY_MAX: usize = 20;
@@ -44,7 +44,7 @@ pub struct JobRecord {
     pub segment_count: u64,
     /// Bytes of shards rebuilt or verified, over all interruptions.
     pub bytes: u64,
-    /// Shards found wanting, over all interruptions.
+    /// Shards found lost or damaged, over all interruptions.
     pub finding_count: u64,
     /// Segments it could not deal with.
     pub failure_count: u64,
@@ -87,7 +87,6 @@ pub struct ConvertRecord {
     /// When it came to its end; `None`: it runs, or was interrupted.
     pub ended_ms: Option<u64>,
     /// The latest request for a conversion that it knows of: see [`Requests::convert_count`].
-    #[serde(rename = "wish_count")]
     pub request_count: u64,
     /// Segments converted.
     pub segment_count: u64,
@@ -97,10 +96,9 @@ pub struct ConvertRecord {
     pub bytes_verified: u64,
     /// Bytes stored.
     pub bytes_written: u64,
-    /// What reading the data of each segment once and writing every shard would have taken more.
+    /// Bytes saved, compared with reading the data of each segment once and writing every shard.
     pub bytes_saved: u64,
     /// Of these, the ones that were merged with others, so that their data stayed where it is.
-    #[serde(default)]
     pub merged_count: u64,
     /// Segments shared by files that want unlike codes: left to the volume's owner, which divides them.
     pub divided_count: u64,
@@ -139,25 +137,24 @@ impl ConvertRecord {
     }
 }
 
-/// What the worker that cares for the volume says of itself; of several the one that said something last.
+/// The last report of the worker that cares for the volume; if there are several, of the one that reported last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CareRecord {
     version: u32,
-    /// Who it is, for people.
+    /// Its name, for people.
     pub holder: String,
-    /// When it said this, milliseconds since the Unix epoch.
+    /// When it reported this, milliseconds since the Unix epoch.
     pub updated_ms: u64,
     /// Has it ended?
     pub has_ended: bool,
-    /// Does it begin nothing, because of a request to pause?
+    /// Is it paused by a request?
     pub is_paused: bool,
-    /// What is under way, and how far it is.
+    /// The running task, and its progress.
     pub now: Option<(String, Progress)>,
     /// Nodes that are not sound, by name.
     pub doubted: Vec<(String, Verdict)>,
     /// Tasks that ended, the latest first.
-    #[serde(rename = "past")]
     pub history: Vec<HistoryEntry>,
 }
 
@@ -166,7 +163,6 @@ pub struct CareRecord {
 #[serde(deny_unknown_fields)]
 pub struct HistoryEntry {
     /// Its name.
-    #[serde(rename = "deed")]
     pub task: String,
     /// When it began, milliseconds since the Unix epoch.
     pub started_ms: u64,
@@ -174,7 +170,7 @@ pub struct HistoryEntry {
     pub ended_ms: u64,
     /// Is nothing left to be done of it?
     pub is_well: bool,
-    /// What came of it, for people.
+    /// The outcome, for people.
     pub what: String,
 }
 
@@ -192,7 +188,7 @@ impl CareRecord {
         }
     }
 
-    /// What was said last, if ever.
+    /// The last report, if there is one.
     ///
     /// # Errors
     /// The catalogue cannot be read, or the record is not one of this version.
@@ -200,7 +196,7 @@ impl CareRecord {
         load(catalogue, CARE)
     }
 
-    /// Says it. What was done before, by this worker or others, stays said.
+    /// Stores it. The history of this worker and of others is kept.
     pub(crate) fn store(&mut self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
         if let Ok(Some(before)) = Self::load(catalogue) {
             self.history = united(std::mem::take(&mut self.history), before.history);
@@ -209,7 +205,7 @@ impl CareRecord {
     }
 }
 
-/// What ended according to either, the latest first.
+/// The tasks of both, the latest first.
 fn united(mut one: Vec<HistoryEntry>, other: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     one.extend(other);
     // Equal ones next to each other, whatever their order is otherwise.
@@ -224,12 +220,11 @@ fn united(mut one: Vec<HistoryEntry>, other: Vec<HistoryEntry>) -> Vec<HistoryEn
 #[serde(deny_unknown_fields)]
 pub struct Requests {
     version: u32,
-    /// What is under way is held, and nothing is begun.
+    /// The running task is paused, and no other begins.
     pub is_paused: bool,
-    /// Rises whenever what is under way is to be given up.
+    /// Rises with each request to cancel the running task.
     pub cancel_count: u64,
-    /// Rises whenever files were given another policy and are to be converted.
-    #[serde(default)]
+    /// Rises whenever files get another policy and are to be converted.
     pub convert_count: u64,
 }
 

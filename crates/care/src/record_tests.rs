@@ -1,7 +1,7 @@
 use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
 
-const GOLDEN: &str = r#"{"version":1,"started_ms":1700000000000,"updated_ms":1700000001000,"ended_ms":null,"cursor":"0000000000000000000000000000002a","segment_count":3,"bytes":4096,"finding_count":2,"failure_count":1}"#;
+const GOLDEN: &str = r#"{"version":2,"started_ms":1700000000000,"updated_ms":1700000001000,"ended_ms":null,"cursor":"0000000000000000000000000000002a","segment_count":3,"bytes":4096,"finding_count":2,"failure_count":1}"#;
 
 fn sample() -> JobRecord {
     JobRecord {
@@ -39,8 +39,8 @@ fn foreign_bytes_are_refused_with_a_sentence() {
     for (bytes, says) in [
         (&b"\xff\x00"[..], "it is damaged"),
         (b"{}", "it is damaged"),
-        (br#"{"version":2,"novel":true}"#, "it has version 2, this program reads version 1"),
-        (br#"{"version":1,"started_ms":-1}"#, "it is damaged"),
+        (br#"{"version":3,"novel":true}"#, "it has version 3, this program reads version 2"),
+        (br#"{"version":2,"started_ms":-1}"#, "it is damaged"),
     ] {
         catalogue.set_job(REPAIR, Some(bytes)).expect("set");
         let error = JobRecord::load(&catalogue, REPAIR).expect_err("refused").to_string();
@@ -58,15 +58,13 @@ fn golden_bytes_of_the_worker() {
         history: vec![entry],
         ..CareRecord::new("process 1")
     };
-    let golden = r#"{"version":1,"holder":"process 1","updated_ms":3,"has_ended":false,"is_paused":false,"now":null,"doubted":[["n1","given-up"]],"past":[{"deed":"repair","started_ms":1,"ended_ms":2,"is_well":true,"what":"done"}]}"#;
+    let golden = r#"{"version":2,"holder":"process 1","updated_ms":3,"has_ended":false,"is_paused":false,"now":null,"doubted":[["n1","given-up"]],"history":[{"task":"repair","started_ms":1,"ended_ms":2,"is_well":true,"what":"done"}]}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record));
     let requests = Requests { is_paused: true, cancel_count: 2, convert_count: 3, ..Requests::default() };
-    let golden = r#"{"version":1,"is_paused":true,"cancel_count":2,"convert_count":3}"#;
+    let golden = r#"{"version":2,"is_paused":true,"cancel_count":2,"convert_count":3}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&requests)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(requests));
-    let older = r#"{"version":1,"is_paused":true,"cancel_count":2}"#;
-    assert_eq!(decode(older.as_bytes()), Ok(Requests { convert_count: 0, ..requests }));
 }
 
 #[test]
@@ -75,7 +73,7 @@ fn golden_bytes_of_the_conversion_and_its_resumption() {
     let begun = ConvertRecord::resume(&catalogue, 2, 5).expect("read");
     assert_eq!((begun.started_ms, begun.request_count, begun.ended_ms), (5, 2, None));
     let record = ConvertRecord { segment_count: 3, bytes_read: 4, bytes_written: 6, bytes_saved: 7, ..begun };
-    let golden = r#"{"version":1,"started_ms":5,"updated_ms":5,"ended_ms":null,"wish_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"merged_count":0,"divided_count":0,"failure_count":0}"#;
+    let golden = r#"{"version":2,"started_ms":5,"updated_ms":5,"ended_ms":null,"request_count":2,"segment_count":3,"bytes_read":4,"bytes_verified":0,"bytes_written":6,"bytes_saved":7,"merged_count":0,"divided_count":0,"failure_count":0}"#;
     assert_eq!(String::from_utf8_lossy(&encode(&record)), golden);
     assert_eq!(decode(golden.as_bytes()), Ok(record.clone()));
     record.store(&catalogue).expect("stored");

@@ -1,4 +1,4 @@
-//! Repair: every lost shard is built anew from the others, the segments most at risk first.
+//! Repair: every lost shard is rebuilt from the others, the segments most at risk first.
 //!
 //! `probe nodes -> survey the records -> mend by risk -> count every shard -> mend what that found -> count again`. The
 //! end is told by the last count, not by the absence of errors.
@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// What a repair has before it, as far as the records tell.
+/// The work of a repair, as far as the records tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     /// Segments to be mended.
@@ -54,7 +54,7 @@ pub struct Estimate {
     pub lost_shard_count: u64,
     /// Sound shards to be brought elsewhere.
     pub misplaced_shard_count: u64,
-    /// Segments that somebody marked, to be read whole first.
+    /// Marked segments: every shard of them is read first.
     pub marked_count: u64,
     /// Segments that have lost shards and cannot be read from those within reach.
     pub unreadable_count: u64,
@@ -89,13 +89,13 @@ pub struct Report {
     pub failures: Vec<Failure>,
     /// Lost and emptied nodes that no segment refers to any more and that were therefore dropped.
     pub forgotten_nodes: Vec<String>,
-    /// Nodes that do not answer and were not given up: name, and what is the matter.
+    /// Nodes that do not answer and were not given up: name and reason.
     pub out_of_reach: Vec<Away>,
     /// The count at the end.
     pub census: Tally,
 }
 
-/// What a repair would do and cost. Changes nothing.
+/// The work and the cost of a repair. Changes nothing.
 ///
 /// # Errors
 /// The catalogue cannot be read.
@@ -112,7 +112,7 @@ pub async fn estimate(
 /// Repairs all there is to repair.
 ///
 /// # Errors
-/// The catalogue fails, or the job is cancelled. What was mended until then stays mended, and a later repair goes on from
+/// The catalogue fails, or the job is cancelled. Segments mended until then stay mended, and a later repair continues from
 /// there. Segments that cannot be mended are no error: the report counts them.
 pub async fn repair(
     catalogue: Arc<dyn Catalogue>,
@@ -196,7 +196,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         estimate.unreadable_count += u64::from(survives.is_none());
         let margin = match survives {
             Some(survives) => survives.shards,
-            // What was noted may be true no longer, so it is looked at.
+            // The note may be outdated, so the shards are looked at.
             None if is_marked && !noted.shards().is_empty() => 0,
             None => continue,
         };
@@ -210,7 +210,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
-        // Marked when it was written with less: what it lacks is known, so that its shards need not be read to find out.
+        // Marked when it was written with less redundancy. Its missing shards are known, so no shard is read to find them.
         let is_short = is_marked && noted.shards().is_empty() && verdicts.contains(&Standing::Lost(Loss::NeverStored));
         if is_short {
             estimate.marked_count += 1;

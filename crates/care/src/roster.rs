@@ -10,10 +10,10 @@ use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{Node, NodeErrorKind, Space};
 use weft_transfer::Transfer;
 
-/// A node that takes longer than this to say who it is, is out of reach for a job, which goes on without it.
+/// A job waits this long for a node to say who it is. After that the node is out of reach, and the job continues without it.
 const PROBE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// People who look wait no longer than this for all nodes together; of those that are slower nothing is known yet.
+/// People who look wait no longer than this for all nodes together; slower nodes are unknown for now.
 pub const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 
 /// Does a node answer?
@@ -36,7 +36,7 @@ pub struct NodeFacts {
     pub record: NodeRecord,
     /// Does it answer?
     pub reach: Reach,
-    /// Is it taken for lost by somebody's word, whatever the record says?
+    /// Did a user or a worker declare it lost, whatever the record says?
     pub presumed_lost: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Away {
 pub struct Roster {
     /// By id.
     pub nodes: BTreeMap<NodeId, NodeFacts>,
-    /// What the volume wants of the places of shards.
+    /// The volume's rule for the placement of shards.
     pub rule: PlacementRule,
 }
 
@@ -158,10 +158,10 @@ impl Roster {
     }
 }
 
-/// Rounds of questions to the same nodes, by somebody who watches them: those where a request is dear are asked less often.
+/// Repeated probes of the same nodes. Nodes with expensive requests are probed less often.
 #[derive(Debug, Default)]
 pub struct Rounds {
-    /// What those that answered said last, and when.
+    /// The last answer of each node that answered, and its time.
     answered: BTreeMap<NodeId, (Instant, Space)>,
 }
 
@@ -197,7 +197,7 @@ impl Rounds {
         for (id, asked, is_new, facts) in &found {
             if let Reach::Answers(space) = facts.reach {
                 self.answered.insert(*id, (*asked, space));
-                // One that was silent until now may be given work again.
+                // A node that was silent until now may get work again.
                 transfer.fleet().report(*id, Ok(()));
                 if *is_new {
                     transfer.fleet().set_space(*id, &space);

@@ -1,6 +1,6 @@
-//! One run over segments that are queued: several in hand at once, the most urgent first, and how far it is noted as it goes.
+//! One run over queued segments: several at once, the most urgent first. It notes its progress.
 //!
-//! What repair and balance have in common; they differ in what they queue. A conversion has its own work, and [`drain`] in common.
+//! Repair and balance share it; they differ in the segments that they queue. A conversion has its own work and shares [`drain`].
 
 use crate::catalogue::CatalogueError;
 use crate::census::CareError;
@@ -20,11 +20,11 @@ use weft_transfer::Relocation;
 /// How often a running job notes how far it is.
 const NOTE_EVERY: Duration = Duration::from_secs(1);
 
-/// What is to be mended.
+/// The segments to be mended.
 #[derive(Default)]
 pub(crate) struct Work {
     pub queue: Queue,
-    /// How to look at segments that are not to be judged by their record.
+    /// How closely to look at segments that are not judged by their record.
     pub looks: BTreeMap<SegmentId, Look>,
     /// Sound shards that are to move.
     pub relocations: BTreeMap<SegmentId, Vec<Relocation>>,
@@ -35,13 +35,13 @@ pub(crate) struct Work {
 /// A reason that holds segments back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
-    /// What the first of them met with.
+    /// The failure of the first of them.
     pub reason: String,
-    /// How many met with the like.
+    /// How many failed in this way.
     pub segment_count: u64,
 }
 
-/// What a run did.
+/// The work of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
     pub segment_count: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Run<'r> {
 }
 
 impl Run<'_> {
-    /// Mends until the queue is empty. What is in hand is finished also when the job is cancelled or the catalogue fails.
+    /// Mends until the queue is empty. Unfinished segments are finished, too, if the job is cancelled or the catalogue fails.
     pub async fn drain(&mut self, work: &mut Work) -> Result<(), CareError> {
         let (job, workers) = (self.job, self.workers);
         let runtime = self.mender.transfer.runtime().clone();
@@ -105,7 +105,7 @@ impl Run<'_> {
         self.record.store(&*self.mender.catalogue, self.name)
     }
 
-    /// Notes that it has come to its end; what it did, and why segments could not be mended.
+    /// Notes its end. Returns its work, and why segments could not be mended.
     pub fn end(mut self, work: &Work) -> Result<(Sums, Vec<Failure>), CatalogueError> {
         self.record.failure_count = work.failed.len() as u64;
         self.record.ended_ms = Some(self.record.updated_ms);
@@ -146,12 +146,12 @@ impl Batch for Mending<'_, '_> {
     }
 }
 
-/// A segment, and what is to be done with it.
+/// A segment, and the work to be done for it.
 pub(crate) type InHand<T> = (SegmentId, Pin<Box<dyn Future<Output = Result<T, CatalogueError>> + Send>>);
 
-/// Segments to be dealt with, several at once.
+/// Segments to process, several at once.
 pub(crate) trait Batch: Send {
-    /// What becomes of one.
+    /// The outcome for one.
     type Outcome: Send + 'static;
 
     /// Does one wait?
@@ -160,18 +160,18 @@ pub(crate) trait Batch: Send {
     /// The next one; `None`: none waits any more.
     fn next(&mut self) -> Option<InHand<Self::Outcome>>;
 
-    /// Takes in what became of one.
+    /// Takes in the outcome for one.
     fn ended(
         &mut self,
         segment: SegmentId,
         outcome: Result<Self::Outcome, CatalogueError>,
     ) -> Result<(), CatalogueError>;
 
-    /// Notes in the catalogue how far it is.
+    /// Notes its progress in the catalogue.
     fn note(&mut self) -> Result<(), CatalogueError>;
 }
 
-/// Deals with all of them. What is in hand is finished also when the job is cancelled or the catalogue fails.
+/// Processes all of them. Unfinished segments are finished, too, if the job is cancelled or the catalogue fails.
 pub(crate) async fn drain(
     batch: &mut impl Batch,
     job: &Job,
@@ -211,7 +211,7 @@ pub(crate) async fn drain(
     stop.map_or(Ok(()), Err)
 }
 
-/// Reasons that differ in nothing but the segment and in numbers are one.
+/// Reasons that differ only in the segment and in numbers count as one.
 pub(crate) fn by_reason(failed: &BTreeMap<SegmentId, String>) -> Vec<Failure> {
     let mut reasons: BTreeMap<String, Failure> = BTreeMap::new();
     for (segment, why) in failed {

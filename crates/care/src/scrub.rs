@@ -1,6 +1,6 @@
-//! Scrub: reads every shard whole, tells what is not as the metadata says, and repairs it.
+//! Scrub: reads every shard whole, reports differences from the metadata, and repairs them.
 //!
-//! It goes through the segments by age and notes how far it is, so that an interrupted scrub goes on where it stopped.
+//! It goes through the segments by age and notes its position, so an interrupted scrub continues where it stopped.
 
 use crate::catalogue::{Catalogue, CatalogueError, Walk};
 use crate::census::CareError;
@@ -17,7 +17,7 @@ use weft_env::TaskSet;
 use weft_format::SegmentId;
 use weft_transfer::Transfer;
 
-/// Paths named with one finding.
+/// Paths listed with one finding.
 const PATHS_NAMED: usize = 3;
 
 /// How often a running scrub notes how far it is.
@@ -26,7 +26,7 @@ const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// How to scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Repair what is found.
+    /// Repair the findings.
     pub repair: bool,
     /// Segments read at once.
     pub workers: usize,
@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// One shard that is not as it should be.
+/// One shard that differs from the metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The segment, as text.
@@ -48,7 +48,7 @@ pub struct Finding {
     pub shard: u16,
     /// The name of the node that should have it.
     pub node: String,
-    /// What is the matter.
+    /// The defect.
     pub complaint: String,
     /// Some of the files with bytes in the segment.
     pub paths: Vec<String>,
@@ -67,9 +67,9 @@ pub struct Report {
     pub segment_count: u64,
     /// Bytes read in this run and checked against the metadata.
     pub bytes_verified: u64,
-    /// Shards found wanting in this run, silent ones not counted.
+    /// Shards found lost, damaged or misplaced in this run; silent ones are not counted.
     pub finding_count: u64,
-    /// Of these, shards made whole.
+    /// How many of these were repaired.
     pub repaired_count: u64,
     /// Shards on nodes that do not answer: nothing is known of them.
     pub silent_shard_count: u64,
@@ -77,11 +77,11 @@ pub struct Report {
     pub refused_shard_count: u64,
     /// Reasons why segments could not be made whole, in the order in which they were met.
     pub failures: Vec<String>,
-    /// Nodes that do not answer and were not given up: name, and what is the matter.
+    /// Nodes that do not answer and were not given up: name and reason.
     pub out_of_reach: Vec<Away>,
 }
 
-/// Scrubs all segments, or those that an interrupted scrub left. `tell` hears of every finding when it is made.
+/// Scrubs all segments, or those that an interrupted scrub left. It calls `tell` with every finding.
 ///
 /// # Errors
 /// The catalogue fails, or the job is cancelled; a later scrub goes on from there.
@@ -125,7 +125,7 @@ pub async fn scrub(
         for (segment, mended) in in_hand.join_all().await {
             let mended = mended?;
             job.leave(segment);
-            // As it is told at the end: one that no file refers to any more is not read.
+            // Consistent with the report at the end: a segment without files is not read.
             record.segment_count += u64::from(!mended.gone);
             record.bytes += mended.bytes_verified;
             job.update(|progress| {
@@ -166,7 +166,7 @@ fn measure(catalogue: &dyn Catalogue, after: Option<SegmentId>, job: &Job) -> Re
     Ok(())
 }
 
-/// Adds a segment to the report; what is to be told of it.
+/// Adds a segment to the report, and returns its findings.
 fn count(
     catalogue: &dyn Catalogue,
     segment: SegmentId,

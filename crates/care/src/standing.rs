@@ -1,8 +1,7 @@
-//! What is to be concluded of each shard of a segment. Pure: a record, the nodes and, where somebody looked, what was
-//! found, give one verdict per shard.
+//! The verdict on each shard of a segment. Pure: takes a record, the nodes and the result of a look, if there was one, and returns one
+//! verdict per shard.
 //!
-//! The rule that matters: *unknown is not absent*. Only a positive answer, or somebody's word that a node is given up,
-//! makes a shard lost.
+//! The most important rule: *unknown is not absent*. A shard is lost only after a positive answer, or if its node is given up.
 
 use crate::roster::{Roster, blames_shard};
 use std::collections::BTreeSet;
@@ -14,13 +13,13 @@ use weft_transfer::{Damage, Relocation, ShardHealth};
 /// The verdict on one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// In its place, and sound as far as somebody looked.
+    /// In its place, and sound as far as it was looked at.
     Sound,
     /// Sound, but it should be elsewhere.
     Misplaced(Misplacement),
-    /// Its node cannot be asked. It may be as good as ever; it is not rebuilt, and does not count as there.
+    /// Its node cannot be asked. The shard may be sound; it is not rebuilt, and does not count as available.
     OutOfReach,
-    /// Its node answers, and does not let this user read it. Like one that is out of reach.
+    /// Its node answers, and does not let this user read it. Treated like a shard that is out of reach.
     Refused,
     /// Gone or unusable: to be rebuilt.
     Lost(Loss),
@@ -49,7 +48,7 @@ pub enum Loss {
     NodeLost,
     /// Its node answers and does not have it.
     Missing,
-    /// It is there and not what the record says.
+    /// It is there and differs from the record.
     Damaged(Damage),
     /// It was found so, and its node does not answer now.
     DamagedAway(Damage),
@@ -66,8 +65,7 @@ impl Standing {
         matches!(self, Self::OutOfReach | Self::Refused)
     }
 
-    /// Is nothing wrong with it? A shard that somebody wants elsewhere, because its node is emptied or holds more than its share,
-    /// is as safe where it is.
+    /// Is it free of defects? A shard that should move because its node is emptied or holds more than its share is as safe where it is.
     pub fn is_well(&self) -> bool {
         matches!(self, Self::Sound | Self::Misplaced(Misplacement::Draining | Misplacement::Overfull { .. }))
     }
@@ -80,7 +78,7 @@ impl Standing {
         }
     }
 
-    /// What is the matter, as a clause; `None` for a sound shard.
+    /// The defect, as a clause; `None` for a sound shard.
     pub fn complaint(&self) -> Option<String> {
         Some(match self {
             Self::Sound => return None,
@@ -100,8 +98,8 @@ impl Standing {
     }
 }
 
-/// The verdicts by shard index. `found`, by shard index, is what somebody who looked found at the place that `record`
-/// names; `None`, or no entry: nobody looked.
+/// The verdicts by shard index. `found`, by shard index, is the result of a look at the place that `record` names; `None`, or no entry:
+/// there was no look.
 pub fn standings(record: &SegmentRecord, roster: &Roster, found: &[Option<ShardHealth>]) -> Vec<Standing> {
     let mut verdicts: Vec<Standing> = (record.shards.iter().enumerate())
         .map(|(index, location)| match location {
@@ -118,12 +116,12 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
         return Standing::Lost(Loss::NodeLost);
     };
     let there = match facts.record.state {
-        // One that was given up and answers again is used as one that is being emptied, until it is taken back.
+        // A node that was given up and answers again is treated as one that is being emptied, until it is taken back.
         NodeState::Draining | NodeState::Lost => Standing::Misplaced(Misplacement::Draining),
         NodeState::Active | NodeState::ReadOnly => Standing::Sound,
     };
     match found {
-        // What a node said a moment ago counts more than the probe of a moment before.
+        // The latest answer of a node counts more than the earlier probe.
         Some(ShardHealth::Sound) => there,
         Some(ShardHealth::Missing) => Standing::Lost(Loss::Missing),
         Some(ShardHealth::Damaged(damage)) if facts.answers() => Standing::Lost(Loss::Damaged(damage.clone())),
@@ -138,7 +136,7 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
     }
 }
 
-/// Of several shards in one domain all but one are misplaced. One that is out of reach holds its domain too.
+/// If several shards are in one domain, all but one are misplaced. A shard that is out of reach also occupies its domain.
 fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [Standing]) {
     let domain_of = |index: usize| -> Option<&str> {
         let node = record.shards[index].as_ref()?.node;

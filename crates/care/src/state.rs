@@ -1,5 +1,5 @@
-//! What is left of a segment, judged stripe by stripe. Pure: the verdicts on its shards come in; how many further losses it survives, or
-//! which of its bytes are lost, goes out.
+//! The state of a segment, stripe by stripe. Pure: takes the verdicts on its shards, and returns how many further losses it survives, or
+//! which of its bytes are lost.
 
 use crate::margin::Margins;
 use crate::standing::{Loss, Standing};

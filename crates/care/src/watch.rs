@@ -1,5 +1,5 @@
-//! Decides what to do for a volume, and when. Pure: observations of nodes, outcomes of tasks and the time come in; transitions of nodes
-//! and the next task go out. Times are of a monotonic clock.
+//! Decides which task a volume needs, and when. Pure: takes observations of nodes, outcomes of tasks and the time; returns transitions of
+//! nodes and the next task. Times are of a monotonic clock.
 //!
 //! ```text
 //! silent:   suspected at once, and people are told; given up after `give_up_after_ms`: rebuilt elsewhere, but never forgotten
@@ -32,7 +32,7 @@ pub struct Timeouts {
     pub retry_after_ms: u64,
     /// From the end of a scrub to the next; `None`: never.
     pub scrub_every_ms: Option<u64>,
-    /// From the end of a collection to the next; each looks twice, since what nobody seems to need goes only when it is seen again.
+    /// From the end of a collection to the next; each looks twice, since an item is removed only when it is seen again.
     pub collect_every_ms: u64,
     /// From one look at the balance to the next, where no node has come, gone or changed; `None`: never.
     pub balance_every_ms: Option<u64>,
@@ -73,9 +73,9 @@ pub enum Found {
     Answering,
     /// It does not, or another does in its place.
     Silent,
-    /// It is there, and does not let this user in: never given up, since nothing is wrong with it.
+    /// It is there and refuses this user: never given up, since it has no defect.
     Refusing,
-    /// Its disk is there, and of it nothing is left.
+    /// Its disk is there, and nothing of the node is left.
     Wiped,
 }
 
@@ -85,9 +85,9 @@ pub enum Found {
 pub enum Verdict {
     /// It answers.
     Sound,
-    /// It is silent, or wiped, and not for long yet.
+    /// It is silent or wiped, for a short time so far.
     Suspected,
-    /// What it held is rebuilt elsewhere.
+    /// Its shards are rebuilt elsewhere.
     GivenUp,
 }
 
@@ -105,9 +105,9 @@ pub enum Transition {
 /// A task of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Make a new node in the place of a wiped one.
+    /// Replace a wiped node by a new one.
     Renew(NodeId),
-    /// Rebuild and move what is to be rebuilt and moved.
+    /// Rebuild lost shards and move misplaced ones.
     Repair,
     /// Bring shards to nodes that hold less than their share.
     Balance,
@@ -117,11 +117,11 @@ pub enum Task {
     Convert,
     /// Read everything.
     Scrub,
-    /// Remove what nobody needs.
+    /// Remove unreferenced items.
     Collect,
 }
 
-/// What one look brought.
+/// The result of one look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Seen<'s> {
     /// How all nodes were found.
@@ -177,10 +177,10 @@ struct Watched {
     is_renewed: bool,
 }
 
-/// What a repair is about: nodes with shards that are lost or to be moved.
+/// The cause of a repair: nodes with shards that are lost or to be moved.
 type Losses = BTreeMap<NodeId, NodeState>;
 
-/// What decides on the share of each node that takes new shards: its weight and its domain.
+/// The weight and the domain of each node that takes new shards; they decide on its share.
 pub type Shares = BTreeMap<NodeId, (u64, String)>;
 
 /// The watch over a volume.
@@ -238,7 +238,7 @@ impl Watch {
         }
     }
 
-    /// Takes in what a look brought.
+    /// Takes in the result of a look.
     pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<Transition> {
         let mut transitions = Vec::new();
         let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained } = seen;
@@ -268,11 +268,11 @@ impl Watch {
                 _ if watched.verdict == Verdict::GivenUp || now_ms - watched.since_ms >= timeout_ms => Verdict::GivenUp,
                 _ => Verdict::Suspected,
             };
-            // It may have been what was wanting.
+            // The repair may have lacked this node.
             if verdict == Verdict::Sound && away_ms >= AWAY_MS {
                 self.repair_retry.at_ms = self.repair_retry.at_ms.map(|at_ms| at_ms.min(now_ms));
             }
-            // Of one that the user gave up nothing is expected.
+            // A node that the user gave up is not reported.
             if verdict != watched.verdict && *state != NodeState::Lost {
                 transitions.push(match verdict {
                     Verdict::Sound => Transition::Back(*id),
@@ -300,7 +300,7 @@ impl Watch {
         self.verdicts().filter(|(_, verdict)| *verdict == Verdict::GivenUp).map(|(id, _)| id).collect()
     }
 
-    /// What to do now, if nothing is under way.
+    /// The next task, if none is running.
     pub fn next(&self, now_ms: u64) -> Option<Task> {
         let is_wiped = |watched: &Watched| {
             !watched.state.is_leaving()
@@ -314,7 +314,7 @@ impl Watch {
         let has_changed = self.repaired.as_ref() != Some(&self.losses());
         let is_wanted =
             has_changed || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
-        // Made anew in a moment, it takes what it held; until then there may be nowhere to rebuild that.
+        // The renewed node will take its shards again in a moment. Until then there may be no place to rebuild them.
         let is_awaited = self.nodes.values().any(|watched| {
             !watched.state.is_leaving() && watched.found == Found::Wiped && watched.verdict == Verdict::Suspected
         });
@@ -345,31 +345,31 @@ impl Watch {
         self.timeouts.balance_every_ms.is_some() && is_due && !is_in_doubt && !self.shares.is_empty()
     }
 
-    /// Should what is under way be left for something that cannot wait?
+    /// Must the running task give way to a more urgent one?
     pub fn interrupts(&self, task: Task, now_ms: u64) -> bool {
         match task {
-            // Begun anew it knows of all losses, and what is most in danger goes first over all of them.
+            // A new repair knows all losses, and takes the most endangered segments first.
             Task::Repair => self.repaired.as_ref() != Some(&self.losses()),
-            // What was moved just now is kept for a while.
+            // Shards that moved just now are retained for a while.
             Task::Balance if self.is_before(now_ms, |task| task == Task::Discard) => {
                 let is_due = |since_ms| now_ms >= since_ms + self.timeouts.discard_every_ms;
                 self.retained_since_ms.is_some_and(is_due) || self.balancing != self.shares
             }
-            // What is dead takes the room that is moved to.
+            // Dead data takes the room that moves need.
             Task::Balance if self.is_before(now_ms, |task| task != Task::Balance && task != Task::Scrub) => true,
             Task::Balance => self.balancing != self.shares,
-            // It goes on where it was: new nodes, and what people ask for, are not to wait for days.
+            // It resumes where it stopped. New nodes and requests of people must not wait for days.
             Task::Scrub => self.is_before(now_ms, |task| task != Task::Scrub && task != Task::Collect),
             Task::Collect | Task::Convert => {
                 self.is_before(now_ms, |task| matches!(task, Task::Renew(_) | Task::Repair))
             }
-            // What it lacks is counted again by the other's.
+            // The repair for the other node counts its losses again.
             Task::Renew(node) => self.is_before(now_ms, |task| matches!(task, Task::Renew(other) if other != node)),
             Task::Discard => false,
         }
     }
 
-    /// Is something of this kind to be done before what is under way?
+    /// Is a task of this kind due before the running one?
     fn is_before(&self, now_ms: u64, is_more_urgent: impl Fn(Task) -> bool) -> bool {
         self.next(now_ms).is_some_and(is_more_urgent)
     }
@@ -383,7 +383,7 @@ impl Watch {
         }
     }
 
-    /// A task has ended; `is_well`: nothing is left to be done of it. One that was interrupted is not to be told.
+    /// A task has ended; `is_well`: nothing is left to be done. Not called for an interrupted task.
     pub fn ended(&mut self, task: Task, is_well: bool, now_ms: u64) {
         match task {
             Task::Renew(node) => {
@@ -400,7 +400,7 @@ impl Watch {
             Task::Scrub => self.scrub_ms = self.timeouts.scrub_every_ms.map(|every_ms| now_ms + every_ms),
             Task::Balance => {
                 self.balanced = Some(std::mem::take(&mut self.balancing));
-                // Also after somebody has cancelled it.
+                // Also after it was cancelled.
                 let wait_ms = if is_well { self.timeouts.balance_every_ms.unwrap_or(u64::MAX) } else { RETRY_MS_MAX };
                 self.balance_ms = now_ms.saturating_add(wait_ms);
             }

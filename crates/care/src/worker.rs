@@ -1,8 +1,8 @@
 //! The worker that cares for a volume: it looks at the nodes every second or two, and has jobs done when [`Watch`] says so. The
-//! impure part: it owns the clock, probes and the job under way, and decides nothing.
+//! impure part: it owns the clock, the probes and the running job, and decides nothing.
 //!
 //! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
-//! It ends when it is told to; whatever it did until then stands. What it does of each kind is in `tasks.rs`.
+//! It ends when it is told to; the work done until then stays. `tasks.rs` has its tasks.
 
 mod tasks;
 
@@ -27,10 +27,10 @@ use weft_format::removal::Item;
 use weft_nodes::Space;
 use weft_transfer::Transfer;
 
-/// A node that takes longer than this to say who it is, is silent; it is asked again in the next look.
+/// A node that takes longer than this to say who it is counts as silent. The next look asks it again.
 const PROBE_DEADLINE: Duration = Duration::from_secs(3);
 
-/// How often a worker notes that it is there, and while something is under way how far that is.
+/// How often a worker notes that it is alive, and how far a running task is.
 const NOTE_IDLE: Duration = Duration::from_secs(30);
 const NOTE_BUSY: Duration = Duration::from_secs(2);
 
@@ -39,19 +39,19 @@ const NOTE_BUSY: Duration = Duration::from_secs(2);
 pub struct Options {
     /// Timeouts and intervals.
     pub timeouts: Timeouts,
-    /// Who this is, for people.
+    /// The name of this worker, for people.
     pub holder: String,
 }
 
 /// A worker.
 pub struct Worker {
-    /// What is cared for.
+    /// The volume.
     pub catalogue: Arc<dyn Catalogue>,
     /// Moves shards.
     pub transfer: Transfer,
     /// How.
     pub options: Options,
-    /// Shows what it is at.
+    /// Shows its current work.
     pub board: Arc<Board>,
     /// Has the transfer's nodes follow those of the catalogue.
     pub follow_nodes: Box<dyn Fn() -> Result<(), CatalogueError> + Send + Sync>,
@@ -64,13 +64,13 @@ struct UnderWay {
     /// One future. It ends with its worker: a set aborts what it holds when it is dropped.
     run: TaskSet<Result<Done, CareError>>,
     started_ms: u64,
-    /// Something more urgent has come; how it ends says nothing.
+    /// A more urgent task interrupts it; its outcome is ignored.
     is_interrupted: bool,
-    /// People do not want it any more.
+    /// People cancelled it.
     is_given_up: bool,
 }
 
-/// What one look brought.
+/// The result of one look.
 struct Look {
     roster: Roster,
     is_marked: bool,
@@ -98,7 +98,7 @@ impl Worker {
         while !*stop.borrow() {
             tokio::select! {
                 biased;
-                // An error means that nobody is left to say it.
+                // An error means that the sender is gone.
                 changed = stop.changed() => if changed.is_err() { break },
                 () = clock.sleep(Duration::from_millis(self.options.timeouts.look_every_ms)) => {}
             }
@@ -111,7 +111,7 @@ impl Worker {
             let look = match self.look(&mut rounds).await {
                 Ok(look) => look,
                 Err(error) => {
-                    // Once for each trouble: metadata may be away for long.
+                    // Once for each outage: metadata may be away for long.
                     if complaint != error.to_string() {
                         complaint = error.to_string();
                         tracing::warn!("the state of the volume cannot be read: {error}");
@@ -197,7 +197,7 @@ impl Worker {
         Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retained, requests })
     }
 
-    /// A conversion that people do not want any more is not begun again until they want one.
+    /// A cancelled conversion does not start again until people request one.
     fn give_up(&self, ended: &UnderWay, now_ms: u64) {
         if ended.is_given_up
             && ended.task == Task::Convert
@@ -257,7 +257,7 @@ fn take_in(
         Err(CareError::Cancelled(_)) if now.is_given_up && now.task == Task::Convert => {
             (true, "cancelled on request".into())
         }
-        // One that lost its lease among them: whoever has it now may have done the rest, or have died of it too.
+        // This includes a task that lost its lease: its new holder may have done the rest, or may have failed as well.
         Err(error) => (false, error.to_string()),
     };
     match is_well {
@@ -289,7 +289,7 @@ fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {
     takes.map(|(id, facts)| (*id, (facts.record.weight, roster.rule.unit(&facts.record.domain).to_owned()))).collect()
 }
 
-/// Of what was replaced for good there is no doubt any more.
+/// Nodes that were replaced for good are not reported.
 fn doubted(watch: &Watch, roster: &Roster) -> Vec<(String, Verdict)> {
     let is_replaced = |id: &NodeId| roster.nodes.get(id).is_some_and(|facts| facts.record.state == NodeState::Lost);
     let doubted = watch.verdicts().filter(|(id, verdict)| *verdict != Verdict::Sound && !is_replaced(id));

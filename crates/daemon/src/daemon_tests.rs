@@ -255,7 +255,7 @@ async fn requests_that_make_no_sense_are_refused_and_leave_nothing() {
 }
 
 /// Answers every connection with these bytes, then is silent.
-async fn liar(answer: Vec<u8>) -> DaemonNode {
+async fn faulty(answer: Vec<u8>) -> DaemonNode {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
@@ -267,7 +267,7 @@ async fn liar(answer: Vec<u8>) -> DaemonNode {
             open.push(stream);
         }
     });
-    DaemonNode::open(&DaemonUrl { authority: address, tls: None }, "liar", IDENTITY, None, &Env::system()).unwrap()
+    DaemonNode::open(&DaemonUrl { authority: address, tls: None }, "faulty", IDENTITY, None, &Env::system()).unwrap()
 }
 
 #[tokio::test]
@@ -301,7 +301,7 @@ async fn what_is_no_answer_of_the_node_is_neither_a_shard_nor_its_absence() {
         ("another status", format!("HTTP/1.1 500 Oh\r\n{ours}\r\ncontent-length: 0\r\n\r\n")),
         ("no HTTP", "SSH-2.0-OpenSSH_9.2\r\n".to_owned()),
     ] {
-        let node = liar(answer.into_bytes()).await;
+        let node = faulty(answer.into_bytes()).await;
         let (kind, detail) = refusal(node.get(key(1, 0), 0..10).await);
         let is_no_answer = matches!(kind, NodeErrorKind::WrongNode | NodeErrorKind::Io | NodeErrorKind::Unavailable);
         assert!(is_no_answer, "{what}: {kind:?} {detail}");
@@ -313,14 +313,14 @@ async fn what_is_no_answer_of_the_node_is_neither_a_shard_nor_its_absence() {
 #[tokio::test(start_paused = true)]
 async fn silence_and_drips_end_at_the_deadline() {
     let began = tokio::time::Instant::now();
-    let node = liar(Vec::new()).await;
+    let node = faulty(Vec::new()).await;
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::TimedOut);
     assert_eq!(refusal(node.put(key(1, 0), &[bytes_of(1, 100)]).await).0, NodeErrorKind::TimedOut);
     let half = format!(
         "HTTP/1.1 206 Partial Content\r\nweft-node: {}/{}\r\ncontent-length: 10\r\n\r\nabc",
         IDENTITY.volume, IDENTITY.node
     );
-    let node = liar(half.into_bytes()).await;
+    let node = faulty(half.into_bytes()).await;
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::TimedOut);
     assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
 }
@@ -331,10 +331,10 @@ async fn an_answer_without_the_nodes_signature_is_not_believed() {
         "HTTP/1.1 404 Not Found\r\nweft-node: {}/{}\r\nweft-error: not-found\r\ncontent-length: 2\r\n\r\n{{}}",
         IDENTITY.volume, IDENTITY.node
     );
-    let listener = liar(answer.into_bytes()).await;
+    let listener = faulty(answer.into_bytes()).await;
     assert_eq!(refusal(listener.get(key(1, 0), 0..10).await).0, NodeErrorKind::NotFound, "without a key it is");
     let url = DaemonUrl { authority: listener.address().to_owned(), tls: None };
-    let node = DaemonNode::open(&url, "liar", IDENTITY, secret(), &Env::system()).unwrap();
+    let node = DaemonNode::open(&url, "faulty", IDENTITY, secret(), &Env::system()).unwrap();
     assert_eq!(refusal(node.get(key(1, 0), 0..10).await).0, NodeErrorKind::WrongNode);
 }
 
@@ -637,10 +637,10 @@ async fn finding_15_a_list_that_does_not_go_on_is_no_list() {
     let one = key(1, 0);
     for (after, keys) in [(None, vec![]), (Some(one), vec![one]), (None, vec![one, one]), (Some(key(2, 0)), vec![one])]
     {
-        let node = liar(page(&keys).into_bytes()).await;
+        let node = faulty(page(&keys).into_bytes()).await;
         assert_eq!(refusal(node.list(after, 10).await).0, NodeErrorKind::WrongNode, "{after:?} {keys:?}");
     }
-    let node = liar(page(&[one, key(2, 0)]).into_bytes()).await;
+    let node = faulty(page(&[one, key(2, 0)]).into_bytes()).await;
     assert_eq!(node.list(None, 10).await.unwrap().keys.len(), 2);
 }
 

@@ -1,4 +1,4 @@
-//! What a directory gives, through the system calls that programs make. Any file system's directory can be measured, so that two are
+//! The speed of a directory, through the system calls that programs make. Any file system's directory can be measured, so that two are
 //! compared in one sitting.
 
 use rand::rngs::StdRng;
@@ -11,9 +11,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Of small files, random reads and synced writes: as large as a page.
+/// Size of small files, random reads and synced writes: a page.
 const SMALL_BYTES: usize = 4096;
-/// Of sequential requests.
+/// Size of sequential requests.
 const LARGE_BYTES: usize = 1 << 20;
 /// The same bytes and offsets every time.
 const SEED: u64 = 1;
@@ -39,7 +39,7 @@ pub enum BenchError {
     Make {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// An operation.
@@ -47,7 +47,7 @@ pub enum BenchError {
     Measure {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// At the end.
@@ -55,7 +55,7 @@ pub enum BenchError {
     Remove {
         /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -157,7 +157,7 @@ fn open_direct(path: &Path) -> io::Result<(File, &'static str)> {
     Ok((file, "cached"))
 }
 
-/// The page cache forgets the file, so that reads reach the file system. A hint: what is refused is measured warm.
+/// The page cache forgets the file, so that reads reach the file system. A hint: if the system refuses it, reads are measured warm.
 fn drop_cache(file: &File) {
     let _ = fadvise(file, 0, None, Advice::DontNeed);
 }

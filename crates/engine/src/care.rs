@@ -1,4 +1,4 @@
-//! What care takes and says: the options and reports of its jobs, and the records behind the reports of a volume.
+//! The interface of care: the options and reports of its jobs, and the records behind the reports of a volume.
 
 pub use weft_care::balance::{Estimate as BalanceEstimate, Load};
 pub use weft_care::collect::{Kept, Report as CollectReport, Retained};

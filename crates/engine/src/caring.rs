@@ -72,7 +72,7 @@ impl Caring {
         Ok(Caring { stop, task: runtime.spawn(worker.run(stopped)), metrics })
     }
 
-    /// What it shows to Prometheus.
+    /// Its metrics for Prometheus.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Arc::clone(&self.metrics)

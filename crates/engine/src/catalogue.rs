@@ -23,21 +23,21 @@ pub struct StoreCatalogue {
     files: Files,
 }
 
-/// By whom it is changed where files refer to, from this process.
+/// The way in which this process may change extents of files.
 enum Files {
-    /// By nobody.
+    /// Not at all.
     Fixed,
-    /// By the owner, which it is.
+    /// It is the owner.
     Owned(Weak<Volume>),
-    /// By a short-lived owner, while nobody has it mounted, of the metadata at this place.
+    /// As a short-lived owner of the metadata at this place, while the volume is not mounted.
     Free(MetaUrl),
 }
 
-/// The lease of those who change segments.
+/// Name of the lease for changing segments.
 const LEASE: &str = "care";
 
 impl StoreCatalogue {
-    /// Of a volume whose files refer where they do now.
+    /// Of a volume whose extents do not change.
     #[must_use]
     pub fn new(store: Arc<Store>) -> Self {
         Self { store, fence: Mutex::default(), files: Files::Fixed }
@@ -67,7 +67,7 @@ impl StoreCatalogue {
         beside_tasks(|| ask(&self.store)).map_err(failed)
     }
 
-    /// Makes a change durable: what care removes next may be all that the old record named.
+    /// Makes a change durable: care may next remove all shards that the old record named.
     fn change<T>(&self, change: impl FnOnce(&Store) -> Result<T, MetaError>) -> Result<T, CatalogueError> {
         self.ask(|store| {
             let value = change(store)?;

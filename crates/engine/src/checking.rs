@@ -8,7 +8,7 @@ use weft_format::records::Timestamp;
 use weft_meta::fsck::{self, Mend, Report};
 use weft_meta::{Access, MetaUrl};
 
-/// What a check of the metadata found.
+/// The result of a check of the metadata.
 #[derive(Clone, Debug, Serialize)]
 pub struct CheckReport {
     /// Inodes looked at.
@@ -17,7 +17,7 @@ pub struct CheckReport {
     pub segment_count: u64,
     /// Everything fits together, or does so again.
     pub is_clean: bool,
-    /// What does not, in the order it was found.
+    /// The contradictions, in the order in which they were found.
     pub findings: Vec<Finding>,
 }
 
@@ -30,7 +30,7 @@ pub struct Finding {
     pub mend: &'static str,
 }
 
-/// Checks that the metadata at `meta` fits together. With `mend` what follows from other records is put right, as the owner.
+/// Checks that the metadata at `meta` fits together. With `mend` it corrects values that follow from other records, as the owner.
 ///
 /// # Errors
 /// Metadata cannot be read; another process owns the volume that is to be mended.

@@ -16,27 +16,27 @@ pub struct ClusterMember {
     /// The facts that it reports.
     #[serde(flatten)]
     pub facts: Facts,
-    /// As most of those asked hold it.
+    /// Its state, according to most of the daemons asked.
     pub state: Liveness,
-    /// How unusual its silence is to those asked, at most.
+    /// How unusual its silence is to the daemons asked, at most.
     pub phi: f64,
-    /// How many of those asked know it.
+    /// How many of the daemons asked know it.
     pub known_by: usize,
 }
 
-/// What the daemons asked say.
+/// The answers of the daemons asked.
 #[derive(Clone, Debug)]
 pub struct ClusterReport {
     /// All that they know, by address.
     pub members: Vec<ClusterMember>,
-    /// Why others of those asked said nothing; a sentence each.
+    /// Why other daemons did not answer; a sentence each.
     pub refused: Vec<String>,
 }
 
 /// Asks each of `from` (`HOST:PORT` or URLs), with the key in the file `cluster_key`. One that answers is enough.
 ///
 /// # Errors
-/// No daemon's address; the key file cannot be used. That nobody answers is no error: the report has no members then.
+/// No daemon's address; the key file cannot be used. It is no error if no daemon answers: the report has no members then.
 pub async fn cluster_report(
     from: &[String],
     cluster_key: Option<&Path>,
@@ -60,7 +60,7 @@ pub async fn cluster_report(
     Ok(ClusterReport { members: merged(told.into_iter().flatten().flatten()), refused })
 }
 
-/// What several told, by address: the latest facts, and the state that most hold.
+/// The answers of several daemons, by address: the latest facts, and the state that most daemons report.
 fn merged(told: impl Iterator<Item = Heard>) -> Vec<ClusterMember> {
     let mut by_address: BTreeMap<String, Vec<Heard>> = BTreeMap::new();
     for heard in told {

@@ -1,4 +1,4 @@
-//! Segments that are mostly dead, small ones, and ones that files of unlike policies share: written anew, by the owner.
+//! The owner rewrites segments that are mostly dead, small segments, and segments that files of unlike policies share.
 
 use crate::engine::{Engine, Options};
 use crate::error::EngineError;
@@ -11,7 +11,7 @@ use weft_meta::MetaUrl;
 use weft_transfer::Settings;
 use weft_vfs::{Demand, Volume};
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Compaction {
     /// Segments that were mostly dead and now have no living byte.
@@ -22,7 +22,7 @@ pub struct Compaction {
     pub moved_bytes: u64,
     /// Bytes of shards that will be removed with the emptied segments.
     pub freed_bytes: u64,
-    /// Who has the volume: only its owner compacts it.
+    /// The process that has the volume: only its owner compacts it.
     pub left_to: Option<String>,
     /// Why it ended early.
     pub failure: Option<String>,
@@ -65,7 +65,7 @@ impl Compaction {
         outcome
     }
 
-    /// What was done before a failure counts.
+    /// Work done before a failure counts.
     fn rounds(&mut self, volume: &Volume, attend: &mut dyn FnMut(&Compaction, u64) -> bool) -> Result<(), EngineError> {
         let mut tried = HashSet::new();
         loop {

@@ -1,4 +1,4 @@
-//! What people want of all workers of a volume.
+//! Requests of people to all workers of a volume.
 
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
@@ -17,7 +17,7 @@ pub enum CareRequest {
     Resume,
     /// Give up the task in progress; it begins again when there is reason to.
     Cancel,
-    /// Convert what policies want otherwise.
+    /// Convert segments whose policies want another code.
     Convert,
 }
 

@@ -45,7 +45,7 @@ pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
 /// more.
 ///
 /// # Errors
-/// The copy cannot be read; `meta` exists; nodes know that somebody else continued from a copy meanwhile. Then nothing is made.
+/// The copy cannot be read; `meta` exists; nodes know that another process continued from a copy meanwhile. Nothing is made then.
 pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
     meta.restore(backup, &SystemClock)?;
     take_over(meta).inspect_err(|_| {

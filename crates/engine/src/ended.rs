@@ -22,7 +22,7 @@ fn head(holder: &Holder) -> String {
     format!("process {}\nstarted {}\n", holder.process, holder.started)
 }
 
-/// Says how the mount of `holder` ended. Under a name that nobody could have prepared, then renamed.
+/// Notes how the mount of `holder` ended: written under an unpredictable name, then renamed.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,4 +1,4 @@
-//! A volume that this process owns, or reads as a mount does, with what works in its background.
+//! A volume that this process owns, or reads as a mount does, with its background work.
 
 use crate::caring::{Caring, Metrics};
 use crate::catalogue::StoreCatalogue;
@@ -19,13 +19,13 @@ use weft_vfs::open::Opener;
 /// How a volume is opened. By default nothing works in its background.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What other processes report while this one has the volume.
+    /// The name that other processes report while this one has the volume.
     pub mountpoint: Option<PathBuf>,
     /// How the volume behaves.
     pub volume: weft_vfs::Settings,
     /// How segments move.
     pub transfer: weft_transfer::Settings,
-    /// A folder that keeps what was read.
+    /// A folder that caches data that was read.
     pub disk_cache: Option<DiskRoom>,
     /// Read shards of daemons on this machine past them, where they allow it.
     pub short_circuit: bool,
@@ -80,7 +80,7 @@ impl Engine {
         self.runtime.handle()
     }
 
-    /// What its worker shows to Prometheus; `None`: it is not cared for.
+    /// The metrics of its worker for Prometheus; `None`: it has no worker.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         self.caring.as_ref().map(Caring::metrics)

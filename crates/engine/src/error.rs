@@ -9,7 +9,7 @@ use weft_meta::{MetaError, MetaUrl};
 use weft_nodes::{NodeError, UrlError};
 use weft_vfs::VfsError;
 
-/// What can go wrong with a whole volume.
+/// Errors of a whole volume.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The system has no threads.
@@ -75,7 +75,7 @@ pub enum EngineError {
         /// Units by the rule.
         units: usize,
     },
-    /// Its holder has not said who it is.
+    /// Its holder has not given its name.
     #[error("whether the volume is in use cannot be determined")]
     UnknownOwner,
     /// The analysis of a code.

@@ -37,7 +37,7 @@ use weft_transfer::Settings;
 /// Which inode of which file system something is.
 pub type FileId = (u64, u64);
 
-/// What a tree knows of one file.
+/// The attributes of one file in a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The same for all its names.
@@ -58,22 +58,22 @@ pub struct Entry {
     pub modified: Timestamp,
 }
 
-/// What a file, a directory or a link is given after it was made.
+/// Attributes that a file, a directory or a link gets after it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Not of links.
     pub mode: u16,
-    /// User and group; otherwise those that it was made with stay.
+    /// User and group; without them those of its creation stay.
     pub owner: Option<(u32, u32)>,
     /// When its bytes were changed last.
     pub modified: Timestamp,
 }
 
-/// A file being written. Dropped without [`Sink::finish`], it keeps what was written so far.
+/// A file being written. Dropped without [`Sink::finish`], it keeps the bytes written so far.
 pub trait Sink: Write {
-    /// Goes on this many bytes further; what lies between is zeros that take no room.
+    /// Skips this many bytes; the gap reads as zeros and takes no room.
     ///
     /// # Errors
     /// The file cannot be that long.
@@ -87,7 +87,7 @@ pub trait Sink: Write {
 
 /// A tree of files. Paths are absolute; symbolic links are never followed. Errors name the path.
 pub trait Tree {
-    /// What is at a path; `None`: nothing.
+    /// The entry at a path; `None`: there is none.
     fn entry(&self, path: &Path) -> Result<Option<Entry>>;
     /// The entries of a directory by name, sorted.
     fn list(&self, directory: &Path) -> Result<Vec<(OsString, Entry)>>;
@@ -105,19 +105,19 @@ pub trait Tree {
     fn make_special(&self, path: &Path, kind: Kind) -> Result<()>;
     /// Gives it owner, mode and modification time.
     fn set(&self, path: &Path, attributes: &Attributes) -> Result<()>;
-    /// Gives what is at `from` the name `to`, at once in place of a file that has it.
+    /// Renames the entry at `from` to `to`; it replaces a file of that name atomically.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Removes a file or an empty directory.
     fn remove(&self, path: &Path, kind: Kind) -> Result<()>;
-    /// The policy by which what is made in a directory, or written to a file, is kept; as `weft_vfs::policy_for` reads it.
+    /// The policy for new entries of a directory, or for data written to a file; as `weft_vfs::policy_for` reads it.
     fn policy(&self, path: &Path) -> Result<String>;
     /// Chooses it.
     fn set_policy(&self, path: &Path, policy: &str) -> Result<()>;
-    /// Gives what was deleted, at so many milliseconds since the Unix epoch, its name back.
+    /// Restores a file that was deleted at this many milliseconds since the Unix epoch.
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Is it a volume? Then files have policies, and a directory has one name.
     fn is_volume(&self) -> bool;
-    /// Lets go of what was deleted, for good.
+    /// Purges a deleted file for good.
     fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()>;
     /// Ends the walk: everything changed is durable.
     fn close(self: Box<Self>) -> Result<()>;
@@ -177,7 +177,7 @@ pub fn volume_path(text: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What is at a path that must be there.
+/// The entry at a path that must exist.
 ///
 /// # Errors
 /// [`FilesError::Missing`], or the tree cannot be read.
@@ -188,7 +188,7 @@ pub fn require(tree: &dyn Tree, path: &Path) -> Result<Entry> {
 /// Removes it and everything below.
 ///
 /// # Errors
-/// What cannot be removed; the rest stays.
+/// An entry cannot be removed; the rest stays.
 pub fn remove_all(tree: &dyn Tree, path: &Path) -> Result<()> {
     let mut walk = Walk::new(tree, path)?;
     while let Some((visit, path, entry)) = walk.step()? {

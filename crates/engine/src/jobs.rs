@@ -1,4 +1,4 @@
-//! Jobs of care that a face runs itself: repair, scrub, collection. Each waits for those of other processes, and ends when it loses the
+//! Jobs of care that a front end runs itself: repair, scrub, collection. Each waits for those of other processes, and ends when it loses the
 //! right to change segments.
 
 use crate::error::EngineError;
@@ -17,7 +17,7 @@ use weft_vfs::open::own_store;
 pub struct Hold(#[expect(dead_code, reason = "held for its lock")] Store);
 
 impl Keeper {
-    /// The repair that was begun and has not ended, here or elsewhere.
+    /// The repair that has started and has not ended, here or elsewhere.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -25,7 +25,7 @@ impl Keeper {
         Ok(JobRecord::load(&*self.catalogue, REPAIR)?.filter(|record| record.ended_ms.is_none()))
     }
 
-    /// What a repair would rebuild, and what that costs.
+    /// The work and the cost of a repair.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -33,10 +33,10 @@ impl Keeper {
         Ok(self.runtime.block_on(repair::estimate(&*self.catalogue, &self.transfer, options))?)
     }
 
-    /// Rebuilds what was lost, the most endangered segments first. `waits` is told for whom it waits.
+    /// Rebuilds lost shards, the most endangered segments first. It calls `waits` with the process for which it waits.
     ///
     /// # Errors
-    /// Metadata fails, or the job is cancelled. What was rebuilt stays.
+    /// Metadata fails, or the job is cancelled. Rebuilt shards stay.
     pub async fn repair(
         &self,
         job: &Job,
@@ -48,7 +48,7 @@ impl Keeper {
         self.after_others(job, waits, work).await
     }
 
-    /// Reads every shard, and repairs what is damaged if the options say so. `tell` hears of each finding.
+    /// Reads every shard, and repairs damaged ones if the options say so. It calls `tell` with each finding.
     ///
     /// # Errors
     /// Metadata fails, or the job is cancelled. A later scrub resumes it.

@@ -18,7 +18,7 @@ use weft_meta::{MetaUrl, Store};
 use weft_transfer::Transfer;
 use weft_vfs::open::{Opener, open_transfer};
 
-/// What giving up some nodes would lose.
+/// The losses from giving up some nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// By name.
@@ -78,7 +78,7 @@ impl Keeper {
         Ok(nodes.filter(|(_, record)| is_given_up(&record.name)).map(|(id, _)| id).collect())
     }
 
-    /// All nodes, after each was asked for what it holds.
+    /// All nodes, after each was probed.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -99,7 +99,7 @@ impl Keeper {
         Ok(Loss { nodes: nodes.iter().map(|id| roster.name(*id)).collect(), paths })
     }
 
-    /// What must move for every node to hold its share, but for nodes that a worker has given up.
+    /// The moves needed for every node to hold its share, except nodes that a worker has given up.
     ///
     /// # Errors
     /// Metadata cannot be read.

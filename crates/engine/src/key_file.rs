@@ -1,4 +1,4 @@
-//! Files with what nodes ask of their users: only their owner may read them, and nothing of them is repeated.
+//! Files with the secrets that nodes ask of their users: only their owner may read them, and nothing prints their contents.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,7 +18,7 @@ pub enum KeyFileError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// Group or others may read it.
@@ -36,7 +36,7 @@ pub enum KeyFileError {
     },
 }
 
-/// What metadata keeps of the key file of a node at `url`.
+/// The secret that metadata keeps for a node at `url`, from its key file.
 pub(crate) fn secret(url: &NodeUrl, file: Option<&Path>) -> Result<Secret, KeyFileError> {
     let Some(path) = file else { return Ok(Secret::default()) };
     let unfit = |error| KeyFileError::Unfit { path: path.to_owned(), url: url.to_string(), error };
@@ -55,7 +55,7 @@ pub fn read(path: &Path) -> Result<String, KeyFileError> {
     Ok(text)
 }
 
-/// Refuses a file that others can read: what is in it is no secret.
+/// Refuses a file that others can read: its contents are no secret.
 ///
 /// # Errors
 /// [`KeyFileError`].

@@ -13,7 +13,7 @@ pub fn kinds() -> Kinds {
     with_daemons(Daemons::new(&Env::system()))
 }
 
-/// The same for the volume with the metadata at `meta`: its daemons are followed where they go, and what is known of that is kept beside
+/// The same for the volume with the metadata at `meta`: moved daemons are followed, and their addresses are kept beside
 /// the metadata. With `short_circuit` shards of daemons on this machine are read past them.
 pub(crate) fn kinds_of(meta: Option<&MetaUrl>, short_circuit: bool, env: &Env) -> Kinds {
     let file = meta.map(|meta| meta.note_file("-addresses"));

@@ -5,7 +5,7 @@
 //! - [`Engine`] owns a volume, for reading and writing, with its trash emptier and its worker if they are wanted;
 //! - [`VolumeReader`] only reads, beside the owner;
 //! - [`Keeper`] looks at segments, repairs, scrubs and collects, beside the owner; [`Compaction`] compacts, as the owner;
-//! - [`reports`] has the data of `status`, `care status`, `node list` and `info`, [`check()`] what is wrong with the metadata;
+//! - [`reports`] has the data of `status`, `care status`, `node list` and `info`, [`check()`] finds contradictions in the metadata;
 //! - [`format()`] makes a volume, [`copies`] copies its metadata and continues from a copy;
 //! - [`Serving`] serves a place of this machine as a node for others, [`cluster`] says which daemons there are;
 //! - [`nodes::NodeTable`] changes the nodes, [`Placement`] the placement rule, [`survey()`] measures nodes;

@@ -21,7 +21,7 @@ use weft_format::{Ino, NodeId};
 use weft_meta::{MetaError, MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
 
-/// What follows the name of a node that has a successor of that name: one that was there, and one that was not.
+/// Suffixes for the name of a node whose successor takes the name: if the node was there, and if it was not.
 const OLD: &str = ".old-";
 const LOST: &str = ".lost-";
 
@@ -89,20 +89,20 @@ pub fn is_replaced(id: NodeId, record: &NodeRecord) -> bool {
     [OLD, LOST].iter().any(|mark| record.name.ends_with(&format!("{mark}{short_id}")))
 }
 
-/// What a node that answers becomes when it has a successor: it is emptied.
+/// The state of a node that answers and has a successor: it is emptied.
 #[must_use]
 pub fn emptied(id: NodeId, old: &NodeRecord) -> NodeRecord {
     let name = format!("{}{OLD}{}", old.name, &id.to_string()[..8]);
     NodeRecord { name, state: NodeState::Draining, ..old.clone() }
 }
 
-/// What a node that is gone becomes, when `url` is its successor's place.
+/// The record of a node that is gone, if `url` is its successor's place.
 #[must_use]
 pub fn lost(id: NodeId, old: &NodeRecord, url: &NodeUrl) -> NodeRecord {
     let short_id = &id.to_string()[..8];
     NodeRecord {
         name: format!("{}{LOST}{short_id}", old.name),
-        // No two nodes share a place; what was in this one is gone.
+        // No two nodes share a place; the previous contents of this one are gone.
         url: if old.url == url.to_string() { url.former(short_id) } else { old.url.clone() },
         state: NodeState::Lost,
         ..old.clone()

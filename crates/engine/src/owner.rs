@@ -1,21 +1,21 @@
-//! Who has a volume open for writing.
+//! The process that has a volume open for writing.
 
 use weft_env::SystemClock;
 use weft_meta::MetaUrl;
 use weft_meta::owner::Holder;
 
-/// Who has a volume. Where that cannot be told it counts as in use.
+/// The owner of a volume. A volume whose owner is not known counts as in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Nobody.
+    /// No process.
     Nobody,
     /// This process.
     Somebody(Holder),
-    /// Somebody who has not said who.
+    /// A process that has not given its name.
     Unknown,
 }
 
-/// Who has the volume now.
+/// The current owner of the volume.
 #[must_use]
 pub fn current_owner(meta: &MetaUrl) -> Owner {
     match meta.current_owner(&SystemClock) {

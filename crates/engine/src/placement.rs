@@ -1,4 +1,4 @@
-//! Where the shards of a volume may lie, and what that means for the chance of losing data.
+//! The rule for the placement of a volume's shards, and its effect on the chance of losing data.
 
 use crate::error::EngineError;
 use crate::open_store;
@@ -25,7 +25,7 @@ pub struct Placement {
     store: Store,
 }
 
-/// A rule, and what it comes to with the nodes there are.
+/// A rule, and its effect with the current nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct PlacementReport {
     /// Leading levels of a domain that fail as one; 0: all.
@@ -40,11 +40,11 @@ pub struct PlacementReport {
     pub locality_count: usize,
     /// Segments stored.
     pub segment_count: u64,
-    /// What losses beyond the code's tolerance do, by policy.
+    /// The effect of losses beyond the code's tolerance, by policy.
     pub risks: Vec<Risk>,
 }
 
-/// What follows if more failure units than the code always survives are gone at once, for good.
+/// The effect of losing more failure units than the code always survives, at once and for good.
 #[derive(Clone, Debug, Serialize)]
 pub struct Risk {
     /// The policy's code.
@@ -78,7 +78,7 @@ impl Placement {
         Ok(self.store.placement_rule()?)
     }
 
-    /// What `rule` would come to, with the risks of every policy that has enough failure units.
+    /// The effect of `rule`, with the risks of every policy that has enough failure units.
     ///
     /// # Errors
     /// [`EngineError::TooFewUnits`]: a policy has enough nodes, and would have too few units by this rule, which does not hold yet.
@@ -100,7 +100,7 @@ impl Placement {
         Ok(report)
     }
 
-    /// What `rule` comes to for so many segments, without risks.
+    /// The effect of `rule` for this many segments, without risks.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -121,7 +121,7 @@ impl Placement {
         })
     }
 
-    /// Makes `rule` the volume's. Care moves what lies otherwise.
+    /// Makes `rule` the volume's. Care moves the shards that violate it.
     ///
     /// # Errors
     /// Metadata cannot be written.
@@ -191,7 +191,7 @@ fn share_error(survival: &Survival) -> f64 {
         return 0.0;
     }
     let (share, tried) = (survival.share(), survival.tried as f64);
-    // What no sample met may still be three in as many (the rule of three).
+    // An event in no sample may still happen three times in as many (the rule of three).
     (1.96 * (share * (1.0 - share) / tried).sqrt()).max(3.0 / tried)
 }
 

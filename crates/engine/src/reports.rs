@@ -1,4 +1,4 @@
-//! What faces tell of a volume, as data: how safe it is, its nodes, its care, where a file is. Sentences are the faces' own.
+//! Reports about a volume, as data: its safety, its nodes, its care, the place of a file. Front ends make the sentences.
 //!
 //! `--json` prints these structs as they are: a field keeps its name and its meaning, new ones may come.
 

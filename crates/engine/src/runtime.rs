@@ -1,4 +1,4 @@
-//! What a process has once: threads for transfers, and a name.
+//! Values that a process has once: threads for transfers, and a name.
 
 use crate::error::EngineError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

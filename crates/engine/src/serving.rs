@@ -22,7 +22,7 @@ pub struct ServeSettings {
     pub listen: SocketAddr,
     /// File with the key that users must have, made if it is missing.
     pub key: Option<PathBuf>,
-    /// Whether others can read what is sent.
+    /// Can others read the traffic?
     pub encryption: Encryption,
     /// Bytes a second, sent and received.
     pub bytes_per_second: Option<NonZeroU64>,
@@ -40,7 +40,7 @@ pub struct ServeSettings {
     pub domain: String,
 }
 
-/// How what is sent is protected.
+/// The protection of the traffic.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Encryption {
     /// TLS with a certificate in `FILE.tls` beside the key file, made if it is missing.
@@ -102,7 +102,7 @@ pub enum ServeError {
     Unmade {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The address is taken, or not this machine's.
@@ -110,7 +110,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         listen: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -124,7 +124,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Opens the place and listens. Nobody is answered before [`Self::run`].
+    /// Opens the place and listens. No request is answered before [`Self::run`].
     ///
     /// # Errors
     /// [`ServeError`].
@@ -175,7 +175,7 @@ impl Serving {
         Ok(Self { daemon, listener, place, url })
     }
 
-    /// What is served.
+    /// The place that is served.
     #[must_use]
     pub fn place(&self) -> &NodeUrl {
         &self.place
@@ -193,7 +193,7 @@ impl Serving {
         self.daemon.identity()
     }
 
-    /// Serves until `stop` is over, and what was under way then has ended.
+    /// Serves until `stop` is over and all requests have ended.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         Arc::new(self.daemon).serve(self.listener, stop).await;
     }
@@ -218,7 +218,7 @@ pub(crate) fn daemon_url(text: &str) -> Result<DaemonUrl, ServeError> {
     url.parse().map_err(|source| ServeError::NoDaemon { text: text.to_owned(), source })
 }
 
-/// What to prove it with, if it is to speak TLS.
+/// Its certificate, if it is to use TLS.
 fn certificate(settings: &ServeSettings) -> Result<Option<Certificate>, ServeError> {
     let open = |chain: &Path, key: &Path| {
         key_file::refuse_public(key)?;

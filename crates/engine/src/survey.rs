@@ -1,4 +1,4 @@
-//! A volume's nodes as they are, measured with a few short requests each, and what the volume stores by code.
+//! Measures a volume's nodes with a few short requests each, and lists what the volume stores by code.
 
 mod probe;
 
@@ -15,12 +15,12 @@ use weft_nodes::Space;
 /// Segments read together.
 const PAGE: usize = 4096;
 
-/// What a volume says of its nodes.
+/// Measurements of a volume's nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Those that take shards.
+    /// The nodes that take shards.
     pub nodes: Vec<NodeFigures>,
-    /// Names of those that do not answer: their room is taken from their weight.
+    /// Names of the nodes that do not answer: their room is derived from their weight.
     pub silent: Vec<String>,
     /// Data bytes stored, by code.
     pub data_bytes_by_code: BTreeMap<String, u64>,
@@ -37,7 +37,7 @@ pub struct NodeFigures {
     pub latency_ms: Option<f64>,
     /// Its part of its disk.
     pub room_bytes: f64,
-    /// What it fails with.
+    /// Its failure domain.
     pub domain: String,
     /// It can combine shards that it has.
     pub computes: bool,

@@ -1,4 +1,4 @@
-//! What was deleted and is kept for a while: listed, restored, purged.
+//! Deleted files that are kept for a while: listing, restoring and purging them.
 
 use crate::files::{self, FilesError};
 use crate::open_store;
@@ -24,7 +24,7 @@ pub enum TrashError {
     NotKept {
         /// The volume.
         meta: MetaUrl,
-        /// What was asked for.
+        /// The requested path.
         path: PathBuf,
         /// Which of several.
         version: Option<u64>,
@@ -89,7 +89,7 @@ impl<'m> Trash<'m> {
         Self { meta, mountpoint }
     }
 
-    /// For how many milliseconds what is deleted is kept; 0: not at all.
+    /// How long deleted files are kept, in milliseconds; 0: not at all.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -97,7 +97,7 @@ impl<'m> Trash<'m> {
         Ok(open_store(self.meta, &Env::system())?.keep_ms()?)
     }
 
-    /// Chooses that; what is kept longer is let go of.
+    /// Sets that; files that were kept longer are released.
     ///
     /// # Errors
     /// Metadata cannot be written.
@@ -107,7 +107,7 @@ impl<'m> Trash<'m> {
         Ok(store.flush()?)
     }
 
-    /// What is kept, the last deleted first.
+    /// The kept files, the last deleted first.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -132,7 +132,7 @@ impl<'m> Trash<'m> {
     /// Restores a path with everything deleted from below it: the last of several, or `version`. How many inodes came back.
     ///
     /// # Errors
-    /// [`TrashError::NotKept`], [`TrashError::Taken`]; what was restored before stays.
+    /// [`TrashError::NotKept`], [`TrashError::Taken`]; files restored before stay.
     pub fn restore(&self, path: &Path, version: Option<u64>) -> Result<u64, TrashError> {
         let order = {
             let store = self.open_current()?;
@@ -171,7 +171,7 @@ impl<'m> Trash<'m> {
             }
         };
         let volume = files::open(self.meta, self.mountpoint, None)?;
-        // The oldest first: what was deleted from a directory goes before the directory.
+        // The oldest first: entries deleted from a directory go before the directory.
         for deleted in &chosen {
             volume.purge(deleted.deleted_ms, deleted.attributes.ino)?;
         }
@@ -205,7 +205,7 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// What is kept, the oldest deletion first.
+/// The kept files, the oldest deletion first.
 struct Bin {
     deleted: Vec<Deleted>,
     /// By inode, where in that.

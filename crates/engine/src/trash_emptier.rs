@@ -1,4 +1,4 @@
-//! The owner of a volume empties its trash: what overwriting and deleting leave is freed within a minute, not when somebody
+//! The owner of a volume empties its trash: the room of overwritten and deleted data is freed within a minute, not when somebody
 //! runs `weft gc`, even if no mount lasts a minute.
 
 use crate::catalogue::StoreCatalogue;
@@ -17,7 +17,7 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// Room is short when less than this part of it is free.
 const SHORT_SHARE: u64 = 20;
-/// What is let go is free this much later: when it is dead for [`weft_format::removal::OWNER_GRACE_MS`], and looked for.
+/// The room of a released file is free this much later: when its segments are dead for [`weft_format::removal::OWNER_GRACE_MS`], and looked for.
 const EARLY_EVERY: Duration = Duration::from_secs(60);
 
 /// A thread that empties the trash until this is dropped.
@@ -49,7 +49,7 @@ impl TrashEmptier {
             loop {
                 let at_ms = clock.elapsed(began).as_millis() as u64;
                 let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
-                // Whichever way the clock jumps nobody's time is over sooner by it.
+                // A jump of the clock ends no grace time sooner, in whichever direction.
                 let expired = expire(&volume, &mut early, clock.unix_ms().min(began_ms + at_ms), &*clock);
                 if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
                     tracing::warn!("shards of deleted files could not be removed: {error}");

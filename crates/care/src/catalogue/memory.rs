@@ -1,4 +1,4 @@
-//! A catalogue in memory: the slow, obvious reference for the real one, and what care's own tests run on.
+//! A catalogue in memory: the slow, obvious reference for the real one. Care's own tests run on it.
 
 use super::{Catalogue, CatalogueError, Renewed};
 use parking_lot::{Mutex, MutexGuard};
@@ -134,14 +134,14 @@ impl MemoryCatalogue {
         self.state.lock().nodes.insert(node, record);
     }
 
-    /// What a file's commit does: the segment becomes visible, as `path`'s.
+    /// As the commit of a file: the segment becomes visible, and belongs to `path`.
     pub fn commit(&self, segment: SegmentId, record: SegmentRecord, path: &str) {
         let live_bytes = record.geometry.data_bytes;
         let entry = Entry { record, paths: vec![path.into()], live_bytes, policies: Vec::new(), dead_since_ms: None };
         self.state.lock().segments.insert(segment, entry);
     }
 
-    /// From now on it is that of the volume's owner, who may merge segments, or not.
+    /// From now on it is that of the volume's owner, which may merge segments, or not.
     pub fn set_owner(&self, is_owners: bool) {
         self.state.lock().is_owners = is_owners;
     }
@@ -161,21 +161,21 @@ impl MemoryCatalogue {
         self.state.lock().renewed.clone()
     }
 
-    /// What overwriting parts of its files does.
+    /// As overwriting parts of its files.
     pub fn set_live_bytes(&self, segment: SegmentId, live_bytes: u64) {
         if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
             entry.live_bytes = live_bytes;
         }
     }
 
-    /// What setting the policies of its files does.
+    /// As setting the policies of its files.
     pub fn set_policies(&self, segment: SegmentId, policies: &[PolicyRecord]) {
         if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
             entry.policies = policies.to_vec();
         }
     }
 
-    /// What deleting its files does: the segment goes to the trash.
+    /// As deleting its files: the segment goes to the trash.
     pub fn kill(&self, segment: SegmentId, now_ms: u64) {
         if let Some(entry) = self.state.lock().segments.get_mut(&segment) {
             entry.paths.clear();
@@ -321,7 +321,7 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn places(&self, segment: SegmentId, data: &[Range<u64>]) -> Result<Vec<(String, Range<u64>)>, CatalogueError> {
-        // A file here is what its segment is.
+        // A file and its segment are the same here.
         let paths = self.paths(segment, usize::MAX)?;
         Ok(paths.iter().flat_map(|path| data.iter().map(move |range| (path.clone(), range.clone()))).collect())
     }
@@ -382,7 +382,7 @@ impl Catalogue for MemoryCatalogue {
     fn new_segment(&self, created_ms: u64) -> SegmentId {
         let mut state = self.state.lock();
         state.made_count += 1;
-        // Far from those of tests.
+        // Far from the ids in tests.
         SegmentId::new(created_ms, (1 << 64) + state.made_count)
     }
 

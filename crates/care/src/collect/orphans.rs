@@ -1,7 +1,7 @@
 //! Shards that no record names, found by listing nodes.
 //!
-//! A shard is an orphan when the catalogue, asked anew, has no record of the segment that it belongs to, previous generations included,
-//! that names it *at this node*. `weft_format::removal` says when it may go.
+//! A shard is an orphan if no record of its segment in the catalogue, previous generations included, names it *at this node* when asked
+//! again. `weft_format::removal` says when it may go.
 
 use super::owned::Owners;
 use super::unreferenced::Witness;
@@ -20,10 +20,10 @@ use weft_transfer::Transfer;
 /// Keys listed at once.
 const PAGE: usize = 1024;
 
-/// Keys believed of one node: more than any disk holds shards, and what they take in memory is bounded. A node that lists more lies.
+/// Keys accepted from one node: more than any disk can hold, and few enough for memory. A node that lists more is faulty.
 const KEYS_MAX: usize = 1 << 26;
 
-/// What became of shards that no record names.
+/// The outcome for shards that no record names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Orphans {
     /// Shards looked at.
@@ -34,18 +34,18 @@ pub struct Orphans {
     pub removed_bytes: u64,
     /// Shards that no record names and that are still within their grace time.
     pub young_count: u64,
-    /// Shards that other metadata of the volume stored, of which this one can say nothing: never touched.
+    /// Shards stored by other metadata of the volume, unknown to this metadata: never touched.
     pub unknown_count: u64,
     /// Objects whose names are no shard names: never touched.
     pub foreign_count: u64,
-    /// Nodes of which nothing was removed because they could not be listed: name, and what is the matter.
+    /// Nodes from which nothing was removed because they could not be listed: name and reason.
     pub skipped_nodes: Vec<(String, String)>,
     /// Orphans that could not be removed, and why.
     pub failures: Vec<String>,
 }
 
 impl Orphans {
-    /// What is left where it is, and why.
+    /// Shards that stay, and why.
     fn count_left(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Wait => self.young_count += 1,
@@ -71,7 +71,7 @@ pub(super) async fn remove(
         if roster.given_up(*id) && !facts.answers() {
             continue;
         }
-        // Read before a shard's record is: what is settled here and named nowhere then, nobody will name.
+        // Read before the shard's record: if a shard is settled here and no record names it then, no record will ever name it.
         let openings = catalogue.openings()?;
         match list(&*node, &facts.record.name, KEYS_MAX, job, &mut orphans.foreign_count).await? {
             // An incomplete list proves nothing, so nothing of it is used.
@@ -105,7 +105,7 @@ async fn list(
         };
         *foreign_count += page.foreign.len() as u64;
         let more = page.more && !page.keys.is_empty();
-        // Each page goes on from the one before, or there is no end.
+        // Each page must continue after the previous one, or the listing would never end.
         let goes_on = keys.last().into_iter().chain(&page.keys).is_sorted_by(|one, next| one < next);
         keys.extend(page.keys);
         if !goes_on || keys.len() > keys_max {
@@ -133,7 +133,7 @@ struct Sweep<'s> {
 }
 
 impl Sweep<'_> {
-    /// The segment that it belongs to; is there a record of that, and does it, or a previous generation, name the shard here?
+    /// The segment that the shard belongs to, whether it has a record, and whether that or a previous generation names the shard here.
     fn naming(&self, key: ShardKey) -> Result<(SegmentId, bool, bool), CatalogueError> {
         let owner = Owners::of(self.catalogue).owner(key)?;
         let record = self.catalogue.segment(owner)?;
@@ -143,7 +143,7 @@ impl Sweep<'_> {
         Ok((owner, is_known, is_named))
     }
 
-    /// Removes what is ripe.
+    /// Removes the shards whose grace time is over.
     async fn run(&self, keys: &[ShardKey], orphans: &mut Orphans) -> Result<(), CareError> {
         for key in keys {
             self.job.checkpoint().await?;
@@ -165,7 +165,7 @@ impl Sweep<'_> {
         let (fate, may_be_a_repairs) = if trusts_silence { (Fate::Over, false) } else { (fate, may_be_a_repairs) };
         let candidate = Candidate::Shard { node: self.id, key, is_named, fate, may_be_a_repairs };
         if fate != Fate::Over {
-            // Its time begins when nobody will commit it any more.
+            // Its grace time begins when no writer can commit it any more.
             orphans.count_left(may_remove(candidate, Evidence::Beside { seen_ms: 0 }));
             return Ok(());
         }
@@ -206,7 +206,7 @@ impl Sweep<'_> {
         }
         orphans.removed_count += 1;
         orphans.removed_bytes += stat.bytes;
-        // Whoever committed it in this very moment, against all grace, must not be left believing that it is there.
+        // If a process commits it at this very moment, against all grace times, that process must learn that the shard is gone.
         if let (owner, true, true) = self.naming(key)? {
             self.catalogue.mark_damaged(owner)?;
         }
@@ -214,7 +214,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Since when a shard may be there, by the times that it and its segment have: whichever is later.
+/// Since when a shard may exist: the later of its own time and its segment's.
 fn youngest_ms(key: ShardKey, modified_ms: u64) -> u64 {
     key.segment.created_ms().max(modified_ms)
 }

@@ -1,12 +1,12 @@
-//! Whose a shard is: the segment's in its name, or, where an alias says so, that of the segment which its own was merged into.
+//! Which segment a shard belongs to: the segment in its name, or, if an alias says so, the segment into which that was merged.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use weft_format::{SegmentId, ShardKey};
 
-/// Whose shards are, asked for once for each segment in their names. True of the moment at which it was asked: to be made anew for
-/// whatever is about to be removed.
+/// Owners of shards. Each segment in a name is looked up once. The answer holds for the moment of the lookup: look up again before a
+/// removal.
 pub(super) struct Owners<'c> {
     catalogue: &'c dyn Catalogue,
     aliases: HashMap<SegmentId, Vec<(ShardKey, SegmentId)>>,

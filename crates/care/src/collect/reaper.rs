@@ -1,11 +1,11 @@
-//! The reaper: goes through the queue of what is unreferenced, dead segments and previous generations, and removes what may go.
+//! The reaper goes through the queue of unreferenced items, dead segments and previous generations, and removes those that may be removed.
 //!
 //! ```text
-//! evidence (since when, seen by whom) -> may_remove? -> what it found is durable -> look again -> mark, if it can be restored
+//! evidence (since when, seen by whom) -> may_remove? -> make the findings durable -> look again -> mark, if it can be restored
 //!   -> remove the shards that belong to it -> forget it
 //! ```
 //!
-//! A crash at any step leaves an entry that the next run goes on with: what is marked stays marked, and what is dead stays dead.
+//! A crash at any step leaves an entry for the next run: marked items stay marked, and dead segments stay dead.
 
 use super::owned::Owners;
 use super::unreferenced::Witness;
@@ -22,7 +22,7 @@ use weft_transfer::Transfer;
 /// Entries read at once.
 const PAGE: usize = 512;
 
-/// What became of dead segments.
+/// The outcome for dead segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Trash {
     /// Segments whose shards and record are gone (or would be, in a dry run).
@@ -35,7 +35,7 @@ pub struct Trash {
     pub kept_count: u64,
 }
 
-/// What became of previous generations.
+/// The outcome for previous generations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Retained {
     /// Generations whose shards are gone (or would be, in a dry run).
@@ -50,14 +50,14 @@ pub struct Retained {
     pub kept_count: u64,
 }
 
-/// What became of the queue.
+/// The outcome for the queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reaped {
     pub trash: Trash,
     pub retained: Retained,
 }
 
-/// What one entry came to.
+/// The outcome for one entry.
 enum Outcome {
     /// Its shards, of so many bytes, are gone, and it is forgotten.
     Gone(u64),
@@ -102,7 +102,7 @@ impl Reaper<'_> {
         Ok(reaped)
     }
 
-    /// Is its time over, as far as the queue says? Counts what is young.
+    /// Is its grace time over according to the queue? Counts the entry if not.
     fn is_due(&self, entry: &Queued, reaped: &mut Reaped) -> bool {
         let evidence = self.witness.evidence(entry.item(), entry.since_ms());
         let verdict = may_remove(entry.candidate(0), evidence);
@@ -138,7 +138,7 @@ impl Reaper<'_> {
             (Verdict::Mark(expired), Queued::Generation { segment, retained }) => {
                 let retained = match self.catalogue.mark_going(expired, retained) {
                     Ok(marked) => marked,
-                    // Somebody has restored it, or is removing it.
+                    // Another process has restored it, or is removing it.
                     Err(CatalogueError::Changed(_)) => return Ok(Outcome::Kept),
                     Err(error) => return Err(error),
                 };
@@ -152,7 +152,7 @@ impl Reaper<'_> {
         }
     }
 
-    /// What is marked: nothing names it, but what a mistake would cost is looked at once more.
+    /// A marked entry: nothing names it. It is checked once more, because a mistake would lose data.
     async fn remove_generation(
         &self,
         going: Removable,
@@ -235,7 +235,7 @@ pub struct Kept {
     pub bytes: u64,
 }
 
-/// What previous generations take.
+/// The room that previous generations take.
 ///
 /// # Errors
 /// The catalogue cannot be read.

@@ -1,7 +1,7 @@
-//! What was found unreferenced, and since when, by the clock of the one who looks, which never jumps.
+//! Items that a process has seen unreferenced, and since when, by its own monotonic clock.
 //!
-//! Times in metadata are of wall clocks, and these may be wrong: all of a machine's for a while, or one machine's and not another's. So
-//! while others use a volume, what seems dead is removed by somebody only who has itself seen it so for the whole grace time.
+//! Times in metadata are of wall clocks, which may be wrong for a while, or on one machine. So while others use a volume, an item is removed
+//! only by a process that has itself seen it unreferenced for the whole grace time.
 //!
 //! A volume that is mounted for seconds at a time would never free its space. So the owner notes in metadata for how long it has seen
 //! segments dead ([`SeenRecord`]), and the next owner continues from there. This is sound: a dead segment never lives again, there is
@@ -26,7 +26,7 @@ const NOTE_EVERY_MS: u64 = 60_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Sight {
-    /// Since when it is unreferenced, as whoever put it in the queue says: tells one time from another.
+    /// Since when it is unreferenced, by the queue: distinguishes one time from another.
     since_ms: u64,
     first_ms: u64,
     last_ms: u64,
@@ -43,11 +43,11 @@ pub(crate) struct SeenRecord {
     dead: BTreeMap<String, u64>,
 }
 
-/// What one process has seen. It is lost with the process, except for the note about dead segments.
+/// The items that one process has seen. They are lost with the process, except for the note about dead segments.
 #[derive(Debug, Default)]
 pub struct UnreferencedSince {
     seen: Mutex<BTreeMap<Item, Sight>>,
-    /// What previous owners noted of segments that this one has not seen yet.
+    /// Notes of previous owners about segments that this one has not seen yet.
     before: Mutex<BTreeMap<SegmentId, u64>>,
     noted: Mutex<Noted>,
 }
@@ -56,7 +56,7 @@ pub struct UnreferencedSince {
 #[derive(Debug, Default)]
 struct Noted {
     dead: BTreeMap<SegmentId, u64>,
-    /// When it was last compared with what was seen; `None`: not since it was loaded.
+    /// When it was last compared with the items seen; `None`: not since it was loaded.
     at_ms: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ impl UnreferencedSince {
     pub fn load(catalogue: &dyn Catalogue) -> Result<Self, CatalogueError> {
         let noted: Option<SeenRecord> = record::load(catalogue, SEEN)?;
         let dead = noted.map(|noted| noted.dead).unwrap_or_default();
-        // A text that is no segment's id is in no trash: it is dropped.
+        // A text that is no segment id matches no segment: it is dropped.
         let dead: BTreeMap<SegmentId, u64> =
             dead.into_iter().filter_map(|(segment, ms)| Some((segment.parse().ok()?, ms))).collect();
         let noted = Noted { dead: dead.clone(), at_ms: None };
@@ -89,10 +89,10 @@ impl UnreferencedSince {
     }
 }
 
-/// One look of somebody who looks again and again, at a volume that others use.
+/// One of the repeated looks of a process at a volume that others use.
 #[derive(Clone, Copy, Debug)]
 pub struct Beside<'s> {
-    /// What was seen in earlier looks, and is in this one.
+    /// The items seen in earlier looks and in this one.
     pub unreferenced_since: &'s UnreferencedSince,
     /// When that is, in milliseconds of a clock that never goes back and never jumps.
     pub at_ms: u64,
@@ -144,25 +144,25 @@ impl Beside<'_> {
         self.unreferenced_since.seen.lock().remove(&item);
     }
 
-    /// All of its kind was looked at: what was not seen this time is needed, or gone.
+    /// All items of its kind were looked at. Those not seen this time are referenced, or gone.
     pub(crate) fn forget_others(&self, is_kind: impl Fn(&Item) -> bool) {
         self.unreferenced_since.seen.lock().retain(|item, sight| !is_kind(item) || sight.last_ms == self.at_ms);
     }
 }
 
-/// By whose evidence things are removed.
+/// Whose evidence is used for a removal.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Witness<'s> {
-    /// The volume's owner, which looks again and again.
+    /// That of the volume's owner, which looks repeatedly.
     Owner(Beside<'s>),
-    /// Somebody who looks again and again beside others.
+    /// That of a process that looks repeatedly while others use the volume.
     Beside(Beside<'s>),
-    /// Somebody who has the volume alone.
+    /// That of a process that has the volume alone.
     Alone { now_ms: u64, grace_ms: u64 },
 }
 
 impl Witness<'_> {
-    /// What is known of an item that is unreferenced now, and is so since `since_ms` of the wall clock.
+    /// The evidence for an item that is unreferenced since `since_ms` of the wall clock.
     pub fn evidence(&self, item: Item, since_ms: u64) -> Evidence {
         match *self {
             Self::Owner(beside) => Evidence::Owner { seen_ms: beside.see(item, since_ms) },

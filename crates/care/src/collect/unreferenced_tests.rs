@@ -74,7 +74,7 @@ fn what_is_gone_is_noted_no_longer() {
     at(&unreferenced_since, 0).see(dead(1), SINCE_MS);
     at(&unreferenced_since, 0).note(&catalogue, true).expect("notes");
     let text = String::from_utf8(catalogue.job(SEEN).expect("reads").expect("is noted")).expect("is text");
-    assert_eq!(text, format!(r#"{{"version":1,"dead":{{"{}":0}}}}"#, SegmentId::new(1, 1)));
+    assert_eq!(text, format!(r#"{{"version":2,"dead":{{"{}":0}}}}"#, SegmentId::new(1, 1)));
     at(&unreferenced_since, 1).forget_others(|what| matches!(what, Item::Segment(_)));
     at(&unreferenced_since, 1).note(&catalogue, true).expect("notes");
     assert_eq!(catalogue.job(SEEN).expect("reads"), None);

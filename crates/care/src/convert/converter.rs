@@ -1,4 +1,4 @@
-//! What is done for one segment, or for those that become one: recode or merge, commit, and what came of it.
+//! Converts one segment, or merges several into one: recode or merge, commit, report.
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::JobClock;
@@ -11,10 +11,10 @@ use weft_transfer::{Recoded, Transfer};
 /// A segment whose record changes under its conversion is tried so often: repairs change one once or twice.
 const ATTEMPTS: usize = 4;
 
-/// Whoever owns the volume and does not end soon has it for a while; until then each segment is converted by itself.
+/// An owner that does not end soon keeps the volume for a while. Until this time is over each segment is converted by itself.
 const ASK_AGAIN_MS: u64 = 60_000;
 
-/// What became of one segment.
+/// The outcome for one segment.
 pub(super) enum Outcome {
     Converted(Converted),
     /// It is gone, or has the code that is wanted.
@@ -36,13 +36,13 @@ pub(super) struct Converted {
 /// Segments that may be merged.
 type Sources = Vec<(SegmentId, SegmentRecord)>;
 
-/// What converting needs, shared by all segments of a run.
+/// The context of a conversion, shared by all segments of a run.
 #[derive(Clone)]
 pub(super) struct Converter {
     pub catalogue: Arc<dyn Catalogue>,
     pub transfer: Transfer,
     keep_ms: u64,
-    /// When this process was refused what only the owner may do.
+    /// When this process was refused an action that only the owner may do.
     refused_ms: Arc<Mutex<Option<u64>>>,
 }
 
@@ -76,7 +76,7 @@ impl Converter {
                     let data_bytes = record.geometry.data_bytes;
                     return Ok(Outcome::Converted(Converted { segment_count: 1, data_bytes, recoded, is_restored }));
                 }
-                // A repair was quicker, or the previous shards are being removed: what was stored here is an orphan.
+                // A repair was quicker, or the previous shards are being removed: the shards stored here are orphans.
                 Err(CatalogueError::Changed(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -114,7 +114,7 @@ impl Converter {
                 let (segment_count, data_bytes) = (segments.len() as u64, recoded.record.geometry.data_bytes);
                 Ok(Outcome::Converted(Converted { segment_count, data_bytes, recoded, is_restored: false }))
             }
-            // A writer, a repair or another owner was quicker: what was stored here is an orphan.
+            // A writer, a repair or another owner was quicker: the shards stored here are orphans.
             Err(CatalogueError::Changed(_) | CatalogueError::NotOwner) => Ok(Outcome::Alone(segments)),
             Err(error) => Err(error),
         }
@@ -131,7 +131,7 @@ impl Converter {
         }
     }
 
-    /// Does what only the owner may do, which may wait for files, and for others who own the volume for a moment.
+    /// Does something that only the owner may do. It may wait for files, and for other short-lived owners.
     fn as_owner(
         &self,
         clock: &JobClock,
@@ -160,7 +160,7 @@ impl Converter {
     }
 }
 
-/// Is it worth asking whether this process may do now what only the owner may, after it was refused that at `refused_ms`?
+/// Is it time to try again to become the owner, after a refusal at `refused_ms`?
 fn is_to_be_asked(refused_ms: Option<u64>, now_ms: u64) -> bool {
     refused_ms.is_none_or(|refused_ms| now_ms.saturating_sub(refused_ms) >= ASK_AGAIN_MS)
 }

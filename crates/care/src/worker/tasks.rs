@@ -24,7 +24,7 @@ pub(super) struct Done {
     pub(super) what: String,
 }
 
-/// What is to be done.
+/// The order to a task.
 pub(super) struct Order {
     pub(super) task: Task,
     /// Nodes to be taken for lost.
@@ -35,7 +35,7 @@ pub(super) struct Order {
     pub(super) now_ms: u64,
     /// Now, by the worker's own clock.
     pub(super) at_ms: u64,
-    /// What the worker has seen that nobody needs.
+    /// Items that the worker has seen unreferenced.
     pub(super) unreferenced_since: Arc<UnreferencedSince>,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn name(task: Task) -> &'static str {
     }
 }
 
-/// Does what is to be done when nobody else is at work.
+/// Does the task while no other process works on the volume.
 pub(super) async fn perform(
     catalogue: Arc<dyn Catalogue>,
     transfer: &Transfer,
@@ -108,7 +108,7 @@ async fn renew(
     }
 }
 
-/// How a repair ends that need not begin: it would only wait for others.
+/// The outcome of a repair that has nothing to do: it would only wait for other processes.
 async fn without_repair(
     catalogue: &dyn Catalogue,
     transfer: &Transfer,
@@ -116,7 +116,7 @@ async fn without_repair(
 ) -> Result<Option<Done>, CareError> {
     let estimate = repair::estimate(catalogue, transfer, options).await?;
     let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state.is_leaving());
-    // Of dead segments, too: a repair takes their marks away.
+    // Marks of dead segments count, too: a repair removes them.
     let is_marked = !catalogue.damaged(None, 1)?.is_empty();
     if estimate.segment_count > 0 || is_leaving || is_marked {
         return Ok(None);
@@ -136,7 +136,7 @@ async fn repair_all(
     let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
     let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
     let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
-    // What was marked meanwhile is the next one's; what this one could do nothing for waits longer each time.
+    // Segments marked meanwhile are left to the next repair. Those that this one could not mend wait longer each time.
     let is_well = is_whole && (rebuilt_count + moved_count > 0 || catalogue.damaged(None, 1)?.is_empty());
     let reason = report.failures.first().map_or(String::new(), |failure| format!("; {}", failure.reason));
     let what = match segment_count {
@@ -182,7 +182,7 @@ async fn discard(
     if trash.segment_count > 0 {
         done.push(format!("{} dead segments removed, {} bytes", trash.segment_count, trash.bytes));
     }
-    // What they held last was dead, or previous.
+    // The last shards on them were dead, or of previous generations.
     done.extend(repair::forget_left_nodes(catalogue)?.into_iter().map(|name| format!("node {name} forgotten")));
     Ok(Done { is_well: true, what: done.join("; ") })
 }

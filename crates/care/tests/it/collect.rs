@@ -294,7 +294,7 @@ async fn during_a_repair_shards_of_known_segments_are_left_alone() {
     let rebuilt = world.transfer().rebuild(segment, &world.record(segment), &[lost.1.index]).await.expect("rebuilt");
     let late_ms = NOW_MS + 10 * GRACE_MS;
     let note = format!(
-        r#"{{"version":1,"started_ms":{late_ms},"updated_ms":{late_ms},"ended_ms":null,"cursor":null,"segment_count":0,"bytes":0,"finding_count":0,"failure_count":0}}"#
+        r#"{{"version":2,"started_ms":{late_ms},"updated_ms":{late_ms},"ended_ms":null,"cursor":null,"segment_count":0,"bytes":0,"finding_count":0,"failure_count":0}}"#
     );
     world.catalogue.set_job(weft_care::record::REPAIR, Some(note.as_bytes())).expect("noted");
     let report = run(&world, GRACE, late_ms + 59_000).await;

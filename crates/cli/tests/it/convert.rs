@@ -131,7 +131,7 @@ fn a_rule_converts_what_rests_and_a_killed_mount_goes_on_where_it_was() {
     assert!(!both.success && both.stderr.contains("--convert"), "{}", both.stderr);
     sandbox.weft(set.iter().chain(&["1h"])).ok();
     assert_eq!(sandbox.weft(["policy", "get", "meta.db", "/d"]).ok(), "replica:3 then rs:4+2 after 1h\n");
-    until("looked at", || conversion(&sandbox)["wish_count"] == 1 && !conversion(&sandbox)["ended_ms"].is_null());
+    until("looked at", || conversion(&sandbox)["request_count"] == 1 && !conversion(&sandbox)["ended_ms"].is_null());
     assert!(is_only(&sandbox, "replica:3"), "nothing rests that long");
     // Paused, so that nothing is begun before the mount dies; the next one finds what was asked for.
     sandbox.weft(["care", "pause", "meta.db"]).ok();
@@ -348,9 +348,9 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
         // By the run that saved it: one that was left for something more urgent goes on in the same record, one that ended is past.
         until("what was saved is told", || {
             let care = json(&sandbox, &["care", "status", "--json", "meta.db"]);
-            let history = care["record"]["past"].as_array().expect("a list").iter();
+            let history = care["record"]["history"].as_array().expect("a list").iter();
             let mut told =
-                history.filter(|entry| entry["deed"] == "conversion").filter_map(|entry| entry["what"].as_str());
+                history.filter(|entry| entry["task"] == "conversion").filter_map(|entry| entry["what"].as_str());
             care["conversion"]["bytes_saved"].as_u64() > Some(0)
                 || told.any(|told| told.contains(" saved") && !told.contains(" 0 saved"))
         });

@@ -345,8 +345,8 @@ fn twelve_machines_have_a_bad_day_and_their_users_do_not_notice() {
         care["balance"]["is_out"] == false && care["record"]["now"].is_null() && day.is_whole(volume)
     });
     for volume in &day.volumes {
-        for entry in day.care(volume)["record"]["past"].as_array().expect("a list") {
-            println!("{}: {}: {}", volume.code, entry["deed"], entry["what"]);
+        for entry in day.care(volume)["record"]["history"].as_array().expect("a list") {
+            println!("{}: {}: {}", volume.code, entry["task"], entry["what"]);
         }
     }
     for volume in 0..2 {

@@ -108,10 +108,10 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     let _caring = Caring::of(sandbox.command(care));
     until("balanced", || {
         let status = care_status(&sandbox);
-        status["record"]["past"][0]["deed"] == "balance" && status["balance"]["is_out"] == false
+        status["record"]["history"][0]["task"] == "balance" && status["balance"]["is_out"] == false
     });
     let status = care_status(&sandbox);
-    let what = status["record"]["past"][0]["what"].as_str().expect("a sentence");
+    let what = status["record"]["history"][0]["what"].as_str().expect("a sentence");
     assert!(what.contains(&format!(" {left} bytes")), "{what}, and {left} were left");
     assert_eq!(sandbox.weft(["status", "meta.db"]).code, Some(0), "whole");
     let count = held();

@@ -1,6 +1,6 @@
 //! Copying between trees: files, directories, links, with modes and times.
 //!
-//! A file has its name only when it is whole. Until it has its attributes, nobody but its owner can open what is made.
+//! A file gets its name only when it is complete. Until it has its attributes, only its owner can open it.
 
 use super::error::refused;
 use super::{Attributes, Entry, FileId, Result, Sink, Tree, Visit, Walk};
@@ -14,10 +14,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Read, write and execute, of user, group and others.
 const PERMISSIONS: u16 = 0o777;
 
-/// What a file from a stream may: nothing for others.
+/// The mode of a file from a stream: no access for others.
 const STREAM_MODE: u16 = 0o600;
 
-/// Who is told how far a copy is.
+/// The observer of a copy's progress.
 pub trait Progress {
     /// A file begins.
     fn begin(&self, _from: &Path) {}
@@ -25,7 +25,7 @@ pub trait Progress {
     fn advance(&self, _bytes: u64) {}
 }
 
-/// Nobody.
+/// No observer.
 impl Progress for () {}
 
 /// How to copy.
@@ -34,7 +34,7 @@ pub struct Copying<'p> {
     /// Owners, set-user-id, set-group-id and sticky bits too. Otherwise what is made belongs to whoever copies, who would lend
     /// their own rights by these bits.
     pub preserve: bool,
-    /// Who watches.
+    /// The observer.
     pub progress: &'p dyn Progress,
 }
 
@@ -49,11 +49,11 @@ impl Copying<'_> {
     }
 }
 
-/// Copies what is at `from_path` to `to_path`: into a directory that is there under its own entries, over a file that is
+/// Copies the entry at `from_path` to `to_path`: into an existing directory under its own entries, over a file that is
 /// there. Directories get their attributes last, so that a read-only one can be filled.
 ///
 /// # Errors
-/// What cannot be copied; what was copied before stays.
+/// An entry cannot be copied; entries copied before stay.
 pub fn copy(from: &dyn Tree, from_path: &Path, to: &dyn Tree, to_path: &Path, how: Copying<'_>) -> Result<()> {
     let mut walk = Walk::new(from, from_path)?;
     let mut top: Option<FileId> = None;
@@ -115,7 +115,7 @@ fn copy_other(
     to.set(to_path, &how.attributes(entry))
 }
 
-/// What is at a path, if it is no directory.
+/// The entry at a path, if it is no directory.
 fn refuse_directory(to: &dyn Tree, path: &Path) -> Result<Option<Entry>> {
     let there = to.entry(path)?;
     if there.as_ref().is_some_and(|there| there.kind == Kind::Directory) {
@@ -151,7 +151,7 @@ fn copy_file(
     let temporary = temporary(to_path);
     let mut make = || {
         let sink = to.make_file(&temporary)?;
-        // What is written to a file is kept by the policy of the file.
+        // The policy of a file applies to data written to it.
         if to.is_volume() && there.is_some_and(|there| there.kind == Kind::File) {
             let policy = to.policy(to_path)?;
             if policy != to.policy(&temporary)? {
@@ -162,7 +162,7 @@ fn copy_file(
         to.rename(&temporary, to_path)
     };
     make().inspect_err(|_| {
-        // What the reader should know is why the file was not made.
+        // The reader should learn why the file was not made.
         let _ = to.remove(&temporary, Kind::File);
     })
 }
@@ -184,7 +184,7 @@ fn fill(
         if bytes == 0 {
             return sink.finish(attributes);
         }
-        // Holes are read as zeros; written, they would take room. What a stream gives in small pieces is written as it is.
+        // Holes are read as zeros; written, they would take room. Small pieces of a stream are written as they are.
         if bytes == CHUNK_BYTES && is_zero(&buffer) {
             sink.skip(bytes as u64)?;
         } else {

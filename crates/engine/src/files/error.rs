@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use weft_meta::MetaError;
 use weft_vfs::VfsError;
 
-/// A failed step; what was done before stays.
+/// A failed step; earlier steps stay.
 #[derive(Debug, thiserror::Error)]
 pub enum FilesError {
     /// The system says no.
@@ -15,7 +15,7 @@ pub enum FilesError {
     System {
         /// About what.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         error: io::Error,
     },
     /// The volume says no.
@@ -23,7 +23,7 @@ pub enum FilesError {
     Volume {
         /// About what.
         path: PathBuf,
-        /// What it says.
+        /// The error.
         error: Box<VfsError>,
     },
     /// A stream broke; its errors name the file.
@@ -32,7 +32,7 @@ pub enum FilesError {
     /// Nothing has this path.
     #[error("{}: no such file or directory", .0.display())]
     Missing(PathBuf),
-    /// It is not what is needed; a sentence.
+    /// It is of the wrong kind; a sentence.
     #[error("{0}")]
     Refused(String),
     /// A call that is about no path.
@@ -55,12 +55,12 @@ impl From<EngineError> for FilesError {
 /// Of everything in a tree.
 pub type Result<T> = std::result::Result<T, FilesError>;
 
-/// What the volume says about `path`.
+/// The volume's error about `path`.
 pub(super) fn at(path: &Path) -> impl Fn(VfsError) -> FilesError {
     move |error| FilesError::Volume { path: path.to_owned(), error: Box::new(error) }
 }
 
-/// What the system says about `path`.
+/// The system's error about `path`.
 pub(super) fn system(path: &Path, errno: Errno) -> FilesError {
     FilesError::System { path: path.to_owned(), error: errno.into() }
 }

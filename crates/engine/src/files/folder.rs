@@ -21,7 +21,7 @@ use weft_vfs::{POLICY_XATTR, PURGE_XATTR, RESTORE_XATTR, deleted_value};
 /// The longest text of a policy that is read back.
 const POLICY_BYTES_MAX: usize = 1024;
 
-/// What is made is its owner's alone until it is given a mode.
+/// New files are their owner's alone until they get their mode.
 const NEW_FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const NEW_DIRECTORY_MODE: Mode = Mode::RWXU;
 
@@ -80,7 +80,7 @@ impl FolderTree {
         rustix::fs::openat2(&self.folder, below, flags | OFlags::CLOEXEC, mode, resolve)
     }
 
-    /// What is at a path, without opening it: a symbolic link itself, a pipe without waiting.
+    /// The kind of the entry at a path, without opening it: a symbolic link itself, a pipe without waiting.
     fn handle(&self, path: &Path) -> Result<Handle> {
         let opened = self.open_beneath(path, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty());
         opened.map(Handle).map_err(|errno| self.failure(path, errno))
@@ -96,7 +96,7 @@ impl FolderTree {
         Ok((opened.map_err(|errno| self.failure(parent, errno))?, name))
     }
 
-    /// Tells a mount what is to become of what was deleted.
+    /// Tells a mount to restore or purge a deleted file.
     fn tell(&self, request: &[u8], deleted_ms: u64, ino: Ino) -> Result<()> {
         let name = std::str::from_utf8(request).unwrap_or_default();
         let value = deleted_value(deleted_ms, ino);
@@ -125,7 +125,7 @@ fn path_of(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())
 }
 
-/// Gives attributes to what is open, be it only found.
+/// Sets attributes of an open entry, also of one opened by path only.
 fn set(file: impl AsFd, attributes: &Attributes) -> rustix::io::Result<()> {
     let file = file.as_fd();
     // Changing the owner clears bits of the mode.

@@ -1,4 +1,4 @@
-//! How what is in a directory is protected, and changing one's mind about it.
+//! The policies of directories and files, and changes of them.
 
 use super::error::refused;
 use super::{FilesError, Result, Tree, Visit, Walk, require};
@@ -12,17 +12,17 @@ use weft_vfs::{policy_for, policy_text};
 pub struct PolicyReport {
     /// Whose.
     pub path: PathBuf,
-    /// The code of what is written.
+    /// The code of new data.
     pub policy: String,
     /// Nodes that it needs.
     pub nodes: usize,
     /// Nodes that may be lost.
     pub tolerance: usize,
-    /// The code of what has not changed for `later_after_ms`.
+    /// The code of data that has not changed for `later_after_ms`.
     pub later: Option<String>,
     /// Milliseconds.
     pub later_after_ms: Option<u64>,
-    /// Losses that what is written survives at once; missing: every shard is stored but those of nodes that are away.
+    /// Losses that new data survives at once; missing: every shard is stored except those of nodes that are away.
     pub write_margin: Option<u16>,
     /// Data bytes of a full segment; missing: as suits the code.
     pub segment_bytes: Option<u64>,
@@ -30,12 +30,12 @@ pub struct PolicyReport {
     pub cell_bytes: Option<u32>,
 }
 
-/// What becomes of a policy. Of a `Some(None)` nothing is chosen from then on; what is `None` stays as it is.
+/// Changes of a policy. `Some(None)` unsets a value; `None` leaves it as it is.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// The code.
     pub to: To,
-    /// Losses that what is written survives at once.
+    /// Losses that new data survives at once.
     pub write_margin: Option<Option<u16>>,
     /// Data bytes of a full segment.
     pub segment_bytes: Option<Option<u64>>,
@@ -85,7 +85,7 @@ pub fn text(tree: &dyn Tree, path: &Path) -> Result<String> {
     tree.policy(path)
 }
 
-/// Changes the policy of a directory, for what is made in it from now on; with `below` also of everything in it. How many files it
+/// Changes the policy of a directory, for new entries; with `below` also of everything in it. How many files it
 /// reached.
 ///
 /// # Errors
@@ -107,7 +107,7 @@ pub fn set(tree: &dyn Tree, directory: &Path, change: &Change, below: bool) -> R
         return Ok(0);
     }
     let mut files = 0;
-    // A directory first, so that what is made in it meanwhile has the new policy too.
+    // A directory first, so that entries made in it meanwhile have the new policy too.
     let mut walk = Walk::new(tree, directory)?;
     while let Some((visit, path, entry)) = walk.step()? {
         match (visit, entry.kind) {

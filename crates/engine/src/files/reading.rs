@@ -37,7 +37,7 @@ impl ReaderTree {
         self.reader().transfer().start_trace();
     }
 
-    /// What was recorded, in order.
+    /// The recorded events, in order.
     #[must_use]
     pub fn finish_trace(&self) -> Vec<Event> {
         self.reader().transfer().finish_trace()

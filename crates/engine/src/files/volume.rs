@@ -17,10 +17,10 @@ use weft_vfs::{AttributeChange, Caller, Handle, POLICY_XATTR, SetTime, VfsError,
 /// There is no such name.
 pub(super) const ENOENT: i32 = rustix::io::Errno::NOENT.raw_os_error();
 
-/// What stands for a file system's number; no mounted one has it.
+/// Used as the number of the file system; no mounted one has it.
 const VOLUME_ID: u64 = u64::MAX;
 
-/// What new files get until their mode is set.
+/// The mode of new files until theirs is set.
 const NEW_FILE_MODE: u16 = 0o600;
 const NEW_DIRECTORY_MODE: u16 = 0o700;
 
@@ -47,7 +47,7 @@ impl VolumeTree {
         self.engine.volume()
     }
 
-    /// What a path names. References are given back at once: nobody else removes anything meanwhile.
+    /// The inode at a path. Its reference is released at once: nothing else removes anything meanwhile.
     fn find(&self, path: &Path) -> Result<Option<Inode>> {
         let mut found = self.volume().attributes(Ino::ROOT)?;
         for name in path.strip_prefix("/").unwrap_or(path) {
@@ -264,7 +264,7 @@ fn change_of(attributes: &Attributes) -> AttributeChange {
     }
 }
 
-/// What a tree says of an inode.
+/// The attributes of an inode, as a tree reports them.
 pub(super) fn entry(attributes: &Inode) -> Entry {
     Entry {
         id: (VOLUME_ID, attributes.ino.0),

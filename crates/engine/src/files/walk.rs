@@ -12,12 +12,12 @@ use weft_format::records::Kind;
 /// would double the walk with each level.
 const ENTERED_MAX: u32 = 16;
 
-/// What a step of a walk comes to.
+/// A step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// A directory, before what is in it.
+    /// A directory, before its entries.
     Enter,
-    /// The same directory, after what is in it.
+    /// The same directory, after its entries.
     Leave,
     /// Anything else.
     Other,
@@ -28,7 +28,7 @@ pub struct Walk<'t> {
     tree: &'t dyn Tree,
     /// Where the walk is: the innermost directory that was entered.
     path: PathBuf,
-    /// What was entered and not left, the outermost first, with what is still to be visited in it.
+    /// Directories that were entered and not left, the outermost first, with their unvisited entries.
     open: Vec<(Entry, std::vec::IntoIter<(OsString, Entry)>)>,
     /// Those of them.
     within: HashSet<FileId>,
@@ -38,7 +38,7 @@ pub struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    /// Of what is at `path`, and everything below it.
+    /// A walk over the entry at `path` and everything below it.
     ///
     /// # Errors
     /// Nothing is there, or it cannot be looked at.
@@ -54,7 +54,7 @@ impl<'t> Walk<'t> {
         })
     }
 
-    /// The next step: what it comes to, its path, and what it is; `None` at the end.
+    /// The next step, its path and its kind; `None` at the end.
     ///
     /// # Errors
     /// A directory cannot be listed, is within itself, or has a name that leads elsewhere.

@@ -34,7 +34,7 @@ pub fn moved(store: &Store) -> Result<Vec<Moved>, MetaError> {
     let (nodes, volume) = (store.nodes()?, store.volume().volume);
     let (done, ended) = channel();
     let look = move || {
-        // Nobody may wait for it any more.
+        // The receiver may be gone.
         let _ = done.send(elsewhere(volume, &nodes));
     };
     if let Err(error) = store.env().spawner.thread("moved-nodes", Box::new(look)) {

@@ -10,7 +10,7 @@ use weft_format::records::NodeState;
 use weft_meta::{MetaError, MetaUrl};
 use weft_nodes::{NodeError, UrlError};
 
-/// A refusal names the node and ends in what to do.
+/// A refusal names the node and says how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub enum NodesError {
     /// Names appear in tables, sentences and commands.
@@ -24,7 +24,7 @@ pub enum NodesError {
     Unknown {
         /// The volume.
         meta: MetaUrl,
-        /// What was asked for.
+        /// The request.
         name: String,
         /// All names, sorted.
         known: Vec<String>,
@@ -39,7 +39,7 @@ pub enum NodesError {
         /// Its place.
         url: String,
     },
-    /// A node inside the volume would hold what is needed to read it.
+    /// A node inside the volume would hold data that is needed to read it.
     #[error("node {name}: {} is inside the volume itself, which is mounted at {}: give a place outside", path.display(), mountpoint.display())]
     InsideVolume {
         /// The node.
@@ -68,7 +68,7 @@ pub enum NodesError {
     WouldLose {
         /// The volume.
         meta: MetaUrl,
-        /// What would be lost.
+        /// The data that would be lost.
         loss: Loss,
     },
     /// It answers, so nothing of it is lost.
@@ -88,7 +88,7 @@ pub enum NodesError {
         meta: MetaUrl,
         /// The node.
         name: String,
-        /// What it is now.
+        /// Its current state.
         state: NodeState,
         /// Segments of living files on it; 0: only of deleted ones.
         segment_count: u64,

@@ -1,7 +1,7 @@
 //! Making a place a node of the volume: `note its id -> make the place -> take it into the table`.
 //!
-//! The note stays. A place that was made, and whose maker died before it was in the table, is known by it, and so is one that
-//! was emptied and has left the table: the next one who makes a node there goes on with it.
+//! The note stays. It identifies a place whose process died before the node was in the table, and a place that was emptied and has left the
+//! table. The next process that makes a node there continues with it.
 
 use super::with_names;
 use crate::error::EngineError;
@@ -23,7 +23,7 @@ struct Begun {
 
 const VERSION: u32 = 1;
 
-/// Makes an empty place, or one that was begun and is in no table, a node of this volume.
+/// Makes an empty place, or an unfinished one that is in no table, a node of this volume.
 ///
 /// # Errors
 /// [`EngineError::Place`]: it is a node already, or cannot be made one.
@@ -67,7 +67,7 @@ fn key(url: &NodeUrl) -> String {
     format!("node-at:{url}")
 }
 
-/// The node that was begun there. A note that cannot be read is as none: the place then says whose it is.
+/// The unfinished node there. A note that cannot be read counts as none: then the place says which node it is.
 fn begun(store: &Store, url: &NodeUrl) -> Result<Option<NodeId>, MetaError> {
     let Some(bytes) = store.job(&key(url))? else { return Ok(None) };
     let note: Option<Begun> = serde_json::from_slice(&bytes).ok();

@@ -36,7 +36,7 @@ pub struct NodeTable {
 pub struct Place<'p> {
     /// A folder, a device or an address.
     pub address: &'p str,
-    /// The file with what the place asks of its users.
+    /// The file with the secret that the place asks of its users.
     pub key_file: Option<&'p Path>,
     /// Where the volume is mounted on this machine: no node may lie there.
     pub mountpoints: &'p [PathBuf],
@@ -62,11 +62,11 @@ pub struct Replaced {
     pub url: String,
     /// The old place.
     pub old_place: String,
-    /// What is to become of the shards of the old one.
+    /// How to treat the shards of the old one.
     pub old: OldNode,
 }
 
-/// What is left of a node that was replaced.
+/// The state of a node that was replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldNode {
     /// Nothing: no segment refers to it.
@@ -77,7 +77,7 @@ pub enum OldNode {
     Emptied,
 }
 
-/// What a move noted.
+/// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MovedTo {
     /// Where the node is now.
@@ -97,14 +97,14 @@ pub struct Displaced {
     pub url: Option<String>,
 }
 
-/// What changes of a node; `None` leaves it as it is.
+/// Changes of a node; `None` leaves a value as it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Changes<'c> {
-    /// What it fails with.
+    /// Its failure domain.
     pub domain: Option<&'c str>,
     /// Share of the data that it takes beside others.
     pub weight: Option<u64>,
-    /// It takes nothing new, and keeps what it has.
+    /// It takes no new shards, and keeps those it has.
     pub is_read_only: Option<bool>,
 }
 
@@ -141,7 +141,7 @@ impl NodeTable {
         Ok(super::moved(&self.store)?)
     }
 
-    /// What must move for every node to hold its share; `None`: nothing is stored yet.
+    /// The moves needed for every node to hold its share; `None`: nothing is stored yet.
     ///
     /// # Errors
     /// Metadata cannot be read, or this program cannot open a node of it.
@@ -178,7 +178,7 @@ impl NodeTable {
         Ok(self.store.flush()?)
     }
 
-    /// Makes another place the node `name`. The old one stays, under another name, until repair has moved or rebuilt what it holds.
+    /// Makes another place the node `name`. The old one stays, under another name, until repair has moved or rebuilt its shards.
     ///
     /// # Errors
     /// As of [`NodeTable::add`]; [`NodesError::WouldLose`], unless `force`.
@@ -255,7 +255,7 @@ impl NodeTable {
         Ok(MovedTo { url: url.to_string(), displaced, is_given_up: new.state == NodeState::Lost })
     }
 
-    /// Takes a node back that was given up and answers again. What it is now: [`NodeState::Draining`] where another has its place.
+    /// Takes a node back that was given up and answers again. Returns its state: [`NodeState::Draining`] if another node has its place.
     ///
     /// # Errors
     /// [`NodesError::NotGivenUp`], [`NodesError::Silent`].
@@ -377,7 +377,7 @@ impl NodeTable {
         Ok(place_of(&record))
     }
 
-    /// Gives up nodes that do not answer: they are lost from now on, and repair rebuilds what they held. With `dry_run` only looks.
+    /// Gives up nodes that do not answer: they are lost from now on, and repair rebuilds their shards. With `dry_run` only looks.
     ///
     /// # Errors
     /// [`NodesError::Answers`]; [`NodesError::WouldLose`], unless `force`.
@@ -443,7 +443,7 @@ impl NodeTable {
         }
     }
 
-    /// Refuses to go below what a policy in use needs.
+    /// Refuses to go below the number that a policy in use needs.
     fn keep_enough(&self, name: &str) -> Result<(), NodesError> {
         let (nodes, rule) = (self.store.nodes()?, self.store.placement_rule()?);
         let others = nodes.iter().filter(|(_, node)| node.state == NodeState::Active && node.name != name);
@@ -466,7 +466,7 @@ impl Place<'_> {
         Ok((url, secret))
     }
 
-    /// A node inside the volume would hold what is needed to read it, and one in memory would hold it until the end of one command.
+    /// A node inside the volume would hold data that is needed to read it, and a node in memory would end with one command.
     fn refuse_unfit(&self, name: &str, url: &NodeUrl) -> Result<(), NodesError> {
         if kinds().about_of(url).is_some_and(|about| !about.is_lasting) {
             return Err(NodesError::InMemory { name: name.to_owned(), url: url.to_string() });

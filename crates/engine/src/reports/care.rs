@@ -1,4 +1,4 @@
-//! What all workers are at.
+//! The current work of all workers.
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
@@ -12,27 +12,27 @@ use weft_format::records::NodeState;
 /// A worker that has said nothing for so long is taken to be gone: it says something every half minute.
 const SILENT_MS: u64 = 120_000;
 
-/// What the worker is at, what it did, and which nodes it doubts.
+/// The worker's current task, its history, and the nodes that are not sound.
 #[derive(Clone, Debug, Serialize)]
 pub struct CareReport {
     /// Is there a worker, as far as can be told?
     pub is_cared_for: bool,
-    /// Who changes segments at this moment.
+    /// The process that may change segments at the moment.
     pub lease_holder: Option<String>,
-    /// What the worker said last; missing: nobody has cared for the volume yet.
+    /// The worker's last report; missing: no worker has cared for the volume yet.
     pub record: Option<CareRecord>,
     /// Replaced nodes whose shards are not all rebuilt yet.
     pub replaced: Vec<String>,
-    /// What is to move for every node to hold its share.
+    /// The moves needed for every node to hold its share.
     pub balance: Estimate,
     /// The conversion under way, or the last one.
     pub conversion: Option<ConvertRecord>,
-    /// Previous generations of what was converted or moved.
+    /// Previous generations of converted and moved segments.
     pub kept: Kept,
 }
 
 impl Keeper {
-    /// What the worker is at, from what it left in metadata.
+    /// The worker's current task, from its record in metadata.
     ///
     /// # Errors
     /// Metadata cannot be read.

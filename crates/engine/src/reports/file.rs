@@ -1,4 +1,4 @@
-//! Where a file's bytes are, and what they can lose.
+//! The place of a file's bytes, and the losses that they survive.
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
@@ -38,7 +38,7 @@ pub struct FileReport {
     pub size: u64,
     /// Bytes of it that are in segments.
     pub allocated_bytes: u64,
-    /// What new bytes of it are protected by.
+    /// The policy for its new bytes.
     pub policy: String,
     /// Further losses of shards that every segment of the file survives; missing where it has none, or one cannot be read.
     pub survives_losses: Option<usize>,
@@ -61,7 +61,7 @@ pub struct ExtentReport {
     pub segment_offset: u64,
 }
 
-/// A segment, and what it can lose.
+/// A segment, and the losses that it survives.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentReport {
     /// Its id.
@@ -72,7 +72,7 @@ pub struct SegmentReport {
     pub generation: u32,
     /// Data bytes of it.
     pub data_bytes: u64,
-    /// Of them, those that files refer to.
+    /// Those of them that files refer to.
     pub live_bytes: u64,
     /// Bytes of each shard.
     pub shard_bytes: u64,
@@ -102,7 +102,7 @@ pub struct ShardReport {
 }
 
 impl Keeper {
-    /// What `path` is, where its bytes are and what they can lose by what `roster` says of the nodes. `None`: there is no such path.
+    /// The kind of `path`, the place of its bytes, and the losses that they survive with the nodes of `roster`. `None`: there is no such path.
     ///
     /// # Errors
     /// Metadata cannot be read, or is damaged.

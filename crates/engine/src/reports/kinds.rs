@@ -8,7 +8,7 @@ use weft_nodes::About;
 pub struct NodeKindReport {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// How its URLs look.
     pub url: &'static str,
@@ -26,17 +26,17 @@ pub struct NodeKindReport {
     pub puts_conditionally: bool,
     /// A request takes about so long.
     pub latency_us: u32,
-    /// What a request costs, where a KiB read costs `kib_out_price`.
+    /// The price of a request, if a KiB read costs `kib_out_price`.
     pub request_price: u64,
-    /// What a KiB read costs.
+    /// The price of a KiB read.
     pub kib_out_price: u64,
-    /// What a KiB written costs.
+    /// The price of a KiB written.
     pub kib_in_price: u64,
     /// Where the prices come from.
     pub prices_because: &'static str,
     /// When a shard is durable.
     pub durable: &'static str,
-    /// What it was tested against; nothing, or a program.
+    /// The program that it was tested against, if there is one.
     pub tested_against: Option<&'static str>,
 }
 

@@ -26,7 +26,7 @@ pub struct NodeLine {
     pub url: String,
     /// `active`, `read-only`, `draining` or `lost`.
     pub state: &'static str,
-    /// What it fails with.
+    /// Its failure domain.
     pub domain: String,
     /// Share of the data that it takes beside others.
     pub weight: u64,
@@ -64,7 +64,7 @@ pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
         bytes_per_second_max: record.limits.bytes_per_second,
         requests_max: record.limits.requests,
         refuses: space.as_ref().is_err_and(|error| error.kind == NodeErrorKind::Denied),
-        // Nothing is expected of one that was given up.
+        // A node that was given up is not expected to answer.
         error: space.err().filter(|_| record.state != NodeState::Lost).map(|error| with_names(&nodes, error.detail)),
     };
     let mut lines: Vec<NodeLine> = spaces.into_iter().map(line).collect();

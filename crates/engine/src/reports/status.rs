@@ -20,28 +20,28 @@ const COUNT_LIMIT: usize = 100_000;
 /// Trash entries read at once.
 const TRASH_PAGE: usize = 1024;
 
-/// How many more nodes may go, what is degraded, which nodes answer.
+/// How many more nodes may fail, which data is degraded, which nodes answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct StatusReport {
     /// Further losses of nodes that every file survives; missing where some file cannot be read, or there is none.
     pub survives_losses: Option<usize>,
     /// The volume's id.
     pub volume: String,
-    /// Who has it open for writing; missing: nobody.
+    /// The process that has it open for writing; missing: there is none.
     pub in_use_by: Option<String>,
     /// Files, directories and others, deleted ones that are still open among them.
     pub inode_count: u64,
     /// Bytes that files refer to.
     pub live_bytes: u64,
-    /// What files by the root directory's policy can use.
+    /// The room for files with the root directory's policy.
     pub room: Room,
     /// By name.
     pub nodes: Vec<NodeStatus>,
-    /// Segments counted by what is the matter with them.
+    /// Segments counted by their state.
     pub tally: Tally,
     /// Segments marked as damaged.
     pub marked_count: usize,
-    /// What was deleted and is not free room yet.
+    /// Deleted data whose room is not free yet.
     pub trash: Waiting,
     /// The repair under way, or the last one.
     pub last_repair: Option<JobRecord>,
@@ -49,7 +49,7 @@ pub struct StatusReport {
     pub last_scrub: Option<JobRecord>,
     /// ... and of conversions.
     pub last_conversion: Option<ConvertRecord>,
-    /// Previous generations of what was converted or moved.
+    /// Previous generations of converted and moved segments.
     pub kept: Kept,
     /// Nodes that are elsewhere than metadata has them.
     pub moved: Vec<Moved>,
@@ -67,14 +67,14 @@ pub struct Waiting {
     pub due_ms: Option<u64>,
 }
 
-/// What files by the root directory's policy can use of what the nodes have: data bytes.
+/// The part of the nodes' room that files with the root directory's policy can use, in data bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Room {
     /// The policy's code.
     pub policy: String,
     /// That fit in all.
     pub total_bytes: u64,
-    /// That fit beside what there is.
+    /// Bytes that fit beside the stored ones.
     pub free_bytes: u64,
 }
 
@@ -87,13 +87,13 @@ pub struct NodeStatus {
     pub url: String,
     /// `active`, `read-only`, `draining` or `lost`.
     pub state: &'static str,
-    /// What it fails with.
+    /// Its failure domain.
     pub domain: String,
     /// It says how much room it has.
     pub answers: bool,
     /// It is there, and does not let this user in.
     pub refuses: bool,
-    /// Silent for so long that what it held is rebuilt on others.
+    /// Silent for so long that its shards are rebuilt on others.
     pub is_given_up: bool,
     /// Missing where it does not answer.
     pub total_bytes: Option<u64>,
@@ -155,7 +155,7 @@ impl Keeper {
         }
     }
 
-    /// Of nodes of unlike room only what the code's width can use counts.
+    /// If nodes have unlike room, only the part that the code's width can use counts.
     fn room(&self) -> Result<Room, EngineError> {
         let root = self.store.attributes(Ino::ROOT)?;
         let policy = self.store.policy(root.policy)?.code;
@@ -201,7 +201,7 @@ fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, faulty_helpers: &Fa
             domain: facts.record.domain.clone(),
             answers: facts.answers(),
             refuses: facts.refuses(),
-            // What a worker said some seconds ago.
+            // As a worker reported it some seconds ago.
             is_given_up: given_up.contains(id) && !facts.answers(),
             total_bytes: space.map(|space| space.total_bytes),
             free_bytes: space.map(|space| space.free_bytes),

@@ -8,7 +8,7 @@ use weft_nodes::{Node, Space};
 /// A node that takes longer is not waited for.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Requests for a latency: the median of three ignores one that was held up.
+/// Requests for a latency: the median of three ignores one delayed request.
 const REQUESTS: usize = 3;
 
 /// Bytes of a shard that are read for the speed.
@@ -17,7 +17,7 @@ const READ_BYTES: u64 = 1 << 20;
 /// Fewer bytes say nothing of a speed.
 const READ_BYTES_MIN: usize = 128 << 10;
 
-/// What a node's answers say.
+/// The measurements of a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Probe {
     /// `None`: it does not answer.

@@ -1,6 +1,6 @@
-//! Nodes on storage of others, against real servers and against servers that lie.
+//! Nodes on storage of others, against real servers and against faulty servers.
 
-mod liars;
+mod faulty;
 
 use crate::servers;
 use std::process::Command;
