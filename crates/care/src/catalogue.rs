@@ -102,6 +102,9 @@ pub trait Catalogue: Send + Sync {
     /// Segments that a writer, a reader or a scrub marked: something about a shard is not as it should be.
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError>;
 
+    /// Marks the segments that have a shard on a node that is none, as when it was removed while they were stored.
+    fn mark_strays(&self) -> Result<(), CatalogueError>;
+
     /// Marks a segment, so that a repair looks at it.
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
         self.note_damage(segment, &[])

@@ -34,6 +34,9 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(3);
 const NOTE_IDLE: Duration = Duration::from_secs(30);
 const NOTE_BUSY: Duration = Duration::from_secs(2);
 
+/// How often a worker looks for shards on nodes that are none: they come when a node is removed, and then only by chance.
+const STRAYS_EVERY: Duration = Duration::from_secs(60);
+
 /// How to care.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -93,6 +96,7 @@ impl Worker {
         let (mut noted, mut has_changed) = (began, true);
         let mut under_way: Option<UnderWay> = None;
         let (mut rounds, mut requests) = (Rounds::default(), Requests::default());
+        let mut strays_sought = None;
         let mut complaint = String::new();
         let unreferenced_since = Arc::new(UnreferencedSince::default());
         while !*stop.borrow() {
@@ -107,6 +111,13 @@ impl Worker {
                 self.give_up(&ended.0, wall_ms());
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 has_changed = true;
+            }
+            let is_time_for_strays = strays_sought.is_none_or(|sought| clock.elapsed(sought) >= STRAYS_EVERY);
+            if is_time_for_strays {
+                strays_sought = Some(clock.now());
+                if let Err(error) = self.catalogue.mark_strays() {
+                    tracing::warn!("shards on nodes that are none were not looked for: {error}");
+                }
             }
             let look = match self.look(&mut rounds).await {
                 Ok(look) => look,

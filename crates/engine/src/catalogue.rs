@@ -190,6 +190,10 @@ impl Catalogue for StoreCatalogue {
         self.ask(|store| store.damaged(after, limit))
     }
 
+    fn mark_strays(&self) -> Result<(), CatalogueError> {
+        self.change(|store| store.mark_strays()).map(drop)
+    }
+
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
         self.change(|store| store.note_damage(segment, found))
     }

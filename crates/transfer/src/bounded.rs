@@ -3,7 +3,7 @@
 //!
 //! Reads and writes of users have shorter deadlines of their own (`scheduler.rs`, `write/put.rs`) and do without this one.
 
-use crate::fleet::timed_out;
+use crate::error::timed_out;
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::future::Future;

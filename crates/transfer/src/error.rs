@@ -3,6 +3,7 @@
 use crate::suspect::Suspect;
 use weft_cluster::PlacementError;
 use weft_format::{SegmentId, ShardIndex};
+use weft_nodes::{NodeError, NodeErrorKind};
 
 pub use crate::suspect::{Failures, ShardFailure, SuspectKind};
 
@@ -251,4 +252,13 @@ pub enum RebuildError {
         /// What each node said.
         failures: Failures,
     },
+}
+
+/// The error of a call that took too long.
+pub(crate) fn timed_out(name: &str, deadline_ms: u64) -> NodeError {
+    NodeError {
+        kind: NodeErrorKind::TimedOut,
+        node: name.into(),
+        detail: format!("no answer within {deadline_ms} ms; see whether it is overloaded or out of reach"),
+    }
 }

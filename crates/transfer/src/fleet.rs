@@ -351,12 +351,3 @@ pub(crate) fn no_member(id: NodeId) -> NodeError {
         detail: "is not a node of this volume now; add it again, or repair what it held".into(),
     }
 }
-
-/// The error of a call that took too long.
-pub(crate) fn timed_out(name: &str, deadline_ms: u64) -> NodeError {
-    NodeError {
-        kind: NodeErrorKind::TimedOut,
-        node: name.into(),
-        detail: format!("no answer within {deadline_ms} ms; see whether it is overloaded or out of reach"),
-    }
-}

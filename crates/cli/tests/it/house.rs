@@ -315,7 +315,7 @@ fn sources_below(folder: &Path, found: &mut Vec<(String, String)>) {
 /// `weft_format::removal` first; what its types do not say already is here.
 const REMOVALS: &[(&str, &[&str])] = &[
     // Of openings a node keeps the newest.
-    ("node.remove(", &["transfer/src/remove.rs", "transfer/src/openings.rs"]),
+    ("node.remove(", &["transfer/src/bounded.rs", "transfer/src/remove.rs", "transfer/src/openings.rs"]),
     (".remove_shard(", &["care/src/collect/orphans.rs", "care/src/mend.rs", "transfer/src/remove.rs"]),
     ("transfer.remove(", &["care/src/collect/reaper.rs"]),
     (".drop_segment(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),

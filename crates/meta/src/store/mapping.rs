@@ -261,9 +261,8 @@ impl Txn<'_> {
         Ok(())
     }
 
-    /// The record and the indices that follow from it. A shard on a node that was removed while it was stored is missing from then on.
+    /// The record and the indices that follow from it.
     pub(super) fn put_segment(&mut self, segment: SegmentId, record: &SegmentRecord) -> Result<(), MetaError> {
-        let record = self.on_known_nodes(record)?;
         self.put(Key::Segment(segment), record.encode());
         for location in record.shards.iter().flatten() {
             self.put(Key::OnNode(location.node, segment), values::mark());
@@ -272,20 +271,6 @@ impl Txn<'_> {
             self.put(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }
         Ok(())
-    }
-
-    fn on_known_nodes(&mut self, record: &SegmentRecord) -> Result<SegmentRecord, MetaError> {
-        let keys: Vec<Key<'_>> = record.nodes().map(Key::Node).collect();
-        self.fetch(&keys, &[])?;
-        let mut record = record.clone();
-        for shard in &mut record.shards {
-            if let Some(location) = shard
-                && self.get(Key::Node(location.node))?.is_none()
-            {
-                *shard = None;
-            }
-        }
-        Ok(record)
     }
 
     /// A segment that nothing refers to is dead for good: the collector may have it.

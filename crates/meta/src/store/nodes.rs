@@ -1,5 +1,6 @@
 //! The nodes of the volume. A volume has few: they are always read all at once.
 
+use std::collections::BTreeSet;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 
@@ -87,8 +88,8 @@ impl Store {
     }
 
     /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
-    /// not there is forgotten. Whoever stores a segment there at the same moment finds that shard missing when the segment is committed, and
-    /// marked for repair.
+    /// not there is forgotten. Whoever stores a segment there at the same moment does not hear of it: see
+    /// [`Store::mark_strays`].
     ///
     /// # Errors
     /// Those of the engine, and damage.
@@ -104,6 +105,36 @@ impl Store {
             }
             Ok(true)
         })
+    }
+
+    /// Marks segments that have a shard on a node that is none, so that a repair looks at them; how many. They were stored while the node was
+    /// removed. Costs a question for each node.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn mark_strays(&self) -> Result<usize, MetaError> {
+        let mut strays = Vec::new();
+        self.view(|txn| {
+            let known: BTreeSet<NodeId> = txn.nodes()?.into_iter().map(|(node, _)| node).collect();
+            let mut range = Table::OnNode.range();
+            while let Some((key, _)) = txn.scan(&range, 1)?.pop() {
+                let Some(Key::OnNode(node, segment)) = Key::parse(&key) else {
+                    return Err(MetaError::Damaged {
+                        key: printable(&key),
+                        detail: "it is no segment on a node".into(),
+                    });
+                };
+                if known.contains(&node) {
+                    range.start = on_node(node).end;
+                } else {
+                    strays.push(segment);
+                    range.start = [&key[..], &[0]].concat();
+                }
+            }
+            Ok(())
+        })?;
+        strays.iter().try_for_each(|segment| self.mark_damaged(*segment))?;
+        Ok(strays.len())
     }
 }
 

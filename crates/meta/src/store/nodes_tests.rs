@@ -50,14 +50,18 @@ fn a_volume_wants_nothing_of_places_until_it_is_said() {
 
 /// The mount takes in that a node is gone within a second: what it stored there until then must not count as there for ever.
 #[test]
-fn a_shard_on_a_node_that_was_removed_meanwhile_is_missing() {
+fn segments_on_a_node_that_was_removed_meanwhile_are_marked() {
     let (store, _) = volume();
     let file = make(&store, Ino::ROOT, "file", Kind::File);
-    assert!(store.remove_node(node_id(1)).unwrap());
     write(&store, file, 0, 10, 1);
-    let record = store.segment(segment_id(1)).unwrap().expect("it is committed");
-    let there: Vec<NodeId> = record.nodes().collect();
-    assert!(!there.contains(&node_id(1)) && !there.is_empty(), "{there:?}");
-    assert_eq!(store.damaged(None, 10).unwrap(), [segment_id(1)], "marked for repair");
-    assert_clean(&store);
+    assert_eq!(store.mark_strays().unwrap(), 0);
+    let gone = NodeId(0xdead);
+    let mut record = segment_record(10);
+    record.shards[0].as_mut().expect("a shard").node = gone;
+    let attributes = store.attributes(file).unwrap();
+    let commit = file_commit(&attributes, vec![extent(10, 10, segment_id(2), 0)]);
+    store.commit_files(&[(segment_id(2), record)], &[commit], at(3)).unwrap();
+    assert!(store.damaged(None, 10).unwrap().is_empty());
+    assert_eq!(store.mark_strays().unwrap(), 1);
+    assert_eq!(store.damaged(None, 10).unwrap(), [segment_id(2)]);
 }

@@ -3,8 +3,8 @@
 
 use super::held::Held;
 use super::report::ReadReport;
-use crate::error::ReadError;
-use crate::fleet::{NodeHandle, no_member, timed_out};
+use crate::error::{ReadError, timed_out};
+use crate::fleet::{NodeHandle, no_member};
 use crate::in_flight::{Call, InFlight, until};
 use crate::read_plan::ReadPlan;
 use crate::scheduler::{Ask, Deadline, Effect, NodeView, Plans, RequestId, Scheduler, SetShape, Setback};

@@ -11,8 +11,8 @@
 use super::encode::Object;
 use super::place::{Placed, lost_domains};
 use super::split::Split;
-use crate::error::WriteError;
-use crate::fleet::{NodeHandle, timed_out};
+use crate::error::{WriteError, timed_out};
+use crate::fleet::NodeHandle;
 use crate::in_flight::{Call, InFlight, until};
 use crate::remove::{withdraw, withdraw_one};
 use crate::suspect::{Failures, ShardFailure, SuspectKind};
