@@ -35,6 +35,12 @@ pub struct Plan {
     pub mount_cares: bool,
     /// After which silence the worker gives a node up.
     pub give_up_after: &'static str,
+    /// Do daemons tell one another who is there?
+    pub has_gossip: bool,
+    /// Does the mount keep what it read on its machine's disk?
+    pub has_cache: bool,
+    /// The most time between two faults.
+    pub between_ms: u64,
 }
 
 /// Codes and the nodes that they need.
@@ -50,6 +56,9 @@ impl Plan {
             programs: 2 + below(2) as usize,
             mount_cares: below(2) == 0,
             give_up_after: ["8s", "15m"][below(2) as usize],
+            has_gossip: below(2) == 0,
+            has_cache: below(2) == 0,
+            between_ms: [1_000, 4_000, 10_000][below(3) as usize],
         }
     }
 }
@@ -200,8 +209,11 @@ impl Cluster {
         self.nodes[number].disk.mount()?;
         let listen = self.network.address(OF_NODES + number);
         let (folder, key) = (self.shards(number).to_string_lossy().into_owned(), key(number));
+        let known = self.network.address(OF_NODES);
+        let gossip: &[&str] =
+            if self.plan.has_gossip { &["--join", &known, "--cluster-key", "cluster.key"] } else { &[] };
         let arguments = ["node", "serve", &folder, "--listen", &listen, "--plain", "--key", &key];
-        let command = self.weft(OF_NODES + number, &arguments);
+        let command = self.weft(OF_NODES + number, &[&arguments[..], gossip].concat());
         let mut daemon = Process::start(command, &format!("node{number}"), &self.logs())?;
         let began = Instant::now();
         // The first one makes the key, which is needed to add the node.
@@ -238,7 +250,9 @@ impl Cluster {
     /// The process cannot be started.
     pub fn start_mount(&mut self) -> Result<()> {
         let care: &[&str] = if self.plan.mount_cares { &[] } else { &["--no-care"] };
-        let command = self.weft(OF_MOUNT, &[&["mount", self.meta(), "mnt"][..], care].concat());
+        let cache: &[&str] =
+            if self.plan.has_cache { &["--cache", "metadata/cache", "--cache-size", "100M"] } else { &[] };
+        let command = self.weft(OF_MOUNT, &[&["mount", self.meta(), "mnt"][..], care, cache].concat());
         self.mount = Some(Process::start(command, "mount", &self.logs())?);
         Ok(())
     }
@@ -341,7 +355,7 @@ impl Cluster {
     pub fn lack(&self) -> Result<Option<String>> {
         let Output { status, stdout, stderr } = self.ask(&["status", "--json"], COMMAND_DEADLINE)?;
         let report: Value = serde_json::from_slice(&stdout).unwrap_or_default();
-        if !status.success() || !report["survives_losses"].as_u64().is_none_or(|losses| losses >= 2) {
+        if !status.success() || report["survives_losses"].as_u64().is_some_and(|losses| losses < 2) {
             let summary = report["summary"].as_str().map(str::to_owned);
             return Ok(Some(summary.unwrap_or_else(|| String::from_utf8_lossy(&stderr).trim().to_owned())));
         }

@@ -37,8 +37,6 @@ const HEAL_DEADLINE: Duration = Duration::from_secs(240);
 const NOTICE_DEADLINE: Duration = Duration::from_secs(60);
 /// How long programs go on after the last fault.
 const LAST_WORK: Duration = Duration::from_secs(5);
-/// Between two faults, at most.
-const BETWEEN_MS: u64 = 4_000;
 /// A file that cannot be read after a crash is read again after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -206,7 +204,7 @@ impl Chaos {
         while Instant::now() < until && self.is_well() {
             self.choose_as(number);
             number += 1;
-            let between_ms = self.below(BETWEEN_MS);
+            let between_ms = self.below(self.cluster.plan.between_ms);
             self.wait(Duration::from_millis(between_ms))?;
             if self.is_well() {
                 self.strike()?;
