@@ -7,20 +7,22 @@
 
 mod cluster;
 mod disk;
+mod ending;
 mod faults;
 mod log;
 mod mounted_files;
 mod network;
 mod process;
+mod programs;
 
-use crate::client::{self, Failure, Files, Programs};
-use crate::workload;
+use crate::client::Programs;
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Plan, Target};
 use faults::{Fault, Trouble};
 use log::Log;
 use mounted_files::{Counts, MountedFiles};
 use process::GLANCE;
+use programs::{Program, begin, recover, work};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::collections::BTreeMap;
@@ -35,9 +37,7 @@ use std::time::{Duration, Instant};
 const HEAL_DEADLINE: Duration = Duration::from_secs(240);
 /// How long programs may take to see that their mount was killed.
 const NOTICE_DEADLINE: Duration = Duration::from_secs(60);
-/// How long programs go on after the last fault.
-const LAST_WORK: Duration = Duration::from_secs(5);
-/// A file that cannot be read after a crash is read again after this time.
+/// A mount that was refused is tried again, and the redundancy is looked at again, after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// What is to happen.
@@ -375,176 +375,5 @@ impl Chaos {
             Some(lack) => self.log.tell(&format!("not whole: {lack}")),
         }
         Ok(is_whole)
-    }
-
-    /// A scrub reads everything, and repairs what it finds.
-    fn scrub_until_whole(&mut self) -> Result<bool> {
-        let is_whole = self.wait_until("a scrub finds all whole", |chaos| {
-            let output = chaos.cluster.ask(&["scrub"], HEAL_DEADLINE)?;
-            chaos.log.tell(&format!("scrub: {}: {}", output.status, said(&output)));
-            Ok(output.status.success())
-        })?;
-        if is_whole {
-            self.victim = None;
-        }
-        Ok(is_whole)
-    }
-
-    /// Programs end, and the volume is unmounted. Did that return 0?
-    fn unmount_well(&mut self, is_calm: bool) -> Result<bool> {
-        self.programs.is_stopping.store(true, Ordering::Relaxed);
-        let ended = self.wait_until("programs end", |chaos| {
-            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
-        })?;
-        if !ended {
-            return Ok(false);
-        }
-        self.programs_end();
-        // What is wrong is cured meanwhile, since it would wait for that.
-        self.cure_all()?;
-        let unmounted = self.cluster.unmount(HEAL_DEADLINE);
-        let is_ended = unmounted.is_ok();
-        match unmounted {
-            Ok(()) => self.log.tell("unmounted"),
-            Err(error) if is_calm => self.complain(format!("unmounting: {error:#}")),
-            Err(error) => self.log.tell(&format!("unmounting: {error:#}")),
-        }
-        self.cluster.kill(Target::Mount);
-        Ok(is_ended)
-    }
-
-    /// Faults end: everything recovers, is read and compared, and is there after the volume was unmounted and mounted again.
-    fn end_well(&mut self) -> Result<()> {
-        self.log.tell("the faults end");
-        self.cure_all()?;
-        self.wait_for_programs()?;
-        self.wait(LAST_WORK)?;
-        if !self.wait_until_whole()? {
-            return Ok(());
-        }
-        for is_first in [true, false] {
-            if !is_first {
-                self.start_mount()?;
-                self.wait_for_programs()?;
-            }
-            if !self.is_well() || !self.unmount_after_reading()? {
-                return Ok(());
-            }
-        }
-        self.cluster.end_worker()?;
-        for command in [&["scrub"][..], &["fsck"], &["status"], &["gc", "--grace", "0s"], &["fsck"]] {
-            let output = self.cluster.ask(command, HEAL_DEADLINE)?;
-            let words = command.join(" ");
-            self.log.tell(&format!("{words}: {}: {}", output.status, said(&output)));
-            if !output.status.success() {
-                self.complain(format!("weft {words} ended with {}: {}", output.status, said(&output)));
-            }
-        }
-        // Nothing that is needed was removed.
-        self.start_mount()?;
-        self.wait_for_programs()?;
-        self.unmount_after_reading().map(drop)
-    }
-
-    /// Everything is as the models have it, and the unmount succeeds.
-    fn unmount_after_reading(&mut self) -> Result<bool> {
-        self.programs.is_stopping.store(true, Ordering::Relaxed);
-        let ended = self.wait_until("programs end", |chaos| {
-            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
-        })?;
-        if !ended {
-            return Ok(false);
-        }
-        self.programs_end();
-        let readers = self.start_threads(read_and_compare);
-        self.phase = Phase::Working(readers);
-        if !self.unmount_well(true)? {
-            return Ok(false);
-        }
-        self.programs.models.iter().for_each(|model| model.lock().synced_all());
-        Ok(true)
-    }
-}
-
-fn said(output: &std::process::Output) -> String {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8_lossy(&text).trim().replace('\n', "; ")
-}
-
-/// One program, as its thread has it.
-struct Program {
-    number: usize,
-    files: MountedFiles,
-    programs: Arc<Programs>,
-    log: Arc<Log>,
-    seed: u64,
-}
-
-impl Program {
-    fn complain(&self, why: &str) {
-        let complaint = format!("program {} {why}", self.number);
-        self.log.tell(&format!("COMPLAINT {complaint}"));
-        self.programs.complain(complaint);
-    }
-
-    /// All that is there; read again until it can be, or the mount is gone.
-    fn contents(&self) -> Option<BTreeMap<String, Vec<u8>>> {
-        loop {
-            match self.files.contents() {
-                Ok(found) => return Some(found),
-                Err(Failure::Gone(_)) => return None,
-                Err(Failure::Refused(why)) => {
-                    self.log.tell(&format!("program {} cannot read: {why}", self.number));
-                    std::thread::sleep(AGAIN);
-                }
-            }
-        }
-    }
-}
-
-/// Makes the program's directories.
-fn begin(program: &Program) {
-    if let Err(error) = program.files.make_directories() {
-        program.complain(&format!("cannot make its directories: {error}"));
-    }
-}
-
-/// What is there must be what the model allows.
-fn recover(program: &Program) {
-    let Some(found) = program.contents() else { return };
-    let recovered = program.programs.models[program.number].lock().recover(&found);
-    if let Err(why) = recovered {
-        program.complain(&why);
-    }
-}
-
-/// What is there must be what the program made it.
-fn read_and_compare(program: &Program) {
-    let Some(found) = program.contents() else { return };
-    let compared = program.programs.models[program.number].lock().check_now(&found);
-    if let Err(why) = compared {
-        program.complain(&format!("at the end: {why}"));
-    }
-}
-
-/// Does operations until it is to stop.
-fn work(program: &Program) {
-    let Program { number, files, programs, log, seed } = program;
-    // Each mount's programs do something else.
-    let mut choices = ChaCha8Rng::seed_from_u64(*seed);
-    choices.set_stream(u64::MAX - files.mounts_ended() * programs.models.len() as u64 - *number as u64);
-    while !programs.is_stopping.load(Ordering::Relaxed) && !files.is_gone() {
-        let operation = workload::next(|end| choices.next_u64() % end, &programs.models[*number].lock());
-        match client::perform(programs, *number, files, &operation) {
-            Ok(()) => {
-                programs.operations.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(Failure::Gone(_)) => return,
-            Err(Failure::Refused(why)) => {
-                files.count_refused();
-                log.tell(&format!("program {number}: {operation:?}: {why}"));
-                files.pause(choices.next_u64() % 500);
-            }
-        }
     }
 }
