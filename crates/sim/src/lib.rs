@@ -3,13 +3,14 @@
 //!
 //! A seed gives one history, to the byte. What the programs see is compared with a model of what SEMANTICS.md promises.
 //!
-//! What it never does: read a clock, start a thread, or be imported by anything.
+//! What it never does: read a clock, start a thread, or be imported by anything. Only `chaos/` does the first two: it has real processes.
 //!
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
 //! programs do), `model.rs` (what is promised to them) and `scheduler.rs`; `place.rs` and `metadata.rs` are the disks.
 
+pub mod chaos;
 pub mod checks;
 pub mod client;
 pub mod commands;

@@ -3,9 +3,11 @@
 use anyhow::{Result, bail};
 use clap::Parser;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 use weft_env::planted::Planted;
+use weft_sim::chaos;
 use weft_sim::history::{FAULTS_MAX, Length, Outcome, run, run_with};
 use weft_sim::shrink::shrink;
 
@@ -50,6 +52,21 @@ enum Arguments {
         #[arg(long, default_value_t = 300)]
         seeds_max: u64,
     },
+    /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
+    Chaos {
+        /// How long faults strike
+        #[arg(long)]
+        minutes: f64,
+        /// Decides which faults strike and what programs do [default: a random one]
+        #[arg(long)]
+        seed: Option<u64>,
+        /// The program `weft` [default: the one beside this program]
+        #[arg(long, value_name = "PROGRAM")]
+        weft: Option<PathBuf>,
+        /// Print the log while it is written
+        #[arg(long)]
+        verbose: bool,
+    },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
     Batch {
@@ -73,6 +90,11 @@ fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Run { seeds, faults, jobs } => run_many(seeds, faults, jobs),
         Arguments::Shrink { seed } => shrink_one(seed),
+        Arguments::Chaos { minutes, seed, weft, verbose } => {
+            let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
+            let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
+            run_chaos(&chaos::Settings { minutes, seed, weft, is_verbose: verbose })
+        }
         Arguments::Replay { seed, faults, without } => {
             let outcome = run(seed, &Length { faults, without: without.into_iter().collect() }, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
@@ -124,6 +146,15 @@ fn main() -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn run_chaos(settings: &chaos::Settings) -> Result<()> {
+    println!("seed {}", settings.seed);
+    let outcome = chaos::run(settings)?;
+    println!("{outcome}");
+    let Some(folder) = &outcome.folder else { return Ok(()) };
+    outcome.complaints.iter().for_each(|complaint| println!("{complaint}"));
+    bail!("seed {}: not as promised; what happened is in {}", settings.seed, folder.join("chaos.log").display())
 }
 
 fn shrink_one(seed: u64) -> Result<()> {

@@ -4,7 +4,7 @@
 //! last one that is durable ("in the order in which they were made, replaced and deleted"); each byte of a file has a value that it had
 //! at the last fsync or at some moment since; a file that took another's name by rename has what it held then, or newer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -226,6 +226,10 @@ impl Model {
     /// The names of this moment are durable.
     pub fn synced_names(&mut self, moment: usize) {
         self.synced = self.synced.max(moment.min(self.moment()));
+        // A file that no later moment names is never compared again.
+        let named: BTreeSet<FileId> =
+            self.names[self.synced..].iter().flat_map(Names::values).map(|named| named.file).collect();
+        self.files.retain(|file, _| named.contains(file));
     }
 
     /// This version of the file behind a name is durable.

@@ -1,0 +1,144 @@
+//! A disk: a small ext4 file system in an image, which can be full, unmounted or without power; or else a plain folder.
+
+use super::process::must;
+use anyhow::{Context, Result};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(60);
+/// `EXT4_IOC_SHUTDOWN`, which is `XFS_IOC_GOINGDOWN`, ...
+const GOING_DOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
+/// ... and what it is to keep of its log: nothing that is not on the disk.
+const NO_LOG_FLUSH: u32 = 2;
+/// Takes what room there is.
+const FILLER: &str = "filler";
+
+/// Unmounted when dropped.
+pub struct Disk {
+    folder: PathBuf,
+    image: Option<PathBuf>,
+    is_mounted: bool,
+}
+
+impl Disk {
+    /// Makes `FOLDER`, on a file system of its own if that is possible.
+    ///
+    /// # Errors
+    /// The folder cannot be made.
+    pub fn new(folder: PathBuf, size_bytes: u64) -> Result<Self> {
+        fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+        let image = folder.with_extension("image");
+        let mut disk = Self { folder, image: Some(image.clone()), is_mounted: false };
+        if make_image(&image, size_bytes).and_then(|()| disk.mount()).is_err() {
+            disk.image = None;
+        }
+        Ok(disk)
+    }
+
+    /// What lies on it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Is it a file system of its own?
+    pub fn is_own(&self) -> bool {
+        self.image.is_some()
+    }
+
+    /// Mounts it, if it is not mounted. What took its room does so no more.
+    ///
+    /// # Errors
+    /// Those of mount(8).
+    pub fn mount(&mut self) -> Result<()> {
+        let Some(image) = self.image.as_ref().filter(|_| !self.is_mounted) else { return Ok(()) };
+        let mut command = Command::new("mount");
+        command.args(["-t", "ext4", "-o", "loop"]).args([image, &self.folder]);
+        must(command, DEADLINE)?;
+        self.is_mounted = true;
+        self.free();
+        Ok(())
+    }
+
+    /// Unmounts it. Nobody may use it.
+    ///
+    /// # Errors
+    /// Those of umount(8).
+    pub fn unmount(&mut self) -> Result<()> {
+        if self.is_mounted {
+            self.run_umount(&[])?;
+        }
+        Ok(())
+    }
+
+    fn run_umount(&mut self, options: &[&str]) -> Result<()> {
+        let mut command = Command::new("umount");
+        command.args(options).arg(&self.folder);
+        must(command, DEADLINE)?;
+        self.is_mounted = false;
+        Ok(())
+    }
+
+    /// From now on nothing reaches the disk; what is not on it is gone.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn cut_power(&self) -> Result<()> {
+        if !self.is_mounted {
+            return Ok(());
+        }
+        let root = File::open(&self.folder)?;
+        go_down(&root).with_context(|| format!("{} cannot be shut down", self.folder.display()))
+    }
+
+    /// Takes all room.
+    ///
+    /// # Errors
+    /// The file that takes it cannot be made.
+    pub fn fill(&self) -> Result<()> {
+        if !self.is_mounted {
+            return Ok(());
+        }
+        let filler = File::create(self.folder.join(FILLER))?;
+        let (mut filled_bytes, mut piece_bytes) = (0, 64 << 20);
+        while piece_bytes >= 4096 {
+            match fallocate(&filler, FallocateFlags::empty(), filled_bytes, piece_bytes) {
+                Ok(()) => filled_bytes += piece_bytes,
+                Err(_) => piece_bytes /= 2,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the room back.
+    pub fn free(&self) {
+        let _ = fs::remove_file(self.folder.join(FILLER));
+    }
+}
+
+#[allow(unsafe_code)]
+fn go_down(root: &File) -> std::io::Result<()> {
+    let flags = NO_LOG_FLUSH;
+    // SAFETY: the request reads one u32, which lives until the call returns.
+    let answer = unsafe { libc::ioctl(root.as_raw_fd(), GOING_DOWN, &raw const flags) };
+    if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+fn make_image(image: &Path, size_bytes: u64) -> Result<()> {
+    File::create(image)?.set_len(size_bytes)?;
+    let mut command = Command::new("mkfs.ext4");
+    // Nothing is kept for root, so that full is full.
+    command.args(["-q", "-F", "-m", "0"]).arg(image);
+    must(command, DEADLINE).map(drop)
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if self.is_mounted && self.unmount().is_err() {
+            let _ = self.run_umount(&["-l"]);
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Chaos: the programs and the model of the simulator, on a real mount with real daemons and a real worker, while real faults strike.
+//!
+//! One seed decides all that is chosen: the cluster, the faults, and what programs do. What comes of it depends on the machine, too: no two
+//! runs are the same.
+//!
+//! Start reading at [`run`], then `faults.rs` (what strikes), `cluster.rs` (whom) and `mounted_files.rs` (what programs use).
+
+mod cluster;
+mod disk;
+mod ending;
+mod faults;
+mod log;
+mod mounted_files;
+mod network;
+mod process;
+mod programs;
+
+use crate::client::Programs;
+use anyhow::{Context, Result, bail};
+use cluster::{Cluster, Plan, Target};
+use faults::{Fault, Trouble};
+use log::Log;
+use mounted_files::{Counts, MountedFiles};
+use process::GLANCE;
+use programs::{Program, begin, recover, work};
+use rand::{RngCore, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long anything may take when nothing is wrong.
+const HEAL_DEADLINE: Duration = Duration::from_secs(240);
+/// How long programs may take to see that their mount was killed.
+const NOTICE_DEADLINE: Duration = Duration::from_secs(60);
+/// A mount that was refused is tried again, and the redundancy is looked at again, after this time.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// What is to happen.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// For how long.
+    pub minutes: f64,
+    /// Decides everything.
+    pub seed: u64,
+    /// The program `weft`.
+    pub weft: PathBuf,
+    /// Is the log printed, too?
+    pub is_verbose: bool,
+}
+
+/// What has happened.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What is not as promised; empty: nothing.
+    pub complaints: Vec<String>,
+    /// Operations of programs that succeeded.
+    pub operations: u64,
+    /// Fsyncs among them.
+    pub fsyncs: u64,
+    /// Operations that were refused.
+    pub refused: u64,
+    /// Bytes that programs wrote and read.
+    pub written_bytes: u64,
+    /// See there.
+    pub read_bytes: u64,
+    /// Faults by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// Where everything is kept, if something failed.
+    pub folder: Option<PathBuf>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { operations, fsyncs, refused, written_bytes, read_bytes, .. } = self;
+        let faults: Vec<String> = self.faults.iter().map(|(fault, count)| format!("{fault} {count}")).collect();
+        let (count, written, read) =
+            (self.faults.values().sum::<u64>(), written_bytes / 1_000_000, read_bytes / 1_000_000);
+        write!(
+            f,
+            "{operations} operations, {fsyncs} acknowledged fsyncs, {refused} refused, {written} MB written, {read} MB read; {count} faults: {}; {} complaints",
+            faults.join(", "),
+            self.complaints.len()
+        )
+    }
+}
+
+/// What the mount and the programs do.
+enum Phase {
+    /// There is no mount.
+    Down,
+    /// It starts.
+    Starting(Instant),
+    /// What a crash has left is compared with the models, all of them before anybody goes on.
+    Recovering(Vec<JoinHandle<()>>),
+    /// Programs run.
+    Working(Vec<JoinHandle<()>>),
+}
+
+struct Chaos {
+    cluster: Cluster,
+    programs: Arc<Programs>,
+    counts: Arc<Counts>,
+    log: Arc<Log>,
+    phase: Phase,
+    troubles: Vec<Trouble>,
+    struck: BTreeMap<Fault, u64>,
+    /// The node that has lost something since a scrub has found everything whole.
+    victim: Option<usize>,
+    /// The node of whose folder there is a copy.
+    copied: Option<usize>,
+    choices: ChaCha8Rng,
+    seed: u64,
+    /// The programs have their directories.
+    is_begun: bool,
+    /// Somebody has pressed Ctrl-C.
+    is_interrupted: Arc<AtomicBool>,
+}
+
+/// Runs chaos for the time, and looks whether everything is as promised.
+///
+/// # Errors
+/// It cannot be run here.
+pub fn run(settings: &Settings) -> Result<Outcome> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("chaos mounts file systems and makes network namespaces: run it as root");
+    }
+    let weft = settings.weft.canonicalize().with_context(|| {
+        format!(
+            "there is no program {}: build it with `cargo build -p weft`, or name it with --weft",
+            settings.weft.display()
+        )
+    })?;
+    let parent = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+    let folder = tempfile::Builder::new().prefix("weft-chaos-").tempdir_in(parent)?;
+    let log = Arc::new(Log::new(folder.path(), settings.is_verbose)?);
+    let mut choices = ChaCha8Rng::seed_from_u64(settings.seed);
+    let plan = Plan::of(|end| choices.next_u64() % end);
+    log.tell(&format!("seed {}: {plan:?}", settings.seed));
+    let is_interrupted = watch_for_interrupt()?;
+    let cluster = Cluster::new(folder.path(), &weft, &plan)?;
+    cluster.shortcomings().into_iter().for_each(|sentence| println!("{sentence}"));
+    let mut chaos = Chaos {
+        cluster,
+        programs: Programs::new(plan.programs),
+        counts: Arc::default(),
+        log,
+        phase: Phase::Down,
+        troubles: Vec::new(),
+        struck: BTreeMap::new(),
+        victim: None,
+        copied: None,
+        choices,
+        seed: settings.seed,
+        is_begun: false,
+        is_interrupted,
+    };
+    if let Err(error) = chaos.live(settings.minutes) {
+        chaos.complain(format!("{error:#}"));
+    }
+    let mut outcome = chaos.outcome();
+    let is_interrupted = chaos.is_interrupted.load(Ordering::Relaxed);
+    // Processes end and file systems are unmounted before the folder goes.
+    drop(chaos);
+    if is_interrupted {
+        bail!("interrupted: {outcome}");
+    }
+    if !outcome.complaints.is_empty() {
+        outcome.folder = Some(folder.keep());
+    }
+    Ok(outcome)
+}
+
+/// Set by the first SIGINT or SIGTERM.
+fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    let told = is_interrupted.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            let terminated = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+            let Ok(mut terminated) = terminated else { return };
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            told.store(true, Ordering::Relaxed);
+        });
+    });
+    Ok(is_interrupted)
+}
+
+impl Chaos {
+    fn live(&mut self, minutes: f64) -> Result<()> {
+        self.start_mount()?;
+        self.cluster.start_worker()?;
+        self.wait_for_programs()?;
+        let until = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
+        let mut number = 0;
+        while Instant::now() < until && self.is_well() {
+            self.choose_as(number);
+            number += 1;
+            let between_ms = self.below(self.cluster.plan.between_ms);
+            self.wait(Duration::from_millis(between_ms))?;
+            if self.is_well() {
+                self.strike()?;
+            }
+        }
+        if self.is_well() { self.end_well() } else { Ok(()) }
+    }
+
+    /// What is chosen from now on depends on the seed and this number only.
+    fn choose_as(&mut self, number: u64) {
+        self.choices = ChaCha8Rng::seed_from_u64(self.seed);
+        self.choices.set_stream(number + 1);
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.choices.next_u64() % end.max(1)
+    }
+
+    fn is_well(&self) -> bool {
+        self.programs.complaints.lock().is_empty() && !self.is_interrupted.load(Ordering::Relaxed)
+    }
+
+    fn complain(&self, complaint: String) {
+        self.log.tell(&format!("COMPLAINT {complaint}"));
+        self.programs.complain(complaint);
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            complaints: self.programs.complaints.lock().clone(),
+            operations: self.programs.operations.load(Ordering::Relaxed),
+            fsyncs: self.programs.fsyncs.load(Ordering::Relaxed),
+            refused: self.counts.refused.load(Ordering::Relaxed),
+            written_bytes: self.counts.written_bytes.load(Ordering::Relaxed),
+            read_bytes: self.counts.read_bytes.load(Ordering::Relaxed),
+            faults: self.struck.iter().map(|(fault, count)| (format!("{fault:?}"), *count)).collect(),
+            folder: None,
+        }
+    }
+
+    /// Waits, while mounts start, programs begin and troubles are cured.
+    fn wait(&mut self, time: Duration) -> Result<()> {
+        let until = Instant::now() + time;
+        while Instant::now() < until && self.is_well() {
+            self.go_on()?;
+            std::thread::sleep(GLANCE.min(until.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// Waits until it is so; a complaint if nothing is wrong and it takes too long.
+    fn wait_until(&mut self, what: &str, mut is_so: impl FnMut(&mut Self) -> Result<bool>) -> Result<bool> {
+        let began = Instant::now();
+        while self.is_well() {
+            self.go_on()?;
+            if is_so(self)? {
+                return Ok(true);
+            }
+            if began.elapsed() > HEAL_DEADLINE {
+                self.complain(format!("{what}: not after {} s", HEAL_DEADLINE.as_secs()));
+                break;
+            }
+            std::thread::sleep(GLANCE);
+        }
+        Ok(false)
+    }
+
+    /// What is due happens.
+    fn go_on(&mut self) -> Result<()> {
+        self.cure_due()?;
+        for (target, what) in self.cluster.deserters() {
+            // A mount may be refused while nodes are away or the metadata's disk is full: it is tried again.
+            if target == Target::Mount && matches!(self.phase, Phase::Starting(_)) {
+                self.log.tell(&format!("not mounted: {what}"));
+                std::thread::sleep(AGAIN);
+                self.cluster.abandon_mount();
+                self.cluster.start_mount()?;
+            } else {
+                self.complain(format!("{target:?}: {what} by itself"));
+            }
+        }
+        match &self.phase {
+            Phase::Down | Phase::Working(_) => {}
+            Phase::Starting(since) => {
+                let since = *since;
+                if self.cluster.is_mounted() {
+                    self.log.tell(&format!("mounted after {:.1} s", since.elapsed().as_secs_f64()));
+                    self.phase = Phase::Recovering(self.start_threads(if self.is_begun { recover } else { begin }));
+                    self.is_begun = true;
+                }
+            }
+            Phase::Recovering(threads) => {
+                if threads.iter().all(JoinHandle::is_finished) {
+                    self.log.tell("what the mount shows was compared: programs go on");
+                    self.programs_end();
+                    self.phase = Phase::Working(self.start_threads(work));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_mount(&mut self) -> Result<()> {
+        if matches!(self.phase, Phase::Down) {
+            self.cluster.start_mount()?;
+            self.phase = Phase::Starting(Instant::now());
+        }
+        Ok(())
+    }
+
+    fn start_threads(&self, what: fn(&Program)) -> Vec<JoinHandle<()>> {
+        self.programs.is_stopping.store(false, Ordering::Relaxed);
+        let mountpoint = self.cluster.mountpoint();
+        let program = |number| Program {
+            number,
+            files: MountedFiles::of_program(&mountpoint, number, &self.counts, &self.log),
+            programs: self.programs.clone(),
+            log: self.log.clone(),
+            seed: self.seed,
+        };
+        let start = |number| {
+            let program = program(number);
+            std::thread::spawn(move || what(&program))
+        };
+        (0..self.programs.models.len()).map(start).collect()
+    }
+
+    /// From now on any error may come from the end of the mount: nobody knows what was done.
+    fn note_end_of_mount(&self) {
+        self.counts.mounts_ended.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits for the programs of a mount that has ended, or after they were told to stop.
+    fn programs_end(&mut self) {
+        let (Phase::Recovering(threads) | Phase::Working(threads)) = std::mem::replace(&mut self.phase, Phase::Down)
+        else {
+            return;
+        };
+        let began = Instant::now();
+        for (number, thread) in threads.into_iter().enumerate() {
+            while !thread.is_finished() && began.elapsed() < NOTICE_DEADLINE {
+                std::thread::sleep(GLANCE);
+            }
+            if !thread.is_finished() {
+                self.complain(format!("program {number} hangs"));
+            } else if thread.join().is_err() {
+                self.complain(format!("program {number} panicked"));
+            }
+        }
+    }
+
+    fn wait_for_programs(&mut self) -> Result<()> {
+        self.wait_until("programs run", |chaos| Ok(matches!(chaos.phase, Phase::Working(_)))).map(drop)
+    }
+
+    /// Waits until every file survives two losses and all nodes are there. Nothing must be wrong.
+    fn wait_until_whole(&mut self) -> Result<bool> {
+        self.wait_for_programs()?;
+        let began = Instant::now();
+        let mut lack = None;
+        let is_whole = self.wait_until("redundancy is whole", |chaos| {
+            chaos.wait(AGAIN)?;
+            lack = chaos.cluster.lack()?;
+            Ok(lack.is_none())
+        })?;
+        match lack {
+            None => self.log.tell(&format!("whole after {:.1} s", began.elapsed().as_secs_f64())),
+            Some(lack) => self.log.tell(&format!("not whole: {lack}")),
+        }
+        Ok(is_whole)
+    }
+}

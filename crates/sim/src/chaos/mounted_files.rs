@@ -1,0 +1,209 @@
+//! A program's directory on a mounted folder.
+
+use super::log::Log;
+use crate::client::{Failure, Files};
+use crate::workload::BELOW;
+use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A write that is refused is tried again after this time.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Programs pause for a part of the time only: a second costs one here.
+const HASTE: u32 = 10;
+
+/// What is counted of all programs.
+#[derive(Default)]
+pub struct Counts {
+    /// Mounts that were ended. Noted before each end, so that a program knows from any error that comes later.
+    pub mounts_ended: AtomicU64,
+    /// Bytes written.
+    pub written_bytes: AtomicU64,
+    /// Bytes read and compared.
+    pub read_bytes: AtomicU64,
+    /// Operations that were refused.
+    pub refused: AtomicU64,
+}
+
+/// See the module's head.
+pub struct MountedFiles {
+    directory: PathBuf,
+    /// Of how many ended mounts was known when this one began.
+    mounts_ended: u64,
+    counts: Arc<Counts>,
+    log: Arc<Log>,
+}
+
+impl MountedFiles {
+    /// Of a program, on the mount that is there now.
+    pub fn of_program(mountpoint: &Path, number: usize, counts: &Arc<Counts>, log: &Arc<Log>) -> Self {
+        Self {
+            directory: mountpoint.join(format!("program{number}")),
+            mounts_ended: counts.mounts_ended.load(Ordering::SeqCst),
+            counts: counts.clone(),
+            log: log.clone(),
+        }
+    }
+
+    /// Makes the directories, once for all mounts.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn make_directories(&self) -> io::Result<()> {
+        fs::create_dir_all(self.directory.join(BELOW))?;
+        for directory in [&self.directory, &self.directory.join("..")] {
+            File::open(directory)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Was the mount ended?
+    pub fn is_gone(&self) -> bool {
+        self.counts.mounts_ended.load(Ordering::SeqCst) != self.mounts_ended
+    }
+
+    /// How many mounts were ended before this one.
+    pub fn mounts_ended(&self) -> u64 {
+        self.mounts_ended
+    }
+
+    /// An operation was refused.
+    pub fn count_refused(&self) {
+        self.counts.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    fn failure(&self, error: &io::Error) -> Failure {
+        let is_cut_off =
+            matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ESHUTDOWN | libc::ENODEV));
+        // Whatever the error: if the mount was ended, nobody knows whether the operation was done.
+        if is_cut_off || self.is_gone() {
+            Failure::Gone(error.to_string())
+        } else {
+            Failure::Refused(error.to_string())
+        }
+    }
+
+    fn done<T>(&self, done: io::Result<T>) -> Result<T, Failure> {
+        done.map_err(|error| self.failure(&error))
+    }
+
+    /// Does again what is refused, as long as the mount lives: of a write that is refused nobody knows how much was written, and
+    /// after the same write has succeeded everybody does.
+    fn persistently(&self, what: &str, attempt: impl Fn() -> io::Result<()>) -> Result<(), Failure> {
+        let began = Instant::now();
+        let mut refused = 0_u64;
+        loop {
+            match self.done(attempt()) {
+                Err(Failure::Refused(why)) => {
+                    if refused == 0 {
+                        self.count_refused();
+                        self.log.tell(&format!("{}: {what}: {why}; again", self.directory.display()));
+                    }
+                    refused += 1;
+                    std::thread::sleep(AGAIN);
+                }
+                outcome => {
+                    if refused > 0 {
+                        let (name, seconds) = (self.directory.display(), began.elapsed().as_secs_f64());
+                        self.log.tell(&format!("{name}: {what}: {outcome:?} after {seconds:.1} s"));
+                    }
+                    return outcome;
+                }
+            }
+        }
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        // What the kernel still has was never asked of the mount; advice may go unheeded.
+        let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        self.counts.read_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(bytes)
+    }
+
+    fn read_all(&self) -> io::Result<BTreeMap<String, Vec<u8>>> {
+        let mut found = BTreeMap::new();
+        for (directory, prefix) in [(self.directory.clone(), ""), (self.directory.join(BELOW), "below/")] {
+            for entry in fs::read_dir(directory)? {
+                let entry = entry?;
+                if entry.file_type()?.is_dir() {
+                    continue;
+                }
+                let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+                found.insert(name, self.read(&entry.path())?);
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Files for MountedFiles {
+    type Open = File;
+
+    fn open(&self, name: &str, is_new: bool) -> Result<File, Failure> {
+        self.done(OpenOptions::new().read(true).write(true).create_new(is_new).open(self.path(name)))
+    }
+
+    fn write(&self, open: &File, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        self.persistently("write", || open.write_all_at(data, offset))?;
+        self.counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn fsync(&self, open: &File) -> Result<(), Failure> {
+        self.done(open.sync_all())
+    }
+
+    fn close(&self, open: File) {
+        drop(open);
+    }
+
+    fn truncate(&self, name: &str, size: u64) -> Result<(), Failure> {
+        self.persistently("truncate", || OpenOptions::new().write(true).open(self.path(name))?.set_len(size))
+    }
+
+    fn sync_directory(&self) -> Result<(), Failure> {
+        self.done(File::open(&self.directory).and_then(|directory| directory.sync_all()))
+    }
+
+    fn unlink(&self, name: &str) -> Result<(), Failure> {
+        self.done(fs::remove_file(self.path(name)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), Failure> {
+        self.done(fs::rename(self.path(from), self.path(to)))
+    }
+
+    fn exchange(&self, one: &str, other: &str) -> Result<(), Failure> {
+        let exchanged = renameat_with(CWD, self.path(one), CWD, self.path(other), RenameFlags::EXCHANGE);
+        self.done(exchanged.map_err(io::Error::from))
+    }
+
+    fn link(&self, name: &str, new: &str) -> Result<(), Failure> {
+        self.done(fs::hard_link(self.path(name), self.path(new)))
+    }
+
+    fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+        self.done(self.read_all())
+    }
+
+    fn pause(&self, milliseconds: u64) {
+        let until = Instant::now() + Duration::from_millis(milliseconds) / HASTE;
+        while !self.is_gone() && Instant::now() < until {
+            std::thread::sleep(AGAIN.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+}
