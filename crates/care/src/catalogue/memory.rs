@@ -306,7 +306,7 @@ impl Catalogue for MemoryCatalogue {
     fn mark_strays(&self) -> Result<(), CatalogueError> {
         let strays: Vec<SegmentId> = {
             let state = self.reach()?;
-            let known: Vec<NodeId> = state.nodes.iter().map(|(node, _)| *node).collect();
+            let known: Vec<NodeId> = state.nodes.keys().copied().collect();
             let is_stray = |record: &SegmentRecord| record.nodes().any(|node| !known.contains(&node));
             state.segments.iter().filter(|(_, entry)| is_stray(&entry.record)).map(|(segment, _)| *segment).collect()
         };
