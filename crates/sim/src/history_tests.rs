@@ -1,40 +1,73 @@
 //! A few histories in every test run; `weft-sim run` has the many.
 
-use super::{FAULTS_MAX, Length, run, run_with};
+use super::{FAULTS_MAX, Length, Outcome, run, run_with};
+use std::ops::Range;
 use weft_env::planted::Planted;
 
 #[test]
 fn one_seed_gives_one_history() {
+    let length = Length::of(FAULTS_MAX);
     for seed in 0..4 {
-        let (one, other) = (run(seed, &Length::of(FAULTS_MAX), false), run(seed, &Length::of(FAULTS_MAX), true));
+        let (one, other) = (run(seed, &length, false), run(seed, &length, true));
         assert_eq!((one.digest, one.steps), (other.digest, other.steps), "seed {seed}");
     }
 }
 
 /// Each seed by name: `weft-sim replay SEED` shows what happens.
-#[test]
-fn what_is_promised_is_kept() {
+fn lived(seed: u64) -> Outcome {
+    let outcome = run(seed, &Length::of(FAULTS_MAX), false);
+    assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
+    outcome
+}
+
+fn is_kept(seeds: Range<u64>) {
     let (mut operations, mut fsyncs, mut faults) = (0, 0, 0);
-    for seed in 0..60 {
-        let outcome = run(seed, &Length::of(FAULTS_MAX), false);
-        assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
+    for seed in seeds {
+        let outcome = lived(seed);
         operations += outcome.operations;
         fsyncs += outcome.fsyncs;
         faults += outcome.faults;
     }
-    assert!(operations > 5_000 && fsyncs > 500 && faults > 500, "{operations} operations, {fsyncs}, {faults}");
+    assert!(operations > 2_000 && fsyncs > 200 && faults > 100, "{operations} operations, {fsyncs}, {faults}");
 }
 
-/// A bug that is not found is a hole in the checker.
+// In parts, which run side by side.
+
+#[test]
+fn what_is_promised_is_kept_by_seeds_to_20() {
+    is_kept(0..20);
+}
+
+#[test]
+fn what_is_promised_is_kept_by_seeds_to_40() {
+    is_kept(20..40);
+}
+
+#[test]
+fn what_is_promised_is_kept_by_seeds_to_60() {
+    is_kept(40..60);
+}
+
+/// Seeds that failed once, for reasons that `docs/testing.md` tells: a node that never answered, and a node that was removed meanwhile.
+#[test]
+fn what_was_broken_once_is_whole() {
+    for seed in [69, 115] {
+        lived(seed);
+    }
+}
+
+/// With about three times the seeds that each takes.
+const PLANTED_SOON: [(Planted, u64); 4] = [
+    (Planted::EarlyFsync, 5),
+    (Planted::UnflushedFsync, 20),
+    (Planted::RenameBeforeBytes, 5),
+    (Planted::JournalNotReplayed, 5),
+];
+
+/// A bug that is not found is a hole in the checker. Those that take more seeds are in `weft-sim canaries`.
 #[test]
 fn planted_bugs_are_found() {
-    for (bug, seeds_max) in [
-        (Planted::EarlyFsync, 10),
-        (Planted::UnflushedFsync, 10),
-        (Planted::RenameBeforeBytes, 30),
-        (Planted::JournalNotReplayed, 10),
-        (Planted::CommitsOutOfOrder, 150),
-    ] {
+    for (bug, seeds_max) in PLANTED_SOON {
         let is_found = (0..seeds_max).any(|seed| !run_with(bug, seed, &Length::of(FAULTS_MAX)).complaints.is_empty());
         assert!(is_found, "{bug:?} is not found by {seeds_max} seeds");
     }
