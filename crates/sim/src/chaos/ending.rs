@@ -27,6 +27,8 @@ impl Chaos {
 
     /// Programs end, and the volume is unmounted. Did that return 0?
     pub fn unmount_well(&mut self, is_calm: bool) -> Result<bool> {
+        // It would wait for that. A start that is due comes while there is a mount, and does nothing.
+        self.cure_all()?;
         self.programs.is_stopping.store(true, Ordering::Relaxed);
         let ended = self.wait_until("programs end", |chaos| {
             Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
@@ -35,8 +37,6 @@ impl Chaos {
             return Ok(false);
         }
         self.programs_end();
-        // What is wrong is cured meanwhile, since it would wait for that.
-        self.cure_all()?;
         let unmounted = self.cluster.unmount(HEAL_DEADLINE);
         let is_ended = unmounted.is_ok();
         match unmounted {

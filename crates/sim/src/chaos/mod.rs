@@ -35,6 +35,8 @@ use std::time::{Duration, Instant};
 
 /// How long anything may take when nothing is wrong.
 const HEAL_DEADLINE: Duration = Duration::from_secs(240);
+/// How long a mount may be refused: longer than any trouble lasts.
+const MOUNT_DEADLINE: Duration = Duration::from_secs(90);
 /// How long programs may take to see that their mount was killed.
 const NOTICE_DEADLINE: Duration = Duration::from_secs(60);
 /// A mount that was refused is tried again, and the redundancy is looked at again, after this time.
@@ -290,6 +292,9 @@ impl Chaos {
             Phase::Down | Phase::Working(_) => {}
             Phase::Starting(since) => {
                 let since = *since;
+                if since.elapsed() > MOUNT_DEADLINE {
+                    self.complain(format!("not mounted for {} s, as logs/mount.log says", MOUNT_DEADLINE.as_secs()));
+                }
                 if self.cluster.is_mounted() {
                     self.log.tell(&format!("mounted after {:.1} s", since.elapsed().as_secs_f64()));
                     self.phase = Phase::Recovering(self.start_threads(if self.is_begun { recover } else { begin }));
