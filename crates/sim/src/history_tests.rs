@@ -57,11 +57,14 @@ fn what_was_broken_once_is_whole() {
 }
 
 /// With about three times the seeds that each takes.
-const PLANTED_SOON: [(Planted, u64); 4] = [
+const PLANTED_SOON: [(Planted, u64); 7] = [
     (Planted::EarlyFsync, 5),
     (Planted::UnflushedFsync, 20),
     (Planted::RenameBeforeBytes, 5),
     (Planted::JournalNotReplayed, 5),
+    (Planted::RepairLowersRedundancy, 6),
+    (Planted::CacheNotRevalidated, 5),
+    (Planted::CounterDrifting, 5),
 ];
 
 /// A bug that is not found is a hole in the checker. Those that take more seeds are in `weft-sim canaries`.
