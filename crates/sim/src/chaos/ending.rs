@@ -29,14 +29,9 @@ impl Chaos {
     pub fn unmount_well(&mut self, is_calm: bool) -> Result<bool> {
         // It would wait for that. A start that is due comes while there is a mount, and does nothing.
         self.cure_all()?;
-        self.programs.is_stopping.store(true, Ordering::Relaxed);
-        let ended = self.wait_until("programs end", |chaos| {
-            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
-        })?;
-        if !ended {
+        if !self.stop_programs()? {
             return Ok(false);
         }
-        self.programs_end();
         let unmounted = self.cluster.unmount(HEAL_DEADLINE);
         let is_ended = unmounted.is_ok();
         match unmounted {
@@ -46,6 +41,18 @@ impl Chaos {
         }
         self.cluster.kill(Target::Mount);
         Ok(is_ended)
+    }
+
+    /// Has programs end on a mount that goes on. Did they?
+    fn stop_programs(&mut self) -> Result<bool> {
+        self.programs.is_stopping.store(true, Ordering::Relaxed);
+        let have_ended = self.wait_until("programs end", |chaos| {
+            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
+        })?;
+        if have_ended {
+            self.programs_end();
+        }
+        Ok(have_ended)
     }
 
     /// Faults end: everything recovers, is read and compared, and is there after the volume was unmounted and mounted again.
@@ -83,14 +90,9 @@ impl Chaos {
 
     /// Everything is as the models have it, and the unmount succeeds.
     fn unmount_after_reading(&mut self) -> Result<bool> {
-        self.programs.is_stopping.store(true, Ordering::Relaxed);
-        let ended = self.wait_until("programs end", |chaos| {
-            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
-        })?;
-        if !ended {
+        if !self.stop_programs()? {
             return Ok(false);
         }
-        self.programs_end();
         let readers = self.start_threads(read_and_compare);
         self.phase = Phase::Working(readers);
         if !self.unmount_well(true)? {

@@ -166,7 +166,8 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
     }
     let mut outcome = chaos.outcome();
     let is_interrupted = chaos.is_interrupted.load(Ordering::Relaxed);
-    // Processes end and file systems are unmounted before the folder goes.
+    // Processes end and file systems are unmounted before the folder goes; programs that still run see why.
+    chaos.note_end_of_mount();
     drop(chaos);
     if is_interrupted {
         bail!("interrupted: {outcome}");
