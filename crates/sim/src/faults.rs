@@ -2,6 +2,7 @@
 
 use crate::place::Condition;
 use crate::scheduler::{ProcessId, running};
+use crate::weights::chosen;
 use crate::world::World;
 use std::time::Duration;
 
@@ -75,24 +76,13 @@ impl Mixture {
         });
         Self(chosen.collect())
     }
-
-    fn choose(&self, world: &World) -> Fault {
-        let mut left = world.below(self.0.iter().map(|(_, weight)| weight).sum());
-        for (fault, weight) in &self.0 {
-            if left < *weight {
-                return *fault;
-            }
-            left -= weight;
-        }
-        Fault::Calm
-    }
 }
 
 impl World {
     /// One fault strikes.
     pub fn strike(&mut self, mixture: &Mixture) {
         let scheduler = self.scheduler.clone();
-        let fault = mixture.choose(self);
+        let fault = chosen(&mixture.0, |end| self.below(end));
         match fault {
             Fault::KillMount => {
                 scheduler.tell(|| "the mount is killed".into());

@@ -22,5 +22,6 @@ pub mod place;
 pub mod scheduler;
 pub mod shrink;
 pub mod volume_files;
+mod weights;
 pub mod workload;
 pub mod world;

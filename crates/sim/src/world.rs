@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -238,14 +240,9 @@ impl World {
         let emptier = mount.emptier.clone();
         self.scheduler.tell(|| format!("{process:?} mounts"));
         self.scheduler.start(process, "mount", move || {
-            let volume = loop {
-                match open(&disk, &places, process, &env, &runtime) {
-                    Ok(volume) => break volume,
-                    Err(error) => running().tell(|| format!("{process:?} cannot mount: {error}")),
-                }
-                disk.disown();
-                env.clock.block(AGAIN);
-            };
+            let volume = persistently(&*env.clock, &format!("{process:?} cannot mount"), || {
+                open(&disk, &places, process, &env, &runtime).inspect_err(|_| disk.disown())
+            });
             look_after_crash(&volume, &programs, &env.clock);
             match TrashEmptier::start(&volume, &runtime) {
                 Ok(started) => *emptier.lock() = Some(started),
@@ -274,13 +271,9 @@ impl World {
         let (stop, stopped) = watch::channel(false);
         self.scheduler.tell(|| format!("{process:?} cares"));
         self.scheduler.start(process, "worker", move || {
-            let worker = loop {
-                match worker(&disk, &places, process, &env, &runtime) {
-                    Ok(worker) => break worker,
-                    Err(error) => running().tell(|| format!("{process:?} cannot care: {error}")),
-                }
-                env.clock.block(AGAIN);
-            };
+            let worker = persistently(&*env.clock, &format!("{process:?} cannot care"), || {
+                worker(&disk, &places, process, &env, &runtime)
+            });
             runtime.block_on(worker.run(stopped));
         });
         self.workers.push((process, stop));
@@ -328,6 +321,21 @@ impl World {
         self.disk.disown();
         std::mem::forget(mount);
         ended
+    }
+}
+
+/// Tries until it succeeds; `complaint` and why it did not are told each time.
+fn persistently<T, E: fmt::Display>(
+    clock: &dyn Clock,
+    complaint: &str,
+    mut attempt: impl FnMut() -> Result<T, E>,
+) -> T {
+    loop {
+        match attempt() {
+            Ok(done) => return done,
+            Err(why) => running().tell(|| format!("{complaint}: {why}")),
+        }
+        clock.block(AGAIN);
     }
 }
 
@@ -444,11 +452,7 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
     }
 }
 
-fn found(
-    volume: &Volume,
-    number: usize,
-    clock: &Arc<dyn Clock>,
-) -> Result<std::collections::BTreeMap<String, Vec<u8>>, String> {
+fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let files = VolumeFiles::of_program(volume, number, clock).map_err(|error| error.to_string())?;
     files.contents().map_err(|(Failure::Refused(why) | Failure::Gone(why))| why)
 }
@@ -456,13 +460,7 @@ fn found(
 /// What a crash has left must be what the models allow.
 fn look_after_crash(volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) {
     for (number, model) in programs.models.iter().enumerate() {
-        let found = loop {
-            match found(volume, number, clock) {
-                Ok(found) => break found,
-                Err(why) => running().tell(|| format!("program {number} cannot read: {why}")),
-            }
-            clock.block(AGAIN);
-        };
+        let found = persistently(&**clock, &format!("program {number} cannot read"), || found(volume, number, clock));
         if let Err(why) = model.lock().recover(&found) {
             programs.complain(format!("program {number} {why}"));
         }

@@ -3,6 +3,7 @@
 use super::cluster::{Cluster, Target};
 use super::network::Cut;
 use super::{Chaos, Phase};
+use crate::weights::chosen;
 use anyhow::Result;
 use rustix::process::Signal;
 use std::fs;
@@ -103,19 +104,8 @@ impl Chaos {
     /// # Errors
     /// Chaos itself cannot go on.
     pub fn strike(&mut self) -> Result<()> {
-        let fault = self.choose();
+        let fault = chosen(&WEIGHTS, |end| self.below(end));
         self.make(fault)
-    }
-
-    fn choose(&mut self) -> Fault {
-        let mut left = self.below(WEIGHTS.iter().map(|(_, weight)| weight).sum());
-        for (fault, weight) in WEIGHTS {
-            if left < weight {
-                return fault;
-            }
-            left -= weight;
-        }
-        Fault::Calm
     }
 
     /// This fault strikes.
