@@ -191,7 +191,8 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn mark_strays(&self) -> Result<(), CatalogueError> {
-        self.change(|store| store.mark_strays()).map(drop)
+        // A mark that a crash takes is made again within a minute, and an idle volume is not flushed for nothing.
+        self.ask(|store| store.mark_strays()).map(drop)
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
