@@ -25,7 +25,7 @@ use weft_format::ShardKey;
 use weft_nodes::combine::Combination;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::kinds::LOCAL;
-use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
+use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, SHARD_BYTES_PER_SECOND_MIN, ShardStat, Space};
 use weft_nodes::rate::Class;
 
 /// What a daemon can do, and at what price.
@@ -35,8 +35,8 @@ pub(super) const CAPABILITY: Capability = Capability { combines: true, latency_u
 const DEADLINE: Duration = Duration::from_secs(10);
 /// ... and longer by its bytes at this rate: whoever is slower is as good as silent. ...
 const BYTES_PER_SECOND_MIN: u64 = 256 << 10;
-/// ... Shards are given and taken by daemons with limits, too, whose users find out by other requests whether they are there.
-const SHARD_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+// ... Shards have [`SHARD_BYTES_PER_SECOND_MIN`]: daemons with limits give and take them, too, whose users find out by other requests
+// whether they are there.
 
 /// A page, an error, an identity.
 const TEXT_BYTES_MAX: u64 = 4 << 20;

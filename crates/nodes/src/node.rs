@@ -40,6 +40,9 @@ pub struct Capability {
 /// Longest shard object: many times the longest that is made, and little enough to be held in memory.
 pub const SHARD_BYTES_MAX: u64 = 256 << 20;
 
+/// The slowest at which a shard moves: limits of daemons allow it, and what is slower does not move.
+pub const SHARD_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+
 /// What a node says of one shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShardStat {

@@ -15,12 +15,15 @@ use weft_env::Clock;
 use weft_format::ShardKey;
 use weft_nodes::NodeError;
 use weft_nodes::combine::Combination;
-use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
+use weft_nodes::node::{
+    Capability, Link, Node, NodeIdentity, Page, SHARD_BYTES_MAX, SHARD_BYTES_PER_SECOND_MIN, ShardStat, Space,
+};
 
-/// Longer than any node that still works takes for a request without bytes; a daemon's own deadline is a fourth of it.
+/// Longer than any node that still works takes for a request without bytes; a daemon's own deadline is less than half of it.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// What moves slower than this does not move: the slowest that a daemon's user waits for.
-const BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+/// A page of a list, and the room under a quota, may take a walk through all that a node has. A bucket's own deadline for that is half of
+/// it.
+const LIST_DEADLINE: Duration = Duration::from_secs(1200);
 /// A combination reads a whole shard and may pass through many nodes.
 const COMBINING_DEADLINE: Duration = Duration::from_secs(600);
 
@@ -44,7 +47,7 @@ impl BoundedNode {
     }
 
     fn deadline(&self, bytes: u64) -> Duration {
-        DEADLINE + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN) + self.node.held_back(bytes)
+        DEADLINE + Duration::from_secs(bytes / SHARD_BYTES_PER_SECOND_MIN) + self.node.held_back(bytes)
     }
 }
 
@@ -68,7 +71,7 @@ impl Node for BoundedNode {
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        let bytes = range.end.saturating_sub(range.start).min(weft_nodes::node::SHARD_BYTES_MAX);
+        let bytes = range.end.saturating_sub(range.start).min(SHARD_BYTES_MAX);
         self.within(self.deadline(bytes), self.node.get(key, range)).await
     }
 
@@ -93,7 +96,7 @@ impl Node for BoundedNode {
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.within(DEADLINE, self.node.list(after, limit)).await
+        self.within(LIST_DEADLINE, self.node.list(after, limit)).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
@@ -101,7 +104,7 @@ impl Node for BoundedNode {
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.within(DEADLINE, self.node.space()).await
+        self.within(LIST_DEADLINE, self.node.space()).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {

@@ -1,6 +1,6 @@
 //! A node that hangs.
 
-use super::{BoundedNode, DEADLINE};
+use super::{BoundedNode, DEADLINE, LIST_DEADLINE};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,16 @@ async fn each_call_to_a_node_that_hangs_ends() {
         assert_eq!(error.kind, NodeErrorKind::TimedOut, "{error}");
         assert!(error.to_string().contains("disk1"), "{error}");
     }
-    assert_eq!(began.elapsed().as_secs(), DEADLINE.as_secs() * errors.len() as u64);
+    assert_eq!(began.elapsed(), DEADLINE * 5 + LIST_DEADLINE * 2);
+}
+
+/// Of a bucket with millions of shards, or with a quota.
+#[tokio::test(start_paused = true)]
+async fn a_walk_through_all_that_a_node_has_may_take_ten_minutes() {
+    let node = failing_as(Fault::Delay(Duration::from_secs(600)));
+    node.list(None, 10).await.expect("a list");
+    node.space().await.expect("the room");
+    assert_eq!(node.identity().await.unwrap_err().kind, NodeErrorKind::TimedOut);
 }
 
 #[tokio::test(start_paused = true)]
