@@ -2,7 +2,7 @@
 //! impure part: it owns the clock, the probes and the running job, and decides nothing.
 //!
 //! Any number of them may run, in mounts and by themselves, on any machines: all watch, and the lease lets one at a time work.
-//! It ends when it is told to; the work done until then stays. `tasks.rs` has its tasks.
+//! It ends on request; the work done until then stays. `tasks.rs` has its tasks.
 
 mod tasks;
 

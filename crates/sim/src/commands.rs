@@ -14,7 +14,7 @@ use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
 use weft_meta::{MetaError, Store};
 
-/// A volume has at most so many places.
+/// The most places of a volume.
 const PLACES_MAX: usize = 8;
 
 /// A command.
@@ -86,7 +86,7 @@ impl World {
         process
     }
 
-    /// The mount of whoever asks sets a policy, as `weft policy set` has it do.
+    /// The mount sets a policy, as `weft policy set` has it do.
     fn set_policy(&self) {
         let Some(mount) = &self.mount else { return };
         let Some(volume) = mount.volume.lock().clone() else { return };

@@ -60,9 +60,9 @@ const WEIGHTS: [(Fault, u64); 12] = [
 #[derive(Clone, Debug)]
 pub struct Mixture(Vec<(Fault, u64)>);
 
-/// Of a thousand pauses, so many are long.
+/// How many of a thousand pauses are long.
 const LONG_PAUSE_PER_MILLE: u64 = 120;
-/// Of a thousand histories, so many have a kind of fault.
+/// How many of a thousand histories have a kind of fault.
 const KIND_PER_MILLE: u64 = 700;
 
 impl Mixture {

@@ -12,11 +12,11 @@ pub const BELOW: &str = "below";
 /// Bytes of a small write and of a large one.
 const SMALL_BYTES: RangeInclusive<u64> = 1..=20_000;
 const LARGE_BYTES: RangeInclusive<u64> = 1..=2 << 20;
-/// Of a thousand writes, so many are large, ...
+/// How many of a thousand writes are large, ...
 const LARGE_PER_MILLE: u64 = 40;
-/// ... so many begin at the end of the file, ...
+/// ... how many begin at the end of the file, ...
 const APPENDING_PER_MILLE: u64 = 500;
-/// ... and so many are followed by an fsync.
+/// ... and how many are followed by an fsync.
 const SYNCED_PER_MILLE: u64 = 100;
 
 /// One thing that a program does.

@@ -1,5 +1,5 @@
-//! A node whose calls all end. A folder on a file system that hangs may never answer, and whoever waits for it keeps what others wait for:
-//! a worker keeps the lease, and nobody repairs anything any more.
+//! A node whose calls all end. A folder on a file system that hangs may never answer, and a worker that waits for it
+//! keeps the lease, so that nobody repairs anything any more.
 //!
 //! Reads and writes of users have shorter deadlines of their own (`scheduler.rs`, `write/put.rs`) and do without this one.
 

@@ -86,7 +86,7 @@ impl Volume {
             // A panic of its own was told when it happened.
             let _ = ticker.join();
         }
-        // Whoever still holds the store may outlive the process's last moment.
+        // A holder of the store may outlive the process's last moment.
         if !self.read_only
             && let Err(error) = self.store.close()
         {

@@ -88,7 +88,7 @@ impl Store {
     }
 
     /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
-    /// not there is forgotten. Whoever stores a segment there at the same moment does not hear of it: see
+    /// not there is forgotten. A process that stores a segment there at the same moment does not see it: see
     /// [`Store::mark_strays`].
     ///
     /// # Errors

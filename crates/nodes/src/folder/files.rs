@@ -1,4 +1,4 @@
-//! Files of an open folder: plain system calls relative to its descriptor, whoever's folder it is.
+//! Files of an open folder: plain system calls relative to its descriptor, whatever kind of folder it is.
 
 use super::layout::TEMPORARY_PREFIX;
 use bytes::Bytes;

@@ -67,7 +67,7 @@ const WEIGHTS: [(Fault, u64); 16] = [
     (Fault::Calm, 4),
 ];
 
-/// Of a thousand troubles, so many last long, ...
+/// How many of a thousand troubles last long, ...
 const LONG_PER_MILLE: u64 = 150;
 /// ... longer than the lease, the time until a node is suspected and the time until it may be given up; the others may be shorter.
 const LONG_MS: std::ops::Range<u64> = 12_000..30_000;

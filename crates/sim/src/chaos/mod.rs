@@ -343,7 +343,7 @@ impl Chaos {
         self.counts.mounts_ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Waits for the programs of a mount that has ended, or after they were told to stop.
+    /// Waits for the programs of a mount that has ended, or after they had to stop.
     fn programs_end(&mut self) {
         let (Phase::Recovering(threads) | Phase::Working(threads)) = std::mem::replace(&mut self.phase, Phase::Down)
         else {

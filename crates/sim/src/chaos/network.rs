@@ -30,7 +30,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// So many machines.
+    /// This number of machines.
     ///
     /// # Errors
     /// Neither namespaces can be made, nor ports be had.
@@ -87,7 +87,7 @@ impl Network {
         command
     }
 
-    /// From now on packets do not arrive; nobody is told.
+    /// From now on packets do not arrive, without an error for the sender.
     ///
     /// # Errors
     /// Those of `ip` and `tc`.

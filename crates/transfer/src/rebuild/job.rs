@@ -54,7 +54,7 @@ impl Job<'_> {
         RebuildError::Mismatch { segment: self.segment, index: ShardIndex(shard as u16), against }
     }
 
-    /// What the scheduler is told of stripes that are computed together.
+    /// The shape, for the scheduler, of stripes that are computed together.
     pub(super) fn shape(&self, stripes: &Range<u32>) -> SetShape {
         let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
         let data_bytes = u64::from(stripes.end - stripes.start) * stripe_bytes;
@@ -62,7 +62,7 @@ impl Job<'_> {
         SetShape { segment: 0, data_bytes, payload_bytes: self.geometry.payload_bytes(), block_bytes }
     }
 
-    /// Stripes to compute together: of so many bytes of data at most, or one.
+    /// Stripes to compute together: at most `data_bytes` of data, or one.
     pub(crate) fn batches(&self, data_bytes: u64) -> impl Iterator<Item = Range<u32>> + use<> {
         let stripe_bytes = u64::from(self.geometry.native_count) * u64::from(self.geometry.symbol_bytes);
         let step = (data_bytes / stripe_bytes).max(1) as usize;

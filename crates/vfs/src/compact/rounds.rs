@@ -33,7 +33,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(600);
 /// A round waits until no file was read or written for one step of the background's clock, but no longer than this: a
 /// volume that never rests gets its room back too, half a MiB a second.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// After a round compaction rests so many times as long as the round took: it uses a quarter of the disks at most.
+/// After a round compaction rests this many times as long as the round took: it uses a quarter of the disks at most.
 const REST_FACTOR: u32 = 3;
 
 /// When a mount's rounds are. Pure: time and the count of calls come from outside.
