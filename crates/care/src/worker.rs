@@ -21,6 +21,7 @@ use std::time::Duration;
 use tasks::{Done, Order, name, perform};
 use tokio::sync::watch::Receiver;
 use weft_env::TaskSet;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_format::removal::Item;
@@ -113,7 +114,7 @@ impl Worker {
                 has_changed = true;
             }
             let is_time_for_strays = strays_sought.is_none_or(|sought| clock.elapsed(sought) >= STRAYS_EVERY);
-            if is_time_for_strays {
+            if is_time_for_strays && !has_planted(Planted::StraysStay) {
                 strays_sought = Some(clock.now());
                 if let Err(error) = self.catalogue.mark_strays() {
                     tracing::warn!("shards on nodes that are none were not looked for: {error}");

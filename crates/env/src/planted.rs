@@ -44,11 +44,15 @@ pub enum Planted {
     RetryAppliedTwice,
     /// What a file no longer refers to is counted as in use.
     CounterDrifting,
+    /// A call to a node that never answers never ends.
+    EndlessCalls,
+    /// Shards on nodes that were removed while they were stored are not looked for.
+    StraysStay,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 16] = [
+    pub const ALL: [Planted; 18] = [
         Self::EarlyFsync,
         Self::UnflushedFsync,
         Self::RenameBeforeBytes,
@@ -65,6 +69,8 @@ impl Planted {
         Self::CacheNotRevalidated,
         Self::RetryAppliedTwice,
         Self::CounterDrifting,
+        Self::EndlessCalls,
+        Self::StraysStay,
     ];
 }
 
