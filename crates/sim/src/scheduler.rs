@@ -45,11 +45,12 @@ pub enum Ended {
 }
 
 type Event = Box<dyn FnOnce()>;
+type Stack = Generator<'static, (), Until>;
 
 struct Fibre {
     process: ProcessId,
     name: String,
-    generator: Generator<'static, (), Until>,
+    stack: Stack,
     until: Until,
     /// Changes that it has seen.
     seen: u64,
@@ -71,6 +72,8 @@ struct State {
     changes: u64,
     fibres: BTreeMap<u64, Fibre>,
     events: BTreeMap<(u64, u64), Event>,
+    /// Of fibres that have ended, for others.
+    stacks: Vec<Stack>,
     processes: BTreeMap<ProcessId, Process>,
     panics: Vec<String>,
     log: blake3::Hasher,
@@ -109,6 +112,7 @@ impl Scheduler {
             changes: 0,
             fibres: BTreeMap::new(),
             events: BTreeMap::new(),
+            stacks: Vec::new(),
             processes: BTreeMap::new(),
             panics: Vec::new(),
             log: blake3::Hasher::new(),
@@ -227,21 +231,28 @@ impl Scheduler {
 
     /// Starts a fibre.
     pub fn start(&self, process: ProcessId, name: &str, body: impl FnOnce() + Send + 'static) {
+        let mut state = self.state.borrow_mut();
+        if !state.processes.contains_key(&process) {
+            std::mem::forget(body);
+            return;
+        }
         let own_name = name.to_owned();
-        let generator = Gn::<()>::new_opt(STACK_WORDS, move || {
+        let whole_body = move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(body)) {
                 note_panic(&own_name, &*panic);
             }
             Until::Now
-        });
-        let mut state = self.state.borrow_mut();
-        if !state.processes.contains_key(&process) {
-            std::mem::forget(generator);
-            return;
-        }
+        };
+        let stack = match state.stacks.pop() {
+            Some(mut stack) => {
+                stack.init_code(whole_body);
+                stack
+            }
+            None => Gn::<()>::new_opt(STACK_WORDS, whole_body),
+        };
         let id = state.next_fibre;
         state.next_fibre += 1;
-        let fibre = Fibre { process, name: name.to_owned(), generator, until: Until::Now, seen: 0 };
+        let fibre = Fibre { process, name: name.to_owned(), stack, until: Until::Now, seen: 0 };
         state.fibres.insert(id, fibre);
     }
 
@@ -300,10 +311,11 @@ impl Scheduler {
         state.now_ns += random >> 32 & (STEP_NS_MAX - 1);
         let mut fibre = state.fibres.remove(&id).expect("it is there");
         drop(state);
-        let until = fibre.generator.resume();
+        let until = fibre.stack.resume();
         let mut state = self.state.borrow_mut();
-        let Some(until) = until.filter(|_| !fibre.generator.is_done()) else {
+        let Some(until) = until.filter(|_| !fibre.stack.is_done()) else {
             state.changes += 1;
+            state.stacks.push(fibre.stack);
             return true;
         };
         if !matches!(until, Until::Still) {
