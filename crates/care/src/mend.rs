@@ -13,6 +13,7 @@ use crate::look::by_shard;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{RetainedRecord, SegmentRecord, Succession};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex};
@@ -131,7 +132,11 @@ impl Mender {
                         self.clock.now_ms(),
                     )?;
                     let succession = self.succession(&record, &rebuilt.record, moving);
-                    match self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession) {
+                    let replaced = self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession);
+                    if replaced.is_err() && has_planted(Planted::NameUsedTwice) {
+                        withdraw_late(&self.transfer, segment, &record, &rebuilt.record).await;
+                    }
+                    match replaced {
                         Ok(()) => {
                             let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
                             *count += rebuilt.placed.len() as u64;
@@ -278,4 +283,19 @@ impl Inspected {
         let same = |index: usize| now.shards.get(index) == self.record.shards.get(index);
         self.found.iter().enumerate().map(|(index, found)| found.clone().filter(|_| same(index))).collect()
     }
+}
+
+/// What an attempt that was too late did once, and does where that is planted: it removes what it has stored, under names that others
+/// have used since.
+pub(crate) async fn withdraw_late(
+    transfer: &Transfer,
+    segment: SegmentId,
+    before: &SegmentRecord,
+    stored: &SegmentRecord,
+) {
+    let mut written = stored.clone();
+    for (index, shard) in written.shards.iter_mut().enumerate() {
+        shard.take_if(|shard| before.names(index, shard));
+    }
+    transfer.withdraw(segment, &written).await;
 }

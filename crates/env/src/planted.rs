@@ -32,7 +32,7 @@ pub enum Planted {
     OrphanInOneLook,
     /// A worker that has lost its lease replaces what others have made since.
     LateWriter,
-    /// Two attempts to store a shard use one name.
+    /// Two attempts to store a shard use one name, and the one that is too late removes what it stored.
     NameUsedTwice,
     /// A conversion takes shards of the former code for those of the new one.
     GenerationsMixed,

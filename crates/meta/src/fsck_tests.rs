@@ -243,6 +243,19 @@ fn what_cannot_be_recomputed_is_told() {
     tells(|v| v.write(Key::Symlink(Ino(4)), None), "record symlink/4 is missing");
 }
 
+/// A node may be removed while a segment that nobody needs is still to be removed from it.
+#[test]
+fn a_dead_segment_may_be_on_a_node_that_is_none() {
+    let volume = sample();
+    let dead = segment_id(1);
+    assert!(volume.store.segment(dead).unwrap().is_some() && volume.store.live_bytes(dead).unwrap() == 0);
+    volume.write(Key::Node(node_id(1)), None);
+    let report = check(&volume.store).unwrap();
+    let is_of_dead = |finding: &Finding| matches!(finding, Finding::UnknownNode { segment, .. } if *segment == dead);
+    assert!(!report.findings.iter().any(|(finding, _)| is_of_dead(finding)), "{:?}", report.findings);
+    assert!(!report.is_clean(), "the living one is told of");
+}
+
 /// While a record cannot be read nothing is mended: what seems superfluous may be what it needs.
 #[test]
 fn nothing_is_mended_around_what_cannot_be_read() {

@@ -284,11 +284,13 @@ impl Store {
                 }
                 (answer?, txn.frees_room(), txn.into_batch()?)
             };
-            if attempt > 0 && has_planted(Planted::RetryAppliedTwice) {
-                self.commit_batch(Batch { deltas: batch.deltas.clone(), ..Batch::default() }, frees_room)?;
-            }
+            let deltas = has_planted(Planted::RetryAppliedTwice).then(|| batch.deltas.clone());
             match self.commit_batch(batch, frees_room) {
-                Err(MetaError::Engine(KvError::Conflict)) => {}
+                Err(MetaError::Engine(KvError::Conflict)) => {
+                    if let Some(deltas) = deltas {
+                        self.commit_batch(Batch { deltas, ..Batch::default() }, frees_room)?;
+                    }
+                }
                 Err(error) => return Err(error),
                 Ok(()) => return Ok(Some(answer)),
             }

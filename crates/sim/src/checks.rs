@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_env::Env;
-use weft_format::records::OPENINGS;
+use weft_format::records::{OPENINGS, Timestamp, Wanted};
 use weft_format::removal::Queued;
-use weft_format::{SegmentId, ShardIndex, ShardKey};
+use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_meta::Store;
 use weft_meta::engines::MemoryKv;
 
@@ -27,6 +27,14 @@ impl World {
         self.wait_until("repair", TIME_TO_HEAL, || {
             self.lacks(&self.disk.durable()).into_iter().map(|(what, _)| what).collect()
         })
+    }
+
+    /// Each segment gets the code that its files want.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn wait_until_converted(&self) -> Result<(), String> {
+        self.wait_until("conversion", TIME_TO_HEAL, || self.unconverted(&self.disk.durable()))
     }
 
     /// What nothing needs goes, in time.
@@ -78,10 +86,11 @@ impl World {
         }
     }
 
-    /// Shards of living segments that are not where their records say, or rotten, with their place if the record names one.
+    /// Shards of living segments that are not where their records say, or on a node that is none any more, or rotten, with their place if the record names one.
     #[must_use]
     pub fn lacks(&self, metadata: &MemoryKv) -> Vec<(String, Option<usize>)> {
         let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+        let members: BTreeSet<NodeId> = store.nodes().unwrap_or_default().into_iter().map(|(id, _)| id).collect();
         let sound: Vec<BTreeSet<ShardKey>> = self.places.all().iter().map(|place| place.sound_keys()).collect();
         let mut lacks = Vec::new();
         for_each_segment(&store, |segment, record| {
@@ -90,10 +99,11 @@ impl World {
             }
             for (index, location) in record.shards.iter().enumerate() {
                 let place = location.as_ref().map(|location| place_of(location.node));
-                let is_there = location.as_ref().is_some_and(|location| {
-                    let key = location.key(segment, ShardIndex(index as u16));
-                    sound.get(place_of(location.node)).is_some_and(|keys| keys.contains(&key))
-                });
+                let is_there =
+                    location.as_ref().filter(|location| members.contains(&location.node)).is_some_and(|location| {
+                        let key = location.key(segment, ShardIndex(index as u16));
+                        sound.get(place_of(location.node)).is_some_and(|keys| keys.contains(&key))
+                    });
                 if !is_there {
                     let where_to = place.map_or_else(|| "nowhere".into(), |place| format!("not on place{place}"));
                     lacks.push((format!("shard {index} of {segment} ({}) is {where_to}", record.code), place));
@@ -101,6 +111,20 @@ impl World {
             }
         });
         lacks
+    }
+
+    /// Living segments whose files all want another code.
+    fn unconverted(&self, metadata: &MemoryKv) -> Vec<String> {
+        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+        let mut unconverted = Vec::new();
+        for_each_segment(&store, |segment, record| {
+            let is_alive = store.live_bytes(segment).is_ok_and(|bytes| bytes > 0);
+            // No policy of the plan depends on the time.
+            if is_alive && let Ok(Wanted::Code(code)) = store.wanted_code(segment, Timestamp::default()) {
+                unconverted.push(format!("{segment} is {}, its files want {code}", record.code));
+            }
+        });
+        unconverted
     }
 
     /// Shards that no record names, and dead segments.
@@ -140,6 +164,16 @@ impl World {
         let findings: Vec<String> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
         if findings.is_empty() { Ok(()) } else { Err(format!("fsck: {findings:?}")) }
     }
+}
+
+/// Does metadata name this shard of a living segment, on this node? Shards of merged segments have other names and are left out.
+#[must_use]
+pub fn is_needed(metadata: &MemoryKv, key: ShardKey, node: NodeId) -> bool {
+    let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return false };
+    let Ok(Some(record)) = store.segment(key.segment) else { return false };
+    let location = record.shards.get(key.index.as_usize()).and_then(Option::as_ref);
+    location.is_some_and(|location| location.node == node && location.key(key.segment, key.index) == key)
+        && store.live_bytes(key.segment).is_ok_and(|bytes| bytes > 0)
 }
 
 fn for_each_segment(store: &Store, mut each: impl FnMut(SegmentId, &weft_format::records::SegmentRecord)) {

@@ -2,6 +2,7 @@
 
 use crate::metadata::MetadataDisk;
 use crate::scheduler::{ProcessId, env_of, running};
+use crate::weights::chosen;
 use crate::world::{CODES, Places, World, node_record, place_of, transfer};
 use std::sync::Arc;
 use weft_care::collect::{self, Beside, UnreferencedSince};
@@ -30,6 +31,8 @@ pub enum Command {
     Add,
     /// `weft policy set` on a program's directory or a file of it, with conversion.
     Policy,
+    /// The conversion that `weft policy set` asks for.
+    Convert,
     /// `weft care pause`, `resume`, `cancel`.
     Pause,
     /// See there.
@@ -44,24 +47,25 @@ pub enum Command {
     Keep,
 }
 
-const COMMANDS: [Command; 11] = [
-    Command::Drain,
-    Command::Restore,
-    Command::Replace,
-    Command::Add,
-    Command::Policy,
-    Command::Pause,
-    Command::Resume,
-    Command::Cancel,
-    Command::Collect,
-    Command::Scrub,
-    Command::Keep,
+/// How often each is given beside the others. Policies are what conversions come from.
+const WEIGHTS: [(Command, u64); 11] = [
+    (Command::Drain, 2),
+    (Command::Restore, 1),
+    (Command::Replace, 2),
+    (Command::Add, 2),
+    (Command::Policy, 8),
+    (Command::Pause, 1),
+    (Command::Resume, 2),
+    (Command::Cancel, 1),
+    (Command::Collect, 3),
+    (Command::Scrub, 2),
+    (Command::Keep, 2),
 ];
 
 impl World {
     /// Gives one of the commands.
     pub fn give_command(&mut self) {
-        let command = COMMANDS[self.below(COMMANDS.len() as u64) as usize];
+        let command = chosen(&WEIGHTS, |end| self.below(end));
         self.scheduler.tell(|| format!("people: {command:?}"));
         if command == Command::Policy {
             self.set_policy();
@@ -130,7 +134,7 @@ fn perform(
     env: &Env,
     runtime: &Runtime,
 ) -> Result<(), String> {
-    let store = Arc::new(Store::open(disk.share(env), env).map_err(|error| error.to_string())?);
+    let store = Arc::new(Store::open(disk.share(process, env), env).map_err(|error| error.to_string())?);
     let catalogue = StoreCatalogue::new(store.clone());
     let job = Job::new(&env.clock);
     match command {
@@ -138,6 +142,7 @@ fn perform(
         Command::Restore => change_node(&store, NodeState::Draining, NodeState::Active),
         Command::Add => add(&store, places).map(drop).map_err(|error| error.to_string()),
         Command::Replace => replace(&store, places).map_err(|error| error.to_string()),
+        Command::Convert => request(&catalogue, |requests| requests.convert_count += 1),
         Command::Pause => request(&catalogue, |requests| requests.is_paused = true),
         Command::Resume => request(&catalogue, |requests| requests.is_paused = false),
         Command::Cancel => request(&catalogue, |requests| requests.cancel_count += 1),

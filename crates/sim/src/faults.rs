@@ -1,5 +1,6 @@
 //! What strikes a world between two steps.
 
+use crate::ambush::{Ambush, Step, Stroke};
 use crate::place::Condition;
 use crate::scheduler::{ProcessId, running};
 use crate::weights::chosen;
@@ -7,9 +8,15 @@ use crate::world::World;
 use std::time::Duration;
 
 /// Before a place loses something nothing else has been wrong for so long, longer than an upload can be under way that found nodes
-/// away; more steps than these are not taken for it.
-const CALM: Duration = Duration::from_secs(120);
+/// away (a node that stores other shards is waited for 300 s); more steps than these are not taken for it.
+const CALM: Duration = Duration::from_secs(320);
 const STEPS_OF_CALM: u64 = 400_000;
+
+/// A stop is long from this on: the others have time to do much meanwhile.
+const LONG_STOP: Duration = Duration::from_secs(60);
+
+const LONGER_THAN_A_LEASE: Duration = Duration::from_secs(200);
+const LONGER_THAN_A_GRACE_TIME: Duration = Duration::from_secs(2400);
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub enum Fault {
     Part,
     /// A process stops for a while and goes on.
     Pause,
+    /// A process is killed or stops at a certain step.
+    Ambush,
     /// The clock of a process jumps.
     Jump,
     /// A place loses or damages what it has, or is as it was some time ago.
@@ -41,7 +50,7 @@ pub enum Fault {
 }
 
 /// How often each strikes beside the others.
-const WEIGHTS: [(Fault, u64); 12] = [
+const WEIGHTS: [(Fault, u64); 13] = [
     (Fault::KillMount, 16),
     (Fault::CutPower, 6),
     (Fault::KillWorker, 6),
@@ -49,6 +58,7 @@ const WEIGHTS: [(Fault, u64); 12] = [
     (Fault::Noise, 10),
     (Fault::Part, 8),
     (Fault::Pause, 8),
+    (Fault::Ambush, 20),
     (Fault::Jump, 4),
     (Fault::Lose, 8),
     (Fault::FillMetadata, 4),
@@ -62,6 +72,12 @@ pub struct Mixture(Vec<(Fault, u64)>);
 
 /// How many of a thousand pauses are long.
 const LONG_PAUSE_PER_MILLE: u64 = 120;
+/// Where an ambush is.
+const STEPS: [(Step, u64); 4] = [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
+/// The most steps that an ambush lets pass.
+const PASSED_BY_MAX: u64 = 3;
+/// How many of a thousand calm times are long enough for conversions, scrubs and collections.
+const LONG_CALM_PER_MILLE: u64 = 250;
 /// How many of a thousand histories have a kind of fault.
 const KIND_PER_MILLE: u64 = 700;
 
@@ -93,7 +109,7 @@ impl World {
                 scheduler.tell(|| "the power fails".into());
                 self.kill_mount();
                 while !self.workers.is_empty() {
-                    self.kill_worker();
+                    self.kill_worker(0);
                 }
                 self.commands.drain(..).for_each(|process| scheduler.kill(process));
                 self.places.all().iter().for_each(|place| place.cut_power(&scheduler));
@@ -107,7 +123,7 @@ impl World {
                     return;
                 }
                 scheduler.tell(|| "a worker is killed".into());
-                self.kill_worker();
+                self.kill_worker(self.below(self.workers.len() as u64) as usize);
                 self.start_worker();
             }
             Fault::TroublePlace => self.trouble_a_place(),
@@ -123,18 +139,19 @@ impl World {
                 place.part(process, is_answer);
             }
             Fault::Pause => {
-                // Longer than every lease; now and then longer than every grace time, while the others go on.
-                let is_long = self.chance(LONG_PAUSE_PER_MILLE);
-                let for_ms = self.below(if is_long { 2_400_000 } else { 60_000 });
-                let process = self.a_process();
-                scheduler.tell(|| format!("{process:?} stops for {for_ms} ms"));
-                scheduler.pause(process, true);
-                scheduler.after(Duration::from_millis(for_ms), move || running().pause(process, false));
-                if is_long {
-                    self.places.all().iter().for_each(|place| place.heal());
-                    let until = scheduler.now() + Duration::from_millis(for_ms);
-                    scheduler.run(STEPS_OF_CALM, || scheduler.now() >= until);
-                }
+                let time = self.time_to_stop(LONG_PAUSE_PER_MILLE);
+                self.stop(self.a_process(), time);
+            }
+            Fault::Ambush => {
+                let ambush = Ambush {
+                    processes: self.mount_workers_or_command(),
+                    step: chosen(&STEPS, |end| self.below(end)),
+                    is_behind: self.chance(500),
+                    passed_by: self.below(PASSED_BY_MAX + 1),
+                    stroke: if self.chance(500) { Stroke::Kill } else { Stroke::Stop(self.time_to_stop(700)) },
+                };
+                scheduler.tell(|| format!("{ambush:?} waits"));
+                scheduler.lay(Some(ambush));
             }
             Fault::Jump => {
                 let offset_ms = self.below(172_800_000) as i64 - 86_400_000;
@@ -153,9 +170,62 @@ impl World {
             Fault::Calm => {
                 scheduler.tell(|| "all is well for a while".into());
                 self.places.all().iter().for_each(|place| place.heal());
-                let until = scheduler.now() + Duration::from_secs(self.below(30));
+                let is_long = self.chance(LONG_CALM_PER_MILLE);
+                let until = scheduler.now() + Duration::from_secs(self.below(if is_long { 900 } else { 30 }));
                 scheduler.run(100_000, || scheduler.now() >= until);
             }
+        }
+    }
+
+    /// A process has come to where a fault waited for it.
+    pub fn spring(&mut self) {
+        let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
+        match ambush.stroke {
+            Stroke::Stop(time) => self.stop(process, time),
+            Stroke::Kill => {
+                self.scheduler.tell(|| format!("{process:?} is killed at its {:?}", ambush.step));
+                if self.mount.as_ref().is_some_and(|mount| mount.process == process) {
+                    self.kill_mount();
+                    self.start_mount();
+                } else if let Some(at) = self.workers.iter().position(|(worker, _)| *worker == process) {
+                    self.kill_worker(at);
+                    self.start_worker();
+                } else {
+                    self.scheduler.kill(process);
+                }
+            }
+        }
+    }
+
+    /// Up to a minute. In so many of a thousand cases longer than every lease, or than every grace time.
+    fn time_to_stop(&self, long_per_mille: u64) -> Duration {
+        let longest = match self.chance(long_per_mille) {
+            true => [LONGER_THAN_A_LEASE, LONGER_THAN_A_GRACE_TIME][self.below(2) as usize],
+            false => LONG_STOP,
+        };
+        Duration::from_millis(self.below(longest.as_millis() as u64))
+    }
+
+    /// A process stops for a while. If that is long, the others go on.
+    fn stop(&self, process: ProcessId, time: Duration) {
+        let scheduler = self.scheduler.clone();
+        scheduler.tell(|| format!("{process:?} stops for {} ms", time.as_millis()));
+        scheduler.pause(process, true);
+        scheduler.after(time, move || running().pause(process, false));
+        if time >= LONG_STOP {
+            self.places.all().iter().for_each(|place| place.heal());
+            let until = scheduler.now() + time;
+            scheduler.run(STEPS_OF_CALM, || scheduler.now() >= until);
+        }
+    }
+
+    /// The mount, or all workers, of whom one works, or the last command.
+    fn mount_workers_or_command(&self) -> Vec<ProcessId> {
+        let command = self.commands.last().copied().filter(|command| self.scheduler.is_alive(*command));
+        match self.below(10) {
+            0..4 => self.mount.iter().map(|mount| mount.process).collect(),
+            4..6 if command.is_some() => command.into_iter().collect(),
+            _ => self.workers.iter().map(|(process, _)| *process).collect(),
         }
     }
 

@@ -71,7 +71,7 @@ pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
         world.programs.complain(complaint);
     }
     let mut complaints = std::mem::take(&mut *world.programs.complaints.lock());
-    complaints.extend(scheduler.take_panics());
+    complaints.extend(scheduler.take_complaints());
     complaints.iter().for_each(|complaint| scheduler.tell(|| format!("COMPLAINT {complaint}")));
     let (lines, digest) = scheduler.told();
     let outcome = Outcome {
@@ -100,9 +100,7 @@ impl World {
         for number in 0..faults {
             self.choose_as(number);
             let steps = 50 + self.below(STEPS_BETWEEN);
-            if self.scheduler.run(steps, || false) == Ended::Stuck {
-                return Err(format!("nothing goes on: {:?}", self.scheduler.waiting()));
-            }
+            self.go_on(steps)?;
             if !self.programs.complaints.lock().is_empty() {
                 break;
             }
@@ -118,10 +116,24 @@ impl World {
         self.end_well()
     }
 
+    /// So many steps, and what a fault that waited does.
+    fn go_on(&mut self, steps: u64) -> Result<(), String> {
+        let (scheduler, end) = (self.scheduler.clone(), self.scheduler.steps() + steps);
+        loop {
+            match scheduler.run(end.saturating_sub(scheduler.steps()), || scheduler.is_sprung()) {
+                Ended::Stuck => return Err(format!("nothing goes on: {:?}", scheduler.waiting())),
+                Ended::Done => self.spring(),
+                Ended::TooLong => return Ok(()),
+            }
+        }
+    }
+
     /// Faults stop: the programs go on for a while and end, everything is there, and whole again.
     fn end_well(&mut self) -> Result<(), String> {
         let scheduler = self.scheduler.clone();
         scheduler.tell(|| "the faults end".into());
+        scheduler.lay(None);
+        self.spring();
         self.places.all().iter().for_each(|place| place.heal());
         self.disk.set_full(false);
         for process in self.mount.iter().map(|mount| mount.process).chain(self.workers.iter().map(|worker| worker.0)) {
@@ -135,6 +147,10 @@ impl World {
         self.start_mount();
         self.wait_for_programs()?;
         self.wait_until_whole()?;
+        if self.plan.has_commands {
+            self.command(Command::Convert);
+            self.wait_until_converted()?;
+        }
         if self.plan.looks_for_orphans {
             self.wait_until_collected()?;
         }

@@ -9,6 +9,7 @@ use std::time::Instant;
 use weft_env::planted::Planted;
 use weft_sim::chaos;
 use weft_sim::history::{FAULTS_MAX, Length, Outcome, run, run_with};
+use weft_sim::product_log;
 use weft_sim::shrink::shrink;
 
 /// Histories that one process runs: what killed processes leave is never dropped.
@@ -41,6 +42,9 @@ enum Arguments {
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
         without: Vec<u64>,
+        /// Tell what the product's code logs, too: error, warn, info, debug or trace
+        #[arg(long)]
+        log: Option<tracing::Level>,
     },
     /// Find a smaller history of this seed that fails too
     Shrink {
@@ -105,7 +109,8 @@ fn main() -> Result<()> {
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
             run_chaos(&chaos::Settings { minutes, seed, weft, is_verbose: verbose })
         }
-        Arguments::Replay { seed, faults, without } => {
+        Arguments::Replay { seed, faults, without, log } => {
+            log.map_or(Ok(()), product_log::keep)?;
             let outcome = run(seed, &Length { faults, without: without.into_iter().collect() }, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!(

@@ -3,7 +3,8 @@
 //! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
 //! depends on what others do is written through. A process that is killed loses what it had not flushed.
 
-use crate::scheduler::Scheduler;
+use crate::ambush::Step;
+use crate::scheduler::{ProcessId, Scheduler};
 use parking_lot::Mutex;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use weft_env::turns;
 use weft_env::{Clock, Env};
 use weft_meta::engines::memory::MemorySnapshot;
 use weft_meta::engines::{MemoryKv, is_written_through};
-use weft_meta::keys::SHARED;
+use weft_meta::keys::{SHARED, Table};
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 
 /// A flush takes up to so long.
@@ -51,7 +52,7 @@ struct Owner {
 impl MetadataDisk {
     /// A process opens it as the owner. `None`: another owns it.
     #[must_use]
-    pub fn own(self: &Arc<Self>, env: &Env) -> Option<Arc<SimKv>> {
+    pub fn own(self: &Arc<Self>, process: ProcessId, env: &Env) -> Option<Arc<SimKv>> {
         let mut state = self.state.lock();
         if state.owner.is_some() {
             return None;
@@ -62,7 +63,7 @@ impl MetadataDisk {
         state.owner = Some(Owner { number, own, behind: Vec::new(), committed: 0, flushed: 0 });
         drop(state);
         let (work, works) = channel();
-        let kv = Arc::new(SimKv { disk: self.clone(), owner: Some((number, work)), clock: env.clock.clone() });
+        let kv = Arc::new(SimKv { disk: self.clone(), process, owner: Some((number, work)), clock: env.clock.clone() });
         let flushes = Arc::downgrade(&kv);
         let clock = env.clock.clone();
         let body = move || {
@@ -79,8 +80,8 @@ impl MetadataDisk {
 
     /// A process opens it beside the owner.
     #[must_use]
-    pub fn share(self: &Arc<Self>, env: &Env) -> Arc<SimKv> {
-        Arc::new(SimKv { disk: self.clone(), owner: None, clock: env.clock.clone() })
+    pub fn share(self: &Arc<Self>, process: ProcessId, env: &Env) -> Arc<SimKv> {
+        Arc::new(SimKv { disk: self.clone(), process, owner: None, clock: env.clock.clone() })
     }
 
     /// The owner has ended, however it did: what it had not flushed is gone.
@@ -124,9 +125,15 @@ fn gone() -> KvError {
     KvError::Failed { store: "the simulated disk".into(), detail: "this process does not own it".into() }
 }
 
+fn step_of(batch: &Batch) -> Step {
+    let is_of_segment = |key: &Vec<u8>| key.first() == Some(&(Table::Segment as u8));
+    if batch.changed_keys().any(is_of_segment) { Step::SegmentCommit } else { Step::Commit }
+}
+
 /// The disk as one process sees it.
 pub struct SimKv {
     disk: Arc<MetadataDisk>,
+    process: ProcessId,
     /// Which owner it is, and what it tells its flusher of each commit; `None`: none.
     owner: Option<(u64, Sender<()>)>,
     clock: Arc<dyn Clock>,
@@ -154,6 +161,23 @@ impl SimKv {
             // Who does not own it any more has nothing to flush.
             let _ = state.flush(number, committed);
         }
+    }
+
+    /// Commits a batch: through to the disk, or behind others that are to be flushed.
+    fn write(&self, batch: Batch) -> Result<(), KvError> {
+        let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
+            self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
+            return self.write_through(batch);
+        };
+        let mut state = self.disk.state.lock();
+        let Some(owner) = state.owner.as_mut().filter(|owner| owner.number == *number) else { return Err(gone()) };
+        owner.own.commit(batch.clone())?;
+        owner.behind.push(batch);
+        owner.committed += 1;
+        drop(state);
+        // A flusher that has ended flushes nothing.
+        let _ = work.send(());
+        Ok(())
     }
 
     fn write_through(&self, batch: Batch) -> Result<(), KvError> {
@@ -191,20 +215,10 @@ impl Kv for SimKv {
 
     fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
         turns::pass();
-        let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
-            self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
-            let written = self.write_through(batch);
-            turns::pass();
-            return written;
-        };
-        let mut state = self.disk.state.lock();
-        let Some(owner) = state.owner.as_mut().filter(|owner| owner.number == *number) else { return Err(gone()) };
-        owner.own.commit(batch.clone())?;
-        owner.behind.push(batch);
-        owner.committed += 1;
-        drop(state);
-        // A flusher that has ended flushes nothing.
-        let _ = work.send(());
+        let step = step_of(&batch);
+        Self::scheduler().reach(self.process, step, false);
+        self.write(batch)?;
+        Self::scheduler().reach(self.process, step, true);
         turns::pass();
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The places where shards are: each a machine of its own with a disk, and a network in between that loses, delays and doubles.
 
+use crate::ambush::Step;
+use crate::checks::is_needed;
+use crate::metadata::MetadataDisk;
 use crate::scheduler::{ProcessId, Scheduler, running};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -47,6 +50,8 @@ struct Stored {
 pub struct Place {
     name: String,
     identity: NodeIdentity,
+    /// What says which shards are needed.
+    metadata: Arc<MetadataDisk>,
     state: Mutex<State>,
 }
 
@@ -71,8 +76,8 @@ struct State {
 impl Place {
     /// An empty one.
     #[must_use]
-    pub fn new(name: &str, identity: NodeIdentity) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), identity, state: Mutex::default() })
+    pub fn new(name: &str, identity: NodeIdentity, metadata: Arc<MetadataDisk>) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), identity, metadata, state: Mutex::default() })
     }
 
     /// Its name.
@@ -208,6 +213,18 @@ impl SimNode {
         Arc::new(Self { place, process })
     }
 
+    /// Sends a request that changes something: there a fault may wait.
+    async fn change(
+        &self,
+        step: Step,
+        work: impl Fn(&Place, &mut State, u64) -> Result<(), NodeError> + Send + 'static,
+    ) -> Result<(), NodeError> {
+        running().reach(self.process, step, false);
+        let done = self.call(work).await;
+        running().reach(self.process, step, true);
+        done
+    }
+
     /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
     async fn call<T: Send + 'static>(
         &self,
@@ -281,7 +298,7 @@ impl Node for SimNode {
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
         let bytes = Bytes::from(parts.concat());
-        self.call(move |place, state, now_ms| {
+        self.change(Step::Put, move |place, state, now_ms| {
             if let Some(stored) = state.shards.get(&key) {
                 let is_same = stored.bytes == bytes;
                 let exists = || place.error(NodeErrorKind::Exists, "the shard exists with other bytes");
@@ -330,7 +347,10 @@ impl Node for SimNode {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.call(move |_, state, _| {
+        self.change(Step::Remove, move |place, state, _| {
+            if is_needed(&place.metadata.durable(), key, place.identity.node) {
+                running().complain(format!("{key} is removed from {}, and is needed", place.name));
+            }
             if let Some(stored) = state.shards.remove(&key) {
                 state.removed.insert(key, stored);
             }

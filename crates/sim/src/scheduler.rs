@@ -4,6 +4,7 @@
 //! among those that may go on. Messages between processes are events with a time. A process that is killed never runs again and
 //! nothing of it is dropped: its locks stay locked, as a dead machine's do.
 
+use crate::ambush::{Ambush, Step};
 use generator::{Generator, Gn};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -75,7 +76,10 @@ struct State {
     /// Of fibres that have ended, for others.
     stacks: Vec<Stack>,
     processes: BTreeMap<ProcessId, Process>,
-    panics: Vec<String>,
+    complaints: Vec<String>,
+    ambush: Option<Ambush>,
+    /// The ambush whose process has come, and does not run.
+    sprung: Option<(ProcessId, Ambush)>,
     log: blake3::Hasher,
     /// Kept only to be read by people.
     lines: Option<Vec<String>>,
@@ -114,7 +118,9 @@ impl Scheduler {
             events: BTreeMap::new(),
             stacks: Vec::new(),
             processes: BTreeMap::new(),
-            panics: Vec::new(),
+            complaints: Vec::new(),
+            ambush: None,
+            sprung: None,
             log: blake3::Hasher::new(),
             lines: is_told.then(Vec::new),
         };
@@ -174,15 +180,29 @@ impl Scheduler {
         }
     }
 
+    /// People are told of something that is not part of the history.
+    pub fn remark(&self, line: &str) {
+        let mut state = self.state.borrow_mut();
+        let line = format!("{:>12.6} {line}", state.now_ns as f64 / 1e9);
+        if let Some(lines) = &mut state.lines {
+            lines.push(line);
+        }
+    }
+
     /// All that was told, if it was kept, and a digest of the whole history.
     pub fn told(&self) -> (Vec<String>, String) {
         let state = self.state.borrow();
         (state.lines.clone().unwrap_or_default(), state.log.finalize().to_hex()[..16].to_owned())
     }
 
-    /// The panics of fibres, which are failures.
-    pub fn take_panics(&self) -> Vec<String> {
-        std::mem::take(&mut self.state.borrow_mut().panics)
+    /// Something is not as promised. What a fibre panics with is such a thing, too.
+    pub fn complain(&self, complaint: String) {
+        self.state.borrow_mut().complaints.push(complaint);
+    }
+
+    /// What is not as promised.
+    pub fn take_complaints(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.borrow_mut().complaints)
     }
 
     /// Has `event` happen after `delay`.
@@ -220,6 +240,31 @@ impl Scheduler {
         if let Some(process) = self.state.borrow_mut().processes.get_mut(&process) {
             process.is_paused = is_paused;
         }
+    }
+
+    /// A fault waits for a process, in place of the one that waited before.
+    pub fn lay(&self, ambush: Option<Ambush>) {
+        self.state.borrow_mut().ambush = ambush;
+    }
+
+    /// A process is at a step. One that an ambush waited for stops here.
+    pub fn reach(&self, process: ProcessId, step: Step, is_behind: bool) {
+        let mut state = self.state.borrow_mut();
+        let Some(ambush) = state.ambush.take_if(|ambush| ambush.meets(process, step, is_behind)) else { return };
+        state.sprung = Some((process, ambush));
+        drop(state);
+        self.pause(process, true);
+        self.pass(Until::Now);
+    }
+
+    /// Has an ambush its process?
+    pub fn is_sprung(&self) -> bool {
+        self.state.borrow().sprung.is_some()
+    }
+
+    /// The process that came, and the ambush.
+    pub fn take_sprung(&self) -> Option<(ProcessId, Ambush)> {
+        self.state.borrow_mut().sprung.take()
     }
 
     /// Its time of day jumps.
@@ -359,7 +404,7 @@ fn base() -> Instant {
 fn note_panic(name: &str, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-    running().state.borrow_mut().panics.push(format!("{name} panicked: {text}"));
+    running().complain(format!("{name} panicked: {text}"));
 }
 
 impl Turns for Scheduler {

@@ -45,7 +45,7 @@ fn history(seed: u64) -> (Vec<u32>, String, Duration) {
     env.spawner.thread("main", Box::new(main)).expect("a fibre");
     let done = order.clone();
     let ended = scheduler.run(100_000, || done.0.try_lock().is_some_and(|done| done.len() == 6));
-    assert_eq!((ended, scheduler.take_panics()), (Ended::Done, Vec::new()));
+    assert_eq!((ended, scheduler.take_complaints()), (Ended::Done, Vec::new()));
     let (now, order) = (scheduler.now(), order.0.lock().clone());
     scheduler.tell(|| format!("{order:?}"));
     let (_, digest) = scheduler.told();
@@ -89,6 +89,6 @@ fn a_panic_of_a_fibre_is_told() {
     scheduler.add_process(PROCESS);
     scheduler.start(PROCESS, "faulty", || panic!("on purpose"));
     assert_eq!(scheduler.run(10, || false), Ended::Stuck);
-    assert_eq!(scheduler.take_panics(), ["faulty panicked: on purpose"]);
+    assert_eq!(scheduler.take_complaints(), ["faulty panicked: on purpose"]);
     scheduler.end();
 }

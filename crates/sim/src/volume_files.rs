@@ -33,7 +33,15 @@ impl<'v> VolumeFiles<'v> {
     /// # Errors
     /// The volume's.
     pub fn of_program(volume: &'v Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<Self, VfsError> {
-        let directory = made(volume, Ino::ROOT, &format!("program{number}"))?;
+        Self::of(volume, &format!("program{number}"), clock)
+    }
+
+    /// A directory of this name, made if it is missing.
+    ///
+    /// # Errors
+    /// The volume's.
+    pub fn of(volume: &'v Volume, name: &str, clock: &Arc<dyn Clock>) -> Result<Self, VfsError> {
+        let directory = made(volume, Ino::ROOT, name)?;
         let below = made(volume, directory, BELOW)?;
         Ok(Self { volume, directory, below, clock: clock.clone() })
     }

@@ -4,6 +4,7 @@
 
 use crate::model::Model;
 use std::ops::RangeInclusive;
+use weft_format::records::SEGMENT_BYTES;
 
 /// Names that a program uses: some in its directory, some in a directory below.
 pub const NAMES: [&str; 7] = ["a", "b", "c", "d", "below/a", "below/b", "below/c"];
@@ -16,6 +17,15 @@ const LARGE_BYTES: RangeInclusive<u64> = 1..=2 << 20;
 const LARGE_PER_MILLE: u64 = 40;
 /// ... how many begin at the end of the file, ...
 const APPENDING_PER_MILLE: u64 = 500;
+/// Programs write small pieces at the beginning of files again and again, as databases do: where, how many bytes, and how many of a
+/// thousand are followed by an fsync. So a page of the journal is in an upload in part, and written again while that is under way.
+const HOT_BYTES: u64 = 6_000;
+const HOT_WRITE_BYTES: RangeInclusive<u64> = 1..=800;
+const HOT_SYNCED_PER_MILLE: u64 = 500;
+/// Where the first segment of a large file that was written from its beginning ends: what is written there is in two uploads.
+const EDGE: u64 = *SEGMENT_BYTES.start();
+/// How many of a thousand writes of a file longer than that are there, or begin at its beginning, ...
+const AT_EDGE_PER_MILLE: u64 = 300;
 /// ... and how many are followed by an fsync.
 const SYNCED_PER_MILLE: u64 = 100;
 
@@ -73,12 +83,24 @@ pub fn next(mut below: impl FnMut(u64) -> u64, model: &Model) -> Operation {
     let (name, other) = (name(), name());
     let (exists, other_exists) = (model.names().contains_key(name), model.names().contains_key(other));
     match between(0..=999) {
-        0..450 => {
+        0..120 => {
+            let (offset, length) = (between(0..=HOT_BYTES), between(HOT_WRITE_BYTES));
+            let fill = between(0..=255) as u8;
+            let is_synced = between(0..=999) < HOT_SYNCED_PER_MILLE;
+            Operation::Write { name, offset, length, fill, is_synced }
+        }
+        120..450 => {
             let is_large = between(0..=999) < LARGE_PER_MILLE;
             let length = between(if is_large { LARGE_BYTES } else { SMALL_BYTES });
             let size = model.bytes(name).map_or(0, |bytes| bytes.len() as u64);
             let is_appending = between(0..=999) < APPENDING_PER_MILLE;
-            let offset = if is_appending { size } else { between(0..=size + 5_000) };
+            let is_at_edge = size > EDGE && between(0..=999) < AT_EDGE_PER_MILLE;
+            let offset = match (is_appending, is_at_edge, is_large) {
+                (_, true, true) => 0,
+                (_, true, false) => EDGE - between(SMALL_BYTES),
+                (true, ..) => size,
+                (false, ..) => between(0..=size + 5_000),
+            };
             let fill = between(0..=255) as u8;
             Operation::Write { name, offset, length, fill, is_synced: between(0..=999) < SYNCED_PER_MILLE }
         }

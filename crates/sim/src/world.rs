@@ -1,6 +1,7 @@
 //! The processes of a history and what they share: the metadata's disk, the places for shards, the programs.
 
 use crate::client::{self, Failure, Files, Programs};
+use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
 use crate::place::{Place, SimNode};
 use crate::scheduler::{Ended, ProcessId, Scheduler, env_of, running};
@@ -31,6 +32,8 @@ use weft_vfs::open::{Members, start_volume};
 use weft_vfs::{Settings, VfsError, Volume};
 
 const VOLUME: VolumeId = VolumeId(7);
+/// Before so many of a thousand operations a program does another, in the directory of all.
+const MEDDLING_PER_MILLE: u64 = 150;
 /// After this time something that could not be begun is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
 
@@ -80,23 +83,25 @@ pub fn place_of(node: NodeId) -> usize {
 }
 
 /// All places; a node's id says its place's number.
-#[derive(Default)]
-pub struct Places(Mutex<Vec<Arc<Place>>>);
+pub struct Places {
+    disk: Arc<MetadataDisk>,
+    all: Mutex<Vec<Arc<Place>>>,
+}
 
 impl Places {
     /// A further one.
     pub fn add(&self) -> Arc<Place> {
-        let mut places = self.0.lock();
+        let mut places = self.all.lock();
         let number = places.len() as u32;
         let identity = NodeIdentity { volume: VOLUME, node: node_id(number) };
-        places.push(Place::new(&format!("place{number}"), identity));
+        places.push(Place::new(&format!("place{number}"), identity, self.disk.clone()));
         places[number as usize].clone()
     }
 
     /// All of them.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Place>> {
-        self.0.lock().clone()
+        self.all.lock().clone()
     }
 }
 
@@ -147,12 +152,13 @@ impl World {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
         let plan = Plan::of(|end| choices.borrow_mut().next_u64() % end);
         scheduler.tell(|| format!("{plan:?}"));
-        let places = Arc::<Places>::default();
+        let disk = Arc::<MetadataDisk>::default();
+        let places = Arc::new(Places { disk: disk.clone(), all: Mutex::default() });
         (0..plan.places).for_each(|_| drop(places.add()));
         Self {
             scheduler: scheduler.clone(),
             plan,
-            disk: Arc::default(),
+            disk,
             places,
             programs: Programs::new(plan.programs),
             mount: None,
@@ -213,7 +219,7 @@ impl World {
         let (disk, plan, done) = (self.disk.clone(), self.plan, Arc::new(Mutex::new(None)));
         let told = done.clone();
         self.scheduler.start(process, "format", move || {
-            let made = format(&disk, &env, plan).map_err(|error| error.to_string());
+            let made = format(&disk, process, &env, plan).map_err(|error| error.to_string());
             *told.lock() = Some(made);
         });
         self.wait("formatting", 100_000, || done.lock().is_some())?;
@@ -288,12 +294,12 @@ impl World {
         }
     }
 
-    /// Kills one of the workers.
-    pub fn kill_worker(&mut self) {
-        if self.workers.is_empty() {
+    /// Kills the worker of this number, if there is one.
+    pub fn kill_worker(&mut self, number: usize) {
+        if number >= self.workers.len() {
             return;
         }
-        let (process, stop) = self.workers.swap_remove(self.below(self.workers.len() as u64) as usize);
+        let (process, stop) = self.workers.swap_remove(number);
         self.scheduler.kill(process);
         std::mem::forget(stop);
     }
@@ -339,8 +345,8 @@ fn persistently<T, E: fmt::Display>(
     }
 }
 
-fn format(disk: &Arc<MetadataDisk>, env: &Env, plan: Plan) -> Result<(), MetaError> {
-    let kv = disk.own(env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
+fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan) -> Result<(), MetaError> {
+    let kv = disk.own(process, env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
     let now_ms = env.clock.unix_ms();
     let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: 0 };
     // The shortest that there are: a large write takes several, and some of a file may be in one while the rest is in the journal.
@@ -395,7 +401,7 @@ fn open(
     env: &Env,
     runtime: &Runtime,
 ) -> Result<Arc<Volume>, VfsError> {
-    let kv = disk.own(env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
+    let kv = disk.own(process, env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
     let store = Store::open(kv, env)?;
     let transfer = transfer(&store, places, process, runtime)?;
     let places = places.clone();
@@ -410,7 +416,7 @@ fn worker(
     env: &Env,
     runtime: &Runtime,
 ) -> Result<Worker, MetaError> {
-    let store = Arc::new(Store::open(disk.share(env), env)?);
+    let store = Arc::new(Store::open(disk.share(process, env), env)?);
     let transfer = transfer(&store, places, process, runtime)?.in_background();
     // What is lost in silence is found by a scrub, and what is not needed by a collection: here sooner than in a month and a day.
     let timeouts = Timeouts {
@@ -439,6 +445,12 @@ fn worker(
 fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<dyn Clock>) {
     let Ok(files) = VolumeFiles::of_program(volume, number, clock) else { return };
     while !programs.is_stopping.load(Ordering::Relaxed) {
+        // Another may be making the directory.
+        if running().chance(MEDDLING_PER_MILLE)
+            && let Ok(common) = VolumeFiles::of(volume, COMMON, clock)
+        {
+            meddle(&common, |end| running().below(end));
+        }
         let operation = workload::next(|end| running().below(end), &programs.models[number].lock());
         match client::perform(programs, number, &files, &operation) {
             Ok(()) => {

@@ -2,8 +2,10 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::JobClock;
+use crate::mend::withdraw_late;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_format::records::{RetainedRecord, SegmentRecord, Succession, Wanted};
 use weft_transfer::{Recoded, Transfer};
@@ -71,7 +73,11 @@ impl Converter {
             let restored = previous.filter(|previous| is_named_again(&previous.record, &recoded.record));
             let is_restored = restored.is_some();
             let succession = Succession { retained, restored };
-            match self.catalogue.replace_segment(segment, &record, &recoded.record, &succession) {
+            let replaced = self.catalogue.replace_segment(segment, &record, &recoded.record, &succession);
+            if replaced.is_err() && has_planted(Planted::NameUsedTwice) {
+                withdraw_late(&self.transfer, segment, &record, &recoded.record).await;
+            }
+            match replaced {
                 Ok(()) => {
                     let data_bytes = record.geometry.data_bytes;
                     return Ok(Outcome::Converted(Converted { segment_count: 1, data_bytes, recoded, is_restored }));

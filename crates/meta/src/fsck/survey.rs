@@ -229,8 +229,10 @@ impl Survey<'_> {
             damaged(&key, error)
         })?;
         let nodes: BTreeSet<_> = record.shards.iter().flatten().map(|location| location.node).collect();
+        // Nothing is mended of a dead one, and nobody needs its shards.
+        let is_dead = self.get(Key::UnreferencedSegment(segment))?.is_some();
         for node in &nodes {
-            if !self.nodes.contains(node) {
+            if !is_dead && !self.nodes.contains(node) {
                 self.report(Finding::UnknownNode { segment, node: *node }, Writes::new());
             }
             let index = Key::OnNode(*node, segment);
@@ -238,8 +240,6 @@ impl Survey<'_> {
                 self.missing(index, values::mark());
             }
         }
-        // Nothing is mended of a dead one.
-        let is_dead = self.get(Key::UnreferencedSegment(segment))?.is_some();
         if !is_dead && record.shards.iter().any(Option::is_none) && self.get(Key::Damaged(segment))?.is_none() {
             self.missing(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }

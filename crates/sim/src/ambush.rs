@@ -1,0 +1,59 @@
+//! A fault that waits for its process at a certain step, and strikes just before or just after it: at a commit, for example, when all
+//! that the commit is about is done. Faults between any two steps meet such a moment seldom.
+
+use crate::scheduler::ProcessId;
+use std::time::Duration;
+
+/// What a process is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It commits metadata.
+    Commit,
+    /// It commits metadata, records of segments among it.
+    SegmentCommit,
+    /// It has a node store a shard.
+    Put,
+    /// It has a node remove a shard.
+    Remove,
+}
+
+/// What happens to the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stroke {
+    /// It is killed.
+    Kill,
+    /// It stops, and goes on after this time.
+    Stop(Duration),
+}
+
+/// See the module's head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ambush {
+    /// For whom: the first of these that comes.
+    pub processes: Vec<ProcessId>,
+    /// Where.
+    pub step: Step,
+    /// Behind the step, not before it.
+    pub is_behind: bool,
+    /// So many such steps are let pass.
+    pub passed_by: u64,
+    /// What it meets.
+    pub stroke: Stroke,
+}
+
+impl Ambush {
+    /// The process is at a step. Is it struck?
+    pub fn meets(&mut self, process: ProcessId, step: Step, is_behind: bool) -> bool {
+        let is_it = self.step == step || self.step == Step::Commit && step == Step::SegmentCommit;
+        if !self.processes.contains(&process) || !is_it || self.is_behind != is_behind {
+            return false;
+        }
+        let is_struck = self.passed_by == 0;
+        self.passed_by = self.passed_by.saturating_sub(1);
+        is_struck
+    }
+}
+
+#[cfg(test)]
+#[path = "ambush_tests.rs"]
+mod tests;

@@ -1,0 +1,30 @@
+//! What all programs do in one directory at once: they make, link, rename and remove the same few names, whoever is first.
+//!
+//! No model says what comes of it. Metadata must agree with itself all the same.
+
+use crate::client::{Failure, Files};
+
+/// Their directory.
+pub const COMMON: &str = "common";
+const NAMES: [&str; 3] = ["x", "y", "below/x"];
+
+/// One operation. `below(end)` is a random number below `end`.
+pub fn meddle(files: &impl Files, mut below: impl FnMut(u64) -> u64) {
+    let mut name = || NAMES[below(NAMES.len() as u64) as usize];
+    let (name, other) = (name(), name());
+    let done = match below(6) {
+        0 | 1 => files.open(name, true).and_then(|open| {
+            let written = files.write(&open, 0, &[7; 5_000]);
+            files.close(open);
+            written
+        }),
+        2 => files.unlink(name),
+        3 => files.link(name, other),
+        4 => files.exchange(name, other),
+        _ => files.rename(name, other),
+    };
+    // Another was first, or a node is away.
+    if let Err(Failure::Refused(_) | Failure::Gone(_)) = done {
+        files.pause(below(5));
+    }
+}
