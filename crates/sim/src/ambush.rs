@@ -1,8 +1,11 @@
 //! A fault that waits for its process at a certain step, and strikes just before or just after it: at a commit, for example, when all
 //! that the commit is about is done. Faults between any two steps meet such a moment seldom.
 
-use crate::scheduler::ProcessId;
 use std::time::Duration;
+
+/// A simulated process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
 
 /// What a process is about to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,4 @@
-use super::{Ambush, Step, Stroke};
-use crate::scheduler::ProcessId;
+use super::{Ambush, ProcessId, Step, Stroke};
 
 #[test]
 fn it_strikes_its_process_at_its_step_only() {

@@ -166,16 +166,6 @@ impl World {
     }
 }
 
-/// Does metadata name this shard of a living segment, on this node? Shards of merged segments have other names and are left out.
-#[must_use]
-pub fn is_needed(metadata: &MemoryKv, key: ShardKey, node: NodeId) -> bool {
-    let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return false };
-    let Ok(Some(record)) = store.segment(key.segment) else { return false };
-    let location = record.shards.get(key.index.as_usize()).and_then(Option::as_ref);
-    location.is_some_and(|location| location.node == node && location.key(key.segment, key.index) == key)
-        && store.live_bytes(key.segment).is_ok_and(|bytes| bytes > 0)
-}
-
 fn for_each_segment(store: &Store, mut each: impl FnMut(SegmentId, &weft_format::records::SegmentRecord)) {
     let mut after = None;
     while let Ok(page) = store.segments(after, 100)

@@ -1,7 +1,8 @@
 //! What people do with a volume while programs use it: each command is a process of its own beside the mount and the workers.
 
+use crate::ambush::ProcessId;
 use crate::metadata::MetadataDisk;
-use crate::scheduler::{ProcessId, env_of, running};
+use crate::scheduler::{env_of, running};
 use crate::weights::chosen;
 use crate::world::{CODES, Places, World, node_record, place_of, transfer};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What strikes a world between two steps.
 
-use crate::ambush::{Ambush, Step, Stroke};
+use crate::ambush::{Ambush, ProcessId, Step, Stroke};
 use crate::place::Condition;
-use crate::scheduler::{ProcessId, running};
+use crate::scheduler::running;
 use crate::weights::chosen;
 use crate::world::World;
 use std::time::Duration;

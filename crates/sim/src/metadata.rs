@@ -3,8 +3,8 @@
 //! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
 //! depends on what others do is written through. A process that is killed loses what it had not flushed.
 
-use crate::ambush::Step;
-use crate::scheduler::{ProcessId, Scheduler};
+use crate::ambush::{ProcessId, Step};
+use crate::scheduler::Scheduler;
 use parking_lot::Mutex;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use std::time::Duration;
 use weft_env::sync::{Sender, channel};
 use weft_env::turns;
 use weft_env::{Clock, Env};
+use weft_format::{NodeId, ShardKey};
+use weft_meta::Store;
 use weft_meta::engines::memory::MemorySnapshot;
 use weft_meta::engines::{MemoryKv, is_written_through};
 use weft_meta::keys::{SHARED, Table};
@@ -98,6 +100,16 @@ impl MetadataDisk {
     #[must_use]
     pub fn durable(&self) -> MemoryKv {
         self.state.lock().file.fork()
+    }
+
+    /// Does what is on it name this shard of a living segment, on this node? Shards of merged segments have other names and are left out.
+    #[must_use]
+    pub fn is_needed(&self, key: ShardKey, node: NodeId) -> bool {
+        let Ok(store) = Store::open(Arc::new(self.durable()), &Env::system()) else { return false };
+        let Ok(Some(record)) = store.segment(key.segment) else { return false };
+        let location = record.shards.get(key.index.as_usize()).and_then(Option::as_ref);
+        location.is_some_and(|location| location.node == node && location.key(key.segment, key.index) == key)
+            && store.live_bytes(key.segment).is_ok_and(|bytes| bytes > 0)
     }
 
     /// What its owner sees, or what is on it.

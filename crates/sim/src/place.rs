@@ -1,9 +1,8 @@
 //! The places where shards are: each a machine of its own with a disk, and a network in between that loses, delays and doubles.
 
-use crate::ambush::Step;
-use crate::checks::is_needed;
+use crate::ambush::{ProcessId, Step};
 use crate::metadata::MetadataDisk;
-use crate::scheduler::{ProcessId, Scheduler, running};
+use crate::scheduler::{Scheduler, running};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -348,7 +347,7 @@ impl Node for SimNode {
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
         self.change(Step::Remove, move |place, state, _| {
-            if is_needed(&place.metadata.durable(), key, place.identity.node) {
+            if place.metadata.is_needed(key, place.identity.node) {
                 running().complain(format!("{key} is removed from {}, and is needed", place.name));
             }
             if let Some(stored) = state.shards.remove(&key) {

@@ -4,7 +4,7 @@
 //! among those that may go on. Messages between processes are events with a time. A process that is killed never runs again and
 //! nothing of it is dropped: its locks stay locked, as a dead machine's do.
 
-use crate::ambush::{Ambush, Step};
+use crate::ambush::{Ambush, ProcessId, Step};
 use generator::{Generator, Gn};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -29,10 +29,6 @@ const STACK_WORDS: usize = 128 << 10;
 const BEGAN_MS: u64 = 1_700_000_000_000;
 /// A step takes up to so long.
 const STEP_NS_MAX: u64 = 2_000;
-
-/// A simulated process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProcessId(pub u32);
 
 /// How a run of the scheduler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,11 @@
 //! The processes of a history and what they share: the metadata's disk, the places for shards, the programs.
 
+use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
 use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
 use crate::place::{Place, SimNode};
-use crate::scheduler::{Ended, ProcessId, Scheduler, env_of, running};
+use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
 use crate::workload;
 use parking_lot::Mutex;
