@@ -238,6 +238,11 @@ impl Scheduler {
         }
     }
 
+    /// Is it there, and does not run?
+    pub fn is_paused(&self, process: ProcessId) -> bool {
+        self.state.borrow().processes.get(&process).is_some_and(|process| process.is_paused)
+    }
+
     /// A fault waits for a process, in place of the one that waited before.
     pub fn lay(&self, ambush: Option<Ambush>) {
         self.state.borrow_mut().ambush = ambush;
