@@ -177,6 +177,9 @@ pub trait Catalogue: Send + Sync {
     /// Notes, or with `None` forgets, a job's record; durable when it returns.
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError>;
 
+    /// Notes a job's record in place of `expected`, durably; false: another process was quicker.
+    fn replace_job(&self, name: &str, expected: Option<&[u8]>, new: &[u8]) -> Result<bool, CatalogueError>;
+
     /// The lease for changing segments; `None`: no process ever had it.
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError>;
 

@@ -243,18 +243,29 @@ impl Requests {
         Ok(load(catalogue, REQUESTS)?.unwrap_or_default())
     }
 
-    /// Leaves the requests for all workers.
+    /// Changes the requests for all workers. What others ask for at the same time stays.
     ///
     /// # Errors
-    /// The catalogue cannot be written.
-    pub fn store(&self, catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
-        catalogue.set_job(REQUESTS, Some(&encode(self)))
+    /// The catalogue cannot be read or written, or the record is not one of this version.
+    pub fn change(catalogue: &dyn Catalogue, change: impl Fn(&mut Self)) -> Result<(), CatalogueError> {
+        loop {
+            let before = catalogue.job(REQUESTS)?;
+            let mut requests = decoded::<Self>(before.as_deref(), REQUESTS)?.unwrap_or_default();
+            change(&mut requests);
+            if catalogue.replace_job(REQUESTS, before.as_deref(), &encode(&requests))? {
+                return Ok(());
+            }
+        }
     }
 }
 
 pub(crate) fn load<T: DeserializeOwned>(catalogue: &dyn Catalogue, name: &str) -> Result<Option<T>, CatalogueError> {
-    let Some(bytes) = catalogue.job(name)? else { return Ok(None) };
-    decode(&bytes)
+    decoded(catalogue.job(name)?.as_deref(), name)
+}
+
+fn decoded<T: DeserializeOwned>(bytes: Option<&[u8]>, name: &str) -> Result<Option<T>, CatalogueError> {
+    let Some(bytes) = bytes else { return Ok(None) };
+    decode(bytes)
         .map(Some)
         .map_err(|detail| CatalogueError::Failed(format!("the record of the last {name} cannot be used: {detail}")))
 }

@@ -303,6 +303,10 @@ impl Catalogue for StoreCatalogue {
         self.change(|store| store.set_job(name, record))
     }
 
+    fn replace_job(&self, name: &str, expected: Option<&[u8]>, new: &[u8]) -> Result<bool, CatalogueError> {
+        self.change(|store| store.replace_job(name, expected, new))
+    }
+
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
         self.ask(|store| store.lease(LEASE))
     }

@@ -27,12 +27,11 @@ pub enum CareRequest {
 /// Metadata cannot be written.
 pub fn request_care(meta: &MetaUrl, request: CareRequest) -> Result<(), EngineError> {
     let catalogue = StoreCatalogue::new(Arc::new(open_store(meta, &Env::system())?));
-    let mut requests = Requests::load(&catalogue)?;
-    match request {
+    let change = |requests: &mut Requests| match request {
         CareRequest::Pause => requests.is_paused = true,
         CareRequest::Resume => requests.is_paused = false,
         CareRequest::Cancel => requests.cancel_count += 1,
         CareRequest::Convert => requests.convert_count += 1,
-    }
-    Ok(requests.store(&catalogue)?)
+    };
+    Ok(Requests::change(&catalogue, change)?)
 }

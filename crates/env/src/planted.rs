@@ -6,7 +6,13 @@
 use std::cell::Cell;
 
 thread_local! {
-    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+    static PLANTED: Cell<Option<Planted>> = Cell::new(of_environment());
+}
+
+/// A process of `weft-sim chaos` gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
+fn of_environment() -> Option<Planted> {
+    let name = if cfg!(feature = "planted") { std::env::var("WEFT_PLANTED").ok()? } else { return None };
+    Planted::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
 }
 
 /// A bug.
@@ -81,7 +87,7 @@ pub fn has_planted(bug: Planted) -> bool {
     cfg!(feature = "planted") && PLANTED.get() == Some(bug)
 }
 
-/// Switches a bug on in the calling thread, or all off.
+/// Switches a bug on in the calling thread, or all off, whatever the environment says.
 pub fn plant(bug: Option<Planted>) {
     PLANTED.set(bug);
 }

@@ -75,7 +75,12 @@ impl World {
             .map(|(id, node)| format!("{} is {:?} at place{}", node.name, node.state, place_of(*id)))
             .collect();
         self.scheduler.tell(|| format!("nodes: {}", nodes.join(", ")));
-        let record = weft_care::record::CareRecord::load(&weft_engine::StoreCatalogue::new(Arc::new(store)));
+        let catalogue = weft_engine::StoreCatalogue::new(Arc::new(store));
+        let asked = weft_care::record::Requests::load(&catalogue);
+        self.scheduler.tell(|| format!("asked: {asked:?}"));
+        let waiting = self.scheduler.waiting();
+        self.scheduler.tell(|| format!("waiting: {waiting:?}"));
+        let record = weft_care::record::CareRecord::load(&catalogue);
         if let Ok(Some(record)) = record {
             self.scheduler.tell(|| format!("now: {:?}; not sound: {:?}", record.now, record.doubted));
             for entry in record.history.iter().rev() {

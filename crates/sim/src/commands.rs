@@ -121,10 +121,8 @@ impl World {
     }
 }
 
-fn request(catalogue: &dyn Catalogue, change: impl FnOnce(&mut Requests)) -> Result<(), String> {
-    let mut requests = Requests::load(catalogue).map_err(|error| error.to_string())?;
-    change(&mut requests);
-    requests.store(catalogue).map_err(|error| error.to_string())
+fn request(catalogue: &dyn Catalogue, change: impl Fn(&mut Requests)) -> Result<(), String> {
+    Requests::change(catalogue, change).map_err(|error| error.to_string())
 }
 
 fn perform(

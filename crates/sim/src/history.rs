@@ -139,6 +139,8 @@ impl World {
         for process in self.mount.iter().map(|mount| mount.process).chain(self.workers.iter().map(|worker| worker.0)) {
             scheduler.pause(process, false);
         }
+        // One that was stopped could ask for a pause after this.
+        self.commands.drain(..).for_each(|command| scheduler.kill(command));
         let resume = self.command(Command::Resume);
         self.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
         self.wait_for_programs()?;

@@ -64,7 +64,7 @@ const PLANTED_LATE: [(Planted, u64); 7] = [
     (Planted::JournalDroppedEarly, 48),
     (Planted::CollectorTrustsSilence, 91),
     (Planted::LateWriter, 23),
-    (Planted::GenerationsMixed, 32),
+    (Planted::GenerationsMixed, 70),
     (Planted::RepairLowersRedundancy, 29),
     (Planted::CommitsOutOfOrder, 39),
 ];

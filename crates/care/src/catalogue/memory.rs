@@ -447,6 +447,16 @@ impl Catalogue for MemoryCatalogue {
         Ok(())
     }
 
+    fn replace_job(&self, name: &str, expected: Option<&[u8]>, new: &[u8]) -> Result<bool, CatalogueError> {
+        let mut state = self.reach()?;
+        let is_expected = state.jobs.get(name).map(Vec::as_slice) == expected;
+        if is_expected {
+            state.job_change_count += 1;
+            state.jobs.insert(name.into(), new.to_vec());
+        }
+        Ok(is_expected)
+    }
+
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
         Ok(self.reach()?.lease.clone())
     }

@@ -127,9 +127,7 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
     for number in 0..6 {
         world.write(number, "rs:4+2").await;
     }
-    let mut requests = Requests::default();
-    requests.is_paused = true;
-    requests.store(&*world.catalogue).expect("requested");
+    Requests::change(&*world.catalogue, |requests| requests.is_paused = true).expect("requested");
     let (node, is_off) = (NodeId(5), Arc::new(AtomicBool::new(true)));
     let (stop, stopped) = watch::channel(false);
     let caring: Vec<_> = ["one", "two"]
@@ -143,8 +141,7 @@ async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_wo
     until("given up", || record().is_some_and(|record| record.is_paused && record.doubted == given_up)).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(is_on(&world, node) && world.catalogue.lease().expect("read").is_none(), "paused");
-    requests.is_paused = false;
-    requests.store(&*world.catalogue).expect("requested");
+    Requests::change(&*world.catalogue, |requests| requests.is_paused = false).expect("requested");
     until("rebuilt", || !is_on(&world, node)).await;
     stop.send(true).expect("heard");
     for worker in caring {
@@ -219,9 +216,7 @@ async fn what_is_asked_for_is_converted_unasked_again_after_a_kill_and_given_up_
         for segment in world.files.keys() {
             world.catalogue.set_policies(*segment, &[PolicyRecord::of(code, None)]);
         }
-        let mut requests = Requests::load(&*world.catalogue).expect("read");
-        requests.convert_count += 1;
-        requests.store(&*world.catalogue).expect("requested");
+        Requests::change(&*world.catalogue, |requests| requests.convert_count += 1).expect("requested");
     };
     let start = |transfer| {
         let (stop, stopped) = watch::channel(false);

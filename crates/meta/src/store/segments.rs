@@ -358,9 +358,7 @@ impl Store {
     /// # Errors
     /// `Invalid` (a longer state).
     pub fn set_job(&self, name: &str, state: Option<&[u8]>) -> Result<(), MetaError> {
-        if state.is_some_and(|state| state.len() > MAX_JOB_BYTES) {
-            return Err(MetaError::Invalid { what: "a job's state has at most 64 KiB" });
-        }
+        state.map_or(Ok(()), check_job)?;
         self.transact_shared(|txn| {
             txn.free_room();
             match state {
@@ -368,6 +366,23 @@ impl Store {
                 None => txn.remove(Key::Job(name.as_bytes())),
             }
             Ok(())
+        })
+    }
+
+    /// Notes a job's state in place of `expected`; false: another process has changed it.
+    ///
+    /// # Errors
+    /// As [`Self::set_job`].
+    pub fn replace_job(&self, name: &str, expected: Option<&[u8]>, state: &[u8]) -> Result<bool, MetaError> {
+        check_job(state)?;
+        self.transact_shared(|txn| {
+            txn.free_room();
+            let key = Key::Job(name.as_bytes());
+            if txn.get(key)?.as_deref() != expected {
+                return Ok(false);
+            }
+            txn.put(key, state.to_vec());
+            Ok(true)
         })
     }
 
@@ -441,6 +456,13 @@ impl Txn<'_> {
                 None => return Ok(false),
             }
         }
+    }
+}
+
+fn check_job(state: &[u8]) -> Result<(), MetaError> {
+    match state.len() > MAX_JOB_BYTES {
+        true => Err(MetaError::Invalid { what: "a job's state has at most 64 KiB" }),
+        false => Ok(()),
     }
 }
 

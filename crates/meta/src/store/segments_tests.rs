@@ -188,6 +188,9 @@ fn jobs_keep_their_state() {
     assert_eq!(store.job("scrub").unwrap(), Some(b"half".to_vec()));
     assert_eq!(store.job("scru").unwrap(), None);
     assert_eq!(kind_of(&store.set_job("big", Some(&vec![0; 65537])).unwrap_err()), "Invalid");
+    assert!(!store.replace_job("scrub", None, b"lost").unwrap(), "another has noted something");
+    assert!(store.replace_job("scrub", Some(b"half"), b"more").unwrap());
+    assert_eq!(store.job("scrub").unwrap().unwrap(), b"more");
     store.set_job("scrub", None).unwrap();
     store.set_job("scrub", None).unwrap();
     assert_eq!(store.job("scrub").unwrap(), None);

@@ -226,6 +226,9 @@ impl Catalogue for MortalCatalogue {
     fn set_job(&self, name: &str, record: Option<&[u8]>) -> Result<(), CatalogueError> {
         self.change(|| self.inner.set_job(name, record))
     }
+    fn replace_job(&self, name: &str, expected: Option<&[u8]>, new: &[u8]) -> Result<bool, CatalogueError> {
+        self.change(|| self.inner.replace_job(name, expected, new))
+    }
     fn lease(&self) -> Result<Option<LeaseRecord>, CatalogueError> {
         self.inner.lease()
     }
