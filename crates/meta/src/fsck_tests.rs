@@ -253,7 +253,7 @@ fn a_dead_segment_may_be_on_a_node_that_is_none() {
     let report = check(&volume.store).unwrap();
     let is_of_dead = |finding: &Finding| matches!(finding, Finding::UnknownNode { segment, .. } if *segment == dead);
     assert!(!report.findings.iter().any(|(finding, _)| is_of_dead(finding)), "{:?}", report.findings);
-    assert!(!report.is_clean(), "the living one is told of");
+    assert!(!report.is_clean(), "the living one is a finding");
 }
 
 /// While a record cannot be read nothing is mended: what seems superfluous may be what it needs.

@@ -38,7 +38,7 @@ pub struct Ambush {
     pub step: Step,
     /// Behind the step, not before it.
     pub is_behind: bool,
-    /// So many such steps are let pass.
+    /// The number of such steps that it lets pass.
     pub passed_by: u64,
     /// What it meets.
     pub stroke: Stroke,

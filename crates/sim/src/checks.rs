@@ -91,7 +91,8 @@ impl World {
         }
     }
 
-    /// Shards of living segments that are not where their records say, or on a node that is none any more, or rotten, with their place if the record names one.
+    /// Shards of living segments that are not where their records say, or on a node that is none any more, or rotten, with their place if
+    /// the record names one.
     #[must_use]
     pub fn lacks(&self, metadata: &MemoryKv) -> Vec<(String, Option<usize>)> {
         let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };

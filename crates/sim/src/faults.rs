@@ -197,7 +197,7 @@ impl World {
         }
     }
 
-    /// Up to a minute. In so many of a thousand cases longer than every lease, or than every grace time.
+    /// Up to a minute. In `long_per_mille` of a thousand cases longer than every lease, or than every grace time.
     fn time_to_stop(&self, long_per_mille: u64) -> Duration {
         let longest = match self.chance(long_per_mille) {
             true => [LONGER_THAN_A_LEASE, LONGER_THAN_A_GRACE_TIME][self.below(2) as usize],

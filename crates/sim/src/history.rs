@@ -116,7 +116,7 @@ impl World {
         self.end_well()
     }
 
-    /// So many steps, and what a fault that waited does.
+    /// Takes `steps` steps, and does what a fault that waited does.
     fn go_on(&mut self, steps: u64) -> Result<(), String> {
         let (scheduler, end) = (self.scheduler.clone(), self.scheduler.steps() + steps);
         loop {

@@ -1,4 +1,4 @@
-//! What all programs do in one directory at once: they make, link, rename and remove the same few names, whoever is first.
+//! What all programs do in one directory at once: they make, link, rename and remove the same few names, in any order.
 //!
 //! No model says what comes of it. Metadata must agree with itself all the same.
 

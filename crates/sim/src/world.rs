@@ -33,7 +33,7 @@ use weft_vfs::open::{Members, start_volume};
 use weft_vfs::{Settings, VfsError, Volume};
 
 const VOLUME: VolumeId = VolumeId(7);
-/// Before so many of a thousand operations a program does another, in the directory of all.
+/// How many of a thousand operations of a program have another before them, in the directory of all.
 const MEDDLING_PER_MILLE: u64 = 150;
 /// After this time something that could not be begun is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
