@@ -133,8 +133,8 @@ impl Mender {
                     )?;
                     let succession = self.succession(&record, &rebuilt.record, moving);
                     let replaced = self.catalogue.replace_segment(segment, &record, &rebuilt.record, &succession);
-                    if replaced.is_err() && has_planted(Planted::NameUsedTwice) {
-                        withdraw_late(&self.transfer, segment, &record, &rebuilt.record).await;
+                    if replaced.is_err() {
+                        withdraw_late_if_planted(&self.transfer, segment, &record, &rebuilt.record).await;
                     }
                     match replaced {
                         Ok(()) => {
@@ -285,17 +285,14 @@ impl Inspected {
     }
 }
 
-/// What an attempt that was too late did once, and does where that is planted: it removes what it has stored, under names that others
-/// have used since.
-pub(crate) async fn withdraw_late(
+/// Where that is planted, an attempt that is too late removes what it has stored, under names that others have used since.
+pub(crate) async fn withdraw_late_if_planted(
     transfer: &Transfer,
     segment: SegmentId,
     before: &SegmentRecord,
     stored: &SegmentRecord,
 ) {
-    let mut written = stored.clone();
-    for (index, shard) in written.shards.iter_mut().enumerate() {
-        shard.take_if(|shard| before.names(index, shard));
+    if has_planted(Planted::NameUsedTwice) {
+        transfer.withdraw(segment, &stored.beyond(before)).await;
     }
-    transfer.withdraw(segment, &written).await;
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
+use std::cell::Cell;
 
 const GOLDEN: &str = r#"{"version":2,"started_ms":1700000000000,"updated_ms":1700000001000,"ended_ms":null,"cursor":"0000000000000000000000000000002a","segment_count":3,"bytes":4096,"finding_count":2,"failure_count":1}"#;
 
@@ -104,4 +105,22 @@ fn what_was_done_before_stays_said() {
     first.store(&catalogue).expect("stored");
     let said = CareRecord::load(&catalogue).expect("read").expect("said").history;
     assert_eq!((said.len(), said[0].ended_ms), (HISTORY_MAX, 39));
+}
+
+/// `weft care resume` beside `weft policy set`: neither takes the other's request back.
+#[test]
+fn requests_at_the_same_time_all_stay() {
+    let catalogue = MemoryCatalogue::default();
+    Requests::change(&catalogue, |requests| requests.is_paused = true).expect("requested");
+    let attempts = Cell::new(0);
+    let convert = |requests: &mut Requests| {
+        attempts.set(attempts.get() + 1);
+        if attempts.get() == 1 {
+            Requests::change(&catalogue, |requests| requests.is_paused = false).expect("requested");
+        }
+        requests.convert_count += 1;
+    };
+    Requests::change(&catalogue, convert).expect("requested");
+    let requests = Requests::load(&catalogue).expect("read");
+    assert_eq!((requests.is_paused, requests.convert_count, attempts.get()), (false, 1, 2));
 }

@@ -114,7 +114,7 @@ impl Transfer {
         mut recoded: Recoded,
         begun: &SegmentRecord,
     ) -> Result<Recoded, RecodeError> {
-        let written = written(&recoded.record, begun);
+        let written = recoded.record.beyond(begun);
         let written_health = self.verify(segment, &written).await;
         recoded.bytes_verified = written_health.bytes_verified;
         let is_wrong = |(index, _): &(usize, _)| written_health.shards[*index] != ShardHealth::Sound;
@@ -159,7 +159,7 @@ impl Transfer {
             };
             (recoded.bytes_read, recoded.bytes_written) = (rebuilt.bytes_read, rebuilt.bytes_written);
             if rebuilt.placed.len() < missing.len() {
-                self.forget(segment, &written(&rebuilt.record, begun)).await;
+                self.forget(segment, &rebuilt.record.beyond(begun)).await;
                 return None;
             }
             recoded.record = rebuilt.record;
@@ -213,15 +213,6 @@ const USED_UP: &str = "its generations are used up";
 /// Of the record that comes after this one.
 fn next_generation(record: &SegmentRecord) -> Option<Generation> {
     record.generation.0.checked_add(1).map(Generation)
-}
-
-/// The record with those shards only that are not in `begun`: what one attempt wrote.
-fn written(record: &SegmentRecord, begun: &SegmentRecord) -> SegmentRecord {
-    let mut written = record.clone();
-    for (index, shard) in written.shards.iter_mut().enumerate() {
-        shard.take_if(|shard| begun.names(index, shard));
-    }
-    written
 }
 
 /// A segment's next record, as far as it is there already: under the new code, with the shards that may be there, and the

@@ -2,10 +2,9 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::JobClock;
-use crate::mend::withdraw_late;
+use crate::mend::withdraw_late_if_planted;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_format::records::{RetainedRecord, SegmentRecord, Succession, Wanted};
 use weft_transfer::{Recoded, Transfer};
@@ -74,8 +73,8 @@ impl Converter {
             let is_restored = restored.is_some();
             let succession = Succession { retained, restored };
             let replaced = self.catalogue.replace_segment(segment, &record, &recoded.record, &succession);
-            if replaced.is_err() && has_planted(Planted::NameUsedTwice) {
-                withdraw_late(&self.transfer, segment, &record, &recoded.record).await;
+            if replaced.is_err() {
+                withdraw_late_if_planted(&self.transfer, segment, &record, &recoded.record).await;
             }
             match replaced {
                 Ok(()) => {

@@ -148,6 +148,16 @@ impl SegmentRecord {
         named.is_some_and(|named| lies(named) == lies(place))
     }
 
+    /// The same record with those shards only that `before` does not name: what one attempt has stored.
+    #[must_use]
+    pub fn beyond(&self, before: &Self) -> Self {
+        let mut beyond = self.clone();
+        for (index, shard) in beyond.shards.iter_mut().enumerate() {
+            shard.take_if(|shard| before.names(index, shard));
+        }
+        beyond
+    }
+
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
         let location = |shard: &Option<ShardLocation>| match shard {
