@@ -48,7 +48,8 @@ pub trait Catalogue: Send + Sync {
     /// All nodes of the volume.
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError>;
 
-    /// Drops the record of a node that no segment refers to. If a segment refers to it, the record stays, and that is no error.
+    /// Drops the record of a leaving node that no segment refers to, or may come to refer to. Otherwise the record stays, and that is no
+    /// error.
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError>;
 
     /// The volume's openings.
@@ -101,9 +102,6 @@ pub trait Catalogue: Send + Sync {
 
     /// Segments that a writer, a reader or a scrub marked: something about a shard is not as it should be.
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError>;
-
-    /// Marks the segments that have a shard on a node that is none, as when it was removed while they were stored.
-    fn mark_strays(&self) -> Result<(), CatalogueError>;
 
     /// Marks a segment, so that a repair looks at it.
     fn mark_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {

@@ -13,6 +13,7 @@ use crate::collect::UnreferencedSince;
 use crate::convert;
 use crate::job::{Job, Progress};
 use crate::record::{CareRecord, ConvertRecord, HistoryEntry, JobRecord, Requests, SCRUB};
+use crate::repair;
 use crate::roster::{Reach, Roster, Rounds};
 use crate::watch::{Found, Seen, Shares, Task, Timeouts, Transition, Verdict, Watch};
 use std::collections::BTreeSet;
@@ -21,7 +22,6 @@ use std::time::Duration;
 use tasks::{Done, Order, name, perform};
 use tokio::sync::watch::Receiver;
 use weft_env::TaskSet;
-use weft_env::planted::{Planted, has_planted};
 use weft_format::NodeId;
 use weft_format::records::NodeState;
 use weft_format::removal::Item;
@@ -34,9 +34,6 @@ const PROBE_DEADLINE: Duration = Duration::from_secs(3);
 /// How often a worker notes that it is alive, and how far a running task is.
 const NOTE_IDLE: Duration = Duration::from_secs(30);
 const NOTE_BUSY: Duration = Duration::from_secs(2);
-
-/// How often a worker looks for shards on nodes that are none: they come when a node is removed, and then only by chance.
-const STRAYS_EVERY: Duration = Duration::from_secs(60);
 
 /// How to care.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +94,6 @@ impl Worker {
         let (mut noted, mut has_changed) = (began, true);
         let mut under_way: Option<UnderWay> = None;
         let (mut rounds, mut requests) = (Rounds::default(), Requests::default());
-        let mut strays_sought = None;
         let mut complaint = String::new();
         let unreferenced_since = Arc::new(UnreferencedSince::default());
         while !*stop.borrow() {
@@ -113,13 +109,6 @@ impl Worker {
                 take_in(ended, &mut watch, &mut record, at_ms(), wall_ms());
                 has_changed = true;
             }
-            let is_time_for_strays = strays_sought.is_none_or(|sought| clock.elapsed(sought) >= STRAYS_EVERY);
-            if is_time_for_strays && !has_planted(Planted::StraysStay) {
-                strays_sought = Some(clock.now());
-                if let Err(error) = self.catalogue.mark_strays() {
-                    tracing::warn!("shards on nodes that are none were not looked for: {error}");
-                }
-            }
             let look = match self.look(&mut rounds).await {
                 Ok(look) => look,
                 Err(error) => {
@@ -132,6 +121,7 @@ impl Worker {
                 }
             };
             complaint.clear();
+            self.forget_left_nodes(&look);
             let Look { is_marked, is_conversion_asked, has_age_rules, has_retained, .. } = look;
             let nodes = &sights(&look.roster)[..];
             let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained };
@@ -207,6 +197,18 @@ impl Worker {
         let has_age_rules = self.catalogue.has_age_rules()?;
         let has_retained = !self.catalogue.unreferenced(Some(Item::BEFORE_GENERATIONS), 1)?.is_empty();
         Ok(Look { roster, is_marked, is_conversion_asked, has_age_rules, has_retained, requests })
+    }
+
+    /// Nodes that are empty leave when the owner has followed the node table, which may be some time after the task that emptied them.
+    fn forget_left_nodes(&self, look: &Look) {
+        let is_one_leaving = look.roster.nodes.values().any(|facts| facts.record.state.is_leaving());
+        if look.requests.is_paused || !is_one_leaving {
+            return;
+        }
+        match repair::forget_left_nodes(&*self.catalogue) {
+            Ok(names) => names.iter().for_each(|name| tracing::info!("node {name} holds nothing and is forgotten")),
+            Err(error) => tracing::warn!("nodes that hold nothing could not be forgotten: {error}"),
+        }
     }
 
     /// A cancelled conversion does not start again until people request one.

@@ -20,6 +20,7 @@ mod placement;
 mod policy;
 mod put;
 mod quickstart;
+mod recover;
 mod repair;
 mod restore;
 mod rm;
@@ -46,7 +47,7 @@ pub struct Arguments {
 
 /// The commands as `weft --help` shows them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "fsck"]),
+    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "fsck"]),
     ("Nodes", &["node", "placement"]),
     ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
     ("Safety", &["status", "care", "repair", "scrub", "gc"]),
@@ -115,6 +116,7 @@ pub enum Command {
     Fsck(fsck::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Recover(recover::Arguments),
     Gc(gc::Arguments),
     /// List, show, prove and measure erasure codes
     #[command(subcommand)]
@@ -164,6 +166,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gc(arguments) => return gc::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => return restore::run(&arguments),
+        Command::Recover(arguments) => return recover::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Choose(arguments) => choose::run(&arguments),
         Command::Encode(arguments) => encode::run(&arguments),

@@ -137,7 +137,17 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        self.change(|store| store.remove_node(node)).map(drop)
+        let is_used = self.ask(|store| Ok(!store.segments_on_node(node, None, 1)?.is_empty()))?;
+        if is_used || self.change(|store| store.remove_node(node, false))? {
+            return Ok(());
+        }
+        let Files::Free(meta) = &self.files else { return Ok(()) };
+        // Whoever owned it last may have been killed, and never says that it commits nothing any more.
+        match open_short_lived(meta, self.store.env()) {
+            Err(CatalogueError::NotOwner) => Ok(()),
+            Err(error) => Err(error),
+            Ok(owned) => beside_tasks(|| owned.remove_node(node, true).and_then(|_| owned.flush())).map_err(failed),
+        }
     }
 
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
@@ -188,11 +198,6 @@ impl Catalogue for StoreCatalogue {
 
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         self.ask(|store| store.damaged(after, limit))
-    }
-
-    fn mark_strays(&self) -> Result<(), CatalogueError> {
-        // A mark that a crash takes is made again within a minute, and an idle volume is not flushed for nothing.
-        self.ask(|store| store.mark_strays()).map(drop)
     }
 
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {

@@ -2,13 +2,14 @@
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use weft_care::{Tally, glance};
 use weft_env::{Env, SystemClock};
 use weft_format::SegmentId;
-use weft_format::records::{Opening, SegmentRecord, Succession};
+use weft_format::records::{OPENINGS, Opening, SegmentRecord, Succession, is_replica};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_transfer::{ShardHealth, Transfer};
 use weft_vfs::open::open_store;
@@ -54,7 +55,8 @@ pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineErr
     })
 }
 
-fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
+/// The store at `meta`, which was made of a copy, is the volume's metadata from now on.
+pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
     let store = open_store(meta, Access::Owner, None, &Env::system())?;
     let keeper = Keeper::open(meta, store.env())?;
     let known = store.openings()?.latest.map(|latest| latest.opening);
@@ -70,6 +72,30 @@ fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
     store.flush()?;
     let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
     Ok(RestoreReport { known, newest, silent_count, gone_count, tally })
+}
+
+/// Segments of which nodes have shards and the metadata knows nothing. They stay: other metadata stored them.
+pub(crate) fn count_unknown(meta: &MetaUrl) -> Result<u64, EngineError> {
+    let keeper = Keeper::open(meta, &Env::system())?;
+    let mut unknown = BTreeSet::new();
+    for (id, _) in keeper.store.nodes()? {
+        let Some(node) = keeper.transfer.fleet().get(id) else { continue };
+        let mut after = None;
+        // A node that cannot be listed now is listed by the next collection.
+        while let Ok(page) = keeper.runtime.block_on(node.list(after, PAGE)) {
+            after = page.keys.last().copied();
+            let segments: BTreeSet<SegmentId> = page.keys.iter().map(|key| key.segment).collect();
+            for segment in segments.into_iter().filter(|segment| *segment != OPENINGS && !is_replica(*segment)) {
+                if !unknown.contains(&segment) && keeper.store.segment(segment)?.is_none() {
+                    unknown.insert(segment);
+                }
+            }
+            if !page.more || after.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(unknown.len() as u64)
 }
 
 /// Looks for every shard of living segments at the nodes that answer, and notes which are not there; how many.

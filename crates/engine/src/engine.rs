@@ -4,6 +4,7 @@ use crate::caring::{Caring, Metrics};
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use crate::kinds::kinds_of;
+use crate::replica::Replicator;
 use crate::runtime::runtime;
 use crate::trash_emptier::TrashEmptier;
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct Options {
     pub short_circuit: bool,
     /// Empty the trash. Only the owner may.
     pub empties_trash: bool,
+    /// Keep a replica of the metadata on the nodes. Only the owner may.
+    pub is_replicated: bool,
     /// Watch nodes, repair, scrub, balance and convert. Only the owner may.
     pub is_cared_for: bool,
 }
@@ -40,6 +43,7 @@ pub struct Engine {
     volume: Arc<Volume>,
     trash_emptier: Option<TrashEmptier>,
     caring: Option<Caring>,
+    replicator: Option<Replicator>,
     /// Runs transfers as long as the volume lives.
     runtime: Runtime,
 }
@@ -51,16 +55,28 @@ impl Engine {
     /// Another process owns it; metadata is missing, not ours, of a newer format, or an old copy; the disk cache cannot be used.
     pub fn open(meta: &MetaUrl, env: &Env, options: Options) -> Result<Engine, EngineError> {
         let runtime = runtime()?;
-        let Options { mountpoint, volume: settings, transfer, disk_cache, short_circuit, empties_trash, is_cared_for } =
-            options;
+        let Options {
+            mountpoint,
+            volume: settings,
+            transfer,
+            disk_cache,
+            short_circuit,
+            empties_trash,
+            is_replicated,
+            is_cared_for,
+        } = options;
         let (mountpoint, disk_cache) = (mountpoint.as_deref(), disk_cache.as_ref());
         let opener = Opener::new(kinds_of(Some(meta), short_circuit, env));
         let transfer = (transfer, disk_cache);
         let volume = weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, env, runtime.handle())?;
-        let mut engine = Engine { volume, trash_emptier: None, caring: None, runtime };
+        let mut engine = Engine { volume, trash_emptier: None, caring: None, replicator: None, runtime };
         let handle = engine.runtime.handle();
         if empties_trash {
             engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, &handle.into())?);
+        }
+        if is_replicated {
+            let volume = &engine.volume;
+            engine.replicator = Replicator::start(volume.store(), volume.transfer(), &handle.into())?;
         }
         if is_cared_for {
             engine.caring = Some(Caring::of_volume(&engine.volume, handle)?);
@@ -107,6 +123,12 @@ impl Engine {
         {
             tracing::error!("{error}");
         }
-        self.volume.shut_down().map_err(EngineError::Unwritten)
+        let written = self.volume.shut_down().map_err(EngineError::Unwritten);
+        if let Some(replicator) = self.replicator
+            && let Err(why) = replicator.end()
+        {
+            tracing::warn!("the nodes lack the last changes of names until the volume is opened again: {why}");
+        }
+        written
     }
 }

@@ -42,6 +42,7 @@ pub mod nodes;
 mod owner;
 mod placement;
 mod reader;
+pub mod replica;
 pub mod reports;
 mod runtime;
 mod serving;

@@ -119,9 +119,8 @@ pub fn succeed(
     retained: &NodeRecord,
     (id, new): (NodeId, &NodeRecord),
 ) -> Result<bool, MetaError> {
-    store.update_node(old_id, old, retained)?;
-    store.add_node(id, new)?;
-    let is_empty = store.remove_node(old_id)?;
+    store.succeed_node((old_id, old, retained), (id, new))?;
+    let is_empty = store.remove_node(old_id, false)?;
     store.flush()?;
     Ok(is_empty)
 }

@@ -52,8 +52,8 @@ pub enum Planted {
     CounterDrifting,
     /// A call to a node that never answers never ends.
     EndlessCalls,
-    /// Shards on nodes that were removed while they were stored are not looked for.
-    StraysStay,
+    /// A node leaves the volume while an upload is on its way to it.
+    NodeLeavesEarly,
 }
 
 impl Planted {
@@ -76,7 +76,7 @@ impl Planted {
         Self::RetryAppliedTwice,
         Self::CounterDrifting,
         Self::EndlessCalls,
-        Self::StraysStay,
+        Self::NodeLeavesEarly,
     ];
 }
 

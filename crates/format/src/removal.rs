@@ -76,6 +76,15 @@ pub enum Candidate {
         /// Bytes of it that files refer to.
         live_bytes: u64,
     },
+    /// A piece of the metadata's replica.
+    Replica {
+        /// Where.
+        node: NodeId,
+        /// Under which name.
+        key: ShardKey,
+        /// Nodes have a whole replica of a later moment without it.
+        is_superseded: bool,
+    },
     /// A previous generation.
     Generation {
         /// Of which segment.
@@ -207,6 +216,7 @@ pub fn may_remove(candidate: Candidate, by: Evidence) -> Verdict {
     match candidate {
         Candidate::Inode { is_in_use: true, .. } | Candidate::Shard { is_named: true, .. } => return Verdict::Keep,
         Candidate::Segment { live_bytes, .. } if live_bytes > 0 => return Verdict::Keep,
+        Candidate::Replica { is_superseded: false, .. } => return Verdict::Keep,
         // An author is the late writer itself.
         Candidate::Shard { fate: Fate::Unknown, .. } if by != Evidence::Author => return Verdict::Unknown,
         Candidate::Shard { fate: Fate::Open, .. } | Candidate::Shard { may_be_a_repairs: true, .. }
@@ -248,6 +258,9 @@ fn grace_ms(candidate: &Candidate, by: Evidence) -> Option<u64> {
         (C::Segment { .. } | C::Shard { .. }, E::Beside { .. }) => Some(GRACE_MS),
         (C::Segment { .. } | C::Shard { .. }, E::Alone { grace_ms, .. }) => Some(grace_ms),
         (C::Shard { .. }, E::Author) => Some(0),
+        // Who reads one for a recovery has listed the nodes, and lists them again.
+        (C::Replica { .. }, E::Beside { .. }) => Some(0),
+        (C::Replica { .. }, _) => None,
         // Who owns a volume empties its own trash; all else is a worker's, or that of who has the volume alone.
         (C::Generation { .. } | C::Shard { .. }, E::Owner { .. }) => None,
         (C::File { .. } | C::Inode { .. }, E::Beside { .. } | E::Alone { .. }) => None,
@@ -284,7 +297,7 @@ impl Candidate {
             Self::Inode { ino, .. } => Item::Inode(ino),
             Self::Segment { segment, .. } => Item::Segment(segment),
             Self::Generation { segment, generation, .. } => Item::Generation(segment, generation),
-            Self::Shard { node, key, .. } => Item::Shard(node, key),
+            Self::Shard { node, key, .. } | Self::Replica { node, key, .. } => Item::Shard(node, key),
         }
     }
 }

@@ -9,7 +9,7 @@ pub mod sqlite;
 pub use memory::MemoryKv;
 pub use sqlite::{OpenError, SqliteKv, is_written_through};
 
-use crate::kv::Kv;
+use crate::kv::{Kv, Slot};
 use crate::owner::Holder;
 use crate::types::Access;
 use std::ffi::{OsStr, OsString};
@@ -32,10 +32,14 @@ pub struct EngineKind {
     pub(crate) remove: fn(&OsStr) -> io::Result<()>,
     pub(crate) open: Open,
     pub(crate) back_up: fn(&OsStr, &Path, &dyn Clock) -> Result<(), OpenError>,
+    pub(crate) load: fn(&OsStr, &mut Pieces<'_>) -> Result<(), OpenError>,
     pub(crate) restore: fn(&Path, &OsStr, &dyn Clock) -> Result<(), OpenError>,
     pub(crate) current_owner: fn(&OsStr, &dyn Clock) -> io::Result<Option<Holder>>,
     pub(crate) note_file: fn(&OsStr, &str) -> PathBuf,
 }
+
+/// Slots of a store that is being made, some at a time; a later value of a key takes the place of an earlier one. Or why there are no more.
+pub type Pieces<'p> = dyn FnMut() -> Result<Option<Vec<Slot>>, String> + 'p;
 
 /// Opens a place; others are told about the mountpoint.
 type Open = fn(&OsStr, Access, Option<&Path>, &Env) -> Result<Arc<dyn Kv>, OpenError>;

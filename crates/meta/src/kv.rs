@@ -217,9 +217,68 @@ pub trait Kv: Send + Sync {
         self.flush()
     }
 
+    /// What it can say of its past; `None`: nothing, so no replica of it can be kept.
+    fn history(&self) -> Option<&dyn History> {
+        None
+    }
+
     /// Reads all that is stored and compares it with its checksums: a clause for each fault, up to some number; empty where the
     /// engine finds none, or keeps nothing that could be damaged.
     fn verify(&self) -> Result<Vec<String>, KvError> {
         Ok(Vec::new())
     }
+}
+
+/// What some transactions changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The last of them, and the moment of the values.
+    pub upto: u64,
+    /// The changed keys, ascending.
+    pub slots: Vec<Slot>,
+}
+
+/// A part of the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The last transaction before it was read.
+    pub upto: u64,
+    /// Pairs, ascending.
+    pub pairs: Vec<Pair>,
+    /// Where the next page starts; `None`: there is none.
+    pub next: Option<Vec<u8>>,
+}
+
+/// What an engine can say of its past: what a replica of the store is made of.
+///
+/// Transactions of a store are numbered from 1 on. The numbers are of one *lineage*: a copy of a store has another. A replica is a copy of
+/// the store's pairs, read page by page while the store changes, and then the changes since the first page was read:
+///
+/// ```text
+/// after = last(); page, page, ..., page of the last key at transaction upto
+/// changes_after(after): the values of all changed keys at a moment from upto on -> together the store at that moment
+/// ```
+///
+/// It is of what is durable in the store: what only a memory or a log of the owner has comes within a tenth of a second.
+pub trait History: Send + Sync {
+    /// Whose transactions are counted.
+    ///
+    /// # Errors
+    /// Those of the engine; so with the others.
+    fn lineage(&self) -> Result<u64, KvError>;
+
+    /// The last transaction.
+    fn last(&self) -> Result<u64, KvError>;
+
+    /// What transactions after this one changed; `None`: more than so many keys, or some of it is forgotten.
+    fn changes_after(&self, after: u64, keys_max: usize) -> Result<Option<Changes>, KvError>;
+
+    /// The pairs from `start` on, as many as reach so many bytes.
+    fn page(&self, start: &[u8], bytes_max: usize) -> Result<Page, KvError>;
+
+    /// Waits until what was committed through this engine is in the store, and counted.
+    fn settle(&self) -> Result<(), KvError>;
+
+    /// Nobody will ask for changes after an earlier transaction than this one.
+    fn forget(&self, upto: u64) -> Result<(), KvError>;
 }

@@ -22,16 +22,18 @@ pub mod guard;
 pub mod keys;
 pub mod kv;
 pub mod owner;
+mod replica;
 pub mod store;
 pub mod types;
 pub mod url;
 
 pub use error::MetaError;
 pub use guard::{Denied, Guard, Renaming};
+pub use replica::without_secrets;
 pub use store::leases::Fence;
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
     Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,
-    Owner, PolicyMaker, RenameFlags, RenameOutcome, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
+    Owner, PolicyMaker, RenameFlags, RenameOutcome, Roster, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };
 pub use url::{MetaUrl, MetaUrlError};

@@ -48,7 +48,7 @@ use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestam
 
 use crate::guard::Guard;
 use crate::keys::{Counter, Key};
-use crate::kv::{Batch, Kv, KvError};
+use crate::kv::{Batch, History, Kv, KvError};
 use crate::{MetaError, MetaUrl};
 use txn::{Company, Txn};
 use values::Usage;
@@ -216,6 +216,11 @@ impl Store {
     /// The engine's.
     pub fn close(&self) -> Result<(), MetaError> {
         Ok(self.kv.close()?)
+    }
+
+    /// What the engine can say of its past, for a replica of it; `None`: nothing.
+    pub fn history(&self) -> Option<&dyn History> {
+        self.kv.history()
     }
 
     /// How many changes were tried through this store. Where it stays the same, what was read is the latest, but for other stores.

@@ -1,7 +1,7 @@
 //! The values that go into and come out of the store's operations.
 
-use weft_format::records::{Attributes, Kind, Timestamp};
-use weft_format::{Ino, SegmentId};
+use weft_format::records::{Attributes, Kind, NodeRecord, PlacementRule, Timestamp};
+use weft_format::{Ino, NodeId, SegmentId};
 
 /// The extended attribute that gives an executable file capabilities.
 pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
@@ -165,6 +165,17 @@ pub struct FileData {
     pub extents: Vec<Extent>,
     /// Bytes that lie over them, by where they begin in the file; within the range and the file.
     pub journaled: Vec<(u64, Vec<u8>)>,
+}
+
+/// The node table at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roster {
+    /// How often it was changed.
+    pub changes: u64,
+    /// All nodes, by id.
+    pub nodes: Vec<(NodeId, NodeRecord)>,
+    /// What the volume wants of the places of shards.
+    pub rule: PlacementRule,
 }
 
 /// What a volume holds.

@@ -2,7 +2,7 @@
 //!
 //! [`MetaUrl::parse`] is the one place that selects an engine; [`engines::KINDS`](crate::engines::KINDS) lists the engines of this build.
 
-use crate::engines::{EngineKind, KINDS, OpenError};
+use crate::engines::{EngineKind, KINDS, OpenError, Pieces};
 use crate::kv::Kv;
 use crate::owner::Holder;
 use crate::types::Access;
@@ -137,6 +137,14 @@ impl MetaUrl {
     /// [`OpenError`]; nothing is made then.
     pub fn back_up(&self, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
         (self.kind.back_up)(&self.place, to, clock)
+    }
+
+    /// Makes a store, where there is none, of these pieces.
+    ///
+    /// # Errors
+    /// [`OpenError`], or what a piece says; nothing is made then.
+    pub fn load(&self, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
+        (self.kind.load)(&self.place, pieces)
     }
 
     /// Makes a store, where there is none, from a backup.

@@ -1,9 +1,8 @@
 //! A program does one thing after another in a directory of its own, and its model does the same.
 
-use crate::model::{Change, Model};
+use crate::model::{Change, Contents, Model};
 use crate::workload::{Operation, bytes_of};
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -18,6 +17,8 @@ pub struct Programs {
     pub fsyncs: AtomicU64,
     /// They are to stop.
     pub is_stopping: AtomicBool,
+    /// They do little: much time is to pass in few steps.
+    pub is_slow: AtomicBool,
     /// What is not as promised.
     pub complaints: Mutex<Vec<String>>,
 }
@@ -73,7 +74,7 @@ pub trait Files {
     /// Gives a file a further name.
     fn link(&self, name: &str, new: &str) -> Result<(), Failure>;
     /// All files by name.
-    fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>, Failure>;
+    fn contents(&self) -> Result<Contents, Failure>;
     /// Waits.
     fn pause(&self, milliseconds: u64);
 }

@@ -76,6 +76,8 @@ const LONG_PAUSE_PER_MILLE: u64 = 120;
 const STEPS: [(Step, u64); 4] = [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
 /// The most steps that an ambush lets pass.
 const PASSED_BY_MAX: u64 = 3;
+/// How many of a thousand long stops see a command.
+const COMMAND_WHILE_STOPPED_PER_MILLE: u64 = 500;
 /// How many of a thousand calm times are long enough for conversions, scrubs and collections.
 const LONG_CALM_PER_MILLE: u64 = 250;
 /// How many of a thousand histories have a kind of fault.
@@ -85,7 +87,11 @@ impl Mixture {
     /// Of a history.
     #[must_use]
     pub fn of(world: &World) -> Self {
-        let is_possible = |fault: Fault| fault != Fault::Command || world.plan.has_commands;
+        let is_possible = |fault: Fault| match fault {
+            Fault::Command => world.plan.has_commands,
+            Fault::Lose | Fault::Calm => !world.plan.is_brief,
+            _ => true,
+        };
         let chosen = WEIGHTS.into_iter().filter(|(fault, _)| {
             let is_chosen = world.chance(KIND_PER_MILLE);
             is_possible(*fault) && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
@@ -140,7 +146,8 @@ impl World {
             }
             Fault::Pause => {
                 let time = self.time_to_stop(LONG_PAUSE_PER_MILLE);
-                self.stop(self.a_process(), time);
+                let process = self.a_process();
+                self.stop(process, time);
             }
             Fault::Ambush => {
                 let ambush = Ambush {
@@ -171,8 +178,7 @@ impl World {
                 scheduler.tell(|| "all is well for a while".into());
                 self.places.all().iter().for_each(|place| place.heal());
                 let is_long = self.chance(LONG_CALM_PER_MILLE);
-                let until = scheduler.now() + Duration::from_secs(self.below(if is_long { 900 } else { 30 }));
-                scheduler.run(100_000, || scheduler.now() >= until);
+                self.idle(Duration::from_secs(self.below(if is_long { 900 } else { 30 })), STEPS_OF_CALM);
             }
         }
     }
@@ -200,22 +206,25 @@ impl World {
     /// Up to a minute. In `long_per_mille` of a thousand cases longer than every lease, or than every grace time.
     fn time_to_stop(&self, long_per_mille: u64) -> Duration {
         let longest = match self.chance(long_per_mille) {
+            true if self.plan.is_brief => LONGER_THAN_A_LEASE,
             true => [LONGER_THAN_A_LEASE, LONGER_THAN_A_GRACE_TIME][self.below(2) as usize],
             false => LONG_STOP,
         };
         Duration::from_millis(self.below(longest.as_millis() as u64))
     }
 
-    /// A process stops for a while. If that is long, the others go on.
-    fn stop(&self, process: ProcessId, time: Duration) {
+    /// A process stops for a while. If that is long, the others go on, and people may do something.
+    fn stop(&mut self, process: ProcessId, time: Duration) {
         let scheduler = self.scheduler.clone();
         scheduler.tell(|| format!("{process:?} stops for {} ms", time.as_millis()));
         scheduler.pause(process, true);
         scheduler.after(time, move || running().pause(process, false));
         if time >= LONG_STOP {
             self.places.all().iter().for_each(|place| place.heal());
-            let until = scheduler.now() + time;
-            scheduler.run(STEPS_OF_CALM, || scheduler.now() >= until);
+            if self.plan.has_commands && self.chance(COMMAND_WHILE_STOPPED_PER_MILLE) {
+                self.give_command();
+            }
+            self.idle(time, STEPS_OF_CALM);
         }
     }
 
@@ -265,7 +274,7 @@ impl World {
         self.spring();
         self.places.all().iter().for_each(|place| place.heal());
         let until = self.scheduler.now() + CALM;
-        let _ = self.scheduler.run(STEPS_OF_CALM, || self.scheduler.now() >= until);
+        self.idle(CALM, STEPS_OF_CALM);
         let lacks = self.lacks(&self.disk.latest());
         if lacks.is_empty() {
             self.victim = None;

@@ -12,8 +12,14 @@ use weft_env::planted::{Planted, plant};
 
 /// The most faults of a history.
 pub const FAULTS_MAX: u64 = 30;
-/// The scheduler's steps between two faults.
+/// The most of a brief one.
+pub const BRIEF_FAULTS_MAX: u64 = 4;
+/// The scheduler's steps between two faults, of a history and of a brief one.
 const STEPS_BETWEEN: u64 = 1_500;
+const BRIEF_STEPS_BETWEEN: u64 = 500;
+/// For how long programs go on after the last fault.
+const AFTER_FAULTS: Duration = Duration::from_secs(10);
+const BRIEF_AFTER_FAULTS: Duration = Duration::from_millis(500);
 
 /// What a history came to.
 #[derive(Debug)]
@@ -43,13 +49,22 @@ pub struct Length {
     pub faults: u64,
     /// Of these, the ones that do not, by their number from 0. The others stay what they are.
     pub without: BTreeSet<u64>,
+    /// A brief one has few steps between faults, and does not wait for what takes hours: many small histories try more orders of a few
+    /// events than a large one does.
+    pub is_brief: bool,
 }
 
 impl Length {
     /// The first `faults` of the history.
     #[must_use]
     pub fn of(faults: u64) -> Self {
-        Self { faults, without: BTreeSet::new() }
+        Self { faults, without: BTreeSet::new(), is_brief: false }
+    }
+
+    /// A whole one, or a brief one.
+    #[must_use]
+    pub fn whole(is_brief: bool) -> Self {
+        Self { is_brief, ..Self::of(if is_brief { BRIEF_FAULTS_MAX } else { FAULTS_MAX }) }
     }
 }
 
@@ -66,7 +81,7 @@ pub fn run_with(bug: Planted, seed: u64, length: &Length) -> Outcome {
 #[must_use]
 pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
-    let mut world = World::new(&scheduler, seed);
+    let mut world = World::new(&scheduler, seed, length.is_brief);
     if let Err(complaint) = world.live(length) {
         world.programs.complain(complaint);
     }
@@ -94,12 +109,15 @@ impl World {
     fn live(&mut self, length: &Length) -> Result<(), String> {
         self.format()?;
         let mixture = Mixture::of(self);
+        let (faults, between) = match length.is_brief {
+            true => (1 + self.below(BRIEF_FAULTS_MAX), BRIEF_STEPS_BETWEEN),
+            false => (self.below(FAULTS_MAX + 1), STEPS_BETWEEN),
+        };
         (0..self.plan.workers).for_each(|_| self.start_worker());
         self.start_mount();
-        let faults = self.below(FAULTS_MAX + 1).min(length.faults);
-        for number in 0..faults {
+        for number in 0..faults.min(length.faults) {
             self.choose_as(number);
-            let steps = 50 + self.below(STEPS_BETWEEN);
+            let steps = 50 + self.below(between);
             self.go_on(steps)?;
             if !self.programs.complaints.lock().is_empty() {
                 break;
@@ -113,7 +131,7 @@ impl World {
         if !self.programs.complaints.lock().is_empty() {
             return Ok(());
         }
-        self.end_well()
+        self.end_well(if length.is_brief { BRIEF_AFTER_FAULTS } else { AFTER_FAULTS })
     }
 
     /// Takes `steps` steps, and does what a fault that waited does.
@@ -129,7 +147,7 @@ impl World {
     }
 
     /// Faults stop: the programs go on for a while and end, everything is there, and whole again.
-    fn end_well(&mut self) -> Result<(), String> {
+    fn end_well(&mut self, programs_time: Duration) -> Result<(), String> {
         let scheduler = self.scheduler.clone();
         scheduler.tell(|| "the faults end".into());
         scheduler.lay(None);
@@ -143,11 +161,11 @@ impl World {
         self.commands.drain(..).for_each(|command| scheduler.kill(command));
         let resume = self.command(Command::Resume);
         self.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
-        self.wait_for_programs()?;
+        self.wait_for_programs(programs_time)?;
         self.unmount(STEPS_TO_HEAL)?;
         self.programs.models.iter().for_each(|model| model.lock().synced_all());
         self.start_mount();
-        self.wait_for_programs()?;
+        self.wait_for_programs(programs_time)?;
         self.wait_until_whole()?;
         if self.plan.has_commands {
             self.command(Command::Convert);
@@ -159,14 +177,14 @@ impl World {
         self.check_metadata()
     }
 
-    /// The programs go on for a while, and end.
-    fn wait_for_programs(&mut self) -> Result<(), String> {
+    /// The programs go on for `time`, and end.
+    fn wait_for_programs(&mut self, time: Duration) -> Result<(), String> {
         let scheduler = self.scheduler.clone();
         let Some(mount) = &self.mount else { return Err("there is no mount".into()) };
         let (is_up, programs_running) = (mount.is_up.clone(), mount.programs_running.clone());
         self.programs.is_stopping.store(false, Ordering::Relaxed);
         self.wait("mounting", STEPS_TO_HEAL, || is_up.load(Ordering::Relaxed))?;
-        let until = scheduler.now() + Duration::from_secs(10);
+        let until = scheduler.now() + time;
         let _ = scheduler.run(20_000, || scheduler.now() >= until);
         self.programs.is_stopping.store(true, Ordering::Relaxed);
         self.wait("programs end", STEPS_TO_HEAL, || programs_running.load(Ordering::Relaxed) == 0)

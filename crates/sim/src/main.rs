@@ -8,13 +8,15 @@ use std::process::Command;
 use std::time::Instant;
 use weft_env::planted::Planted;
 use weft_sim::chaos;
-use weft_sim::history::{FAULTS_MAX, Length, Outcome, run, run_with};
+use weft_sim::history::{Length, Outcome, run, run_with};
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
 
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 50;
 const CANARY_BATCH: u64 = 20;
+/// So many brief histories take as long as a whole one.
+const BRIEF_FACTOR: u64 = 20;
 
 /// Run histories of the simulator.
 #[derive(Debug, clap::Parser)]
@@ -25,9 +27,12 @@ enum Arguments {
         /// The seeds, as in 0..1000
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
-        /// The most faults of a history
-        #[arg(long, default_value_t = FAULTS_MAX)]
-        faults: u64,
+        /// The most faults of a history [default: as many as it has]
+        #[arg(long)]
+        faults: Option<u64>,
+        /// Brief histories: few steps and faults, but many of them
+        #[arg(long)]
+        brief: bool,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -36,9 +41,12 @@ enum Arguments {
     Replay {
         /// The seed
         seed: u64,
-        /// The most faults of a history
-        #[arg(long, default_value_t = FAULTS_MAX)]
-        faults: u64,
+        /// The most faults of the history [default: as many as it has]
+        #[arg(long)]
+        faults: Option<u64>,
+        /// The brief history of the seed
+        #[arg(long)]
+        brief: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
         without: Vec<u64>,
@@ -50,12 +58,18 @@ enum Arguments {
     Shrink {
         /// The seed
         seed: u64,
+        /// The brief history of the seed
+        #[arg(long)]
+        brief: bool,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
     Canaries {
         /// The most seeds for each
         #[arg(long, default_value_t = 300)]
         seeds_max: u64,
+        /// Brief histories
+        #[arg(long)]
+        brief: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
     Chaos {
@@ -80,6 +94,9 @@ enum Arguments {
         /// The seeds
         #[arg(value_parser = parse_seeds)]
         seeds: Range<u64>,
+        /// Brief histories
+        #[arg(long)]
+        brief: bool,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -88,8 +105,17 @@ enum Arguments {
         #[arg(value_parser = parse_seeds)]
         seeds: Range<u64>,
         /// The most faults of a history
-        faults: u64,
+        #[arg(long)]
+        faults: Option<u64>,
+        /// Brief histories
+        #[arg(long)]
+        brief: bool,
     },
+}
+
+fn length(faults: Option<u64>, is_brief: bool) -> Length {
+    let whole = Length::whole(is_brief);
+    Length { faults: faults.unwrap_or(whole.faults), ..whole }
 }
 
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
@@ -102,16 +128,17 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> Result<()> {
     match Arguments::parse() {
-        Arguments::Run { seeds, faults, jobs } => run_many(seeds, faults, jobs),
-        Arguments::Shrink { seed } => shrink_one(seed),
+        Arguments::Run { seeds, faults, brief, jobs } => run_many(seeds, faults, brief, jobs),
+        Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
             run_chaos(&chaos::Settings { minutes, seed, weft, is_verbose: verbose })
         }
-        Arguments::Replay { seed, faults, without, log } => {
+        Arguments::Replay { seed, faults, brief, without, log } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let outcome = run(seed, &Length { faults, without: without.into_iter().collect() }, true);
+            let length = Length { without: without.into_iter().collect(), ..length(faults, brief) };
+            let outcome = run(seed, &length, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!(
                 "{} steps, {} operations, {} fsyncs, digest {}",
@@ -122,17 +149,17 @@ fn main() -> Result<()> {
             }
             bail!("seed {seed}: {}", outcome.complaints.join("; "))
         }
-        Arguments::Canaries { seeds_max } => find_canaries(seeds_max),
-        Arguments::Canary { number, seeds } => {
+        Arguments::Canaries { seeds_max, brief } => find_canaries(seeds_max, brief),
+        Arguments::Canary { number, seeds, brief } => {
             std::panic::set_hook(Box::new(|_| {}));
             let bug = Planted::ALL[number];
-            let mut outcomes = seeds.map(|seed| run_with(bug, seed, &Length::of(FAULTS_MAX)));
+            let mut outcomes = seeds.map(|seed| run_with(bug, seed, &Length::whole(brief)));
             if let Some(found) = outcomes.find(|outcome| !outcome.complaints.is_empty()) {
                 println!("found by seed {}: {}", found.seed, found.complaints[0]);
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults } => {
+        Arguments::Batch { seeds, faults, brief } => {
             let (mut steps, mut operations, mut fsyncs, mut struck) = (0, 0, 0, 0);
             std::panic::set_hook(Box::new(|_| {}));
             for seed in seeds {
@@ -143,7 +170,7 @@ fn main() -> Result<()> {
                     fsyncs: own_fsyncs,
                     faults,
                     ..
-                } = run(seed, &Length::of(faults), false);
+                } = run(seed, &length(faults, brief), false);
                 if !complaints.is_empty() {
                     println!("FAILED {seed}: {}", complaints.join("; "));
                 }
@@ -168,14 +195,17 @@ fn run_chaos(settings: &chaos::Settings) -> Result<()> {
 }
 
 /// Looks for each planted bug, some seeds in a process of their own: what killed processes leave is never dropped.
-fn find_canaries(seeds_max: u64) -> Result<()> {
+fn find_canaries(seeds_max: u64, is_brief: bool) -> Result<()> {
     let own = std::env::current_exe()?;
     let mut missed = 0;
     for (number, bug) in Planted::ALL.into_iter().enumerate() {
         let mut found = String::new();
-        for start in (0..seeds_max).step_by(CANARY_BATCH as usize) {
-            let range = format!("{start}..{}", (start + CANARY_BATCH).min(seeds_max));
-            let output = Command::new(&own).args(["canary", &number.to_string(), &range]).output()?;
+        let batch = CANARY_BATCH * if is_brief { BRIEF_FACTOR } else { 1 };
+        for start in (0..seeds_max).step_by(batch as usize) {
+            let range = format!("{start}..{}", (start + batch).min(seeds_max));
+            let mut command = Command::new(&own);
+            command.args(["canary", &number.to_string(), &range]).args(is_brief.then_some("--brief"));
+            let output = command.output()?;
             found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if !output.status.success() {
                 found = format!("found by seeds {range}: {}", output.status);
@@ -193,12 +223,13 @@ fn find_canaries(seeds_max: u64) -> Result<()> {
     if missed > 0 { bail!("{missed} bugs are not found: the checker has holes") } else { Ok(()) }
 }
 
-fn shrink_one(seed: u64) -> Result<()> {
+fn shrink_one(seed: u64, is_brief: bool) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let fails = |length: &Length| !run(seed, length, false).complaints.is_empty();
-    let Some(length) = shrink(Length::of(FAULTS_MAX), fails) else { bail!("seed {seed} does not fail") };
+    let Some(length) = shrink(Length::whole(is_brief), fails) else { bail!("seed {seed} does not fail") };
     let without: Vec<String> = length.without.iter().map(u64::to_string).collect();
-    let option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
+    let mut option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
+    option.push_str(if is_brief { " --brief" } else { "" });
     println!("{}", run(seed, &length, false).complaints.join("; "));
     println!(
         "{} faults are left: weft-sim replay {seed} --faults {}{option}",
@@ -209,17 +240,20 @@ fn shrink_one(seed: u64) -> Result<()> {
 }
 
 /// Runs batches in processes of their own, so that one that ends badly ends no other.
-fn run_many(seeds: Range<u64>, faults: u64, jobs: usize) -> Result<()> {
+fn run_many(seeds: Range<u64>, faults: Option<u64>, is_brief: bool, jobs: usize) -> Result<()> {
     let began = Instant::now();
     let own = std::env::current_exe()?;
-    let starts: Vec<u64> = (seeds.start..seeds.end).step_by(BATCH as usize).collect();
+    let batch = BATCH * if is_brief { BRIEF_FACTOR } else { 1 };
+    let starts: Vec<u64> = (seeds.start..seeds.end).step_by(batch as usize).collect();
     let (mut failed, mut sums) = (0, [0u64; 4]);
     for group in starts.chunks(jobs.max(1)) {
-        let batch = |start: &u64| {
-            let range = format!("{start}..{}", (start + BATCH).min(seeds.end));
-            Command::new(&own).args(["batch", &range, &faults.to_string()]).stdout(std::process::Stdio::piped()).spawn()
+        let begin = |start: &u64| {
+            let mut command = Command::new(&own);
+            command.args(["batch", &format!("{start}..{}", (start + batch).min(seeds.end))]);
+            command.args(faults.map(|faults| format!("--faults={faults}"))).args(is_brief.then_some("--brief"));
+            command.stdout(std::process::Stdio::piped()).spawn()
         };
-        for (start, child) in group.iter().zip(group.iter().map(batch).collect::<Result<Vec<_>, _>>()?) {
+        for (start, child) in group.iter().zip(group.iter().map(begin).collect::<Result<Vec<_>, _>>()?) {
             let output = child.wait_with_output()?;
             let text = String::from_utf8_lossy(&output.stdout);
             for line in text.lines() {
@@ -232,7 +266,7 @@ fn run_many(seeds: Range<u64>, faults: u64, jobs: usize) -> Result<()> {
             }
             if !output.status.success() {
                 failed += 1;
-                println!("FAILED between {start} and {}: {}", start + BATCH, output.status);
+                println!("FAILED between {start} and {}: {}", start + batch, output.status);
             }
         }
     }

@@ -22,6 +22,18 @@ pub struct Named {
 /// The names at one moment.
 pub type Names = BTreeMap<String, Named>;
 
+/// What is found under a name: which file it is, by a number of its own, and what that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The same for all names of one file, and for no other file.
+    pub ino: u64,
+    /// Bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What is found in a directory.
+pub type Contents = BTreeMap<String, Found>;
+
 /// A change of what a file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -249,25 +261,25 @@ impl Model {
     ///
     /// # Errors
     /// What differs.
-    pub fn check_now(&self, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+    pub fn check_now(&self, found: &Contents) -> Result<(), String> {
         let names: Vec<&String> = self.names().keys().collect();
         if names != found.keys().collect::<Vec<_>>() {
             return Err(format!("names are {:?}, not {names:?}", found.keys().collect::<Vec<_>>()));
         }
-        for (name, bytes) in found {
+        for (name, Found { bytes, .. }) in found {
             let expected = self.bytes(name).unwrap_or_default();
             if bytes != expected {
                 return Err(format!("{name}: {}", difference(bytes, expected)));
             }
         }
-        Ok(())
+        same_files(self.names(), found)
     }
 
     /// Compares with what a crash has left, and takes that over.
     ///
     /// # Errors
     /// What is not allowed.
-    pub fn recover(&mut self, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+    pub fn recover(&mut self, found: &Contents) -> Result<(), String> {
         let mut complaints = Vec::new();
         let fits = (self.synced..self.names.len()).rev().find(|moment| match self.fits(*moment, found) {
             Ok(()) => true,
@@ -282,7 +294,7 @@ impl Model {
         };
         let names = self.names[moment].clone();
         let taken_over = |named: &Named, name: &str| {
-            let bytes = found.get(name).cloned().unwrap_or_default();
+            let bytes = found.get(name).map_or(Vec::new(), |found| found.bytes.clone());
             (named.file, History::of(bytes))
         };
         self.files = names.iter().map(|(name, named)| taken_over(named, name)).collect();
@@ -291,24 +303,34 @@ impl Model {
         Ok(())
     }
 
-    fn fits(&self, moment: usize, found: &BTreeMap<String, Vec<u8>>) -> Result<(), String> {
+    fn fits(&self, moment: usize, found: &Contents) -> Result<(), String> {
         let names = &self.names[moment];
         if !names.keys().eq(found.keys()) {
             let (there, then) = (found.keys().collect::<Vec<_>>(), names.keys().collect::<Vec<_>>());
             return Err(format!("names are {there:?}, at moment {moment} {then:?}"));
         }
-        let mut seen = BTreeMap::new();
         for (name, named) in names {
-            let allowed = self.files[&named.file].allows(&found[name], named.version_min);
+            let allowed = self.files[&named.file].allows(&found[name].bytes, named.version_min);
             allowed.map_err(|why| format!("{name} at moment {moment}, versions from {}: {why}", named.version_min))?;
-            if let Some(other) = seen.insert(named.file, name)
-                && found[other] != found[name]
-            {
-                return Err(format!("{other} and {name} are one file at moment {moment}, and differ"));
-            }
         }
-        Ok(())
+        same_files(names, found).map_err(|why| format!("at moment {moment} {why}"))
     }
+}
+
+/// Names of one file are that of one, and those of two are not.
+fn same_files(names: &Names, found: &Contents) -> Result<(), String> {
+    let (mut by_file, mut by_ino) = (BTreeMap::new(), BTreeMap::new());
+    for (name, named) in names {
+        let ino = found[name].ino;
+        let (before, other) = (by_file.insert(named.file, ino), by_ino.insert(ino, named.file));
+        if before.is_some_and(|before| before != ino) {
+            return Err(format!("{name} has another name, and is another file"));
+        }
+        if other.is_some_and(|other| other != named.file) {
+            return Err(format!("{name} is the file that another name has"));
+        }
+    }
+    Ok(())
 }
 
 fn difference(found: &[u8], expected: &[u8]) -> String {

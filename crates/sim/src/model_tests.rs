@@ -1,10 +1,11 @@
 //! The model allows what is promised and nothing else.
 
-use super::{Change, Model};
-use std::collections::BTreeMap;
+use super::{Change, Contents, Found, Model};
 
-fn found(files: &[(&str, &[u8])]) -> BTreeMap<String, Vec<u8>> {
-    files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect()
+/// Each name is that of a file of its own.
+fn found(files: &[(&str, &[u8])]) -> Contents {
+    let file = |(ino, (name, bytes)): (u64, &(&str, &[u8]))| ((*name).to_owned(), Found { ino, bytes: bytes.to_vec() });
+    (0..).zip(files).map(file).collect()
 }
 
 fn model() -> Model {
@@ -60,12 +61,38 @@ fn what_replaces_a_file_has_its_bytes() {
 }
 
 #[test]
-fn two_names_of_one_file_show_the_same() {
-    for (second, is_allowed) in [(&b"one"[..], true), (b"", false)] {
+fn two_names_of_one_file_are_that_of_one() {
+    for (is_one, is_linked) in [(true, true), (false, true), (true, false), (false, false)] {
         let mut model = model();
-        model.link("a", "b");
-        assert_eq!(model.recover(&found(&[("a", b"one"), ("b", second)])).is_ok(), is_allowed, "{second:?}");
+        if is_linked {
+            model.link("a", "b");
+        } else {
+            model.create("b");
+            model.write("b", Change::Write(0, b"one".to_vec()));
+        }
+        model.synced_all();
+        let mut found = found(&[("a", b"one"), ("b", b"one")]);
+        if is_one {
+            found.get_mut("b").expect("it is there").ino = found["a"].ino;
+        }
+        assert_eq!(model.check_now(&found).is_ok(), is_one == is_linked);
+        assert_eq!(model.recover(&found).is_ok(), is_one == is_linked);
     }
+}
+
+/// A name that was unlinked and linked to another file before the crash: which of both is there only the file's number says, if both
+/// hold the same.
+#[test]
+fn a_crash_leaves_the_links_of_one_moment() {
+    let mut model = model();
+    model.create("b");
+    model.write("b", Change::Write(0, b"one".to_vec()));
+    model.synced_all();
+    model.unlink("b");
+    model.link("a", "b");
+    model.recover(&found(&[("a", b"one"), ("b", b"one")])).expect("neither was done");
+    model.write("a", Change::Write(0, b"two".to_vec()));
+    assert_eq!(model.bytes("b"), Some(&b"one"[..]));
 }
 
 /// A byte beyond a former end reads as zero in the version that was short, also after the file has grown again.

@@ -1,6 +1,7 @@
 //! A program's directory on a volume that this process has open.
 
 use crate::client::{Failure, Files};
+use crate::model::{Contents, Found};
 use crate::workload::BELOW;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -148,7 +149,7 @@ impl Files for VolumeFiles<'_> {
         Ok(linked?)
     }
 
-    fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    fn contents(&self) -> Result<Contents, Failure> {
         let mut found = BTreeMap::new();
         for (directory, prefix) in [(self.directory, ""), (self.below, "below/")] {
             for entry in self.volume.read_directory(directory, 0, 1000)? {
@@ -158,7 +159,8 @@ impl Files for VolumeFiles<'_> {
                 let handle = self.volume.open(entry.attributes.ino, libc::O_RDONLY)?;
                 let bytes = self.read_all(handle);
                 self.volume.release(handle);
-                found.insert(format!("{prefix}{}", String::from_utf8_lossy(&entry.name)), bytes?);
+                let ino = entry.attributes.ino.0;
+                found.insert(format!("{prefix}{}", String::from_utf8_lossy(&entry.name)), Found { ino, bytes: bytes? });
             }
         }
         Ok(found)

@@ -4,6 +4,7 @@ use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
 use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
+use crate::model::Contents;
 use crate::place::{Place, SimNode};
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
@@ -12,7 +13,6 @@ use parking_lot::Mutex;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,6 +35,9 @@ use weft_vfs::{Settings, VfsError, Volume};
 const VOLUME: VolumeId = VolumeId(7);
 /// How many of a thousand operations of a program have another before them, in the directory of all.
 const MEDDLING_PER_MILLE: u64 = 150;
+/// A program that is slow does an operation in so many of a thousand periods of this length.
+const SLOW_MS: u64 = 2_000;
+const SLOW_OPERATIONS_PER_MILLE: u64 = 150;
 /// After this time something that could not be begun is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
 
@@ -53,20 +56,23 @@ pub struct Plan {
     pub has_commands: bool,
     /// Is the history long enough at its end to see that nothing unneeded stays?
     pub looks_for_orphans: bool,
+    /// Is it over in a few thousand steps? Then it has no faults that take minutes.
+    pub is_brief: bool,
 }
 
 /// The codes of directories: each survives the loss of one place.
 pub const CODES: [&str; 4] = ["rs:2+1", "replica:2", "rs:3+1", "rs:2+2"];
 
 impl Plan {
-    fn of(mut below: impl FnMut(u64) -> u64) -> Self {
+    fn of(is_brief: bool, mut below: impl FnMut(u64) -> u64) -> Self {
         Self {
             code: CODES[below(CODES.len() as u64) as usize],
             places: 4 + below(2) as u32,
             programs: 1 + below(3) as usize,
             workers: 1 + below(2) as usize,
             has_commands: below(10) < 6,
-            looks_for_orphans: below(4) == 0,
+            looks_for_orphans: below(4) == 0 && !is_brief,
+            is_brief,
         }
     }
 }
@@ -149,9 +155,9 @@ pub struct World {
 impl World {
     /// With places and without processes.
     #[must_use]
-    pub fn new(scheduler: &Rc<Scheduler>, seed: u64) -> Self {
+    pub fn new(scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
-        let plan = Plan::of(|end| choices.borrow_mut().next_u64() % end);
+        let plan = Plan::of(is_brief, |end| choices.borrow_mut().next_u64() % end);
         scheduler.tell(|| format!("{plan:?}"));
         let disk = Arc::<MetadataDisk>::default();
         let places = Arc::new(Places { disk: disk.clone(), all: Mutex::default() });
@@ -208,6 +214,14 @@ impl World {
             Ended::Stuck => Err(format!("{what}: nothing goes on: {:?}", self.scheduler.waiting())),
             Ended::TooLong => Err(format!("{what}: it takes too long: {:?}", self.scheduler.waiting())),
         }
+    }
+
+    /// Lets time pass, in which programs do little.
+    pub fn idle(&self, time: Duration, steps_max: u64) {
+        let until = self.scheduler.now() + time;
+        self.programs.is_slow.store(true, Ordering::Relaxed);
+        self.scheduler.run(steps_max, || self.scheduler.now() >= until);
+        self.programs.is_slow.store(false, Ordering::Relaxed);
     }
 
     /// Makes the volume.
@@ -377,12 +391,14 @@ pub fn node_record(number: u32) -> NodeRecord {
 }
 
 fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {
+    // A place is made before its record is.
+    let nodes = store.nodes()?;
     let places = places.all();
     let node = |(id, record): (NodeId, NodeRecord)| {
         let place = places[place_of(id)].clone();
         (id, record, SimNode::seen_by(place, process))
     };
-    Ok(store.nodes()?.into_iter().map(node).collect())
+    Ok(nodes.into_iter().map(node).collect())
 }
 
 /// A transfer to the nodes that metadata has now.
@@ -446,6 +462,9 @@ fn worker(
 fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<dyn Clock>) {
     let Ok(files) = VolumeFiles::of_program(volume, number, clock) else { return };
     while !programs.is_stopping.load(Ordering::Relaxed) {
+        while programs.is_slow.load(Ordering::Relaxed) && !running().chance(SLOW_OPERATIONS_PER_MILLE) {
+            files.pause(SLOW_MS);
+        }
         // Another may be making the directory.
         if running().chance(MEDDLING_PER_MILLE)
             && let Ok(common) = VolumeFiles::of(volume, COMMON, clock)
@@ -453,7 +472,9 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
             meddle(&common, |end| running().below(end));
         }
         let operation = workload::next(|end| running().below(end), &programs.models[number].lock());
-        match client::perform(programs, number, &files, &operation) {
+        let done = client::perform(programs, number, &files, &operation);
+        tracing::debug!("program {number}: {operation:?}: {done:?}");
+        match done {
             Ok(()) => {
                 programs.operations.fetch_add(1, Ordering::Relaxed);
             }
@@ -465,7 +486,7 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
     }
 }
 
-fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<BTreeMap<String, Vec<u8>>, String> {
+fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<Contents, String> {
     let files = VolumeFiles::of_program(volume, number, clock).map_err(|error| error.to_string())?;
     files.contents().map_err(|(Failure::Refused(why) | Failure::Gone(why))| why)
 }

@@ -62,15 +62,15 @@ fn tick(volume: &Weak<Volume>, clock: &dyn Clock) {
             if let Err(error) = watch_nodes(&volume) {
                 tracing::warn!("the node list could not be read: {error}");
             }
-        }
-        if clock.elapsed(space_seen) >= SPACE_WATCH {
-            space_seen = clock.now();
-            refresh_space(&volume);
             if !volume.read_only
                 && let Err(error) = volume.note_settled()
             {
                 tracing::debug!("which segments are settled could not be noted: {error}");
             }
+        }
+        if clock.elapsed(space_seen) >= SPACE_WATCH {
+            space_seen = clock.now();
+            refresh_space(&volume);
         }
         if !volume.read_only && clock.elapsed(opening_seen) >= OPENING_WATCH {
             opening_seen = clock.now();

@@ -13,12 +13,16 @@ use crate::volume::{Settings, Volume};
 use crate::write_back::WriteBack;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 use weft_env::Runtime;
 use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{self, Mutex};
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_meta::Store;
 use weft_transfer::Transfer;
+
+/// Before the last attempt to write, nodes have so long to say how much room they have now.
+const LAST_LOOK: Duration = Duration::from_secs(2);
 
 /// Journal pages read at once during recovery: 4 MiB.
 const RECOVERY_BATCH: usize = 1024;
@@ -86,6 +90,12 @@ impl Volume {
             // A panic of its own was told when it happened.
             let _ = ticker.join();
         }
+        if outcome.is_ok() && !self.read_only {
+            self.write_back.segment_ids().close();
+            if let Err(error) = self.note_settled() {
+                tracing::debug!("nodes that are to leave stay until the volume is opened again: {error}");
+            }
+        }
         // A holder of the store may outlive the process's last moment.
         if !self.read_only
             && let Err(error) = self.store.close()
@@ -98,8 +108,14 @@ impl Volume {
     /// What is to be done at the end by who may change something.
     fn write_all(&self) -> Result<(), VfsError> {
         self.segments.note_suspects();
-        // The first attempt may fail because of uploads that began while nodes were away. No later attempt is possible.
-        let written = self.write_back.sync_all().or_else(|_| self.write_back.sync_all());
+        // The first attempt may fail because of uploads that began while nodes were away, before others came or before there was room.
+        // No later attempt is possible.
+        let again = |_| {
+            self.follow_nodes()?;
+            self.segments.runtime().block_on(self.fleet().refresh_space_within(LAST_LOOK));
+            self.write_back.sync_all()
+        };
+        let written = self.write_back.sync_all().or_else(again);
         let written = written.map_err(|error| match self.write_back.unwritten() {
             (0, _) => error,
             (file_count, bytes) => VfsError::Dropped { file_count, bytes, source: Box::new(error) },

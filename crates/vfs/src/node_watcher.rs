@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, PlacementRule};
-use weft_meta::{MetaError, Store};
+use weft_format::records::NodeRecord;
+use weft_meta::{MetaError, Roster, Store};
 use weft_nodes::Node;
 use weft_transfer::Fleet;
 
@@ -13,9 +13,9 @@ pub type Members = Vec<(NodeId, NodeRecord, Arc<dyn Node>)>;
 /// Gives the nodes that metadata names as things that can be asked; called when the set of nodes changes.
 pub type OpenNodes = Box<dyn Fn(&Store) -> Result<Members, MetaError> + Send + Sync>;
 
-/// The records of nodes and the rule that a fleet has.
+/// What a fleet has of the node table.
 pub struct NodeWatcher {
-    known: Option<(Vec<(NodeId, NodeRecord)>, PlacementRule)>,
+    known: Option<Roster>,
     open_nodes: OpenNodes,
 }
 
@@ -30,16 +30,22 @@ impl NodeWatcher {
     /// # Errors
     /// Metadata cannot be read, or names a node that cannot be opened: the fleet stays as it was, and it is tried again.
     pub fn follow(&mut self, store: &Store, fleet: &Fleet) -> Result<bool, MetaError> {
-        let fresh = (store.nodes()?, store.placement_rule()?);
+        let fresh = store.roster()?;
         if self.known.as_ref() == Some(&fresh) {
             return Ok(false);
         }
-        fleet.set((self.open_nodes)(store)?, fresh.1);
+        fleet.set((self.open_nodes)(store)?, fresh.rule);
         // The fleet was made of the first one a moment ago.
         if self.known.is_some() {
-            tracing::info!(nodes = fresh.0.len(), "the node list changed");
+            tracing::info!(nodes = fresh.nodes.len(), "the node list changed");
         }
         self.known = Some(fresh);
         Ok(true)
+    }
+
+    /// So many changes of the node table the fleet has followed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.known.as_ref().map_or(0, |known| known.changes)
     }
 }

@@ -60,7 +60,7 @@ fn nodes_that_are_reached_as_before_stay_open() {
     let third = opener.members(&store).expect("opened");
     assert_eq!(same(&second, &third), [false, false, true]);
 
-    assert!(store.remove_node(NodeId(3)).expect("nothing refers to it"));
+    assert!(store.remove_node(NodeId(3), true).expect("nothing refers to it"));
     assert_eq!(opener.members(&store).expect("opened").len(), 2);
 }
 

@@ -72,10 +72,13 @@ impl Volume {
         });
     }
 
-    /// Notes which segments nobody will commit any more, for whoever collects what writers left.
+    /// Notes which segments nobody will commit any more, for whoever collects what writers left, or removes a node.
     pub(crate) fn note_settled(&self) -> Result<(), VfsError> {
         let ids = self.write_back.segment_ids();
-        let below = ids.settled_below();
-        Ok(self.store.note_settled(ids.opening(), below)?)
+        if let Some(settled) = ids.news() {
+            self.store.note_settled(ids.opening(), settled.below, settled.roster)?;
+            ids.noted(settled);
+        }
+        Ok(())
     }
 }

@@ -92,7 +92,10 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be read, or names a node that cannot be opened.
     pub fn follow_nodes(&self) -> Result<bool, weft_meta::MetaError> {
-        self.node_watcher.lock().follow(&self.store, self.fleet())
+        let mut node_watcher = self.node_watcher.lock();
+        let has_changed = node_watcher.follow(&self.store, self.fleet())?;
+        self.write_back.segment_ids().follow(node_watcher.changes());
+        Ok(has_changed)
     }
 
     /// The typed metadata below, for those who look, and for care in the owner's own process.

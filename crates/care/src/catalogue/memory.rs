@@ -303,16 +303,6 @@ impl Catalogue for MemoryCatalogue {
         Ok(self.reach()?.damaged.range((start, Bound::Unbounded)).take(limit).map(|(id, _)| *id).collect())
     }
 
-    fn mark_strays(&self) -> Result<(), CatalogueError> {
-        let strays: Vec<SegmentId> = {
-            let state = self.reach()?;
-            let known: Vec<NodeId> = state.nodes.keys().copied().collect();
-            let is_stray = |record: &SegmentRecord| record.nodes().any(|node| !known.contains(&node));
-            state.segments.iter().filter(|(_, entry)| is_stray(&entry.record)).map(|(segment, _)| *segment).collect()
-        };
-        strays.into_iter().try_for_each(|segment| self.note_damage(segment, &[]))
-    }
-
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
         let mut state = self.reach()?;
         let damage = state.damaged.entry(segment).or_default();

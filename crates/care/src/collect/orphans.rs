@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::roster::Roster;
 use serde::Serialize;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{Fate, OPENINGS, OpeningsRecord};
+use weft_format::records::{Fate, OPENINGS, OpeningsRecord, is_replica};
 use weft_format::removal::{Candidate, Evidence, Item, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
@@ -77,7 +77,7 @@ pub(super) async fn remove(
             // An incomplete list proves nothing, so nothing of it is used.
             Err(error) => orphans.skipped_nodes.push((facts.record.name.clone(), error.to_string())),
             Ok(mut keys) => {
-                keys.retain(|key| key.segment != OPENINGS);
+                keys.retain(|key| key.segment != OPENINGS && !is_replica(key.segment));
                 orphans.listed_count += keys.len() as u64;
                 let node = &*node;
                 let sweep = Sweep { catalogue, transfer, node, openings, id: *id, job, witness, dry_run, repair_runs };

@@ -182,8 +182,6 @@ async fn discard(
     if trash.segment_count > 0 {
         done.push(format!("{} dead segments removed, {} bytes", trash.segment_count, trash.bytes));
     }
-    // The last shards on them were dead, or of previous generations.
-    done.extend(repair::forget_left_nodes(catalogue)?.into_iter().map(|name| format!("node {name} forgotten")));
     Ok(Done { is_well: true, what: done.join("; ") })
 }
 

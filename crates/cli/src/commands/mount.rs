@@ -216,6 +216,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
         disk_cache: how.disk_cache(),
         short_circuit: how.short_circuit,
         empties_trash: allowed.write,
+        is_replicated: allowed.write,
         is_cared_for: allowed.write && !how.no_care,
     };
     let engine = Engine::open(meta, &weft_engine::Env::system(), options)?;

@@ -26,7 +26,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Arguments { file, meta } = arguments;
-    let report = copies::restore(file, meta)?;
+    Ok(say(meta, &copies::restore(file, meta)?))
+}
+
+/// Says how the volume continues.
+pub(super) fn say(meta: &MetaUrl, report: &copies::RestoreReport) -> ExitCode {
     println!("{} is the volume's metadata from now on: {}", meta, distance(report.known, report.newest));
     if report.silent_count > 0 {
         println!(
@@ -39,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     println!("{}", care::survival(&report.tally));
     care::troubles(&report.tally, PATHS_SHOWN).iter().for_each(|line| println!("{line}"));
-    Ok(care::exit_code(&report.tally))
+    care::exit_code(&report.tally)
 }
 
 /// How far the copy is behind what nodes have seen.

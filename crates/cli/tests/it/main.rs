@@ -21,6 +21,7 @@ mod metadata;
 mod mount;
 mod networks;
 mod openings;
+mod recover;
 mod requests;
 mod sandbox;
 #[cfg(feature = "clouds")]

@@ -95,9 +95,9 @@ pub enum NodesError {
         /// All of them were counted.
         is_counted: bool,
     },
-    /// Something was written to it in between.
-    #[error("a shard was written to node {0} just now: try again")]
-    JustWritten(String),
+    /// Something was written to it in between, or may be about to be.
+    #[error("writes that may come to node {0} are under way: try again in a minute")]
+    BeingWritten(String),
     /// A policy in use needs more failure domains than would be left.
     #[error(
         "without node {name}, {left} failure domains have nodes, and {code} needs {needed}: add another node first with `weft node add {meta} \

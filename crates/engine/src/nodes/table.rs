@@ -16,11 +16,15 @@ use weft_care::balance::Estimate;
 use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState, Secret};
-use weft_meta::{MetaUrl, Store};
+use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl};
 
 /// Segments are counted up to this many for a sentence.
 const COUNT_LIMIT: usize = 1000;
+
+/// A mount follows the node table within a second, and what it was writing then is mostly done in another few.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
+const SETTLED_PAUSE: Duration = Duration::from_millis(100);
 
 /// A node that takes longer than this to identify itself is taken for gone.
 const PROBE_DEADLINE: Duration = Duration::from_secs(10);
@@ -350,7 +354,7 @@ impl NodeTable {
     /// Forgets a node that holds no shards. Its place, which can be deleted now.
     ///
     /// # Errors
-    /// [`NodesError::StillNeeded`], [`NodesError::TooFewLeft`], [`NodesError::JustWritten`].
+    /// [`NodesError::StillNeeded`], [`NodesError::TooFewLeft`], [`NodesError::BeingWritten`].
     pub fn remove(&self, name: &str) -> Result<String, NodesError> {
         let (id, record) = self.find(name)?;
         let segments = self.store.segments_on_node(id, None, COUNT_LIMIT)?;
@@ -367,14 +371,43 @@ impl NodeTable {
                 is_counted: segments.len() < COUNT_LIMIT,
             });
         }
+        let leaving = NodeRecord { state: NodeState::Draining, ..record.clone() };
         if !record.state.is_leaving() {
             self.keep_enough(name)?;
+            self.update(id, &record, leaving.clone())?;
         }
-        if !self.store.remove_node(id)? {
-            return Err(NodesError::JustWritten(name.to_owned()));
+        if self.forget(id)? {
+            return Ok(place_of(&record));
+        }
+        if !record.state.is_leaving() {
+            self.update(id, &leaving, record)?;
+        }
+        Err(NodesError::BeingWritten(name.to_owned()))
+    }
+
+    /// Removes a node that is to leave, once nothing can come to it any more. False: something has, or still may.
+    fn forget(&self, id: NodeId) -> Result<bool, NodesError> {
+        let clock = &self.store.env().clock;
+        let began = clock.now();
+        while !self.store.remove_node(id, false)? {
+            // Nobody else changes it while this process owns it: one that was killed never says what it has settled.
+            match weft_vfs::open::open_store(&self.meta, Access::ShortLived, None, self.store.env()) {
+                Ok(owned) => {
+                    let is_removed = owned.remove_node(id, true)?;
+                    owned.flush()?;
+                    return Ok(is_removed);
+                }
+                Err(MetaError::InUse(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_used = !self.store.segments_on_node(id, None, 1)?.is_empty();
+            if is_used || clock.elapsed(began) >= SETTLED_WITHIN {
+                return Ok(false);
+            }
+            clock.block(SETTLED_PAUSE);
         }
         self.store.flush()?;
-        Ok(place_of(&record))
+        Ok(true)
     }
 
     /// Gives up nodes that do not answer: they are lost from now on, and repair rebuilds their shards. With `dry_run` only looks.

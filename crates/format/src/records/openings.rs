@@ -38,7 +38,12 @@ pub struct Latest {
     pub opening: Opening,
     /// Segments of it with a smaller count are committed, or nobody will commit them any more.
     pub settled_below: u32,
+    /// So many changes of the node table are known to whoever may still commit a segment of it; [`NOBODY_COMMITS`] at its end.
+    pub roster: u64,
 }
+
+/// A [`Latest::roster`] of an opening that is over: all changes of the node table, also later ones.
+pub const NOBODY_COMMITS: u64 = u64::MAX;
 
 /// What metadata knows of its openings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,6 +84,7 @@ impl OpeningsRecord {
         next.latest = Some(Latest {
             opening: Opening { number: self.number().saturating_add(1), tag, began_ms },
             settled_below: 0,
+            roster: 0,
         });
         next
     }
@@ -89,7 +95,7 @@ impl OpeningsRecord {
         next.left.extend(self.latest.map(|latest| (latest.opening.number, latest.settled_below)));
         // What nodes say is believed by nobody: with the last number taken the nodes refuse, and nothing overflows.
         let number = self.number().max(newest_seen).saturating_add(1);
-        next.latest = Some(Latest { opening: Opening { number, tag, began_ms }, settled_below: 0 });
+        next.latest = Some(Latest { opening: Opening { number, tag, began_ms }, settled_below: 0, roster: 0 });
         next.restored_by = number;
         next
     }
@@ -97,6 +103,12 @@ impl OpeningsRecord {
     /// That of the latest opening; 0: there was none.
     pub fn number(&self) -> u32 {
         self.latest.map_or(0, |latest| latest.opening.number)
+    }
+
+    /// Has a change of the node table, the last of so many, been followed by everybody who may still commit a segment? Then no segment
+    /// comes to a node that took none from that change on.
+    pub fn follows(&self, roster: u64) -> bool {
+        self.latest.is_none_or(|latest| latest.roster >= roster)
     }
 
     /// What may become of a shard of this name that no record names, while no worker is at work.
@@ -125,6 +137,7 @@ impl OpeningsRecord {
             over: self.over.iter().map(pair).collect(),
             left: self.left.iter().map(pair).collect(),
             restored_by: self.restored_by,
+            roster: self.latest.map_or(0, |latest| latest.roster),
         }
         .encode_to_vec()
     }
@@ -134,11 +147,11 @@ impl OpeningsRecord {
     /// # Errors
     /// Unknown version; a tag of the wrong length; numbers in no order.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let Message { latest, settled_below, over, left, restored_by, .. } = decode_message(WHAT, bytes)?;
+        let Message { latest, settled_below, over, left, restored_by, roster, .. } = decode_message(WHAT, bytes)?;
         let pair = |pair: &Pair| (pair.first, pair.second);
         let opening = latest.map(Opening::of).transpose()?;
         let record = Self {
-            latest: opening.map(|opening| Latest { opening, settled_below }),
+            latest: opening.map(|opening| Latest { opening, settled_below, roster }),
             over: over.iter().map(pair).collect(),
             left: left.iter().map(pair).collect(),
             restored_by,
@@ -238,6 +251,8 @@ struct Message {
     left: Vec<Pair>,
     #[prost(uint32, tag = "6")]
     restored_by: u32,
+    #[prost(uint64, tag = "7")]
+    roster: u64,
 }
 
 #[cfg(test)]

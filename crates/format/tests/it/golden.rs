@@ -5,8 +5,8 @@
 use weft_format::geometry::Geometry;
 use weft_format::records::{
     Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
-    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetainedRecord, Secret, SegmentRecord, ShardLocation,
-    Sizes, Timestamp, VolumeRecord, opening_key,
+    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord,
+    Secret, SegmentRecord, ShardLocation, Sizes, Timestamp, VolumeRecord, opening_key, replica_id,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -228,7 +228,7 @@ fn opening() {
 
 #[test]
 fn openings_record() {
-    let latest = Latest { opening: Opening { number: 12, ..OPENING }, settled_below: 300 };
+    let latest = Latest { opening: Opening { number: 12, ..OPENING }, settled_below: 300, roster: 9 };
     let (over, left) = (vec![(1, 6), (10, 11)], vec![(7, 77)]);
     let record = OpeningsRecord { latest: Some(latest), over, left, restored_by: 10 };
     golden!("openings_record_v1", &record.encode());
@@ -285,4 +285,25 @@ fn node_identity() {
     let identity = NodeIdentity { volume: VOLUME, node: NODE };
     assert_eq!(identity.encode(), include_str!("golden/node_identity_v1.json"));
     assert_eq!(NodeIdentity::decode(identity.encode().as_bytes()), Ok(identity));
+}
+
+#[test]
+fn replica() {
+    let header = ReplicaHeader {
+        lineage: 0x0102_0304_0506_0708,
+        opening: 7,
+        kind: ReplicaKind::Changes,
+        set: 9,
+        part: 1,
+        is_last: true,
+        after: 300,
+        upto: 301,
+        at_ms: 1_763_683_200_000,
+        bytes: 11,
+    };
+    let slots = vec![(b"\x02key".to_vec(), Some(b"value".to_vec())), (b"\x03x".to_vec(), None)];
+    let replica = Replica { header, slots };
+    golden!("replica_v1", &replica.encode());
+    assert_eq!(Replica::decode(&replica.encode()), Ok(replica));
+    assert_eq!(replica_id(7, 0xabcd).to_string(), "fffffffffffe0000000700000000abcd");
 }

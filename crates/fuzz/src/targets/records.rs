@@ -3,8 +3,8 @@
 use weft_format::geometry::Geometry;
 use weft_format::records::{
     Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
-    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, RetainedRecord, Secret, SegmentRecord, ShardLocation,
-    Sizes, Timestamp, VolumeRecord,
+    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord,
+    Secret, SegmentRecord, ShardLocation, Sizes, Timestamp, VolumeRecord,
 };
 use weft_format::shard::Digest;
 use weft_format::{Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};
@@ -21,7 +21,7 @@ macro_rules! same_again {
 /// The first byte says which record the others are to be.
 pub(super) fn record(bytes: &[u8]) {
     let Some((what, bytes)) = bytes.split_first() else { return };
-    match what % 12 {
+    match what % 13 {
         0 => {
             if let Ok(attributes) = Attributes::decode(bytes) {
                 assert_eq!(attributes.encode(), bytes);
@@ -63,7 +63,11 @@ pub(super) fn record(bytes: &[u8]) {
             }
         }
         10 => same_again!(VolumeRecord, bytes),
-        _ => same_again!(NodeIdentity, bytes),
+        11 => same_again!(NodeIdentity, bytes),
+        _ => {
+            same_again!(Replica, bytes);
+            let _ = ReplicaHeader::decode(bytes);
+        }
     }
 }
 
@@ -123,7 +127,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     };
     let opening = Opening { number: 9, tag: 5, began_ms: 6 };
     let openings = OpeningsRecord {
-        latest: Some(Latest { opening, settled_below: 3 }),
+        latest: Some(Latest { opening, settled_below: 3, roster: 2 }),
         over: vec![(1, 2), (4, 7)],
         left: vec![(3, 4)],
         restored_by: 4,
@@ -137,6 +141,19 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let retained = RetainedRecord { record: segment(), since_ms: 5, keep_ms: 6, is_going: true };
     let volume = VolumeRecord { volume: VolumeId(1), created_ms: 2, default_policy: PolicyId(3) };
     let identity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
+    let (kind, is_last) = (ReplicaKind::Snapshot, true);
+    let header = ReplicaHeader {
+        lineage: 1,
+        opening: 2,
+        kind,
+        set: 3,
+        part: 4,
+        is_last,
+        after: 5,
+        upto: 6,
+        at_ms: 7,
+        bytes: 11,
+    };
     let records = [
         attributes.encode().to_vec(),
         damage.encode(),
@@ -150,6 +167,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         segment().encode(),
         volume.encode(),
         identity.encode().into_bytes(),
+        Replica { header, slots: vec![(vec![1], Some(vec![2; 9])), (vec![3], None)] }.encode(),
     ];
     records.into_iter().zip(0..).map(|(record, what): (_, u8)| [&[what][..], &record].concat()).collect()
 }

@@ -49,12 +49,14 @@
 //! the engine: what the disk then holds of the last transaction is unknown, so nothing may be built upon it; reads go on.
 
 mod cache;
+mod changes;
 mod checkpoint;
 mod commit;
 mod copy;
 mod file;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod history;
 mod home;
 mod intents;
 mod kind;
@@ -74,7 +76,7 @@ pub(crate) use kind::KIND;
 use crate::descriptor::Descriptor;
 use crate::engines::memtable::{Memtable, Shared};
 use crate::keys::SharedPrefix;
-use crate::kv::{Batch, Kv, KvError, Snapshot};
+use crate::kv::{Batch, History, Kv, KvError, Snapshot};
 use crate::owner::{Holder, OwnerLock};
 use crate::types::Access;
 use cache::ValueCache;
@@ -399,6 +401,10 @@ impl Kv for SqliteKv {
     fn close(&self) -> Result<(), KvError> {
         self.engine.file()?;
         if self.engine.access == Access::Owner { self.mark_closed() } else { Ok(()) }
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
     }
 
     fn verify(&self) -> Result<Vec<String>, KvError> {

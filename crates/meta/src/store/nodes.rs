@@ -1,6 +1,6 @@
 //! The nodes of the volume. A volume has few: they are always read all at once.
 
-use std::collections::BTreeSet;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, PlacementRule};
 
@@ -9,6 +9,7 @@ use super::txn::Txn;
 use super::values::{self, damaged};
 use crate::MetaError;
 use crate::keys::{Key, Table, on_node, printable};
+use crate::types::Roster;
 
 /// Nodes of one volume, far beyond what placement is made for.
 const MAX_NODES: usize = 10_000;
@@ -22,16 +23,20 @@ impl Store {
         self.view(|txn| txn.nodes())
     }
 
+    /// The nodes, the placement rule, and how often either was changed, at one moment.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn roster(&self) -> Result<Roster, MetaError> {
+        self.view(|txn| Ok(Roster { changes: txn.roster_changes()?, nodes: txn.nodes()?, rule: txn.placement_rule()? }))
+    }
+
     /// What the volume wants of the places of shards; nothing in particular until it is said.
     ///
     /// # Errors
     /// Those of the engine, and damage.
     pub fn placement_rule(&self) -> Result<PlacementRule, MetaError> {
-        self.view(|txn| {
-            let key = Key::Placement;
-            let decode = |bytes: Vec<u8>| PlacementRule::decode(&bytes).map_err(|error| damaged(&key, error));
-            Ok(txn.get(key)?.map(decode).transpose()?.unwrap_or_default())
-        })
+        self.view(|txn| txn.placement_rule())
     }
 
     /// Says what the volume wants of the places of shards from now on; those that lie otherwise are for repair to move.
@@ -73,68 +78,50 @@ impl Store {
     pub fn update_nodes(&self, changes: &[(NodeId, &NodeRecord, &NodeRecord)]) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
             for (node, expected, _) in changes {
-                let key = Key::Node(*node);
-                let bytes = txn.get(key)?.ok_or(MetaError::NotFound)?;
-                let found = NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error))?;
-                if found != **expected {
-                    let name = &found.name;
-                    return Err(MetaError::Refused(format!(
-                        "node {name} was changed by somebody else meanwhile: look again"
-                    )));
-                }
+                txn.expect_node(*node, expected)?;
             }
             txn.put_nodes(&changes.iter().map(|(node, _, new)| (*node, *new)).collect::<Vec<_>>())
         })
     }
 
-    /// Forgets a node on which no segment has a shard: true. One that is still referred to stays: false. A node that is
-    /// not there is forgotten. A process that stores a segment there at the same moment does not see it: see
-    /// [`Store::mark_strays`].
+    /// Gives the name of a node to a new one, at one moment: no other process sees the volume with a node fewer.
     ///
     /// # Errors
-    /// Those of the engine, and damage.
-    pub fn remove_node(&self, node: NodeId) -> Result<bool, MetaError> {
+    /// As [`Self::update_node`] and [`Self::add_node`]; nothing is changed.
+    pub fn succeed_node(
+        &self,
+        (old, expected, retained): (NodeId, &NodeRecord, &NodeRecord),
+        (new, record): (NodeId, &NodeRecord),
+    ) -> Result<(), MetaError> {
         self.transact_shared(|txn| {
-            txn.free_room();
-            if !txn.scan(&on_node(node), 1)?.is_empty() {
-                return Ok(false);
+            txn.expect_node(old, expected)?;
+            if txn.get(Key::Node(new))?.is_some() {
+                return Err(MetaError::Exists);
             }
-            if txn.get(Key::Node(node))?.is_some() {
-                txn.remove(Key::Node(node));
-                txn.count_roster_change()?;
-            }
-            Ok(true)
+            txn.put_nodes(&[(old, retained), (new, record)])
         })
     }
 
-    /// Marks segments that have a shard on a node that is none, so that a repair looks at them; how many. They were stored while the node was
-    /// removed. Costs a question for each node.
+    /// Forgets a node that takes no new shards, and on which no segment has a shard or may come to have one: true. Otherwise it stays:
+    /// false. A node that is not there is forgotten. `is_alone`: no other process can commit segments while this one owns the volume;
+    /// otherwise whoever does must have followed the node table first, and have settled what was under way.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn mark_strays(&self) -> Result<usize, MetaError> {
-        let mut strays = Vec::new();
-        self.view(|txn| {
-            let known: BTreeSet<NodeId> = txn.nodes()?.into_iter().map(|(node, _)| node).collect();
-            let mut range = Table::OnNode.range();
-            while let Some((key, _)) = txn.scan(&range, 1)?.pop() {
-                let Some(Key::OnNode(node, segment)) = Key::parse(&key) else {
-                    return Err(MetaError::Damaged {
-                        key: printable(&key),
-                        detail: "it is no segment on a node".into(),
-                    });
-                };
-                if known.contains(&node) {
-                    range.start = on_node(node).end;
-                } else {
-                    strays.push(segment);
-                    range.start = [&key[..], &[0]].concat();
-                }
+    pub fn remove_node(&self, node: NodeId, is_alone: bool) -> Result<bool, MetaError> {
+        self.transact_shared(|txn| {
+            txn.free_room();
+            let Some(record) = txn.node(node)? else { return Ok(true) };
+            let nobody_commits =
+                is_alone || record.state.is_leaving() && txn.openings()?.follows(txn.roster_changes()?);
+            let may_be_used = !nobody_commits && !has_planted(Planted::NodeLeavesEarly);
+            if may_be_used || !txn.scan(&on_node(node), 1)?.is_empty() {
+                return Ok(false);
             }
-            Ok(())
-        })?;
-        strays.iter().try_for_each(|segment| self.mark_damaged(*segment))?;
-        Ok(strays.len())
+            txn.remove(Key::Node(node));
+            txn.count_roster_change()?;
+            Ok(true)
+        })
     }
 }
 
@@ -148,6 +135,28 @@ impl Txn<'_> {
             nodes.push((node, NodeRecord::decode(&value).map_err(|error| damaged(&key, error))?));
         }
         Ok(nodes)
+    }
+
+    pub(super) fn node(&mut self, node: NodeId) -> Result<Option<NodeRecord>, MetaError> {
+        let key = Key::Node(node);
+        let decode = |bytes: Vec<u8>| NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error));
+        self.get(key)?.map(decode).transpose()
+    }
+
+    /// Refuses if it is not so any more.
+    fn expect_node(&mut self, node: NodeId, expected: &NodeRecord) -> Result<(), MetaError> {
+        let found = self.node(node)?.ok_or(MetaError::NotFound)?;
+        if found == *expected {
+            return Ok(());
+        }
+        let name = &found.name;
+        Err(MetaError::Refused(format!("node {name} was changed by somebody else meanwhile: look again")))
+    }
+
+    fn placement_rule(&mut self) -> Result<PlacementRule, MetaError> {
+        let key = Key::Placement;
+        let decode = |bytes: Vec<u8>| PlacementRule::decode(&bytes).map_err(|error| damaged(&key, error));
+        Ok(self.get(key)?.map(decode).transpose()?.unwrap_or_default())
     }
 
     fn put_node(&mut self, node: NodeId, record: &NodeRecord) -> Result<(), MetaError> {
@@ -179,11 +188,16 @@ impl Txn<'_> {
         self.count_roster_change()
     }
 
+    /// How often the node table was changed.
+    fn roster_changes(&mut self) -> Result<u64, MetaError> {
+        let key = Key::Roster;
+        Ok(self.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?.unwrap_or(0))
+    }
+
     /// Makes two concurrent changes of the node table conflict, so that names stay unique.
     fn count_roster_change(&mut self) -> Result<(), MetaError> {
-        let key = Key::Roster;
-        let changes = self.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()?.unwrap_or(0);
-        self.put(key, values::number(changes.wrapping_add(1)));
+        let changes = self.roster_changes()?;
+        self.put(Key::Roster, values::number(changes.saturating_add(1)));
         Ok(())
     }
 }

@@ -33,19 +33,20 @@ impl Store {
         self.next_opening(|openings| openings.restored(newest_seen, tag, began_ms))
     }
 
-    /// Notes that the segments of an opening with a smaller count are committed or given up. Durable with the commits before it, and
-    /// after them.
+    /// Notes that the segments of an opening with a smaller count are committed or given up, and that the others were placed, or will be,
+    /// by the node table after at least so many changes. Durable with the commits before it, and after them.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn note_settled(&self, number: u32, below: u32) -> Result<(), MetaError> {
+    pub fn note_settled(&self, number: u32, below: u32, roster: u64) -> Result<(), MetaError> {
         self.transact(|txn| {
             let openings = txn.openings()?;
             if let Some(latest) = openings.latest
                 && latest.opening.number == number
-                && latest.settled_below < below
+                && (latest.settled_below < below || latest.roster < roster)
             {
-                let latest = Some(Latest { settled_below: below, ..latest });
+                let settled_below = latest.settled_below.max(below);
+                let latest = Some(Latest { settled_below, roster: latest.roster.max(roster), ..latest });
                 txn.put(Key::Openings, OpeningsRecord { latest, ..openings }.encode());
             }
             Ok(())
@@ -76,7 +77,7 @@ impl Store {
 }
 
 impl Txn<'_> {
-    fn openings(&mut self) -> Result<OpeningsRecord, MetaError> {
+    pub(super) fn openings(&mut self) -> Result<OpeningsRecord, MetaError> {
         let key = Key::Openings;
         let Some(bytes) = self.get(key)? else { return Ok(OpeningsRecord::default()) };
         OpeningsRecord::decode(&bytes).map_err(|error| damaged(&key, error))

@@ -11,7 +11,7 @@ fn finding_05_each_opening_has_the_next_number_and_is_durable_when_it_is_given()
     let two = store.take_opening(22, 200).unwrap();
     assert_eq!((one.number, two.number, two.tag), (1, 2, 22));
     let openings = store.openings().unwrap();
-    assert_eq!(openings.latest, Some(Latest { opening: two, settled_below: 0 }));
+    assert_eq!(openings.latest, Some(Latest { opening: two, settled_below: 0, roster: 0 }));
     assert_eq!(openings.over, [(1, 1)]);
     let restored = store.restore_opening(40, 33, 300).unwrap();
     assert_eq!((restored.number, store.openings().unwrap().left), (41, vec![(2, 0)]));
@@ -20,12 +20,12 @@ fn finding_05_each_opening_has_the_next_number_and_is_durable_when_it_is_given()
 #[test]
 fn finding_04_what_is_settled_only_rises_and_is_of_the_latest_opening() {
     let (store, _) = volume();
-    store.note_settled(1, 5).unwrap();
+    store.note_settled(1, 5, 0).unwrap();
     assert_eq!(store.openings().unwrap().latest, None);
     let opening = store.take_opening(11, 100).unwrap();
     let settled = || store.openings().unwrap().latest.unwrap().settled_below;
     for (number, below, expected) in [(1, 5, 5), (1, 3, 5), (2, 9, 5), (1, 6, 6)] {
-        store.note_settled(number, below).unwrap();
+        store.note_settled(number, below, 0).unwrap();
         assert_eq!(settled(), expected);
     }
     assert_eq!(opening.number, 1);

@@ -97,7 +97,8 @@ impl Store {
     /// moment on, what is restored is no longer.
     ///
     /// # Errors
-    /// `SegmentChanged` (the record is not `expected`, or what is to be restored is going, or not kept any more), `Fenced`.
+    /// `SegmentChanged` (the record is not `expected`, or what is to be restored is going, or not kept any more, or a node that gets a shard
+    /// has left), `Fenced`.
     pub fn replace_segment(
         &self,
         segment: SegmentId,
@@ -111,6 +112,11 @@ impl Store {
             txn.check(fence.filter(|_| !is_unchecked))?;
             if txn.segment(segment)?.as_ref() != Some(expected) && !is_unchecked {
                 return Err(MetaError::SegmentChanged(segment));
+            }
+            for node in new.nodes().filter(|node| !expected.nodes().any(|before| before == *node)) {
+                if txn.node(node)?.is_none() {
+                    return Err(MetaError::SegmentChanged(segment));
+                }
             }
             if let Some(restored) = &succession.restored {
                 // What is going may have lost shards, whoever knows it.

@@ -215,6 +215,6 @@ fn care_writes_shared_tables_only() {
     store.set_job("x", Some(b"y")).unwrap();
     store.add_node(node_id(8), &node_record(8)).unwrap();
     store.update_node(node_id(8), &node_record(8), &node_record(9)).unwrap();
-    assert!(store.remove_node(node_id(8)).unwrap());
+    assert!(store.remove_node(node_id(8), true).unwrap());
     assert_clean(&store);
 }

@@ -134,10 +134,11 @@ fn a_small_fsync_writes_few_pages_while_others_look_on() {
     let between = count(&mut mixed());
     let again = count(&mut mixed());
     println!("pages of a flush: after {after}, between {between}, again {again}");
-    // The number of commits, the inode, the journal's row in its leaf and in a page of its own.
-    assert!(again <= 4.0, "{again}");
+    // The number of commits, the list of what they changed, the inode, the journal's row in its leaf and in a page of its own. Of some
+    // flushes the list takes another page.
+    assert!(again <= 5.1, "{again}");
     // A new row takes a page from the file, which its first page and its map of pages note, and the row after it links to it.
-    assert!(after <= 7.5, "{after}");
+    assert!(after <= 8.6, "{after}");
     // That row has a page of its own, too, with the link at its end.
-    assert!(between <= 9.0, "{between}");
+    assert!(between <= 10.1, "{between}");
 }

@@ -84,7 +84,7 @@ fn other_files_are_refused_and_left_as_they_are() {
     rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
     let error = refusal(&newer);
     assert!(matches!(error, OpenError::Newer { found: 7, .. }), "{error}");
-    assert!(error.to_string().contains("has metadata format 7, and this program knows 5"), "{error}");
+    assert!(error.to_string().contains("has metadata format 7, and this program knows 6"), "{error}");
 }
 
 #[test]

@@ -112,7 +112,7 @@ fn care_works_beside_a_mount() {
     let Verdict::Remove(dead) = verdict else { panic!("{verdict:?}") };
     care.drop_segment(dead, &new, None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), None);
-    assert!(care.remove_node(NodeId(4)).unwrap());
+    assert!(care.remove_node(NodeId(4), true).unwrap());
 
     // What is the owner's is refused to others, and nothing breaks.
     assert!(care.unlink(Ino::ROOT, b"file", at(6)).is_err());

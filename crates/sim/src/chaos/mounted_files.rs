@@ -2,12 +2,13 @@
 
 use super::log::Log;
 use crate::client::{Failure, Files};
+use crate::model::{Contents, Found};
 use crate::workload::BELOW;
 use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirEntryExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +135,7 @@ impl MountedFiles {
         Ok(bytes)
     }
 
-    fn read_all(&self) -> io::Result<BTreeMap<String, Vec<u8>>> {
+    fn read_all(&self) -> io::Result<Contents> {
         let mut found = BTreeMap::new();
         for (directory, prefix) in [(self.directory.clone(), ""), (self.directory.join(BELOW), "below/")] {
             for entry in fs::read_dir(directory)? {
@@ -143,7 +144,7 @@ impl MountedFiles {
                     continue;
                 }
                 let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-                found.insert(name, self.read(&entry.path())?);
+                found.insert(name, Found { ino: entry.ino(), bytes: self.read(&entry.path())? });
             }
         }
         Ok(found)
@@ -196,7 +197,7 @@ impl Files for MountedFiles {
         self.done(fs::hard_link(self.path(name), self.path(new)))
     }
 
-    fn contents(&self) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
+    fn contents(&self) -> Result<Contents, Failure> {
         self.done(self.read_all())
     }
 

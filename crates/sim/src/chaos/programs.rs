@@ -3,10 +3,10 @@
 use super::log::Log;
 use super::mounted_files::MountedFiles;
 use crate::client::{self, Failure, Files, Programs};
+use crate::model::Contents;
 use crate::workload;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Program {
     }
 
     /// All that is there; read again until it can be, or the mount is gone.
-    fn contents(&self) -> Option<BTreeMap<String, Vec<u8>>> {
+    fn contents(&self) -> Option<Contents> {
         loop {
             match self.files.contents() {
                 Ok(found) => return Some(found),

@@ -163,9 +163,6 @@ impl Catalogue for MortalCatalogue {
     fn damaged(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<SegmentId>, CatalogueError> {
         self.inner.damaged(after, limit)
     }
-    fn mark_strays(&self) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.mark_strays())
-    }
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
         self.change(|| self.inner.note_damage(segment, found))
     }

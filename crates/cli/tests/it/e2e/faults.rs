@@ -5,9 +5,10 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// Shard files below all nodes.
+/// Shard files of files' segments below all nodes; the others are the metadata's.
 fn shard_count(drive: &Drive) -> usize {
-    let is_shard = |path: &&std::path::PathBuf| path.file_name().is_some_and(|name| name.len() > 32);
+    let is_name = |name: &std::ffi::OsStr| name.len() > 32 && !name.as_encoded_bytes().starts_with(b"fffffffffff");
+    let is_shard = |path: &&std::path::PathBuf| path.file_name().is_some_and(is_name);
     (1..=6).map(|i| files_below(&drive.node(i)).iter().filter(is_shard).count()).sum()
 }
 

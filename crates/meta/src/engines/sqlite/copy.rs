@@ -1,5 +1,6 @@
 //! Copies of a store: a backup, as of one moment, beside whoever writes; and a store that is made of a copy again.
 
+use super::changes;
 use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
 use super::home::{self, State};
 use super::intents::Found;
@@ -71,6 +72,7 @@ fn complete(copy: &Connection, log: Found) -> Result<(), Fault> {
     copy.execute_batch("BEGIN IMMEDIATE")?;
     home::file_records(copy, unfiled)?;
     state.detach(copy)?;
+    changes::restart(copy, state.commits)?;
     Ok(copy.execute_batch("COMMIT")?)
 }
 

@@ -9,12 +9,12 @@ use super::checkpoint::checkpoint;
 use super::intents::{Found, Record};
 use super::rows::{Editor, Fault};
 use super::witness::{Identity, Reach, Testimony, Verdict, judge};
-use super::{Failure, file, intents};
+use super::{Failure, changes, file, intents};
 use crate::owner::{companion, open_companion};
 use crate::types::Access;
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -152,6 +152,8 @@ impl Home {
         if unfiled.is_empty() && !reopens {
             return Ok(None);
         }
+        let keys: BTreeSet<_> = unfiled.iter().flat_map(|record| &record.changes).map(|(key, _)| &**key).collect();
+        changes::note(connection, found.commits + 1, keys)?;
         let intents = file_records(connection, unfiled)?;
         self.count(connection, found, intents)?;
         Ok(Some(found))

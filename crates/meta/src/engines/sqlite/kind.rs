@@ -1,6 +1,6 @@
 //! The engine in the list of engines: what an address of it is, and how it is opened.
 
-use super::{OpenError, SqliteKv};
+use super::{OpenError, SqliteKv, making};
 use crate::engines::EngineKind;
 use crate::keys;
 use crate::kv::Kv;
@@ -21,6 +21,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
     remove: |file| std::fs::remove_file(file),
     open,
     back_up: |file, to, clock| SqliteKv::back_up(Path::new(file), to, clock),
+    load: |file, pieces| making::load(Path::new(file), pieces),
     restore: |backup, file, clock| SqliteKv::restore(backup, Path::new(file), clock),
     current_owner: |file, clock| current_owner(Path::new(file), clock),
     note_file,

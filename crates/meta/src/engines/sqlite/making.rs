@@ -6,7 +6,10 @@ use super::file::{
 };
 use super::home::State;
 use super::intents;
-use super::rows::{self, Fault};
+use super::rows::{self, Editor, Fault};
+use super::{changes, file};
+use crate::engines::Pieces;
+use crate::kv::Slot;
 use crate::owner::companion;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::RenameFlags;
@@ -18,6 +21,27 @@ use std::path::Path;
 /// Makes a new, empty store.
 pub(super) fn create(path: &Path) -> Result<(), OpenError> {
     build(path, |draft| make(draft).map_err(|fault| open_error(path, fault)))
+}
+
+/// Makes a store of these pieces.
+pub(super) fn load(path: &Path, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
+    build(path, |draft| {
+        make(draft).map_err(|fault| open_error(path, fault))?;
+        let connection = file::open_writer(draft)?;
+        while let Some(slots) = pieces().map_err(|why| failed(path, why))? {
+            apply(&connection, &slots).map_err(|fault| open_error(path, fault))?;
+        }
+        // All of it is in the one file, which is renamed.
+        let filed = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        let closed = filed.and_then(|()| connection.close().map_err(|(_, error)| error));
+        closed.map_err(|error| open_error(path, error.into()))
+    })
+}
+
+fn apply(connection: &Connection, slots: &[Slot]) -> Result<(), Fault> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    Editor::new(connection).set_all(slots.iter().map(|(key, value)| (&**key, value.as_deref())))?;
+    Ok(connection.execute_batch("COMMIT")?)
 }
 
 /// Builds a store under another name and renames it, so that a store is there whole or not at all.
@@ -56,6 +80,7 @@ fn make(draft: &Path) -> Result<(), Fault> {
     ))?;
     rows::close_table(&connection)?;
     State::create(&connection)?;
+    changes::create(&connection, 0)?;
     connection.execute_batch("PRAGMA journal_mode = WAL")?;
     Ok(connection.close().map_err(|(_, error)| error)?)
 }

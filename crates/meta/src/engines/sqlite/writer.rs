@@ -6,13 +6,14 @@ use super::file;
 use super::home::{self, Home};
 use super::intents::IntentLog;
 use super::rows::{self, Editor};
-use super::{Engine, Failure, State, Writing};
+use super::{Engine, Failure, State, Writing, changes};
 use crate::engines::memtable::{Changes, Shared};
-use crate::kv::Batch;
+use crate::kv::{Batch, KvError};
 use crate::types::Access;
 use parking_lot::MutexGuard;
 use rusqlite::Connection;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -317,6 +318,8 @@ impl Turn<'_> {
             }
             let changes = pending.changes.iter().map(|(key, value)| (&**key, value.as_deref()));
             Editor::new(&self.writer.connection).set_all(changes)?;
+            let keys = pending.changes.iter().map(|(key, _)| &**key);
+            changes::note(&self.writer.connection, before.commits + 1, keys)?;
             let intents = pending.intents;
             Ok((pending, intents))
         })
@@ -324,9 +327,14 @@ impl Turn<'_> {
 
     fn write_through(&self, through: &Through) -> Result<Vec<Outcome>, Failure> {
         let outcomes: Vec<Outcome> = self.with_reserve(|| {
-            self.transact(|_| {
+            self.transact(|before| {
                 self.engine.shield();
-                let outcomes = through.iter().map(|(_, batch)| self.apply(batch)).collect::<Result<_, _>>()?;
+                let outcomes: Vec<Outcome> =
+                    through.iter().map(|(_, batch)| self.apply(batch)).collect::<Result<_, _>>()?;
+                let done = through.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+                let keys: BTreeSet<&[u8]> =
+                    done.flat_map(|((_, batch), _)| batch.changed_keys()).map(Vec::as_slice).collect();
+                changes::note(&self.writer.connection, before.commits + 1, keys)?;
                 Ok((outcomes, None))
             })
         })?;
@@ -397,6 +405,18 @@ impl Turn<'_> {
 }
 
 impl Engine {
+    /// See [`changes::forget`]. It waits for the writer.
+    pub(super) fn forget_changes(&self, upto: u64) -> Result<(), KvError> {
+        let writer = self.writer.lock();
+        let forgotten = writer.as_ref().map_or(Ok(()), |writer| {
+            let turn = Turn { engine: self, writer };
+            turn.transact(|_| Ok((changes::forget(&writer.connection, upto)?, None)))
+        });
+        drop(writer);
+        drop(self.pass_on());
+        forgotten.map_err(|failure| self.error(failure))
+    }
+
     /// Takes the batches that are to be written through, and holds their keys.
     fn hold(&self) -> Through {
         let mut state = self.state.lock();

@@ -1,0 +1,18 @@
+//! The metadata's replica on the volume's nodes: kept by whoever owns the volume, and read by `weft recover`.
+//!
+//! ```text
+//! the store's file changes -> what changed since the last piece, as a change set -> copies on nodes   (replicator.rs, keeping.rs)
+//! much has changed         -> a snapshot, page by page, and a change set -> older pieces go            (chain.rs decides)
+//! metadata is gone         -> list nodes, newest snapshot and the change sets after it -> a new store  (recover.rs)
+//! ```
+//!
+//! Only the owner of the volume stores and removes pieces, so no two processes do. A piece says what it is, and metadata says nothing of
+//! pieces.
+
+pub mod chain;
+mod keeping;
+pub mod recover;
+mod replicator;
+
+pub use recover::{RecoverReport, recover};
+pub use replicator::Replicator;

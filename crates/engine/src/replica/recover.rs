@@ -1,0 +1,198 @@
+//! Metadata rebuilt from nodes: `weft recover`.
+
+use super::chain::{self, Chain};
+use crate::copies::{self, RestoreReport};
+use crate::engine::{Engine, Options};
+use crate::error::EngineError;
+use crate::key_file;
+use crate::kinds::kinds;
+use crate::runtime::runtime;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use weft_env::Env;
+use weft_format::records::{NodeRecord, NodeState, PlacementRule, ReplicaHeader, Secret};
+use weft_format::{NodeId, VolumeId};
+use weft_meta::{Access, MetaUrl};
+use weft_nodes::{Node, NodeAt, NodeIdentity};
+use weft_transfer::{Fleet, FoundReplicas, Settings, Transfer};
+use weft_vfs::open::open_store;
+
+/// What was rebuilt.
+#[derive(Clone, Debug)]
+pub struct RecoverReport {
+    /// Whose metadata it is.
+    pub volume: VolumeId,
+    /// Files are as they were then, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Keys of the metadata that were read.
+    pub slot_count: u64,
+    /// Nodes that could not be asked, and why.
+    pub silent: Vec<(String, String)>,
+    /// Nodes of the volume that were not named, or did not answer, and are reached as metadata says.
+    pub others: Vec<String>,
+    /// How the volume continues.
+    pub restored: RestoreReport,
+    /// Segments that nodes hold and the metadata does not know: written after that moment, or needless.
+    pub unknown_segments: u64,
+}
+
+/// A node that answered.
+struct Found {
+    url: String,
+    secret: Secret,
+    identity: NodeIdentity,
+    node: Arc<dyn Node>,
+}
+
+/// Rebuilds the metadata of the volume of the nodes at these addresses as the new store `meta`, which must not exist, and continues from
+/// it. Nodes that want a key get the one of `key_files` that they take.
+///
+/// # Errors
+/// No node answers; they are of two volumes; none has a whole replica. Nothing is made then.
+pub fn recover(
+    addresses: &[String],
+    key_files: &[PathBuf],
+    meta: &MetaUrl,
+    env: &Env,
+) -> Result<RecoverReport, EngineError> {
+    if meta.exists() {
+        return Err(EngineError::Place(format!("{meta} exists already; choose another path, or move it away")));
+    }
+    let runtime = runtime()?;
+    let mut found = Vec::new();
+    for address in addresses {
+        found.push(ask(address, key_files, &runtime)?);
+    }
+    let volumes: BTreeSet<VolumeId> = found.iter().map(|found| found.identity.volume).collect();
+    let Some(volume) = volumes.first().copied().filter(|_| volumes.len() == 1) else {
+        return Err(EngineError::Place(format!("these are nodes of {} volumes: name the nodes of one", volumes.len())));
+    };
+    let members = found.iter().map(|found| (found.identity.node, record(found), found.node.clone())).collect();
+    let fleet = Arc::new(Fleet::new(members, PlacementRule::default(), env));
+    let transfer = Transfer::new(volume, fleet, Settings::default(), runtime.handle());
+    let listed = runtime.block_on(transfer.find_replicas(&BTreeMap::new()));
+    let headers = listed.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
+    let Some(chain) = chain::newest(&headers, None) else {
+        return Err(EngineError::Place(nothing_whole(&listed, &headers.into_values().collect::<Vec<_>>())));
+    };
+    let silent = listed.silent.iter().map(|(node, why)| (transfer.fleet().name(*node), why.clone())).collect();
+    let slot_count = build(meta, &chain, &listed, &transfer, &runtime)?;
+    go_on(meta, &found, env)
+        .map(|(others, restored, unknown_segments)| RecoverReport {
+            volume,
+            at_ms: chain.at_ms(),
+            slot_count,
+            silent,
+            others,
+            restored,
+            unknown_segments,
+        })
+        .inspect_err(|_| {
+            // It is no volume's metadata yet, and must not be taken for it.
+            let _ = meta.remove();
+        })
+}
+
+/// Which node is there, with the first of the keys that it takes.
+fn ask(address: &str, key_files: &[PathBuf], runtime: &tokio::runtime::Runtime) -> Result<Found, EngineError> {
+    let kinds = kinds();
+    let url = kinds.parse(address)?;
+    let mut secrets = Vec::new();
+    for file in key_files {
+        let text = key_file::read(file).map_err(|error| EngineError::Place(error.to_string()))?;
+        secrets.extend(kinds.secret_of(&url, &text));
+    }
+    secrets.push(Secret::default());
+    let open = |identity, secret: &Secret| kinds.open(&NodeAt { url: &url, name: address, identity, secret });
+    let mut refusal = None;
+    for secret in secrets {
+        // Who it is is asked of a node that is not known yet.
+        let nobody = NodeIdentity { volume: VolumeId(0), node: NodeId(0) };
+        let said = match kinds.probe(&url) {
+            Ok(Some(identity)) => Ok(identity),
+            _ => open(nobody, &secret).and_then(|stranger| runtime.block_on(async move { stranger.identity().await })),
+        };
+        match said {
+            Ok(identity) => {
+                let node = open(identity, &secret)?;
+                return Ok(Found { url: url.to_string(), node, secret, identity });
+            }
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    Err(refusal.map_or_else(|| EngineError::Place(format!("{address} is no node")), EngineError::from))
+}
+
+fn record(found: &Found) -> NodeRecord {
+    NodeRecord {
+        name: found.url.clone(),
+        url: found.url.clone(),
+        domain: found.url.clone(),
+        weight: 1,
+        state: NodeState::Active,
+        secret: found.secret.clone(),
+        limits: Default::default(),
+    }
+}
+
+fn nothing_whole(listed: &FoundReplicas, headers: &[ReplicaHeader]) -> String {
+    let silent: Vec<String> = listed.silent.values().cloned().collect();
+    let silent = if silent.is_empty() { String::new() } else { format!(" ({})", silent.join("; ")) };
+    match headers.len() {
+        0 => format!(
+            "these nodes hold no replica of the metadata{silent}: name more nodes of the volume, or use a copy with `weft restore`"
+        ),
+        pieces => format!(
+            "these nodes hold {pieces} pieces of the metadata's replica, and not all of a snapshot with what follows it{silent}: name more \
+             nodes of the volume, or use a copy with `weft restore`"
+        ),
+    }
+}
+
+/// Makes the store of the pieces, one after the other.
+fn build(
+    meta: &MetaUrl,
+    chain: &Chain,
+    listed: &FoundReplicas,
+    transfer: &Transfer,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<u64, EngineError> {
+    let mut slot_count = 0;
+    let mut pieces = chain.pieces();
+    meta.load(&mut || {
+        let Some(id) = pieces.next() else { return Ok(None) };
+        let piece = runtime.block_on(transfer.read_replica(&listed.pieces[&id]))?;
+        slot_count += piece.slots.len() as u64;
+        Ok(Some(piece.slots))
+    })?;
+    Ok(slot_count)
+}
+
+/// The store becomes the volume's metadata, reaches the nodes where they are now, and is on them again.
+fn go_on(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<(Vec<String>, RestoreReport, u64), EngineError> {
+    let store = open_store(meta, Access::Owner, None, env)?;
+    let nodes = store.nodes()?;
+    let mut changes = Vec::new();
+    let mut others = Vec::new();
+    for (id, before) in &nodes {
+        match found.iter().find(|found| found.identity.node == *id) {
+            Some(found) => {
+                let now = NodeRecord { url: found.url.clone(), secret: found.secret.clone(), ..before.clone() };
+                changes.push((*id, before, now));
+            }
+            None => others.push(before.name.clone()),
+        }
+    }
+    others.sort();
+    let changes: Vec<_> = changes.iter().map(|(id, before, now)| (*id, *before, now)).collect();
+    store.update_nodes(&changes)?;
+    store.flush()?;
+    drop(store);
+    let restored = copies::take_over(meta)?;
+    let unknown_segments = copies::count_unknown(meta)?;
+    // Its replica is stored before it is used: the machine may be lost again.
+    let engine = Engine::open(meta, env, Options { is_replicated: true, ..Options::default() })?;
+    engine.close()?;
+    Ok((others, restored, unknown_segments))
+}

@@ -1,0 +1,148 @@
+//! The thread that keeps the replica, as long as a volume is owned.
+
+use super::keeping::Keeping;
+use crate::error::EngineError;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_env::sync::{Condvar, Mutex};
+use weft_env::{Clock, Runtime, Thread};
+use weft_meta::Store;
+use weft_transfer::Transfer;
+
+/// The store's file is looked at this often: with the tenth of a second until it has a change, and the time that nodes take, the replica is
+/// about a second behind.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After a failure.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Whoever waits for the replica, as at the end, waits no longer than this.
+const CATCH_UP_DEADLINE: Duration = Duration::from_secs(60);
+
+/// See the module's head.
+pub struct Replicator {
+    shared: Arc<Shared>,
+    thread: Option<Thread>,
+}
+
+struct Shared {
+    store: Arc<Store>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_stopping: bool,
+    /// Somebody waits.
+    is_asked: bool,
+    /// Rounds that have begun, and those of them that have ended.
+    begun: u64,
+    ended: u64,
+    /// Why the last one failed.
+    failure: Option<String>,
+}
+
+impl Replicator {
+    /// Of a volume that this process owns. `None`: its engine cannot say what changes.
+    ///
+    /// # Errors
+    /// [`EngineError::Threads`].
+    pub fn start(store: &Arc<Store>, transfer: &Transfer, runtime: &Runtime) -> Result<Option<Self>, EngineError> {
+        if store.history().is_none() {
+            return Ok(None);
+        }
+        let shared = Arc::new(Shared { store: store.clone(), state: Mutex::default(), changed: Condvar::new() });
+        let keeping = Keeping::new(store.clone(), transfer.in_background());
+        let (own, runtime) = (shared.clone(), runtime.clone());
+        let body = Box::new(move || own.run(keeping, &runtime));
+        let thread = store.env().spawner.thread("weft-replica", body).map_err(EngineError::Threads)?;
+        Ok(Some(Self { shared, thread: Some(thread) }))
+    }
+
+    /// Waits until nodes have everything that was committed before.
+    ///
+    /// # Errors
+    /// Why they have not, or not in time; a sentence.
+    pub fn catch_up(&self) -> Result<(), String> {
+        let Shared { store, state, changed } = &*self.shared;
+        if let Some(history) = store.history() {
+            history.settle().map_err(|error| error.to_string())?;
+        }
+        let clock = store.env().clock.clone();
+        let began = clock.now();
+        let mut state = state.lock();
+        // One that has begun already may have looked before.
+        let round = state.begun + 1;
+        while state.ended < round {
+            state.is_asked = true;
+            changed.notify_all();
+            let left = CATCH_UP_DEADLINE.saturating_sub(clock.elapsed(began));
+            if left.is_zero() {
+                return Err("nodes take too long".into());
+            }
+            changed.wait_for(&mut state, left, || clock.now());
+        }
+        state.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// The same, and ends it.
+    ///
+    /// # Errors
+    /// As [`Self::catch_up`].
+    pub fn end(self) -> Result<(), String> {
+        self.catch_up()
+    }
+}
+
+impl Drop for Replicator {
+    fn drop(&mut self) {
+        self.shared.state.lock().is_stopping = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that keeps the metadata's replica panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, mut keeping: Keeping, runtime: &Runtime) {
+        let Some(history) = self.store.history() else { return };
+        let mut seen = None;
+        while self.wait() {
+            let last = history.last().ok();
+            let outcome = if seen.is_some() && seen == last {
+                Ok(())
+            } else {
+                runtime.block_on(keeping.round(history)).map(drop).map_err(|error| error.to_string())
+            };
+            seen = last.filter(|_| outcome.is_ok());
+            let mut state = self.state.lock();
+            state.ended = state.begun;
+            let failure = outcome.err();
+            if let Some(why) = failure.as_ref().filter(|why| state.failure.as_ref() != Some(*why)) {
+                tracing::warn!("the names on the nodes are behind the metadata: {why}");
+            }
+            state.failure = failure;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Until a round is due; false: no more.
+    fn wait(&self) -> bool {
+        let clock: &dyn Clock = &*self.store.env().clock;
+        let began = clock.now();
+        let mut state = self.state.lock();
+        let pause = if state.failure.is_some() { RETRY_AFTER } else { LOOK_EVERY };
+        while !state.is_stopping && !state.is_asked {
+            let left = pause.saturating_sub(clock.elapsed(began));
+            if left.is_zero() {
+                break;
+            }
+            self.changed.wait_for(&mut state, left, || clock.now());
+        }
+        state.is_asked = false;
+        state.begun += 1;
+        !state.is_stopping
+    }
+}

@@ -1,0 +1,25 @@
+use super::*;
+use weft_format::records::NodeState;
+use weft_format::{Ino, NodeId};
+
+#[test]
+fn the_keys_of_nodes_stay() {
+    let record = NodeRecord {
+        name: "lab".into(),
+        url: "weft://lab:9700".into(),
+        domain: "lab".into(),
+        weight: 3,
+        state: NodeState::Active,
+        secret: Secret(b"nobody knows".to_vec()),
+        limits: Default::default(),
+    };
+    let key = Key::Node(NodeId(7)).encode();
+    let (same_key, public) = without_secrets((key.clone(), Some(record.encode())));
+    assert_eq!(same_key, key);
+    let found = NodeRecord::decode(&public.expect("a record")).expect("it is one");
+    assert_eq!(found, NodeRecord { secret: Secret::default(), ..record });
+    assert_eq!(without_secrets((key.clone(), Some(b"damaged".to_vec()))), (key.clone(), Some(Vec::new())));
+    assert_eq!(without_secrets((key.clone(), None)), (key, None));
+    let inode = (Key::Inode(Ino(7)).encode(), Some(b"as it is".to_vec()));
+    assert_eq!(without_secrets(inode.clone()), inode);
+}

@@ -1,0 +1,257 @@
+//! Pieces of the metadata's replica on nodes (`weft_format::records::Replica`): found by listing nodes, read, and written as segments of
+//! copies.
+//!
+//! No record says where a piece is. Whoever wants to know lists the nodes ([`Transfer::find_replicas`]); what a node does not list is not
+//! known to be gone.
+
+use crate::error::WriteError;
+use crate::in_flight::InFlight;
+use crate::transfer::Transfer;
+use crate::write::WriteRequest;
+use bytes::Bytes;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::time::Duration;
+use weft_env::Clock;
+use weft_format::records::{Replica, ReplicaHeader, first_replica, is_replica};
+use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
+use weft_format::shard::{FRAME_PAYLOAD_BYTES, ShardHeader, ShardIdentity, frames_range, verify_frames, verify_object};
+use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
+use weft_nodes::node::SHARD_BYTES_MAX;
+use weft_nodes::{Node, NodeError, NodeErrorKind};
+
+/// A node that takes longer to list its pieces, or to give one, is left out this time.
+const LIST_DEADLINE: Duration = Duration::from_secs(60);
+const GET_DEADLINE: Duration = Duration::from_secs(60);
+/// Names listed at once.
+const PAGE: usize = 1024;
+/// Pieces of one node, far beyond what is kept: a node that lists more is faulty.
+const PIECES_MAX: usize = 1 << 20;
+/// Headers read at one time.
+const READS: usize = 16;
+
+/// A piece, and where it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundReplica {
+    /// What it says of itself.
+    pub header: ReplicaHeader,
+    /// Under which names at which nodes.
+    pub copies: Vec<(NodeId, ShardKey)>,
+}
+
+/// What nodes have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundReplicas {
+    /// Pieces whose header could be read, by segment.
+    pub pieces: BTreeMap<SegmentId, FoundReplica>,
+    /// Nodes that listed all they have.
+    pub listed: BTreeSet<NodeId>,
+    /// Nodes that did not, and why.
+    pub silent: BTreeMap<NodeId, String>,
+}
+
+impl Transfer {
+    /// Lists all nodes, and reads the header of each piece that is not among `known`.
+    pub async fn find_replicas(&self, known: &BTreeMap<SegmentId, ReplicaHeader>) -> FoundReplicas {
+        let clock = self.inner.fleet.clock();
+        let nodes = self.inner.fleet.handles(self.inner.class);
+        let mut lists = InFlight::new();
+        for handle in nodes.values() {
+            lists.push(handle.id, Box::pin(within(clock, LIST_DEADLINE, list(&*handle.node))));
+        }
+        let mut found = FoundReplicas::default();
+        let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
+        while let Some((node, listed)) = lists.next().await {
+            match listed {
+                Ok(keys) => {
+                    found.listed.insert(node);
+                    keys.into_iter().for_each(|key| copies.entry(key.segment).or_default().push((node, key)));
+                }
+                Err(error) => {
+                    found.silent.insert(node, error.to_string());
+                }
+            }
+        }
+        let mut left = copies.into_iter();
+        loop {
+            let mut reads = InFlight::new();
+            for (segment, copies) in left.by_ref().take(READS) {
+                let known = known.get(&segment).copied();
+                reads.push(
+                    (segment, copies.clone()),
+                    Box::pin(async move {
+                        match known {
+                            Some(header) => Some(header),
+                            None => self.read_header(&copies).await,
+                        }
+                    }),
+                );
+            }
+            if reads.is_empty() {
+                return found;
+            }
+            while let Some(((segment, copies), header)) = reads.next().await {
+                if let Some(header) = header {
+                    found.pieces.insert(segment, FoundReplica { header, copies });
+                }
+            }
+        }
+    }
+
+    /// Of the first copy that has one.
+    async fn read_header(&self, copies: &[(NodeId, ShardKey)]) -> Option<ReplicaHeader> {
+        for (node, key) in copies {
+            let read = self.with_node(*node, |node| async move {
+                // The first frame; a longer object has it, too.
+                let range = frames_range(0..1, FRAME_PAYLOAD_BYTES as u64);
+                let start = node.get(*key, 0..range.end).await?;
+                self.header_of(*key, &start).map_err(|detail| corrupt(*key, detail))
+            });
+            match read.await {
+                Ok(header) => return Some(header),
+                Err(error) => tracing::debug!(%error, "a piece of the metadata's replica cannot be read there"),
+            }
+        }
+        None
+    }
+
+    fn header_of(&self, key: ShardKey, start: &[u8]) -> Result<ReplicaHeader, String> {
+        let identity = ShardIdentity { volume: self.inner.volume, key };
+        let header = ShardHeader::decode(start).map_err(|error| error.to_string())?;
+        if header.identity != identity {
+            return Err("it is another's".into());
+        }
+        let payload_bytes = header.geometry.payload_bytes();
+        let range = frames_range(0..1, payload_bytes);
+        let frame = start.get(range.start as usize..range.end as usize).ok_or("it is too short")?;
+        let wanted = 0..header.geometry.data_bytes.min(FRAME_PAYLOAD_BYTES as u64);
+        let frames =
+            verify_frames(&identity, payload_bytes, wanted.clone(), frame).map_err(|error| error.to_string())?;
+        let mut payload = vec![0; wanted.end as usize];
+        frames.copy_into(wanted, &mut payload).map_err(|error| error.to_string())?;
+        ReplicaHeader::decode(&payload).map_err(|error| error.to_string())
+    }
+
+    /// A piece, from the first node whose copy is sound.
+    ///
+    /// # Errors
+    /// Why each copy cannot be used, in one clause.
+    pub async fn read_replica(&self, found: &FoundReplica) -> Result<Replica, String> {
+        let mut why = Vec::new();
+        for (node, key) in &found.copies {
+            let read = self.with_node(*node, |node| async move {
+                let object = node.get(*key, 0..SHARD_BYTES_MAX).await?;
+                parse(self.inner.volume, *key, &object).map_err(|detail| corrupt(*key, detail))
+            });
+            match read.await {
+                Ok(replica) => return Ok(replica),
+                Err(error) => why.push(error.to_string()),
+            }
+        }
+        Err(why.join("; "))
+    }
+
+    /// Stores a piece on `copies` nodes of distinct domains, but for nodes that are away.
+    ///
+    /// # Errors
+    /// No node takes it, or there are not so many domains; what was stored is removed as far as nodes answer.
+    pub async fn write_replica(
+        &self,
+        segment: SegmentId,
+        replica: &Replica,
+        copies: usize,
+    ) -> Result<FoundReplica, WriteError> {
+        let request = WriteRequest {
+            segment,
+            code: format!("replica:{copies}"),
+            write_margin: None,
+            cell_bytes: None,
+            data: vec![Bytes::from(replica.encode())],
+        };
+        let receipt = self.write(request).await?;
+        let copies = receipt.record.located(segment).map(|(_, key, location)| (location.node, key)).collect();
+        Ok(FoundReplica { header: replica.header, copies })
+    }
+
+    /// Removes pieces that a newer replica makes needless. What does not answer keeps them.
+    pub async fn remove_superseded(&self, copies: Vec<(NodeId, ShardKey)>) {
+        let candidate = |(node, key)| Candidate::Replica { node, key, is_superseded: true };
+        let verdict = |copy| may_remove(candidate(copy), Evidence::Beside { seen_ms: 0 });
+        let shards = copies.into_iter().filter_map(|copy| match verdict(copy) {
+            Verdict::Remove(shard) => Some(shard),
+            _ => None,
+        });
+        let removal = self.remove(shards.collect()).await;
+        for failure in removal.unknown {
+            tracing::debug!(?failure, "a needless piece of the metadata's replica stays for now");
+        }
+    }
+
+    async fn with_node<T, F>(
+        &self,
+        node: NodeId,
+        work: impl FnOnce(std::sync::Arc<dyn Node>) -> F,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>>,
+    {
+        let fleet = &self.inner.fleet;
+        let Some(node) = fleet.get(node) else {
+            return Err(NodeError::new(
+                NodeErrorKind::Unavailable,
+                &node.to_string(),
+                "it is no node of the volume now",
+            ));
+        };
+        within(fleet.clock(), GET_DEADLINE, work(node)).await
+    }
+}
+
+fn corrupt(key: ShardKey, detail: String) -> NodeError {
+    NodeError::new(NodeErrorKind::Corrupt, "of the volume", format!("its {key}: {detail}"))
+}
+
+/// All pieces that a node has.
+async fn list(node: &dyn Node) -> Result<Vec<ShardKey>, NodeError> {
+    let before_first = SegmentId(first_replica().0 - 1);
+    let last = ShardKey { segment: before_first, generation: Generation(u32::MAX), index: ShardIndex(u16::MAX) };
+    let mut keys: Vec<ShardKey> = Vec::new();
+    loop {
+        let page = node.list(Some(keys.last().copied().unwrap_or(last)), PAGE).await?;
+        let before = keys.len();
+        let is_over = !page.more || page.keys.iter().any(|key| !is_replica(key.segment));
+        keys.extend(page.keys.into_iter().filter(|key| is_replica(key.segment)));
+        let ascends = keys[before.saturating_sub(1)..].is_sorted_by(|one, next| one < next);
+        if !ascends || keys.len() > PIECES_MAX {
+            let detail = "its list of shards does not ascend, or never ends: check the program that runs there";
+            return Err(NodeError::new(NodeErrorKind::WrongNode, "of the volume", detail));
+        }
+        if is_over || keys.len() == before {
+            return Ok(keys);
+        }
+    }
+}
+
+fn parse(volume: VolumeId, key: ShardKey, object: &[u8]) -> Result<Replica, String> {
+    let identity = ShardIdentity { volume, key };
+    let verified = verify_object(&identity, object).map_err(|error| error.to_string())?;
+    // The data of one shard of copies is all of it; what fills the last cell is behind it.
+    let mut payload = vec![0; verified.header.geometry.data_bytes as usize];
+    verified.frames.copy_into(0..payload.len() as u64, &mut payload).map_err(|error| error.to_string())?;
+    Replica::decode(&payload).map_err(|error| error.to_string())
+}
+
+async fn within<T>(
+    clock: &dyn Clock,
+    deadline: Duration,
+    work: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    match clock.timeout(deadline, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(NodeError::new(NodeErrorKind::TimedOut, "of the volume", "it takes too long")),
+    }
+}
+
+#[cfg(test)]
+#[path = "replicas_tests.rs"]
+mod tests;
