@@ -2,14 +2,14 @@
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use weft_care::{Tally, glance};
 use weft_env::{Env, SystemClock};
-use weft_format::SegmentId;
-use weft_format::records::{OPENINGS, Opening, SegmentRecord, Succession, is_replica};
+use weft_format::records::{OPENINGS, Opening, SegmentRecord, ShardLocation, Succession, is_replica};
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_transfer::{ShardHealth, Transfer};
 use weft_vfs::open::open_store;
@@ -30,6 +30,10 @@ pub struct RestoreReport {
     pub silent_count: u64,
     /// Shards that the copy names and nodes do not have any more.
     pub gone_count: u64,
+    /// Shards that were moved or rebuilt since, and were found where they are now.
+    pub moved_count: u64,
+    /// Segments of which nodes have shards and the copy knows nothing: written since, or not needed. They stay.
+    pub unknown_segments: u64,
     /// How safe everything is.
     pub tally: Tally,
 }
@@ -49,14 +53,37 @@ pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
 /// The copy cannot be read; `meta` exists; nodes know that another process continued from a copy meanwhile. Nothing is made then.
 pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
     meta.restore(backup, &SystemClock)?;
-    take_over(meta).inspect_err(|_| {
-        // It is no volume's metadata yet, and must not be taken for it.
-        let _ = meta.remove();
-    })
+    take_over(meta)
 }
 
-/// The store at `meta`, which was made of a copy, is the volume's metadata from now on.
+/// The store at `meta`, which was made of a copy a moment ago, is the volume's metadata from now on.
+///
+/// # Errors
+/// Those of [`restore`]. It is removed unless nodes know it as the volume's metadata.
 pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
+    let taken = take_opening(meta).inspect_err(|_| {
+        // It is no volume's metadata yet, and must not be taken for it.
+        let _ = meta.remove();
+    })?;
+    let Taken { store, keeper, known, newest, silent_count } = taken;
+    let Strays { strays, unknown } = find_strays(&store, &keeper)?;
+    let (gone_count, moved_count) = keeper.runtime.block_on(note_what_is_gone(&store, &keeper.transfer, &strays))?;
+    store.flush()?;
+    let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
+    let unknown_segments = unknown.len() as u64;
+    Ok(RestoreReport { known, newest, silent_count, gone_count, moved_count, unknown_segments, tally })
+}
+
+/// A store that nodes know as the volume's.
+struct Taken {
+    store: Store,
+    keeper: Keeper,
+    known: Option<Opening>,
+    newest: Option<Opening>,
+    silent_count: u64,
+}
+
+fn take_opening(meta: &MetaUrl) -> Result<Taken, EngineError> {
     let store = open_store(meta, Access::Owner, None, &Env::system())?;
     let keeper = Keeper::open(meta, store.env())?;
     let known = store.openings()?.latest.map(|latest| latest.opening);
@@ -68,26 +95,33 @@ pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
         return Err(MetaError::Superseded(other.refuses(Some(opening))).into());
     }
     let silent_count = (keeper.store.nodes()?.len() - found.held.len()) as u64;
-    let gone_count = keeper.runtime.block_on(note_what_is_gone(&store, &keeper.transfer))?;
-    store.flush()?;
-    let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
-    Ok(RestoreReport { known, newest, silent_count, gone_count, tally })
+    Ok(Taken { store, keeper, known, newest, silent_count })
 }
 
-/// Segments of which nodes have shards and the metadata knows nothing. They stay: other metadata stored them.
-pub(crate) fn count_unknown(meta: &MetaUrl) -> Result<u64, EngineError> {
-    let keeper = Keeper::open(meta, &Env::system())?;
-    let mut unknown = BTreeSet::new();
-    for (id, _) in keeper.store.nodes()? {
+/// What nodes have beside what the metadata names.
+#[derive(Default)]
+struct Strays {
+    /// Shards of known segments, where their records do not have them.
+    strays: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>>,
+    /// Segments without a record.
+    unknown: BTreeSet<SegmentId>,
+}
+
+fn find_strays(store: &Store, keeper: &Keeper) -> Result<Strays, EngineError> {
+    let mut found = Strays::default();
+    for (id, member) in store.nodes()? {
         let Some(node) = keeper.transfer.fleet().get(id) else { continue };
         let mut after = None;
-        // A node that cannot be listed now is listed by the next collection.
+        // What a node does not list now is found by nobody, and stays.
         while let Ok(page) = keeper.runtime.block_on(node.list(after, PAGE)) {
             after = page.keys.last().copied();
-            let segments: BTreeSet<SegmentId> = page.keys.iter().map(|key| key.segment).collect();
-            for segment in segments.into_iter().filter(|segment| *segment != OPENINGS && !is_replica(*segment)) {
-                if !unknown.contains(&segment) && keeper.store.segment(segment)?.is_none() {
-                    unknown.insert(segment);
+            for key in page.keys.iter().filter(|key| key.segment != OPENINGS && !is_replica(key.segment)) {
+                match store.segment(key.segment)? {
+                    None => drop(found.unknown.insert(key.segment)),
+                    Some(record) if record.has_at(key.segment, id, *key) => {}
+                    // Shards leave a node that is leaving, and none comes to it.
+                    Some(_) if member.state.is_leaving() => {}
+                    Some(_) => found.strays.entry(key.segment).or_default().push((id, *key)),
                 }
             }
             if !page.more || after.is_none() {
@@ -95,16 +129,20 @@ pub(crate) fn count_unknown(meta: &MetaUrl) -> Result<u64, EngineError> {
             }
         }
     }
-    Ok(unknown.len() as u64)
+    Ok(found)
 }
 
-/// Looks for every shard of living segments at the nodes that answer, and notes which are not there; how many.
-async fn note_what_is_gone(store: &Store, transfer: &Transfer) -> Result<u64, MetaError> {
-    let mut gone = 0;
+/// Looks for every shard of living segments at the nodes that answer. Notes which are not there, and which are elsewhere; how many of each.
+async fn note_what_is_gone(
+    store: &Store,
+    transfer: &Transfer,
+    strays: &BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>>,
+) -> Result<(u64, u64), MetaError> {
+    let (mut gone, mut moved) = (0, 0);
     let mut after: Option<SegmentId> = None;
     loop {
         let page = store.segments(after, PAGE)?;
-        let Some((last, _)) = page.last() else { return Ok(gone) };
+        let Some((last, _)) = page.last() else { return Ok((gone, moved)) };
         after = Some(*last);
         for some in page.chunks(LOOKS) {
             let mut looks = JoinSet::new();
@@ -115,9 +153,17 @@ async fn note_what_is_gone(store: &Store, transfer: &Transfer) -> Result<u64, Me
             }
             for (segment, record, missing) in looks.join_all().await {
                 let mut found = SegmentRecord::clone(&record);
-                missing.iter().for_each(|index| found.shards[*index] = None);
+                for (index, is_gone) in missing {
+                    let elsewhere = strays.get(&segment).map_or(&[][..], Vec::as_slice);
+                    let is_now = find_elsewhere(transfer, &record, index, elsewhere).await;
+                    moved += u64::from(is_now.is_some());
+                    gone += u64::from(is_now.is_none() && is_gone);
+                    // One at a node that does not answer may be there.
+                    if is_now.is_some() || is_gone {
+                        found.shards[index] = is_now;
+                    }
+                }
                 if found != *record {
-                    gone += missing.len() as u64;
                     store.replace_segment(segment, &record, &found, &Succession::default(), None)?;
                 }
             }
@@ -125,14 +171,34 @@ async fn note_what_is_gone(store: &Store, transfer: &Transfer) -> Result<u64, Me
     }
 }
 
-/// Which shards are not where the record says.
+/// A shard with the same bytes under another name: a repair or a move has stored it since.
+async fn find_elsewhere(
+    transfer: &Transfer,
+    record: &SegmentRecord,
+    index: usize,
+    strays: &[(NodeId, ShardKey)],
+) -> Option<ShardLocation> {
+    let digest = record.shards[index].as_ref()?.digest;
+    for (node, key) in strays.iter().filter(|(_, key)| key.index.as_usize() == index) {
+        if transfer.digest_at(*node, *key).await == Some(digest) {
+            return Some(ShardLocation { node: *node, generation: key.generation, digest, origin: None });
+        }
+    }
+    None
+}
+
+/// Which shards are not where the record says, or at a node that does not answer; and whether they are known to be gone.
 async fn look(
     transfer: Transfer,
     segment: SegmentId,
     record: Arc<SegmentRecord>,
-) -> (SegmentId, Arc<SegmentRecord>, Vec<usize>) {
+) -> (SegmentId, Arc<SegmentRecord>, Vec<(usize, bool)>) {
     let health = transfer.census(segment, &record).await;
-    let is_gone = |index: &usize| record.shards[*index].is_some() && health.shards[*index] == ShardHealth::Missing;
-    let gone = (0..record.shards.len()).filter(is_gone).collect();
-    (segment, record, gone)
+    let missing = |index: usize| match health.shards[index] {
+        ShardHealth::Missing if record.shards[index].is_some() => Some((index, true)),
+        ShardHealth::Unknown(_) => Some((index, false)),
+        _ => None,
+    };
+    let missing = (0..record.shards.len()).filter_map(missing).collect();
+    (segment, record, missing)
 }

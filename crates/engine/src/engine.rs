@@ -112,6 +112,14 @@ impl Engine {
         Ok(weft_care::glance(&catalogue, &roster)?)
     }
 
+    /// Waits until nodes have all metadata that was committed before.
+    ///
+    /// # Errors
+    /// Why they have not; a clause.
+    pub fn replicate(&self) -> Result<(), String> {
+        self.replicator.as_ref().map_or(Ok(()), Replicator::catch_up)
+    }
+
     /// Ends the background work after the segments in hand, and writes everything.
     ///
     /// # Errors

@@ -11,8 +11,11 @@
 
 pub mod chain;
 mod keeping;
+mod note;
 pub mod recover;
 mod replicator;
 
+pub use note::ReplicaStatus;
+pub(crate) use note::replica_status;
 pub use recover::{RecoverReport, recover};
 pub use replicator::Replicator;

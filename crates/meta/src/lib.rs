@@ -29,7 +29,7 @@ pub mod url;
 
 pub use error::MetaError;
 pub use guard::{Denied, Guard, Renaming};
-pub use replica::without_secrets;
+pub use replica::{is_passing, without_secrets};
 pub use store::leases::Fence;
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{

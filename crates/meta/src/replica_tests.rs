@@ -3,6 +3,14 @@ use weft_format::records::NodeState;
 use weft_format::{Ino, NodeId};
 
 #[test]
+fn what_an_idle_volume_renews_is_no_reason() {
+    assert!(is_passing(&Key::Lease(b"care").encode()) && is_passing(&Key::Job(b"care").encode()));
+    assert!(
+        !is_passing(&Key::Inode(Ino(7)).encode()) && !is_passing(&Key::Node(NodeId(7)).encode()) && !is_passing(b"")
+    );
+}
+
+#[test]
 fn the_keys_of_nodes_stay() {
     let record = NodeRecord {
         name: "lab".into(),

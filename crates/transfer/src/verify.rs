@@ -9,9 +9,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{
-    CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardHeader, ShardIdentity, frame_count, verify_object,
+    CHECK_BYTES, Digest, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardHeader, ShardIdentity, frame_count, verify_object,
 };
-use weft_format::{SegmentId, ShardKey};
+use weft_format::{NodeId, SegmentId, ShardKey};
+use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
 /// The state of one shard.
@@ -53,6 +54,14 @@ pub struct SegmentHealth {
 }
 
 impl Transfer {
+    /// The digest of the shard of this name at a node; `None`: it cannot be read there, or is damaged.
+    pub async fn digest_at(&self, node: NodeId, key: ShardKey) -> Option<Digest> {
+        let node = self.inner.fleet.get(node)?;
+        let object = node.get(key, 0..SHARD_BYTES_MAX).await.ok()?;
+        let identity = ShardIdentity { volume: self.inner.volume, key };
+        verify_object(&identity, &object).ok().map(|verified| verified.digest)
+    }
+
     /// Reads every shard whole and checks header, frames and digest.
     pub async fn verify(&self, segment: SegmentId, record: &SegmentRecord) -> SegmentHealth {
         self.each_shard(segment, record, Depth::Whole).await

@@ -60,6 +60,8 @@ fn nodes_that_are_reached_as_before_stay_open() {
     let third = opener.members(&store).expect("opened");
     assert_eq!(same(&second, &third), [false, false, true]);
 
+    let leaving = NodeRecord { state: NodeState::Draining, ..record(folder, "c") };
+    store.update_node(NodeId(3), &record(folder, "c"), &leaving).expect("changed");
     assert!(store.remove_node(NodeId(3), true).expect("nothing refers to it"));
     assert_eq!(opener.members(&store).expect("opened").len(), 2);
 }

@@ -45,11 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
             report.others.join(", ")
         );
     }
-    if report.unknown_segments > 0 {
-        println!(
-            "{} on the nodes are not in it: written later, or deleted; they stay",
-            count(report.unknown_segments, "segment")
-        );
+    if let Some(why) = &report.replica_failure {
+        println!("the nodes do not have a new replica of it yet: {why}; a mount tries again");
     }
     Ok(restore::say(meta, &report.restored))
 }

@@ -41,6 +41,16 @@ pub(super) fn say(meta: &MetaUrl, report: &copies::RestoreReport) -> ExitCode {
     if report.gone_count > 0 {
         println!("{} that it names are missing on the nodes", count(report.gone_count, "shard"));
     }
+    if report.moved_count > 0 {
+        println!(
+            "{} that were moved or rebuilt since are named where they are now",
+            count(report.moved_count, "shard")
+        );
+    }
+    if report.unknown_segments > 0 {
+        let segments = count(report.unknown_segments, "segment");
+        println!("{segments} on the nodes are not in it: written later, or deleted; they stay");
+    }
     println!("{}", care::survival(&report.tally));
     care::troubles(&report.tally, PATHS_SHOWN).iter().for_each(|line| println!("{line}"));
     care::exit_code(&report.tally)

@@ -8,6 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::process::ExitCode;
 use weft_engine::care::{JobRecord, Tally};
+use weft_engine::replica::ReplicaStatus;
 use weft_engine::reports::{NodeStatus, StatusReport};
 use weft_engine::{Keeper, Placement};
 
@@ -122,6 +123,7 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     }
     notes.extend(status.last_conversion.as_ref().map(care::conversion_line));
     notes.extend(care::kept_line(status.kept));
+    notes.extend(status.replica.as_ref().filter(|_| !status.nodes.is_empty()).map(replica_line));
     if !notes.is_empty() {
         text += "\n";
     }
@@ -130,6 +132,22 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
         text += "\n";
     }
     text
+}
+
+/// Are the names as safe as the data?
+fn replica_line(replica: &ReplicaStatus) -> String {
+    let why = replica.failure.as_ref().map_or(String::new(), |why| format!(": {why}"));
+    match replica.at_ms {
+        None => format!("the nodes have no replica of the metadata yet{why}; a mount keeps one, about a second behind"),
+        Some(_) if replica.missing_keys == 0 => {
+            "the nodes have a replica of all metadata: `weft recover` reads it".into()
+        }
+        Some(at_ms) => format!(
+            "the nodes have a replica of the metadata of {}; {} changed since{why}",
+            care::moment(at_ms),
+            count(replica.missing_keys, "record")
+        ),
+    }
 }
 
 fn node_table(nodes: &[NodeStatus]) -> String {

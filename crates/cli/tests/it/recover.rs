@@ -117,6 +117,28 @@ fn a_killed_mount_leaves_its_names_on_the_nodes() {
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
 
+/// Nobody keeps the replica while nothing is mounted: what was moved meanwhile is found by its bytes.
+#[test]
+fn shards_that_were_moved_since_are_found_where_they_are() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    (0..5).for_each(|number| write(&sandbox, number));
+    sandbox.umount();
+    sandbox.weft(["node", "add", "meta.db", "7", "node7"]).ok();
+    sandbox.weft(["node", "drain", "meta.db", "1"]).ok();
+    sandbox.weft(["repair", "meta.db"]).ok();
+    // It was emptied, and is needed no more.
+    sandbox.wipe("node1");
+    fs::remove_file(sandbox.path("meta.db")).expect("removed");
+    let nodes: Vec<String> = (2..=7).map(|number| format!("node{number}")).collect();
+    let recover = ["recover".to_owned()].into_iter().chain(nodes).chain(["meta.db".to_owned()]);
+    let said = sandbox.weft(recover).ok();
+    assert!(said.contains("named where they are now"), "{said}");
+    assert!(said.contains("survives the loss of any 2 more nodes"), "{said}");
+    sandbox.mount();
+    check(&sandbox, 0..5);
+    sandbox.umount();
+}
+
 /// A machine that is lost at any moment under load: files are written and synced one after the other, so those that come back are the
 /// first ones, all whole, and `fsck` finds nothing. How far behind the nodes were is printed.
 #[test]

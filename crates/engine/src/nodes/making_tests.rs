@@ -37,6 +37,8 @@ fn a_place_that_was_made_and_not_added_is_gone_on_with() {
     let error = make("c").expect_err("taken").to_string();
     assert!(error.contains("is node b of this volume already") && !error.contains(&id.to_string()), "{error}");
     // It is when the node has left: it may come back.
+    let leaving = NodeRecord { state: NodeState::Draining, ..record.clone() };
+    store.update_node(id, &record, &leaving).expect("changed");
     assert!(store.remove_node(id, true).expect("removed"));
     assert_eq!(make("c").expect("taken again").0, id);
     // A note whose place was never made, or was cleared away.

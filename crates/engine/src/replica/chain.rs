@@ -11,6 +11,9 @@ const SHORT_BYTES: u64 = 4096;
 /// With less than this behind the snapshot no other is taken.
 const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
+/// The store lists the keys of each transaction since the snapshot, ten a second at most: of three hours.
+const TRANSACTIONS_MAX: u64 = 100_000;
+
 /// Pieces by their ids.
 pub type Pieces = BTreeMap<SegmentId, ReplicaHeader>;
 
@@ -128,12 +131,13 @@ pub enum Next {
     Changes(u64),
 }
 
-/// What is to be stored where something has changed.
+/// What is to be stored where something has changed, and `last` is the last transaction.
 #[must_use]
-pub fn next(chain: Option<&Chain>) -> Next {
+pub fn next(chain: Option<&Chain>, last: u64) -> Next {
     let Some(chain) = chain else { return Next::Snapshot };
     let changed: u64 = chain.changes.iter().map(|set| set.bytes).sum();
-    if changed > chain.snapshot.bytes.max(CHANGED_BYTES_MIN) {
+    let is_old = last.saturating_sub(chain.snapshot.after) > TRANSACTIONS_MAX;
+    if is_old || changed > chain.snapshot.bytes.max(CHANGED_BYTES_MIN) {
         return Next::Snapshot;
     }
     let first = merged_from(&chain.changes.iter().map(|set| set.bytes).collect::<Vec<_>>());

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::kv::{Changes, History};
-use weft_meta::{MetaError, Store, without_secrets};
+use weft_meta::{MetaError, Store, is_passing, without_secrets};
 use weft_transfer::{FoundReplica, Transfer, WriteError};
 
 /// Bytes of keys and values in a piece.
 const PIECE_BYTES: usize = 2 << 20;
 /// Keys in a change set; where more have changed all is stored.
-const KEYS_MAX: usize = 250_000;
+const KEYS_MAX: usize = 50_000;
 /// Nodes are listed again after this: some walk through all they hold for that.
 const LIST_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// A copy that is not found for so long, at a node that is silent or has lost it, is made elsewhere.
@@ -31,6 +31,9 @@ pub enum ReplicaError {
     /// Nobody to give it to.
     #[error("the volume has no node that takes it: add one with `weft node add`")]
     NoNodes,
+    /// Something that was stored does not follow what was stored before.
+    #[error("what nodes have is no whole replica yet: it is stored anew")]
+    Behind,
     /// A piece that cannot be copied.
     #[error("a piece of the metadata's replica cannot be read: {0}")]
     Unreadable(String),
@@ -45,24 +48,29 @@ pub(super) struct Keeping {
     listed: Option<(Instant, BTreeSet<NodeId>)>,
     /// Pieces with too few copies, and since when.
     short_since: BTreeMap<SegmentId, Instant>,
+    /// The store's last transaction when this began. What an earlier opening stored of a later one is of a past that the store has lost.
+    began: Option<u64>,
 }
 
 impl Keeping {
     pub fn new(store: Arc<Store>, transfer: Transfer) -> Self {
         let (known, short_since) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, transfer, known, chain: None, listed: None, short_since }
+        Self { store, transfer, known, chain: None, listed: None, short_since, began: None }
     }
 
     /// Brings the replica up to the store's last transaction. Up to which it is.
     pub async fn round(&mut self, history: &dyn History) -> Result<u64, ReplicaError> {
         let lineage = history.lineage().map_err(MetaError::from)?;
+        if self.began.is_none() {
+            self.began = Some(history.last().map_err(MetaError::from)?);
+        }
         self.look(lineage).await;
         let last = history.last().map_err(MetaError::from)?;
         let reach = self.chain.as_ref().map_or(0, Chain::upto);
         if self.chain.is_some() && reach >= last {
             return Ok(reach);
         }
-        let changes = match chain::next(self.chain.as_ref()) {
+        let changes = match chain::next(self.chain.as_ref(), last) {
             Next::Snapshot => None,
             Next::Changes(after) => {
                 history.changes_after(after, KEYS_MAX).map_err(MetaError::from)?.map(|found| (after, found))
@@ -70,14 +78,22 @@ impl Keeping {
         };
         match changes {
             None => self.snapshot(history, lineage).await?,
-            // Nothing that counts: the store's own bookkeeping.
-            Some((after, changes)) if changes.slots.is_empty() && after == reach => return Ok(changes.upto),
+            // Nothing that counts.
+            Some((_, changes)) if changes.slots.iter().all(|(key, _)| is_passing(key)) => return Ok(changes.upto),
             Some((after, changes)) => self.store_changes(lineage, after, changes).await?,
         }
         self.link(lineage);
         let reach = self.chain.as_ref().map_or(0, Chain::upto);
-        self.remove_superseded().await;
+        if reach < last {
+            return Err(ReplicaError::Behind);
+        }
+        self.remove_superseded().await?;
         Ok(reach)
+    }
+
+    /// Lineage, transaction and time up to which nodes have everything; `None`: they have nothing whole.
+    pub fn reach(&self) -> Option<(u64, u64, u64)> {
+        self.chain.as_ref().map(|chain| (chain.lineage, chain.upto(), chain.at_ms()))
     }
 
     /// Lists nodes, where that is due, and copies pieces again that have too few copies.
@@ -124,7 +140,10 @@ impl Keeping {
     }
 
     fn link(&mut self, lineage: u64) {
-        self.chain = chain::newest(&self.headers(), Some(lineage));
+        let opening = self.store.openings().map_or(0, |openings| openings.number());
+        let began = self.began.unwrap_or(u64::MAX);
+        let is_lost = |chain: &Chain| chain.opening() < opening && chain.upto() > began;
+        self.chain = chain::newest(&self.headers(), Some(lineage)).filter(|chain| !is_lost(chain));
     }
 
     /// Stores a piece anew of which too few copies were found for long enough.
@@ -138,16 +157,25 @@ impl Keeping {
         self.short_since.retain(|id, _| short.contains(id));
         for id in short {
             let since = *self.short_since.entry(id).or_insert_with(|| clock.now());
-            let has_left = self.known[&id].copies.len() < copies;
-            if !has_left && clock.elapsed(since) < PATIENCE {
+            if clock.elapsed(since) < PATIENCE {
                 continue;
             }
-            let replica = self.transfer.read_replica(&self.known[&id]).await.map_err(ReplicaError::Unreadable)?;
-            let again = self.write(replica).await?;
-            let before = self.known.remove(&id);
+            let replica = match self.transfer.read_replica(&self.known[&id]).await {
+                Ok(replica) => replica,
+                // The others are copied all the same.
+                Err(why) => {
+                    tracing::warn!("{}", ReplicaError::Unreadable(why));
+                    continue;
+                }
+            };
+            let (again, found) = self.write(replica).await?;
+            if found.copies.len() < copies {
+                self.short_since.insert(again, clock.now());
+            } else if let Some(before) = self.known.remove(&id) {
+                self.transfer.remove_superseded(before.copies).await;
+            }
             self.short_since.remove(&id);
-            self.known.insert(again.0, again.1);
-            self.transfer.remove_superseded(before.map_or(Vec::new(), |found| found.copies)).await;
+            self.known.insert(again, found);
         }
         let lineage = self.chain.as_ref().map_or(0, |chain| chain.lineage);
         self.link(lineage);
@@ -187,7 +215,30 @@ impl Keeping {
 
     async fn snapshot(&mut self, history: &dyn History, lineage: u64) -> Result<(), ReplicaError> {
         let after = history.last().map_err(MetaError::from)?;
-        let mut header = self.header(lineage, ReplicaKind::Snapshot, after)?;
+        let header = self.header(lineage, ReplicaKind::Snapshot, after)?;
+        if let Err(error) = self.store_snapshot(history, lineage, header).await {
+            // Nobody goes on with it, and it may be large.
+            let parts: Vec<SegmentId> =
+                self.known.iter().filter(|(_, found)| found.header.set == header.set).map(|(id, _)| *id).collect();
+            let copies = parts.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
+            self.transfer.remove_superseded(copies.collect()).await;
+            return Err(error);
+        }
+        self.link(lineage);
+        if self.chain.as_ref().is_some_and(|chain| chain.snapshot.after == after) {
+            // A later change set may begin where the snapshot does.
+            history.forget(after).map_err(MetaError::from)?;
+        }
+        Ok(())
+    }
+
+    async fn store_snapshot(
+        &mut self,
+        history: &dyn History,
+        lineage: u64,
+        mut header: ReplicaHeader,
+    ) -> Result<(), ReplicaError> {
+        let after = header.after;
         let mut start = Some(Vec::new());
         while let Some(from) = start {
             let page = history.page(&from, PIECE_BYTES).map_err(MetaError::from)?;
@@ -197,13 +248,10 @@ impl Keeping {
             header.part += 1;
             start = page.next;
         }
-        let changes = history.changes_after(after, KEYS_MAX).map_err(MetaError::from)?;
-        if let Some(changes) = changes.filter(|changes| changes.upto > after) {
-            self.store_changes(lineage, after, changes).await?;
-        }
-        // A later change set may begin where the snapshot does.
-        history.forget(after).map_err(MetaError::from)?;
-        Ok(())
+        // However many: without them it is of no one moment.
+        let changes = history.changes_after(after, usize::MAX).map_err(MetaError::from)?;
+        let changes = changes.ok_or(ReplicaError::Behind)?;
+        if changes.upto > after { self.store_changes(lineage, after, changes).await } else { Ok(()) }
     }
 
     async fn store_changes(&mut self, lineage: u64, after: u64, changes: Changes) -> Result<(), ReplicaError> {
@@ -227,14 +275,23 @@ impl Keeping {
         let slots: Vec<ReplicaSlot> = slots.into_iter().map(without_secrets).collect();
         header.bytes = slots.iter().map(|(key, value)| (key.len() + value.as_ref().map_or(0, Vec::len)) as u64).sum();
         let (id, found) = self.write(Replica { header, slots }).await?;
+        if found.copies.len() < self.copies()? {
+            self.short_since.insert(id, self.store.env().clock.now());
+        }
         self.known.insert(id, found);
         Ok(())
     }
 
-    async fn remove_superseded(&mut self) {
-        let Some(chain) = &self.chain else { return };
+    /// What the chain does not need goes when each piece of the chain is as safe as it should be.
+    async fn remove_superseded(&mut self) -> Result<(), ReplicaError> {
+        let Some(chain) = &self.chain else { return Ok(()) };
+        let copies = self.copies()?;
+        if !chain.pieces().all(|id| self.known.get(&id).is_some_and(|found| found.copies.len() >= copies)) {
+            return Ok(());
+        }
         let needless: Vec<SegmentId> = chain::superseded(chain, &self.headers()).collect();
         let copies = needless.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
         self.transfer.remove_superseded(copies.collect()).await;
+        Ok(())
     }
 }

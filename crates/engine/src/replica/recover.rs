@@ -4,6 +4,7 @@ use super::chain::{self, Chain};
 use crate::copies::{self, RestoreReport};
 use crate::engine::{Engine, Options};
 use crate::error::EngineError;
+use crate::keeper::Keeper;
 use crate::key_file;
 use crate::kinds::kinds;
 use crate::runtime::runtime;
@@ -33,8 +34,8 @@ pub struct RecoverReport {
     pub others: Vec<String>,
     /// How the volume continues.
     pub restored: RestoreReport,
-    /// Segments that nodes hold and the metadata does not know: written after that moment, or needless.
-    pub unknown_segments: u64,
+    /// Why nodes do not have the new replica yet.
+    pub replica_failure: Option<String>,
 }
 
 /// A node that answered.
@@ -78,20 +79,20 @@ pub fn recover(
     };
     let silent = listed.silent.iter().map(|(node, why)| (transfer.fleet().name(*node), why.clone())).collect();
     let slot_count = build(meta, &chain, &listed, &transfer, &runtime)?;
-    go_on(meta, &found, env)
-        .map(|(others, restored, unknown_segments)| RecoverReport {
-            volume,
-            at_ms: chain.at_ms(),
-            slot_count,
-            silent,
-            others,
-            restored,
-            unknown_segments,
-        })
-        .inspect_err(|_| {
-            // It is no volume's metadata yet, and must not be taken for it.
-            let _ = meta.remove();
-        })
+    let others = reach_nodes(meta, &found, env).inspect_err(|_| {
+        // It is no volume's metadata yet, and must not be taken for it.
+        let _ = meta.remove();
+    })?;
+    let mut restored = copies::take_over(meta)?;
+    // The replica is stored anew before the metadata is used: the machine may be lost again.
+    let engine = Engine::open(meta, env, Options { is_replicated: true, ..Options::default() })?;
+    let replica_failure = engine.replicate().err();
+    engine.close()?;
+    // What the journal had is in segments now.
+    let keeper = Keeper::open(meta, env)?;
+    restored.tally = weft_care::glance(&*keeper.catalogue, &keeper.probe()?)?;
+    let at_ms = chain.at_ms();
+    Ok(RecoverReport { volume, at_ms, slot_count, silent, others, restored, replica_failure })
 }
 
 /// Which node is there, with the first of the keys that it takes.
@@ -169,30 +170,27 @@ fn build(
     Ok(slot_count)
 }
 
-/// The store becomes the volume's metadata, reaches the nodes where they are now, and is on them again.
-fn go_on(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<(Vec<String>, RestoreReport, u64), EngineError> {
+/// Lets the store reach the nodes where they are now. The names of the others.
+fn reach_nodes(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<Vec<String>, EngineError> {
     let store = open_store(meta, Access::Owner, None, env)?;
-    let nodes = store.nodes()?;
-    let mut changes = Vec::new();
-    let mut others = Vec::new();
-    for (id, before) in &nodes {
-        match found.iter().find(|found| found.identity.node == *id) {
+    let (mut changes, mut others) = (Vec::new(), Vec::new());
+    for (id, before) in store.nodes()? {
+        match found.iter().find(|found| found.identity.node == id) {
             Some(found) => {
                 let now = NodeRecord { url: found.url.clone(), secret: found.secret.clone(), ..before.clone() };
-                changes.push((*id, before, now));
+                changes.push((id, before, now));
             }
-            None => others.push(before.name.clone()),
+            None => others.push(before.name),
         }
     }
     others.sort();
-    let changes: Vec<_> = changes.iter().map(|(id, before, now)| (*id, *before, now)).collect();
+    // One that was added after that moment may hold what was moved to it.
+    for found in found.iter().filter(|found| changes.iter().all(|(id, ..)| *id != found.identity.node)) {
+        let name = format!("recovered-{}", &found.identity.node.to_string()[..8]);
+        store.add_node(found.identity.node, &NodeRecord { domain: name.clone(), name, ..record(found) })?;
+    }
+    let changes: Vec<_> = changes.iter().map(|(id, before, now)| (*id, before, now)).collect();
     store.update_nodes(&changes)?;
     store.flush()?;
-    drop(store);
-    let restored = copies::take_over(meta)?;
-    let unknown_segments = copies::count_unknown(meta)?;
-    // Its replica is stored before it is used: the machine may be lost again.
-    let engine = Engine::open(meta, env, Options { is_replicated: true, ..Options::default() })?;
-    engine.close()?;
-    Ok((others, restored, unknown_segments))
+    Ok(others)
 }

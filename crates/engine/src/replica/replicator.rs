@@ -1,9 +1,11 @@
 //! The thread that keeps the replica, as long as a volume is owned.
 
 use super::keeping::Keeping;
+use super::note::Note;
 use crate::error::EngineError;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use weft_env::sync::{Condvar, Mutex};
 use weft_env::{Clock, Runtime, Thread};
 use weft_meta::Store;
@@ -12,6 +14,8 @@ use weft_transfer::Transfer;
 /// The store's file is looked at this often: with the tenth of a second until it has a change, and the time that nodes take, the replica is
 /// about a second behind.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Copies that are missing are looked for this often, also while nothing changes.
+const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// After a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// Whoever waits for the replica, as at the end, waits no longer than this.
@@ -25,6 +29,8 @@ pub struct Replicator {
 
 struct Shared {
     store: Arc<Store>,
+    /// Ends a round that is under way: what it has stored of a set is removed by a later one.
+    stop: Notify,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -50,7 +56,12 @@ impl Replicator {
         if store.history().is_none() {
             return Ok(None);
         }
-        let shared = Arc::new(Shared { store: store.clone(), state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            store: store.clone(),
+            stop: Notify::new(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let keeping = Keeping::new(store.clone(), transfer.in_background());
         let (own, runtime) = (shared.clone(), runtime.clone());
         let body = Box::new(move || own.run(keeping, &runtime));
@@ -63,7 +74,7 @@ impl Replicator {
     /// # Errors
     /// Why they have not, or not in time; a sentence.
     pub fn catch_up(&self) -> Result<(), String> {
-        let Shared { store, state, changed } = &*self.shared;
+        let Shared { store, state, changed, .. } = &*self.shared;
         if let Some(history) = store.history() {
             history.settle().map_err(|error| error.to_string())?;
         }
@@ -96,6 +107,7 @@ impl Replicator {
 impl Drop for Replicator {
     fn drop(&mut self) {
         self.shared.state.lock().is_stopping = true;
+        self.shared.stop.notify_one();
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -108,18 +120,35 @@ impl Drop for Replicator {
 impl Shared {
     fn run(&self, mut keeping: Keeping, runtime: &Runtime) {
         let Some(history) = self.store.history() else { return };
-        let mut seen = None;
+        let (mut seen, mut noted) = (None, None);
+        let clock = self.store.env().clock.clone();
+        let mut looked = clock.now();
         while self.wait() {
             let last = history.last().ok();
-            let outcome = if seen.is_some() && seen == last {
+            let is_seen = seen.is_some() && seen == last && clock.elapsed(looked) < LOOK_AGAIN_EVERY;
+            let outcome = if is_seen {
                 Ok(())
             } else {
-                runtime.block_on(keeping.round(history)).map(drop).map_err(|error| error.to_string())
+                looked = clock.now();
+                runtime.block_on(async {
+                    tokio::select! {
+                        biased;
+                        () = self.stop.notified() => Err("the volume is closed".to_owned()),
+                        done = keeping.round(history) => done.map(drop).map_err(|error| error.to_string()),
+                    }
+                })
             };
             seen = last.filter(|_| outcome.is_ok());
+            let failure = outcome.err();
+            if let Some((lineage, upto, at_ms)) = keeping.reach().or(failure.as_ref().map(|_| (0, 0, 0))) {
+                let note = Note { lineage, upto, at_ms, failure: failure.clone() };
+                if let Some(meta) = self.store.url().filter(|_| noted.as_ref() != Some(&note)) {
+                    note.write(meta);
+                    noted = Some(note);
+                }
+            }
             let mut state = self.state.lock();
             state.ended = state.begun;
-            let failure = outcome.err();
             if let Some(why) = failure.as_ref().filter(|why| state.failure.as_ref() != Some(*why)) {
                 tracing::warn!("the names on the nodes are behind the metadata: {why}");
             }

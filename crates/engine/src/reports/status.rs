@@ -3,6 +3,7 @@
 use crate::error::EngineError;
 use crate::keeper::Keeper;
 use crate::nodes::{self, Moved};
+use crate::replica::{ReplicaStatus, replica_status};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use weft_care::collect::{GRACE_MS, Kept, kept};
@@ -49,6 +50,8 @@ pub struct StatusReport {
     pub last_scrub: Option<JobRecord>,
     /// ... and of conversions.
     pub last_conversion: Option<ConvertRecord>,
+    /// How far the replica of the metadata on nodes is; missing: the metadata engine keeps copies itself.
+    pub replica: Option<ReplicaStatus>,
     /// Previous generations of converted and moved segments.
     pub kept: Kept,
     /// Nodes that are elsewhere than metadata has them.
@@ -133,6 +136,7 @@ impl Keeper {
             last_repair: JobRecord::load(&*self.catalogue, REPAIR)?,
             last_scrub: JobRecord::load(&*self.catalogue, SCRUB)?,
             last_conversion: ConvertRecord::load(&*self.catalogue)?,
+            replica: replica_status(&self.store, &self.meta)?,
             kept: kept(&*self.catalogue)?,
             moved: nodes::moved(&self.store)?,
             away: away.map(|away| Away { why: with_names(&roster, away.why), ..away }).collect(),

@@ -52,6 +52,10 @@ impl Store {
                     return Err(MetaError::SegmentChanged(*source));
                 }
             }
+            let before: Vec<&SegmentRecord> = sources.iter().map(|(_, source)| source).collect();
+            if txn.comes_to_leaving(record, &before)? {
+                return Err(MetaError::SegmentChanged(*merged));
+            }
             let (mut cursor, mut moved_bytes) = (Cursor::default(), 0);
             let is_done = move_step(txn, &segments, moves, &mut cursor, &mut moved_bytes, milliseconds(now))?;
             if !is_done || moved_bytes == 0 {

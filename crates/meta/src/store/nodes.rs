@@ -2,7 +2,7 @@
 
 use weft_env::planted::{Planted, has_planted};
 use weft_format::NodeId;
-use weft_format::records::{NodeRecord, PlacementRule};
+use weft_format::records::{NodeRecord, PlacementRule, SegmentRecord};
 
 use super::Store;
 use super::txn::Txn;
@@ -113,7 +113,7 @@ impl Store {
             txn.free_room();
             let Some(record) = txn.node(node)? else { return Ok(true) };
             let nobody_commits =
-                is_alone || record.state.is_leaving() && txn.openings()?.follows(txn.roster_changes()?);
+                record.state.is_leaving() && (is_alone || txn.openings()?.follows(txn.roster_changes()?));
             let may_be_used = !nobody_commits && !has_planted(Planted::NodeLeavesEarly);
             if may_be_used || !txn.scan(&on_node(node), 1)?.is_empty() {
                 return Ok(false);
@@ -141,6 +141,21 @@ impl Txn<'_> {
         let key = Key::Node(node);
         let decode = |bytes: Vec<u8>| NodeRecord::decode(&bytes).map_err(|error| damaged(&key, error));
         self.get(key)?.map(decode).transpose()
+    }
+
+    /// Does a record name a node that has left, or is to leave, and that none of those before it names?
+    pub(super) fn comes_to_leaving(
+        &mut self,
+        record: &SegmentRecord,
+        before: &[&SegmentRecord],
+    ) -> Result<bool, MetaError> {
+        let is_old = |node: NodeId| before.iter().any(|record| record.nodes().any(|old| old == node));
+        for node in record.nodes().filter(|node| !is_old(*node)) {
+            if self.node(node)?.is_none_or(|record| record.state.is_leaving()) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Refuses if it is not so any more.

@@ -28,6 +28,7 @@ fn a_node_that_is_referred_to_stays() {
     let (store, _) = volume();
     let file = make(&store, Ino::ROOT, "file", Kind::File);
     write(&store, file, 0, 10, 1);
+    store.update_node(node_id(1), &node_record(1), &leaving(1)).unwrap();
     assert!(!store.remove_node(node_id(1), true).unwrap());
     store.truncate(file, 0, at(2), at(2), None).unwrap();
     assert!(!store.remove_node(node_id(1), true).unwrap(), "its shard is not removed yet");
@@ -66,6 +67,7 @@ fn a_node_leaves_when_whoever_may_store_there_has_followed_the_table() {
 
     // Of one that was killed nobody knows, but who owns the volume then is alone.
     store.take_opening(2, 0).unwrap();
+    assert!(!store.remove_node(node_id(2), true).unwrap(), "it takes shards");
     store.update_node(node_id(2), &node_record(2), &leaving(2)).unwrap();
     assert!(!store.remove_node(node_id(2), false).unwrap());
     assert!(store.remove_node(node_id(2), true).unwrap());
@@ -91,7 +93,11 @@ fn no_shard_comes_to_a_node_that_has_left() {
     moved.shards[0].as_mut().expect("a shard").node = NodeId(0xdead);
     let refused = store.replace_segment(segment_id(1), &old, &moved, &Succession::default(), None).unwrap_err();
     assert_eq!(kind_of(&refused), "SegmentChanged");
-    moved.shards[0].as_mut().expect("a shard").node = node_id(6);
+    moved.shards[0].as_mut().expect("a shard").node = node_id(9);
+    store.add_node(node_id(9), &leaving(9)).unwrap();
+    let refused = store.replace_segment(segment_id(1), &old, &moved, &Succession::default(), None).unwrap_err();
+    assert_eq!(kind_of(&refused), "SegmentChanged", "it may be removed at this moment");
+    store.update_node(node_id(9), &leaving(9), &node_record(9)).unwrap();
     store.replace_segment(segment_id(1), &old, &moved, &Succession::default(), None).unwrap();
     assert_clean(&store);
 }

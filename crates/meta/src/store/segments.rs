@@ -113,10 +113,9 @@ impl Store {
             if txn.segment(segment)?.as_ref() != Some(expected) && !is_unchecked {
                 return Err(MetaError::SegmentChanged(segment));
             }
-            for node in new.nodes().filter(|node| !expected.nodes().any(|before| before == *node)) {
-                if txn.node(node)?.is_none() {
-                    return Err(MetaError::SegmentChanged(segment));
-                }
+            // What is restored lies where it was, and is migrated from there.
+            if succession.restored.is_none() && txn.comes_to_leaving(new, &[expected])? {
+                return Err(MetaError::SegmentChanged(segment));
             }
             if let Some(restored) = &succession.restored {
                 // What is going may have lost shards, whoever knows it.

@@ -1,7 +1,7 @@
 use super::super::fixture::*;
 use super::*;
 use weft_format::Generation;
-use weft_format::records::Kind;
+use weft_format::records::{Kind, NodeRecord, NodeState};
 
 #[test]
 fn a_segments_life() {
@@ -214,7 +214,8 @@ fn care_writes_shared_tables_only() {
     store.drop_segment(dead(segment), &new, None).unwrap();
     store.set_job("x", Some(b"y")).unwrap();
     store.add_node(node_id(8), &node_record(8)).unwrap();
-    store.update_node(node_id(8), &node_record(8), &node_record(9)).unwrap();
+    let leaving = NodeRecord { state: NodeState::Draining, ..node_record(9) };
+    store.update_node(node_id(8), &node_record(8), &leaving).unwrap();
     assert!(store.remove_node(node_id(8), true).unwrap());
     assert_clean(&store);
 }

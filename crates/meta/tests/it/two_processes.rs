@@ -112,6 +112,9 @@ fn care_works_beside_a_mount() {
     let Verdict::Remove(dead) = verdict else { panic!("{verdict:?}") };
     care.drop_segment(dead, &new, None).unwrap();
     assert_eq!(mount.segment(first).unwrap(), None);
+    let (_, node) = care.nodes().unwrap().into_iter().find(|(id, _)| *id == NodeId(4)).unwrap();
+    let leaving = NodeRecord { state: NodeState::Draining, ..node.clone() };
+    care.update_node(NodeId(4), &node, &leaving).unwrap();
     assert!(care.remove_node(NodeId(4), true).unwrap());
 
     // What is the owner's is refused to others, and nothing breaks.

@@ -8,6 +8,10 @@ use crc_fast::{CrcAlgorithm, Digest};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 
+/// So many transactions are listed, or a few more; that is looked at each so many transactions.
+const LISTED_MAX: u64 = 300_000;
+const CUT_EVERY: u64 = 4096;
+
 /// Checksum of a row.
 const SUM_BYTES: usize = 8;
 
@@ -34,7 +38,23 @@ pub(super) fn note<'k>(
         bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
         bytes.extend_from_slice(key);
     }
-    if bytes.is_empty() { Ok(()) } else { put(connection, number, &bytes) }
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    put(connection, number, &bytes)?;
+    if number.is_multiple_of(CUT_EVERY) {
+        cut(connection, number)?;
+    }
+    Ok(())
+}
+
+/// What is far behind is forgotten: where nobody keeps a replica, or nodes take none for long, the list must not grow for ever.
+fn cut(connection: &Connection, number: u64) -> rusqlite::Result<()> {
+    let upto = number.saturating_sub(LISTED_MAX);
+    let gone = connection
+        .prepare_cached("DELETE FROM changes WHERE number > 0 AND number <= ?1")?
+        .execute([upto.cast_signed()])?;
+    if gone > 0 { put(connection, 0, &upto.to_le_bytes()) } else { Ok(()) }
 }
 
 /// Up to this number nobody asks any more.

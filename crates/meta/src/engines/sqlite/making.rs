@@ -13,9 +13,9 @@ use crate::kv::Slot;
 use crate::owner::companion;
 use rusqlite::{Connection, OpenFlags};
 use rustix::fs::RenameFlags;
-use std::fs::Permissions;
+use std::fs::{OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Makes a new, empty store.
@@ -26,6 +26,9 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
 /// Makes a store of these pieces.
 pub(super) fn load(path: &Path, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
     build(path, |draft| {
+        // It holds everybody's names.
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
+        made.map_err(|error| failed(draft, error))?;
         make(draft).map_err(|fault| open_error(path, fault))?;
         let connection = file::open_writer(draft)?;
         while let Some(slots) = pieces().map_err(|why| failed(path, why))? {

@@ -1,0 +1,64 @@
+//! How far the replica is: a note beside the metadata, for `weft status`. It says nothing that nodes do not say, and costs no look at them.
+
+use serde::{Deserialize, Serialize};
+use weft_meta::kv::Changes;
+use weft_meta::{MetaError, MetaUrl, Store, is_passing};
+
+/// Keys are counted up to so many.
+const COUNT_LIMIT: usize = 100_000;
+
+/// What the keeper of the replica noted last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// Whose transactions are counted.
+    pub lineage: u64,
+    /// Nodes have everything up to this transaction.
+    pub upto: u64,
+    /// When that was so, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Why nodes do not have more.
+    pub failure: Option<String>,
+}
+
+/// How far the replica of the metadata on nodes is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReplicaStatus {
+    /// Nodes have the metadata as it was then, in milliseconds since the Unix epoch; missing: they have none.
+    pub at_ms: Option<u64>,
+    /// Keys changed since, 100,000 at most.
+    pub missing_keys: u64,
+    /// Why the nodes do not have more, if a mount has said so.
+    pub failure: Option<String>,
+}
+
+impl Note {
+    /// Beside the metadata. Who cannot write there leaves it.
+    pub fn write(&self, meta: &MetaUrl) {
+        let text = serde_json::to_vec(self).unwrap_or_default();
+        if let Err(error) = std::fs::write(file(meta), text) {
+            tracing::debug!(%error, "how far the replica of the metadata is cannot be noted");
+        }
+    }
+}
+
+fn file(meta: &MetaUrl) -> std::path::PathBuf {
+    meta.note_file("-replica")
+}
+
+/// How far it is; `None`: the engine of this volume keeps its copies itself.
+///
+/// # Errors
+/// Metadata cannot be read.
+pub(crate) fn replica_status(store: &Store, meta: &MetaUrl) -> Result<Option<ReplicaStatus>, MetaError> {
+    let Some(history) = store.history() else { return Ok(None) };
+    let lineage = history.lineage()?;
+    let text = std::fs::read(file(meta)).unwrap_or_default();
+    let note: Option<Note> = serde_json::from_slice(&text).ok().filter(|note: &Note| note.lineage == lineage);
+    let none = ReplicaStatus { at_ms: None, missing_keys: COUNT_LIMIT as u64, failure: None };
+    let Some(note) = note else { return Ok(Some(none)) };
+    let count = |changes: Changes| changes.slots.iter().filter(|(key, _)| !is_passing(key)).count();
+    let missing = |changes: Option<Changes>| changes.map_or(COUNT_LIMIT, count);
+    let missing_keys = missing(history.changes_after(note.upto, COUNT_LIMIT)?);
+    let at_ms = (note.upto > 0).then_some(note.at_ms);
+    Ok(Some(ReplicaStatus { at_ms, missing_keys: missing_keys as u64, failure: note.failure }))
+}
