@@ -160,6 +160,8 @@ impl Keeping {
             if clock.elapsed(since) < PATIENCE {
                 continue;
             }
+            // If it does not succeed now it is tried again after that time.
+            self.short_since.insert(id, clock.now());
             let replica = match self.transfer.read_replica(&self.known[&id]).await {
                 Ok(replica) => replica,
                 // The others are copied all the same.
@@ -169,13 +171,14 @@ impl Keeping {
                 }
             };
             let (again, found) = self.write(replica).await?;
-            if found.copies.len() < copies {
-                self.short_since.insert(again, clock.now());
-            } else if let Some(before) = self.known.remove(&id) {
-                self.transfer.remove_superseded(before.copies).await;
-            }
-            self.short_since.remove(&id);
-            self.known.insert(again, found);
+            let needless = if found.copies.len() < copies {
+                found.copies
+            } else {
+                self.short_since.remove(&id);
+                self.known.insert(again, found);
+                self.known.remove(&id).map_or(Vec::new(), |before| before.copies)
+            };
+            self.transfer.remove_superseded(needless).await;
         }
         let lineage = self.chain.as_ref().map_or(0, |chain| chain.lineage);
         self.link(lineage);
@@ -295,3 +298,7 @@ impl Keeping {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "keeping_tests.rs"]
+mod tests;

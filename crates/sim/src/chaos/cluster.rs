@@ -399,8 +399,10 @@ impl Cluster {
         let shards = self.shards(number);
         fs::remove_dir_all(&shards)?;
         let mut command = Command::new("cp");
-        command.arg("-a").arg(self.copy()).arg(shards);
-        must(command, COMMAND_DEADLINE).map(drop)
+        command.arg("-a").arg(self.copy()).arg(&shards);
+        must(command, COMMAND_DEADLINE)?;
+        // Who brings a copy back waits until the disk has it.
+        Ok(rustix::fs::syncfs(fs::File::open(shards)?)?)
     }
 }
 

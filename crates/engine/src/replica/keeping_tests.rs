@@ -1,0 +1,185 @@
+use super::*;
+use std::path::Path;
+use weft_env::Env;
+use weft_format::records::{NodeRecord, PlacementRule, PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::{NodeIdentity, PolicyId, VolumeId};
+use weft_meta::kv::Kv;
+use weft_meta::{Access, MetaUrl};
+use weft_nodes::Node;
+use weft_nodes::memory::MemoryNode;
+use weft_transfer::{Fleet, Settings};
+
+const VOLUME: VolumeId = VolumeId(7);
+
+type Nodes = Vec<(NodeId, Arc<MemoryNode>)>;
+
+fn nodes(count: u128) -> Nodes {
+    let identity = |number| NodeIdentity { volume: VOLUME, node: NodeId(number) };
+    let node = |number| Arc::new(MemoryNode::new(format!("n{number}"), identity(number), 1 << 30));
+    (1..=count).map(|number| (NodeId(number), node(number))).collect()
+}
+
+fn transfer(nodes: &Nodes) -> Transfer {
+    let members = nodes.iter().map(|(id, node)| {
+        let name = format!("n{}", id.0);
+        let record = NodeRecord {
+            url: format!("memory:{name}"),
+            domain: name.clone(),
+            name,
+            state: NodeState::Active,
+            weight: 1,
+            secret: Default::default(),
+            limits: Default::default(),
+        };
+        (*id, record, node.clone() as Arc<dyn Node>)
+    });
+    let fleet = Arc::new(Fleet::new(members.collect(), PlacementRule::default(), &Env::system()));
+    Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
+}
+
+fn open(folder: &Path) -> (Arc<dyn Kv>, Arc<Store>) {
+    let url = MetaUrl::from(folder.join("meta.db"));
+    let is_new = !url.exists();
+    if is_new {
+        url.create().expect("made");
+    }
+    let env = Env::system();
+    let kv = url.open(Access::Owner, None, &env).expect("opened");
+    let store = if is_new {
+        let volume = VolumeRecord { volume: VOLUME, created_ms: 1, default_policy: PolicyId(0) };
+        Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:2+2", None), Timestamp::default(), &env)
+    } else {
+        Store::open(kv.clone(), &env)
+    };
+    (kv, Arc::new(store.expect("a volume")))
+}
+
+/// Something that counts.
+fn change(store: &Store, value: u64) {
+    store.set_keep_ms(value).expect("changed");
+    store.history().expect("it has one").settle().expect("settled");
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn all(store: &Store) -> Map {
+    store.history().expect("it has one").page(&[], usize::MAX).expect("read").pairs.into_iter().collect()
+}
+
+/// What whoever has only the nodes makes of them.
+async fn recovered(transfer: &Transfer) -> Map {
+    let found = transfer.find_replicas(&BTreeMap::new()).await;
+    let headers = found.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
+    let chain = chain::newest(&headers, None).expect("a whole replica");
+    let mut map = Map::new();
+    for id in chain.pieces() {
+        for (key, value) in transfer.read_replica(&found.pieces[&id]).await.expect("sound").slots {
+            match value {
+                Some(value) => map.insert(key, value),
+                None => map.remove(&key),
+            };
+        }
+    }
+    map
+}
+
+async fn piece_count(transfer: &Transfer) -> usize {
+    transfer.find_replicas(&BTreeMap::new()).await.pieces.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_have_the_store_after_each_round_and_few_pieces_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = nodes(5);
+    let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
+    store.take_opening(1, 0).expect("opened");
+    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    for value in 0..60 {
+        change(&store, value);
+        keeping.round(store.history().expect("it has one")).await.expect("stored");
+        assert_eq!(recovered(&transfer).await, all(&store), "round {value}");
+    }
+    assert!(piece_count(&transfer).await <= 18, "sixteen of a level and a snapshot");
+    let found = transfer.find_replicas(&BTreeMap::new()).await;
+    assert!(found.pieces.values().all(|piece| piece.copies.len() == 3), "rs:2+2 survives two losses");
+    // Any two nodes and the metadata.
+    for one in 0..5 {
+        for other in 0..one {
+            let left: Nodes =
+                (0..5).filter(|node| *node != one && *node != other).map(|node| nodes[node].clone()).collect();
+            assert_eq!(recovered(&self::transfer(&left)).await, all(&store));
+        }
+    }
+    // The next owner goes on with what is there.
+    let before = piece_count(&transfer).await;
+    change(&store, 1000);
+    let mut next = Keeping::new(store.clone(), transfer.clone());
+    next.round(store.history().expect("it has one")).await.expect("stored");
+    assert_eq!(recovered(&transfer).await, all(&store));
+    assert!(piece_count(&transfer).await <= before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_renewed_while_nothing_happens_is_not_stored() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = nodes(4);
+    let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
+    let history = store.history().expect("it has one");
+    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    history.settle().expect("settled");
+    keeping.round(history).await.expect("stored");
+    let before = piece_count(&transfer).await;
+    store.set_job("care", Some(b"alive")).expect("noted");
+    history.settle().expect("settled");
+    keeping.round(history).await.expect("nothing to do");
+    assert_eq!(piece_count(&transfer).await, before);
+    change(&store, 1);
+    keeping.round(history).await.expect("stored");
+    assert_eq!(recovered(&transfer).await, all(&store), "it comes with the next change");
+}
+
+/// The disk is set back to an earlier moment of the same opening, with all that is beside the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn metadata_that_was_set_back_is_stored_anew() {
+    let parent = tempfile::tempdir().expect("a folder");
+    let (folder, kept) = (parent.path().join("meta"), parent.path().join("kept"));
+    std::fs::create_dir(&folder).expect("made");
+    let nodes = nodes(4);
+    let transfer = transfer(&nodes);
+    {
+        let (_kv, store) = open(&folder);
+        store.take_opening(1, 0).expect("opened");
+        change(&store, 1);
+        Keeping::new(store.clone(), transfer.clone())
+            .round(store.history().expect("it has one"))
+            .await
+            .expect("stored");
+    }
+    let copy = |from: &Path, to: &Path| {
+        let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+        assert!(copied.success());
+    };
+    copy(&folder, &kept);
+    {
+        let (_kv, store) = open(&folder);
+        (2..40).for_each(|value| change(&store, value));
+        Keeping::new(store.clone(), transfer.clone())
+            .round(store.history().expect("it has one"))
+            .await
+            .expect("stored");
+        assert_eq!(recovered(&transfer).await, all(&store));
+    }
+    // In place: a store knows its inode.
+    for name in ["meta.db", "meta.db-owner", "meta.db-intents"] {
+        let bytes = std::fs::read(kept.join(name)).expect("read");
+        std::fs::write(folder.join(name), bytes).expect("written");
+    }
+    let (_kv, store) = open(&folder);
+    store.take_opening(2, 0).expect("opened");
+    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    for value in 100..103 {
+        change(&store, value);
+        keeping.round(store.history().expect("it has one")).await.expect("stored");
+        assert_eq!(recovered(&transfer).await, all(&store), "nothing of the lost past is in it");
+    }
+}
