@@ -138,6 +138,10 @@ impl Shared {
                     }
                 })
             };
+            // A round that was cut short says nothing.
+            if self.state.lock().is_stopping {
+                return;
+            }
             seen = last.filter(|_| outcome.is_ok());
             let failure = outcome.err();
             if let Some((lineage, upto, at_ms)) = keeping.reach().or(failure.as_ref().map(|_| (0, 0, 0))) {
