@@ -1,5 +1,6 @@
 //! The catalogue of segments as care sees it, kept in a volume's metadata.
 
+use crate::nodes;
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -137,17 +138,15 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn forget_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        let is_used = self.ask(|store| Ok(!store.segments_on_node(node, None, 1)?.is_empty()))?;
-        if is_used || self.change(|store| store.remove_node(node, false))? {
+        // Nobody needs to own the volume to see that.
+        if self.ask(|store| Ok(!store.segments_on_node(node, None, 1)?.is_empty()))? {
             return Ok(());
         }
-        let Files::Free(meta) = &self.files else { return Ok(()) };
-        // Whoever owned it last may have been killed, and never says that it commits nothing any more.
-        match open_short_lived(meta, self.store.env()) {
-            Err(CatalogueError::NotOwner) => Ok(()),
-            Err(error) => Err(error),
-            Ok(owned) => beside_tasks(|| owned.remove_node(node, true).and_then(|_| owned.flush())).map_err(failed),
-        }
+        let forget = |store: &Store| match &self.files {
+            Files::Free(meta) => nodes::forget(store, meta, node),
+            Files::Fixed | Files::Owned(_) => store.remove_node(node, false),
+        };
+        self.change(forget).map(drop)
     }
 
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
@@ -325,12 +324,11 @@ impl Catalogue for StoreCatalogue {
     }
 
     fn renew_node(&self, node: NodeId) -> Result<Renewed, CatalogueError> {
-        beside_tasks(|| crate::nodes::renew(&self.store, node))
-            .map_err(|error| CatalogueError::Failed(error.to_string()))
+        beside_tasks(|| nodes::renew(&self.store, node)).map_err(|error| CatalogueError::Failed(error.to_string()))
     }
 
     fn restore_node(&self, node: NodeId) -> Result<(), CatalogueError> {
-        self.ask(|store| crate::nodes::take_back(store, node)).map(drop)
+        self.ask(|store| nodes::take_back(store, node)).map(drop)
     }
 }
 

@@ -180,7 +180,7 @@ async fn find_elsewhere(
 ) -> Option<ShardLocation> {
     let digest = record.shards[index].as_ref()?.digest;
     for (node, key) in strays.iter().filter(|(_, key)| key.index.as_usize() == index) {
-        if transfer.digest_at(*node, *key).await == Some(digest) {
+        if transfer.digest_at(*node, *key, record.shard_bytes()).await == Some(digest) {
             return Some(ShardLocation { node: *node, generation: key.generation, digest, origin: None });
         }
     }

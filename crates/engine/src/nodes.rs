@@ -18,7 +18,7 @@ use weft_codes::Code;
 use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
-use weft_meta::{MetaError, MetaUrl, Store};
+use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
 
 /// Suffixes for the name of a node whose successor takes the name: if the node was there, and if it was not.
@@ -123,6 +123,27 @@ pub fn succeed(
     let is_empty = store.remove_node(old_id, false)?;
     store.flush()?;
     Ok(is_empty)
+}
+
+/// Removes a node that is to leave, once nothing can come to it any more; false: something has, or still may. A process that was killed
+/// while it owned the volume never says what it has settled: while this process owns it for a moment nobody else commits anything.
+///
+/// # Errors
+/// Metadata cannot be written.
+pub(crate) fn forget(store: &Store, meta: &MetaUrl, id: NodeId) -> Result<bool, MetaError> {
+    if store.remove_node(id, false)? {
+        store.flush()?;
+        return Ok(true);
+    }
+    match weft_vfs::open::open_store(meta, Access::ShortLived, None, store.env()) {
+        Ok(owned) => {
+            let is_removed = owned.remove_node(id, true)?;
+            owned.flush()?;
+            Ok(is_removed)
+        }
+        Err(MetaError::InUse(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Makes a new node, of the same name, of a place from which the node was deleted; the old one is lost. Where some of its shards are

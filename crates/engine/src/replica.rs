@@ -1,4 +1,4 @@
-//! The metadata's replica on the volume's nodes: kept by whoever owns the volume, and read by `weft recover`.
+//! The metadata's replica on the volume's nodes: kept by the process that owns the volume, and read by `weft recover`.
 //!
 //! ```text
 //! the store's file changes -> what changed since the last piece, as a change set -> copies on nodes   (replicator.rs, keeping.rs)

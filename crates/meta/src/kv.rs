@@ -270,10 +270,10 @@ pub trait History: Send + Sync {
     /// The last transaction.
     fn last(&self) -> Result<u64, KvError>;
 
-    /// What transactions after this one changed; `None`: more than so many keys, or some of it is forgotten.
+    /// What transactions after this one changed; `None`: more than `keys_max` keys, or some of it is forgotten.
     fn changes_after(&self, after: u64, keys_max: usize) -> Result<Option<Changes>, KvError>;
 
-    /// The pairs from `start` on, as many as reach so many bytes.
+    /// The pairs from `start` on, until they have `bytes_max` bytes.
     fn page(&self, start: &[u8], bytes_max: usize) -> Result<Page, KvError>;
 
     /// Waits until what was committed through this engine is in the store, and counted.

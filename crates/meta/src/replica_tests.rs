@@ -1,5 +1,4 @@
 use super::*;
-use weft_format::records::NodeState;
 use weft_format::{Ino, NodeId};
 
 #[test]
@@ -12,15 +11,8 @@ fn what_an_idle_volume_renews_is_no_reason() {
 
 #[test]
 fn the_keys_of_nodes_stay() {
-    let record = NodeRecord {
-        name: "lab".into(),
-        url: "weft://lab:9700".into(),
-        domain: "lab".into(),
-        weight: 3,
-        state: NodeState::Active,
-        secret: Secret(b"nobody knows".to_vec()),
-        limits: Default::default(),
-    };
+    let secret = Secret(b"nobody knows".to_vec());
+    let record = NodeRecord { secret, ..NodeRecord::of("lab", "weft://lab:9700") };
     let key = Key::Node(NodeId(7)).encode();
     let (same_key, public) = without_secrets((key.clone(), Some(record.encode())));
     assert_eq!(same_key, key);

@@ -15,7 +15,7 @@ use weft_sim::shrink::shrink;
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 50;
 const CANARY_BATCH: u64 = 20;
-/// So many brief histories take as long as a whole one.
+/// This number of brief histories takes as long as a whole one.
 const BRIEF_FACTOR: u64 = 20;
 
 /// Run histories of the simulator.

@@ -24,7 +24,7 @@ use weft_care::worker::{Options, Worker};
 use weft_care::{Board, CatalogueError};
 use weft_engine::{StoreCatalogue, TrashEmptier};
 use weft_env::{Clock, Env, Runtime};
-use weft_format::records::{NodeRecord, NodeState, PolicyRecord, SEGMENT_BYTES, Sizes, Timestamp, VolumeRecord};
+use weft_format::records::{NodeRecord, PolicyRecord, SEGMENT_BYTES, Sizes, Timestamp, VolumeRecord};
 use weft_format::{NodeId, NodeIdentity, PolicyId, VolumeId};
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
@@ -35,7 +35,7 @@ use weft_vfs::{Settings, VfsError, Volume};
 const VOLUME: VolumeId = VolumeId(7);
 /// How many of a thousand operations of a program have another before them, in the directory of all.
 const MEDDLING_PER_MILLE: u64 = 150;
-/// A program that is slow does an operation in so many of a thousand periods of this length.
+/// Of a thousand periods of this length, a slow program does an operation in some.
 const SLOW_MS: u64 = 2_000;
 const SLOW_OPERATIONS_PER_MILLE: u64 = 150;
 /// After this time something that could not be begun is tried again.
@@ -379,15 +379,7 @@ fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan) -
 #[must_use]
 pub fn node_record(number: u32) -> NodeRecord {
     let name = format!("place{number}");
-    NodeRecord {
-        url: format!("memory:{name}"),
-        domain: name.clone(),
-        name,
-        state: NodeState::Active,
-        weight: 1,
-        secret: Default::default(),
-        limits: Default::default(),
-    }
+    NodeRecord::of(&name, format!("memory:{name}"))
 }
 
 fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {

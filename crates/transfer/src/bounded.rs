@@ -14,11 +14,11 @@ use std::time::Duration;
 use weft_env::Clock;
 use weft_env::planted::{Planted, has_planted};
 use weft_format::ShardKey;
-use weft_nodes::NodeError;
 use weft_nodes::combine::Combination;
 use weft_nodes::node::{
     Capability, Link, Node, NodeIdentity, Page, SHARD_BYTES_MAX, SHARD_BYTES_PER_SECOND_MIN, ShardStat, Space,
 };
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// Longer than any node that still works takes for a request without bytes; a daemon's own deadline is less than half of it.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -27,6 +27,18 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const LIST_DEADLINE: Duration = Duration::from_secs(1200);
 /// A combination reads a whole shard and may pass through many nodes.
 const COMBINING_DEADLINE: Duration = Duration::from_secs(600);
+
+/// What a node answers, or that it takes longer than a deadline of the caller's.
+pub(crate) async fn within<T>(
+    clock: &dyn Clock,
+    deadline: Duration,
+    work: impl Future<Output = Result<T, NodeError>>,
+) -> Result<T, NodeError> {
+    match clock.timeout(deadline, work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(NodeError::new(NodeErrorKind::TimedOut, "of the volume", "it takes too long")),
+    }
+}
 
 /// See the module's head.
 pub(crate) struct BoundedNode {

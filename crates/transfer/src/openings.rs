@@ -5,11 +5,11 @@
 //! On each node the numbers have no gap while a newer one takes an older one's place: an older opening always finds either the number
 //! after its own, or its own gone. So a look is two small requests a node, and only a node that lacks the latest opening is listed.
 
+use crate::bounded::within;
 use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::time::Duration;
 use weft_env::Clock;
 use weft_format::geometry::Geometry;
@@ -147,17 +147,6 @@ fn if_there<T>(outcome: Result<T, NodeError>) -> Result<Option<T>, NodeError> {
         Ok(value) => Ok(Some(value)),
         Err(error) if error.kind == NodeErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-async fn within<T>(
-    clock: &dyn Clock,
-    deadline: Duration,
-    work: impl Future<Output = Result<T, NodeError>>,
-) -> Result<T, NodeError> {
-    match clock.timeout(deadline, work).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(NodeError::new(NodeErrorKind::TimedOut, "of the volume", "it takes too long")),
     }
 }
 

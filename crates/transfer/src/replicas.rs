@@ -1,18 +1,17 @@
 //! Pieces of the metadata's replica on nodes (`weft_format::records::Replica`): found by listing nodes, read, and written as segments of
 //! copies.
 //!
-//! No record says where a piece is. Whoever wants to know lists the nodes ([`Transfer::find_replicas`]); what a node does not list is not
+//! No record says where a piece is. A caller that wants to know lists the nodes ([`Transfer::find_replicas`]); what a node does not list is not
 //! known to be gone.
 
+use crate::bounded::within;
 use crate::error::WriteError;
 use crate::in_flight::InFlight;
 use crate::transfer::Transfer;
 use crate::write::WriteRequest;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
 use std::time::Duration;
-use weft_env::Clock;
 use weft_format::records::{Replica, ReplicaHeader, first_replica, is_replica};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, ShardHeader, ShardIdentity, frames_range, verify_frames, verify_object};
@@ -100,19 +99,10 @@ impl Transfer {
 
     /// Of the first copy that has one.
     async fn read_header(&self, copies: &[(NodeId, ShardKey)]) -> Option<ReplicaHeader> {
-        for (node, key) in copies {
-            let read = self.with_node(*node, |node| async move {
-                // The first frame; a longer object has it, too.
-                let range = frames_range(0..1, FRAME_PAYLOAD_BYTES as u64);
-                let start = node.get(*key, 0..range.end).await?;
-                self.header_of(*key, &start).map_err(|detail| corrupt(*key, detail))
-            });
-            match read.await {
-                Ok(header) => return Some(header),
-                Err(error) => tracing::debug!(%error, "a piece of the metadata's replica cannot be read there"),
-            }
-        }
-        None
+        // The first frame; a longer object has it, too.
+        let end = frames_range(0..1, FRAME_PAYLOAD_BYTES as u64).end;
+        let read = self.first_sound(copies, end, |key, start| self.header_of(key, start)).await;
+        read.inspect_err(|why| tracing::debug!(why, "a piece of the metadata's replica cannot be read")).ok()
     }
 
     fn header_of(&self, key: ShardKey, start: &[u8]) -> Result<ReplicaHeader, String> {
@@ -137,15 +127,29 @@ impl Transfer {
     /// # Errors
     /// Why each copy cannot be used, in one clause.
     pub async fn read_replica(&self, found: &FoundReplica) -> Result<Replica, String> {
+        self.first_sound(&found.copies, SHARD_BYTES_MAX, |key, object| parse(self.inner.volume, key, object)).await
+    }
+
+    /// What is in the first `end` bytes of the first copy of which something can be made; why of none.
+    async fn first_sound<T>(
+        &self,
+        copies: &[(NodeId, ShardKey)],
+        end: u64,
+        parse: impl Fn(ShardKey, &[u8]) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let fleet = &self.inner.fleet;
         let mut why = Vec::new();
-        for (node, key) in &found.copies {
-            let read = self.with_node(*node, |node| async move {
-                let object = node.get(*key, 0..SHARD_BYTES_MAX).await?;
-                parse(self.inner.volume, *key, &object).map_err(|detail| corrupt(*key, detail))
-            });
-            match read.await {
-                Ok(replica) => return Ok(replica),
-                Err(error) => why.push(error.to_string()),
+        for (id, key) in copies {
+            let read = match fleet.get(*id) {
+                Some(node) => within(fleet.clock(), GET_DEADLINE, node.get(*key, 0..end)).await,
+                None => {
+                    let detail = "it is no node of the volume now";
+                    Err(NodeError::new(NodeErrorKind::Unavailable, &id.to_string(), detail))
+                }
+            };
+            match read.map_err(|error| error.to_string()).and_then(|bytes| parse(*key, &bytes)) {
+                Ok(sound) => return Ok(sound),
+                Err(detail) => why.push(format!("{key} at {}: {detail}", fleet.name(*id))),
             }
         }
         Err(why.join("; "))
@@ -154,7 +158,7 @@ impl Transfer {
     /// Stores a piece on `copies` nodes of distinct domains, but for nodes that are away.
     ///
     /// # Errors
-    /// No node takes it, or there are not so many domains; what was stored is removed as far as nodes answer.
+    /// No node takes it, or there are fewer domains; what was stored is removed as far as nodes answer.
     pub async fn write_replica(
         &self,
         segment: SegmentId,
@@ -186,29 +190,6 @@ impl Transfer {
             tracing::debug!(?failure, "a needless piece of the metadata's replica stays for now");
         }
     }
-
-    async fn with_node<T, F>(
-        &self,
-        node: NodeId,
-        work: impl FnOnce(std::sync::Arc<dyn Node>) -> F,
-    ) -> Result<T, NodeError>
-    where
-        F: Future<Output = Result<T, NodeError>>,
-    {
-        let fleet = &self.inner.fleet;
-        let Some(node) = fleet.get(node) else {
-            return Err(NodeError::new(
-                NodeErrorKind::Unavailable,
-                &node.to_string(),
-                "it is no node of the volume now",
-            ));
-        };
-        within(fleet.clock(), GET_DEADLINE, work(node)).await
-    }
-}
-
-fn corrupt(key: ShardKey, detail: String) -> NodeError {
-    NodeError::new(NodeErrorKind::Corrupt, "of the volume", format!("its {key}: {detail}"))
 }
 
 /// All pieces that a node has.
@@ -239,17 +220,6 @@ fn parse(volume: VolumeId, key: ShardKey, object: &[u8]) -> Result<Replica, Stri
     let mut payload = vec![0; verified.header.geometry.data_bytes as usize];
     verified.frames.copy_into(0..payload.len() as u64, &mut payload).map_err(|error| error.to_string())?;
     Replica::decode(&payload).map_err(|error| error.to_string())
-}
-
-async fn within<T>(
-    clock: &dyn Clock,
-    deadline: Duration,
-    work: impl Future<Output = Result<T, NodeError>>,
-) -> Result<T, NodeError> {
-    match clock.timeout(deadline, work).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(NodeError::new(NodeErrorKind::TimedOut, "of the volume", "it takes too long")),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::transfer::Settings;
 use std::sync::Arc;
 use weft_env::Env;
 use weft_format::NodeIdentity;
-use weft_format::records::{NodeRecord, NodeState, PlacementRule, ReplicaKind, replica_id};
+use weft_format::records::{NodeRecord, PlacementRule, ReplicaKind, replica_id};
 use weft_nodes::memory::MemoryNode;
 
 const VOLUME: VolumeId = VolumeId(7);
@@ -26,16 +26,7 @@ fn nodes(count: u128) -> Vec<(NodeId, Arc<MemoryNode>)> {
 fn transfer(nodes: &[(NodeId, Arc<MemoryNode>)]) -> Transfer {
     let members = nodes.iter().map(|(id, node)| {
         let name = format!("n{}", id.0);
-        let record = NodeRecord {
-            url: format!("memory:{name}"),
-            domain: name.clone(),
-            name,
-            state: NodeState::Active,
-            weight: 1,
-            secret: Default::default(),
-            limits: Default::default(),
-        };
-        (*id, record, node.clone() as Arc<dyn Node>)
+        (*id, NodeRecord::of(&name, format!("memory:{name}")), node.clone() as Arc<dyn Node>)
     });
     let fleet = Arc::new(Fleet::new(members.collect(), PlacementRule::default(), &Env::system()));
     Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())

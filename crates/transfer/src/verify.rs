@@ -12,7 +12,6 @@ use weft_format::shard::{
     CHECK_BYTES, Digest, FRAME_PAYLOAD_BYTES, HEADER_BYTES, ShardHeader, ShardIdentity, frame_count, verify_object,
 };
 use weft_format::{NodeId, SegmentId, ShardKey};
-use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
 /// The state of one shard.
@@ -54,10 +53,11 @@ pub struct SegmentHealth {
 }
 
 impl Transfer {
-    /// The digest of the shard of this name at a node; `None`: it cannot be read there, or is damaged.
-    pub async fn digest_at(&self, node: NodeId, key: ShardKey) -> Option<Digest> {
+    /// The digest of the shard of this name and length at a node; `None`: it cannot be read there, or is damaged.
+    pub async fn digest_at(&self, node: NodeId, key: ShardKey, bytes: u64) -> Option<Digest> {
         let node = self.inner.fleet.get(node)?;
-        let object = node.get(key, 0..SHARD_BYTES_MAX).await.ok()?;
+        // One more, so that a longer one is found out.
+        let object = node.get(key, 0..bytes + 1).await.ok()?;
         let identity = ShardIdentity { volume: self.inner.volume, key };
         verify_object(&identity, &object).ok().map(|verified| verified.digest)
     }

@@ -43,7 +43,7 @@ impl NodeWatcher {
         Ok(true)
     }
 
-    /// So many changes of the node table the fleet has followed.
+    /// The number of changes of the node table that the fleet has followed.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.known.as_ref().map_or(0, |known| known.changes)

@@ -72,7 +72,7 @@ impl Volume {
         });
     }
 
-    /// Notes which segments nobody will commit any more, for whoever collects what writers left, or removes a node.
+    /// Notes which segments nobody will commit any more, for a process that collects what writers left, or removes a node.
     pub(crate) fn note_settled(&self) -> Result<(), VfsError> {
         let ids = self.write_back.segment_ids();
         if let Some(settled) = ids.news() {

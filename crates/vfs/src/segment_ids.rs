@@ -28,7 +28,7 @@ struct Counts {
 pub(crate) struct Settled {
     /// Segments of a smaller count are committed, or nobody will commit them.
     pub below: u32,
-    /// The others were placed, or will be, by the node table after at least so many changes.
+    /// The others were placed, or will be, by the node table after at least this number of changes.
     pub roster: u64,
 }
 
@@ -57,7 +57,7 @@ impl SegmentIds {
         NewSegment { id: SegmentId::of_opening(now_ms, self.opening, count, random), ids: self.clone() }
     }
 
-    /// From now on segments are placed by the node table after so many changes.
+    /// From now on segments are placed by the node table after this number of changes.
     pub fn follow(&self, roster: u64) {
         let mut counts = self.counts.lock();
         if counts.rosters.last().is_none_or(|(_, last)| *last < roster) {

@@ -1,7 +1,7 @@
 //! The nodes of a volume as metadata has them, and every change that people make to them.
 
 use super::error::{NodesError, ProbeError};
-use super::{Moved, create, default_weight, emptied, is_replaced, lost, succeed, take_back};
+use super::{Moved, create, default_weight, emptied, forget, is_replaced, lost, succeed, take_back};
 use crate::error::EngineError;
 use crate::keeper::Keeper;
 use crate::key_file;
@@ -16,7 +16,7 @@ use weft_care::balance::Estimate;
 use weft_env::Env;
 use weft_format::NodeId;
 use weft_format::records::{NodeLimits, NodeRecord, NodeState, Secret};
-use weft_meta::{Access, MetaError, MetaUrl, Store};
+use weft_meta::{MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl};
 
 /// Segments are counted up to this many for a sentence.
@@ -385,28 +385,17 @@ impl NodeTable {
         Err(NodesError::BeingWritten(name.to_owned()))
     }
 
-    /// Removes a node that is to leave, once nothing can come to it any more. False: something has, or still may.
+    /// Waits a while until the node can go. False: it cannot.
     fn forget(&self, id: NodeId) -> Result<bool, NodesError> {
         let clock = &self.store.env().clock;
         let began = clock.now();
-        while !self.store.remove_node(id, false)? {
-            // Nobody else changes it while this process owns it: one that was killed never says what it has settled.
-            match weft_vfs::open::open_store(&self.meta, Access::ShortLived, None, self.store.env()) {
-                Ok(owned) => {
-                    let is_removed = owned.remove_node(id, true)?;
-                    owned.flush()?;
-                    return Ok(is_removed);
-                }
-                Err(MetaError::InUse(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
+        while !forget(&self.store, &self.meta, id)? {
             let is_used = !self.store.segments_on_node(id, None, 1)?.is_empty();
             if is_used || clock.elapsed(began) >= SETTLED_WITHIN {
                 return Ok(false);
             }
             clock.block(SETTLED_PAUSE);
         }
-        self.store.flush()?;
         Ok(true)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use weft_format::SegmentId;
 use weft_format::records::{ReplicaHeader, ReplicaKind};
 
-/// So many change sets of like length are made one.
+/// This number of change sets of like length are made one.
 const MERGED_COUNT: usize = 16;
 /// A change set of this length is a short one; each further level is [`MERGED_COUNT`] times as long.
 const SHORT_BYTES: u64 = 4096;

@@ -1,12 +1,13 @@
 //! One round of the replica's keeper: look at what nodes have, store what is missing, remove what is needless.
 
 use super::chain::{self, Chain, Next, Pieces};
+use super::note::Note;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
-use weft_meta::kv::{Changes, History};
+use weft_meta::kv::{Changes, History, KvError};
 use weft_meta::{MetaError, Store, is_passing, without_secrets};
 use weft_transfer::{FoundReplica, Transfer, WriteError};
 
@@ -25,6 +26,9 @@ pub enum ReplicaError {
     /// The metadata.
     #[error(transparent)]
     Meta(#[from] MetaError),
+    /// Its engine.
+    #[error(transparent)]
+    Engine(#[from] KvError),
     /// The nodes.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -32,7 +36,7 @@ pub enum ReplicaError {
     #[error("the volume has no node that takes it: add one with `weft node add`")]
     NoNodes,
     /// Something that was stored does not follow what was stored before.
-    #[error("what nodes have is no whole replica yet: it is stored anew")]
+    #[error("what nodes have is no whole replica yet: a new one is stored")]
     Behind,
     /// A piece that cannot be copied.
     #[error("a piece of the metadata's replica cannot be read: {0}")]
@@ -48,56 +52,66 @@ pub(super) struct Keeping {
     listed: Option<(Instant, BTreeSet<NodeId>)>,
     /// Pieces with too few copies, and since when.
     short_since: BTreeMap<SegmentId, Instant>,
+    /// Whose transactions are counted.
+    lineage: u64,
+    /// The opening of this process.
+    opening: u32,
     /// The store's last transaction when this began. What an earlier opening stored of a later one is of a past that the store has lost.
-    began: Option<u64>,
+    began: u64,
+    /// How many copies each piece is to have, as of this round; 0: no node takes any.
+    copies: usize,
 }
 
 impl Keeping {
-    pub fn new(store: Arc<Store>, transfer: Transfer) -> Self {
-        let (known, short_since) = (BTreeMap::new(), BTreeMap::new());
-        Self { store, transfer, known, chain: None, listed: None, short_since, began: None }
+    pub fn new(store: Arc<Store>, history: &dyn History, transfer: Transfer) -> Result<Self, MetaError> {
+        Ok(Self {
+            transfer,
+            known: BTreeMap::new(),
+            chain: None,
+            listed: None,
+            short_since: BTreeMap::new(),
+            lineage: history.lineage()?,
+            opening: store.openings()?.number(),
+            began: history.last()?,
+            copies: 0,
+            store,
+        })
     }
 
-    /// Brings the replica up to the store's last transaction. Up to which it is.
-    pub async fn round(&mut self, history: &dyn History) -> Result<u64, ReplicaError> {
-        let lineage = history.lineage().map_err(MetaError::from)?;
-        if self.began.is_none() {
-            self.began = Some(history.last().map_err(MetaError::from)?);
-        }
-        self.look(lineage).await;
-        let last = history.last().map_err(MetaError::from)?;
-        let reach = self.chain.as_ref().map_or(0, Chain::upto);
-        if self.chain.is_some() && reach >= last {
-            return Ok(reach);
+    /// Brings the replica up to the store's last transaction.
+    pub async fn round(&mut self, history: &dyn History) -> Result<(), ReplicaError> {
+        self.copies = self.count_copies()?;
+        self.look().await;
+        let last = history.last()?;
+        if self.chain.as_ref().is_some_and(|chain| chain.upto() >= last) {
+            return Ok(());
         }
         let changes = match chain::next(self.chain.as_ref(), last) {
             Next::Snapshot => None,
-            Next::Changes(after) => {
-                history.changes_after(after, KEYS_MAX).map_err(MetaError::from)?.map(|found| (after, found))
-            }
+            Next::Changes(after) => history.changes_after(after, KEYS_MAX)?.map(|found| (after, found)),
         };
         match changes {
-            None => self.snapshot(history, lineage).await?,
+            None => self.snapshot(history).await?,
             // Nothing that counts.
-            Some((_, changes)) if changes.slots.iter().all(|(key, _)| is_passing(key)) => return Ok(changes.upto),
-            Some((after, changes)) => self.store_changes(lineage, after, changes).await?,
+            Some((_, changes)) if changes.slots.iter().all(|(key, _)| is_passing(key)) => return Ok(()),
+            Some((after, changes)) => self.store_changes(after, changes).await?,
         }
-        self.link(lineage);
-        let reach = self.chain.as_ref().map_or(0, Chain::upto);
-        if reach < last {
+        self.link();
+        if self.chain.as_ref().is_none_or(|chain| chain.upto() < last) {
             return Err(ReplicaError::Behind);
         }
-        self.remove_superseded().await?;
-        Ok(reach)
+        self.remove_superseded().await;
+        Ok(())
     }
 
-    /// Lineage, transaction and time up to which nodes have everything; `None`: they have nothing whole.
-    pub fn reach(&self) -> Option<(u64, u64, u64)> {
-        self.chain.as_ref().map(|chain| (chain.lineage, chain.upto(), chain.at_ms()))
+    /// Up to where nodes have everything, for people.
+    pub fn note(&self, failure: Option<String>) -> Note {
+        let (upto, at_ms) = self.chain.as_ref().map_or((0, 0), |chain| (chain.upto(), chain.at_ms()));
+        Note { lineage: self.lineage, upto, at_ms, failure }
     }
 
     /// Lists nodes, where that is due, and copies pieces again that have too few copies.
-    async fn look(&mut self, lineage: u64) {
+    async fn look(&mut self) {
         let clock = self.store.env().clock.clone();
         let members: BTreeSet<NodeId> = self.transfer.fleet().view().members.keys().copied().collect();
         let is_fresh =
@@ -129,7 +143,7 @@ impl Keeping {
         }
         self.known = known;
         self.listed = Some((clock.now(), members));
-        self.link(lineage);
+        self.link();
         if let Err(error) = self.top_up(&found.listed).await {
             tracing::warn!("a piece of the metadata's replica is not copied again yet: {error}");
         }
@@ -139,21 +153,18 @@ impl Keeping {
         self.known.iter().map(|(id, found)| (*id, found.header)).collect()
     }
 
-    fn link(&mut self, lineage: u64) {
-        let opening = self.store.openings().map_or(0, |openings| openings.number());
-        let began = self.began.unwrap_or(u64::MAX);
-        let is_lost = |chain: &Chain| chain.opening() < opening && chain.upto() > began;
-        self.chain = chain::newest(&self.headers(), Some(lineage)).filter(|chain| !is_lost(chain));
+    fn link(&mut self) {
+        let is_lost = |chain: &Chain| chain.opening() < self.opening && chain.upto() > self.began;
+        self.chain = chain::newest(&self.headers(), Some(self.lineage)).filter(|chain| !is_lost(chain));
     }
 
-    /// Stores a piece anew of which too few copies were found for long enough.
+    /// Stores pieces again of which too few copies were found for long enough.
     async fn top_up(&mut self, listed: &BTreeSet<NodeId>) -> Result<(), ReplicaError> {
         let Some(chain) = &self.chain else { return Ok(()) };
         let clock = self.store.env().clock.clone();
-        let copies = self.copies()?;
         let needed: Vec<SegmentId> = chain.pieces().collect();
         let count = |found: &FoundReplica| found.copies.iter().filter(|(node, _)| listed.contains(node)).count();
-        let short: Vec<SegmentId> = needed.into_iter().filter(|id| count(&self.known[id]) < copies).collect();
+        let short: Vec<SegmentId> = needed.into_iter().filter(|id| count(&self.known[id]) < self.copies).collect();
         self.short_since.retain(|id, _| short.contains(id));
         for id in short {
             let since = *self.short_since.entry(id).or_insert_with(|| clock.now());
@@ -171,7 +182,7 @@ impl Keeping {
                 }
             };
             let (again, found) = self.write(replica).await?;
-            let needless = if found.copies.len() < copies {
+            let needless = if found.copies.len() < self.copies {
                 found.copies
             } else {
                 self.short_since.remove(&id);
@@ -180,31 +191,33 @@ impl Keeping {
             };
             self.transfer.remove_superseded(needless).await;
         }
-        let lineage = self.chain.as_ref().map_or(0, |chain| chain.lineage);
-        self.link(lineage);
+        self.link();
         Ok(())
     }
 
     /// One more than the losses that any data survives, as far as there are failure domains.
-    fn copies(&self) -> Result<usize, ReplicaError> {
+    fn count_copies(&self) -> Result<usize, MetaError> {
         let tolerance = |code: &str| weft_codes::parse(code).map_or(1, |code| code.shape().tolerance);
         let losses = self.store.policies()?.iter().map(|(_, policy)| tolerance(&policy.code)).max().unwrap_or(1);
         let view = self.transfer.fleet().view();
         let taking = view.members.values().filter(|member| member.state == NodeState::Active);
         let domains: BTreeSet<&str> = taking.map(|member| member.domain.as_str()).collect();
-        if domains.is_empty() { Err(ReplicaError::NoNodes) } else { Ok((losses + 1).min(domains.len())) }
+        Ok((losses + 1).min(domains.len()))
     }
 
     async fn write(&self, replica: Replica) -> Result<(SegmentId, FoundReplica), ReplicaError> {
-        let id = replica_id(replica.header.opening, self.store.env().rng.next_u64());
-        Ok((id, self.transfer.write_replica(id, &replica, self.copies()?).await?))
+        if self.copies == 0 {
+            return Err(ReplicaError::NoNodes);
+        }
+        let id = replica_id(self.opening, self.store.env().rng.next_u64());
+        Ok((id, self.transfer.write_replica(id, &replica, self.copies).await?))
     }
 
-    fn header(&self, lineage: u64, kind: ReplicaKind, after: u64) -> Result<ReplicaHeader, ReplicaError> {
+    fn header(&self, kind: ReplicaKind, after: u64) -> ReplicaHeader {
         let env = self.store.env();
-        Ok(ReplicaHeader {
-            lineage,
-            opening: self.store.openings()?.number(),
+        ReplicaHeader {
+            lineage: self.lineage,
+            opening: self.opening,
             kind,
             set: env.rng.next_u64(),
             part: 0,
@@ -213,38 +226,32 @@ impl Keeping {
             upto: after,
             at_ms: env.clock.unix_ms(),
             bytes: 0,
-        })
+        }
     }
 
-    async fn snapshot(&mut self, history: &dyn History, lineage: u64) -> Result<(), ReplicaError> {
-        let after = history.last().map_err(MetaError::from)?;
-        let header = self.header(lineage, ReplicaKind::Snapshot, after)?;
-        if let Err(error) = self.store_snapshot(history, lineage, header).await {
+    async fn snapshot(&mut self, history: &dyn History) -> Result<(), ReplicaError> {
+        let after = history.last()?;
+        let header = self.header(ReplicaKind::Snapshot, after);
+        if let Err(error) = self.store_snapshot(history, header).await {
             // Nobody goes on with it, and it may be large.
-            let parts: Vec<SegmentId> =
-                self.known.iter().filter(|(_, found)| found.header.set == header.set).map(|(id, _)| *id).collect();
-            let copies = parts.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
-            self.transfer.remove_superseded(copies.collect()).await;
+            let parts = self.known.iter().filter(|(_, found)| found.header.set == header.set);
+            let parts = parts.map(|(id, _)| *id).collect();
+            self.remove(parts).await;
             return Err(error);
         }
-        self.link(lineage);
+        self.link();
         if self.chain.as_ref().is_some_and(|chain| chain.snapshot.after == after) {
             // A later change set may begin where the snapshot does.
-            history.forget(after).map_err(MetaError::from)?;
+            history.forget(after)?;
         }
         Ok(())
     }
 
-    async fn store_snapshot(
-        &mut self,
-        history: &dyn History,
-        lineage: u64,
-        mut header: ReplicaHeader,
-    ) -> Result<(), ReplicaError> {
+    async fn store_snapshot(&mut self, history: &dyn History, mut header: ReplicaHeader) -> Result<(), ReplicaError> {
         let after = header.after;
         let mut start = Some(Vec::new());
         while let Some(from) = start {
-            let page = history.page(&from, PIECE_BYTES).map_err(MetaError::from)?;
+            let page = history.page(&from, PIECE_BYTES)?;
             let slots = page.pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
             (header.upto, header.is_last) = (page.upto, page.next.is_none());
             self.store_piece(header, slots).await?;
@@ -252,20 +259,20 @@ impl Keeping {
             start = page.next;
         }
         // However many: without them it is of no one moment.
-        let changes = history.changes_after(after, usize::MAX).map_err(MetaError::from)?;
+        let changes = history.changes_after(after, usize::MAX)?;
         let changes = changes.ok_or(ReplicaError::Behind)?;
-        if changes.upto > after { self.store_changes(lineage, after, changes).await } else { Ok(()) }
+        if changes.upto > after { self.store_changes(after, changes).await } else { Ok(()) }
     }
 
-    async fn store_changes(&mut self, lineage: u64, after: u64, changes: Changes) -> Result<(), ReplicaError> {
-        let mut header = self.header(lineage, ReplicaKind::Changes, after)?;
+    async fn store_changes(&mut self, after: u64, changes: Changes) -> Result<(), ReplicaError> {
+        let mut header = self.header(ReplicaKind::Changes, after);
         header.upto = changes.upto;
         let mut slots = changes.slots.into_iter().peekable();
         while !header.is_last {
             let (mut part, mut bytes) = (Vec::new(), 0);
-            while let Some((key, value)) = slots.next_if(|_| bytes < PIECE_BYTES) {
-                bytes += key.len() + value.as_ref().map_or(0, Vec::len);
-                part.push((key, value));
+            while let Some(slot) = slots.next_if(|_| bytes < PIECE_BYTES) {
+                bytes += slot_bytes(&slot);
+                part.push(slot);
             }
             header.is_last = slots.peek().is_none();
             self.store_piece(header, part).await?;
@@ -276,9 +283,9 @@ impl Keeping {
 
     async fn store_piece(&mut self, mut header: ReplicaHeader, slots: Vec<ReplicaSlot>) -> Result<(), ReplicaError> {
         let slots: Vec<ReplicaSlot> = slots.into_iter().map(without_secrets).collect();
-        header.bytes = slots.iter().map(|(key, value)| (key.len() + value.as_ref().map_or(0, Vec::len)) as u64).sum();
+        header.bytes = slots.iter().map(slot_bytes).sum::<usize>() as u64;
         let (id, found) = self.write(Replica { header, slots }).await?;
-        if found.copies.len() < self.copies()? {
+        if found.copies.len() < self.copies {
             self.short_since.insert(id, self.store.env().clock.now());
         }
         self.known.insert(id, found);
@@ -286,17 +293,24 @@ impl Keeping {
     }
 
     /// What the chain does not need goes when each piece of the chain is as safe as it should be.
-    async fn remove_superseded(&mut self) -> Result<(), ReplicaError> {
-        let Some(chain) = &self.chain else { return Ok(()) };
-        let copies = self.copies()?;
-        if !chain.pieces().all(|id| self.known.get(&id).is_some_and(|found| found.copies.len() >= copies)) {
-            return Ok(());
+    async fn remove_superseded(&mut self) {
+        let Some(chain) = &self.chain else { return };
+        let is_safe = |id| self.known.get(&id).is_some_and(|found| found.copies.len() >= self.copies.max(1));
+        if !chain.pieces().all(is_safe) {
+            return;
         }
         let needless: Vec<SegmentId> = chain::superseded(chain, &self.headers()).collect();
-        let copies = needless.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
-        self.transfer.remove_superseded(copies.collect()).await;
-        Ok(())
+        self.remove(needless).await;
     }
+
+    async fn remove(&mut self, pieces: Vec<SegmentId>) {
+        let copies = pieces.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
+        self.transfer.remove_superseded(copies.collect()).await;
+    }
+}
+
+fn slot_bytes((key, value): &ReplicaSlot) -> usize {
+    key.len() + value.as_ref().map_or(0, Vec::len)
 }
 
 #[cfg(test)]

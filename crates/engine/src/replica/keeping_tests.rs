@@ -22,16 +22,7 @@ fn nodes(count: u128) -> Nodes {
 fn transfer(nodes: &Nodes) -> Transfer {
     let members = nodes.iter().map(|(id, node)| {
         let name = format!("n{}", id.0);
-        let record = NodeRecord {
-            url: format!("memory:{name}"),
-            domain: name.clone(),
-            name,
-            state: NodeState::Active,
-            weight: 1,
-            secret: Default::default(),
-            limits: Default::default(),
-        };
-        (*id, record, node.clone() as Arc<dyn Node>)
+        (*id, NodeRecord::of(&name, format!("memory:{name}")), node.clone() as Arc<dyn Node>)
     });
     let fleet = Arc::new(Fleet::new(members.collect(), PlacementRule::default(), &Env::system()));
     Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
@@ -60,13 +51,17 @@ fn change(store: &Store, value: u64) {
     store.history().expect("it has one").settle().expect("settled");
 }
 
+fn keeper(store: &Arc<Store>, transfer: &Transfer) -> Keeping {
+    Keeping::new(store.clone(), store.history().expect("it has one"), transfer.clone()).expect("read")
+}
+
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn all(store: &Store) -> Map {
     store.history().expect("it has one").page(&[], usize::MAX).expect("read").pairs.into_iter().collect()
 }
 
-/// What whoever has only the nodes makes of them.
+/// The metadata as it is rebuilt from the nodes alone.
 async fn recovered(transfer: &Transfer) -> Map {
     let found = transfer.find_replicas(&BTreeMap::new()).await;
     let headers = found.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
@@ -93,7 +88,7 @@ async fn nodes_have_the_store_after_each_round_and_few_pieces_of_it() {
     let nodes = nodes(5);
     let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
     store.take_opening(1, 0).expect("opened");
-    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    let mut keeping = keeper(&store, &transfer);
     for value in 0..60 {
         change(&store, value);
         keeping.round(store.history().expect("it has one")).await.expect("stored");
@@ -113,7 +108,7 @@ async fn nodes_have_the_store_after_each_round_and_few_pieces_of_it() {
     // The next owner goes on with what is there.
     let before = piece_count(&transfer).await;
     change(&store, 1000);
-    let mut next = Keeping::new(store.clone(), transfer.clone());
+    let mut next = keeper(&store, &transfer);
     next.round(store.history().expect("it has one")).await.expect("stored");
     assert_eq!(recovered(&transfer).await, all(&store));
     assert!(piece_count(&transfer).await <= before + 1);
@@ -125,7 +120,7 @@ async fn what_is_renewed_while_nothing_happens_is_not_stored() {
     let nodes = nodes(4);
     let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
     let history = store.history().expect("it has one");
-    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    let mut keeping = keeper(&store, &transfer);
     history.settle().expect("settled");
     keeping.round(history).await.expect("stored");
     let before = piece_count(&transfer).await;
@@ -150,10 +145,7 @@ async fn metadata_that_was_set_back_is_stored_anew() {
         let (_kv, store) = open(&folder);
         store.take_opening(1, 0).expect("opened");
         change(&store, 1);
-        Keeping::new(store.clone(), transfer.clone())
-            .round(store.history().expect("it has one"))
-            .await
-            .expect("stored");
+        keeper(&store, &transfer).round(store.history().expect("it has one")).await.expect("stored");
     }
     let copy = |from: &Path, to: &Path| {
         let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
@@ -163,10 +155,7 @@ async fn metadata_that_was_set_back_is_stored_anew() {
     {
         let (_kv, store) = open(&folder);
         (2..40).for_each(|value| change(&store, value));
-        Keeping::new(store.clone(), transfer.clone())
-            .round(store.history().expect("it has one"))
-            .await
-            .expect("stored");
+        keeper(&store, &transfer).round(store.history().expect("it has one")).await.expect("stored");
         assert_eq!(recovered(&transfer).await, all(&store));
     }
     // In place: a store knows its inode.
@@ -176,7 +165,7 @@ async fn metadata_that_was_set_back_is_stored_anew() {
     }
     let (_kv, store) = open(&folder);
     store.take_opening(2, 0).expect("opened");
-    let mut keeping = Keeping::new(store.clone(), transfer.clone());
+    let mut keeping = keeper(&store, &transfer);
     for value in 100..103 {
         change(&store, value);
         keeping.round(store.history().expect("it has one")).await.expect("stored");

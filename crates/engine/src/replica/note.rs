@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weft_meta::kv::Changes;
 use weft_meta::{MetaError, MetaUrl, Store, is_passing};
 
-/// Keys are counted up to so many.
+/// Keys are counted up to this number.
 const COUNT_LIMIT: usize = 100_000;
 
 /// What the keeper of the replica noted last.

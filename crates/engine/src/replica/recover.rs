@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_env::Env;
-use weft_format::records::{NodeRecord, NodeState, PlacementRule, ReplicaHeader, Secret};
+use weft_format::records::{NodeRecord, PlacementRule, ReplicaHeader, Secret};
 use weft_format::{NodeId, VolumeId};
 use weft_meta::{Access, MetaUrl};
 use weft_nodes::{Node, NodeAt, NodeIdentity};
@@ -69,7 +69,8 @@ pub fn recover(
     let Some(volume) = volumes.first().copied().filter(|_| volumes.len() == 1) else {
         return Err(EngineError::Place(format!("these are nodes of {} volumes: name the nodes of one", volumes.len())));
     };
-    let members = found.iter().map(|found| (found.identity.node, record(found), found.node.clone())).collect();
+    let members =
+        found.iter().map(|found| (found.identity.node, record(&found.url, found), found.node.clone())).collect();
     let fleet = Arc::new(Fleet::new(members, PlacementRule::default(), env));
     let transfer = Transfer::new(volume, fleet, Settings::default(), runtime.handle());
     let listed = runtime.block_on(transfer.find_replicas(&BTreeMap::new()));
@@ -84,7 +85,7 @@ pub fn recover(
         let _ = meta.remove();
     })?;
     let mut restored = copies::take_over(meta)?;
-    // The replica is stored anew before the metadata is used: the machine may be lost again.
+    // Nodes get a new replica before the metadata is used: the machine may be lost again.
     let engine = Engine::open(meta, env, Options { is_replicated: true, ..Options::default() })?;
     let replica_failure = engine.replicate().err();
     engine.close()?;
@@ -106,15 +107,13 @@ fn ask(address: &str, key_files: &[PathBuf], runtime: &tokio::runtime::Runtime) 
     }
     secrets.push(Secret::default());
     let open = |identity, secret: &Secret| kinds.open(&NodeAt { url: &url, name: address, identity, secret });
+    // Places of this machine say which node they are without being opened as one; the others are asked as a stranger.
+    let of_place = kinds.probe(&url).ok().flatten();
+    let nobody = NodeIdentity { volume: VolumeId(0), node: NodeId(0) };
     let mut refusal = None;
     for secret in secrets {
-        // Who it is is asked of a node that is not known yet.
-        let nobody = NodeIdentity { volume: VolumeId(0), node: NodeId(0) };
-        let said = match kinds.probe(&url) {
-            Ok(Some(identity)) => Ok(identity),
-            _ => open(nobody, &secret).and_then(|stranger| runtime.block_on(async move { stranger.identity().await })),
-        };
-        match said {
+        let ask = || open(nobody, &secret).and_then(|node| runtime.block_on(async move { node.identity().await }));
+        match of_place.map_or_else(ask, Ok) {
             Ok(identity) => {
                 let node = open(identity, &secret)?;
                 return Ok(Found { url: url.to_string(), node, secret, identity });
@@ -125,16 +124,8 @@ fn ask(address: &str, key_files: &[PathBuf], runtime: &tokio::runtime::Runtime) 
     Err(refusal.map_or_else(|| EngineError::Place(format!("{address} is no node")), EngineError::from))
 }
 
-fn record(found: &Found) -> NodeRecord {
-    NodeRecord {
-        name: found.url.clone(),
-        url: found.url.clone(),
-        domain: found.url.clone(),
-        weight: 1,
-        state: NodeState::Active,
-        secret: found.secret.clone(),
-        limits: Default::default(),
-    }
+fn record(name: &str, found: &Found) -> NodeRecord {
+    NodeRecord { secret: found.secret.clone(), ..NodeRecord::of(name, &found.url) }
 }
 
 fn nothing_whole(listed: &FoundReplicas, headers: &[ReplicaHeader]) -> String {
@@ -187,7 +178,7 @@ fn reach_nodes(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<Vec<String>
     // One that was added after that moment may hold what was moved to it.
     for found in found.iter().filter(|found| changes.iter().all(|(id, ..)| *id != found.identity.node)) {
         let name = format!("recovered-{}", &found.identity.node.to_string()[..8]);
-        store.add_node(found.identity.node, &NodeRecord { domain: name.clone(), name, ..record(found) })?;
+        store.add_node(found.identity.node, &record(&name, found))?;
     }
     let changes: Vec<_> = changes.iter().map(|(id, before, now)| (*id, before, now)).collect();
     store.update_nodes(&changes)?;

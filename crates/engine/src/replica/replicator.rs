@@ -1,7 +1,6 @@
 //! The thread that keeps the replica, as long as a volume is owned.
 
 use super::keeping::Keeping;
-use super::note::Note;
 use crate::error::EngineError;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// After a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// Whoever waits for the replica, as at the end, waits no longer than this.
+/// A caller that waits for the replica, as at the end, waits no longer than this.
 const CATCH_UP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// See the module's head.
@@ -51,18 +50,16 @@ impl Replicator {
     /// Of a volume that this process owns. `None`: its engine cannot say what changes.
     ///
     /// # Errors
-    /// [`EngineError::Threads`].
+    /// [`EngineError::Threads`]; metadata cannot be read.
     pub fn start(store: &Arc<Store>, transfer: &Transfer, runtime: &Runtime) -> Result<Option<Self>, EngineError> {
-        if store.history().is_none() {
-            return Ok(None);
-        }
+        let Some(history) = store.history() else { return Ok(None) };
+        let keeping = Keeping::new(store.clone(), history, transfer.in_background())?;
         let shared = Arc::new(Shared {
             store: store.clone(),
             stop: Notify::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
-        let keeping = Keeping::new(store.clone(), transfer.in_background());
         let (own, runtime) = (shared.clone(), runtime.clone());
         let body = Box::new(move || own.run(keeping, &runtime));
         let thread = store.env().spawner.thread("weft-replica", body).map_err(EngineError::Threads)?;
@@ -134,7 +131,7 @@ impl Shared {
                     tokio::select! {
                         biased;
                         () = self.stop.notified() => Err("the volume is closed".to_owned()),
-                        done = keeping.round(history) => done.map(drop).map_err(|error| error.to_string()),
+                        done = keeping.round(history) => done.map_err(|error| error.to_string()),
                     }
                 })
             };
@@ -144,12 +141,10 @@ impl Shared {
             }
             seen = last.filter(|_| outcome.is_ok());
             let failure = outcome.err();
-            if let Some((lineage, upto, at_ms)) = keeping.reach().or(failure.as_ref().map(|_| (0, 0, 0))) {
-                let note = Note { lineage, upto, at_ms, failure: failure.clone() };
-                if let Some(meta) = self.store.url().filter(|_| noted.as_ref() != Some(&note)) {
-                    note.write(meta);
-                    noted = Some(note);
-                }
+            let note = keeping.note(failure.clone());
+            if let Some(meta) = self.store.url().filter(|_| noted.as_ref() != Some(&note)) {
+                note.write(meta);
+                noted = Some(note);
             }
             let mut state = self.state.lock();
             state.ended = state.begun;

@@ -87,6 +87,21 @@ struct Message {
 }
 
 impl NodeRecord {
+    /// An active node at `url` that is a failure domain of its own, with a weight of 1.
+    #[must_use]
+    pub fn of(name: impl Into<String>, url: impl Into<String>) -> Self {
+        let name = name.into();
+        Self {
+            domain: name.clone(),
+            name,
+            url: url.into(),
+            state: NodeState::Active,
+            weight: 1,
+            secret: Secret::default(),
+            limits: NodeLimits::default(),
+        }
+    }
+
     /// Protocol-buffer bytes; FORMAT.md has the fields.
     pub fn encode(&self) -> Vec<u8> {
         // From 1: a state left out (0) must not mean Active.

@@ -38,7 +38,7 @@ pub struct Latest {
     pub opening: Opening,
     /// Segments of it with a smaller count are committed, or nobody will commit them any more.
     pub settled_below: u32,
-    /// So many changes of the node table are known to whoever may still commit a segment of it; [`NOBODY_COMMITS`] at its end.
+    /// The number of changes of the node table that every process knows that may still commit a segment of it; [`NOBODY_COMMITS`] at its end.
     pub roster: u64,
 }
 
@@ -105,7 +105,7 @@ impl OpeningsRecord {
         self.latest.map_or(0, |latest| latest.opening.number)
     }
 
-    /// Has a change of the node table, the last of so many, been followed by everybody who may still commit a segment? Then no segment
+    /// Has every process that may still commit a segment followed this number of changes of the node table? Then no segment
     /// comes to a node that took none from that change on.
     pub fn follows(&self, roster: u64) -> bool {
         self.latest.is_none_or(|latest| latest.roster >= roster)

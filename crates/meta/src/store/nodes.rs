@@ -23,7 +23,7 @@ impl Store {
         self.view(|txn| txn.nodes())
     }
 
-    /// The nodes, the placement rule, and how often either was changed, at one moment.
+    /// The node table and the placement rule at one moment.
     ///
     /// # Errors
     /// Those of the engine, and damage.
@@ -104,7 +104,7 @@ impl Store {
 
     /// Forgets a node that takes no new shards, and on which no segment has a shard or may come to have one: true. Otherwise it stays:
     /// false. A node that is not there is forgotten. `is_alone`: no other process can commit segments while this one owns the volume;
-    /// otherwise whoever does must have followed the node table first, and have settled what was under way.
+    /// otherwise the owner must have followed the node table first, and have settled what was under way.
     ///
     /// # Errors
     /// Those of the engine, and damage.

@@ -54,7 +54,7 @@ fn leaving(number: u128) -> NodeRecord {
 }
 
 #[test]
-fn a_node_leaves_when_whoever_may_store_there_has_followed_the_table() {
+fn a_node_leaves_when_the_owner_has_followed_the_table() {
     let (store, _) = volume();
     store.take_opening(1, 0).unwrap();
     assert!(!store.remove_node(node_id(1), false).unwrap(), "shards may come to it");

@@ -34,7 +34,7 @@ impl Store {
     }
 
     /// Notes that the segments of an opening with a smaller count are committed or given up, and that the others were placed, or will be,
-    /// by the node table after at least so many changes. Durable with the commits before it, and after them.
+    /// by the node table after at least `roster` changes. Durable with the commits before it, and after them.
     ///
     /// # Errors
     /// Those of the engine, and damage.

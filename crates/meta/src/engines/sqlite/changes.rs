@@ -8,17 +8,17 @@ use crc_fast::{CrcAlgorithm, Digest};
 use rusqlite::Connection;
 use std::collections::BTreeSet;
 
-/// So many transactions are listed, or a few more; that is looked at each so many transactions.
+/// Transactions that are listed at most, and how often that is looked at.
 const LISTED_MAX: u64 = 300_000;
 const CUT_EVERY: u64 = 4096;
 
 /// Checksum of a row.
 const SUM_BYTES: usize = 8;
 
-/// Makes the table, of a store of which `commits` transactions are known to nobody.
-pub(super) fn create(connection: &Connection, commits: u64) -> rusqlite::Result<()> {
+/// Makes the table, of an empty store.
+pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("CREATE TABLE changes (number INTEGER PRIMARY KEY, keys BLOB NOT NULL) STRICT")?;
-    put(connection, 0, &commits.to_le_bytes())
+    restart(connection, 0)
 }
 
 /// Of a copy, whose transactions up to this number were another store's.
@@ -42,30 +42,16 @@ pub(super) fn note<'k>(
         return Ok(());
     }
     put(connection, number, &bytes)?;
-    if number.is_multiple_of(CUT_EVERY) {
-        cut(connection, number)?;
-    }
-    Ok(())
+    // Where nobody keeps a replica, or nodes take none for long, the list must not grow for ever.
+    if number.is_multiple_of(CUT_EVERY) { forget(connection, number.saturating_sub(LISTED_MAX)) } else { Ok(()) }
 }
 
-/// What is far behind is forgotten: where nobody keeps a replica, or nodes take none for long, the list must not grow for ever.
-fn cut(connection: &Connection, number: u64) -> rusqlite::Result<()> {
-    let upto = number.saturating_sub(LISTED_MAX);
+/// Up to this number nobody asks any more. What is forgotten stays so.
+pub(super) fn forget(connection: &Connection, upto: u64) -> rusqlite::Result<()> {
     let gone = connection
         .prepare_cached("DELETE FROM changes WHERE number > 0 AND number <= ?1")?
         .execute([upto.cast_signed()])?;
     if gone > 0 { put(connection, 0, &upto.to_le_bytes()) } else { Ok(()) }
-}
-
-/// Up to this number nobody asks any more.
-pub(super) fn forget(connection: &Connection, upto: u64) -> Result<(), Fault> {
-    if upto <= forgotten(connection)? {
-        return Ok(());
-    }
-    connection
-        .prepare_cached("DELETE FROM changes WHERE number > 0 AND number <= ?1")?
-        .execute([upto.cast_signed()])?;
-    Ok(put(connection, 0, &upto.to_le_bytes())?)
 }
 
 fn put(connection: &Connection, number: u64, bytes: &[u8]) -> rusqlite::Result<()> {

@@ -4,11 +4,24 @@ use crate::keys::SHARED;
 use crate::kv::{Batch, Kv};
 use crate::types::Access;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
 use weft_env::Env;
 
 fn open(path: &Path, access: Access) -> SqliteKv {
     SqliteKv::open(path, access, SHARED, None, &Env::system()).expect("opened")
+}
+
+/// An empty store in a folder of its own, owned.
+fn store() -> (TempDir, SqliteKv) {
+    let folder = tempfile::tempdir().expect("a folder");
+    SqliteKv::create(&path(&folder)).expect("made");
+    let kv = open(&path(&folder), Access::Owner);
+    (folder, kv)
+}
+
+fn path(folder: &TempDir) -> PathBuf {
+    folder.path().join("meta.db")
 }
 
 /// Keys of the inode table, which is the owner's.
@@ -38,10 +51,7 @@ fn all(kv: &dyn Kv) -> Map {
 
 #[test]
 fn pages_and_the_changes_since_are_the_store() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("meta.db");
-    SqliteKv::create(&path).expect("made");
-    let kv = open(&path, Access::Owner);
+    let (_folder, kv) = store();
     (0..50).for_each(|number| set(&kv, key(number), Some(&[number; 100])));
     kv.settle().expect("settled");
     let after = kv.last().expect("read");
@@ -67,13 +77,10 @@ fn pages_and_the_changes_since_are_the_store() {
 
 #[test]
 fn the_changes_of_every_process_are_told_and_those_of_a_log_that_was_left() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("meta.db");
-    SqliteKv::create(&path).expect("made");
-    let kv = open(&path, Access::Owner);
+    let (folder, kv) = store();
     set(&kv, key(1), Some(b"the owner's"));
     kv.flush().expect("flushed");
-    let other = open(&path, Access::Shared);
+    let other = open(&path(&folder), Access::Shared);
     // Of the table of jobs.
     set(&other, vec![38, 1], Some(b"another's"));
     drop(other);
@@ -105,10 +112,7 @@ fn the_changes_of_every_process_are_told_and_those_of_a_log_that_was_left() {
 
 #[test]
 fn what_is_forgotten_is_not_asked_for() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("meta.db");
-    SqliteKv::create(&path).expect("made");
-    let kv = open(&path, Access::Owner);
+    let (folder, kv) = store();
     set(&kv, key(1), Some(b"one"));
     kv.settle().expect("settled");
     let first = kv.last().expect("read");
@@ -122,23 +126,20 @@ fn what_is_forgotten_is_not_asked_for() {
     assert!(kv.changes_after(first, 1000).expect("read").is_some());
     // It is known to the next process, too.
     drop(kv);
-    let kv = open(&path, Access::Owner);
+    let kv = open(&path(&folder), Access::Owner);
     assert_eq!(kv.changes_after(0, 1000).expect("read"), None);
     assert!(kv.changes_after(first, 1000).expect("read").is_some());
 }
 
 #[test]
 fn a_damaged_list_is_no_list() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("meta.db");
-    SqliteKv::create(&path).expect("made");
-    let kv = open(&path, Access::Owner);
+    let (folder, kv) = store();
     set(&kv, key(1), Some(b"one"));
     drop(kv);
-    let connection = Connection::open(&path).expect("opened");
+    let connection = Connection::open(path(&folder)).expect("opened");
     connection.execute("UPDATE changes SET keys = zeroblob(length(keys)) WHERE number > 0", []).expect("changed");
     drop(connection);
-    let kv = open(&path, Access::Owner);
+    let kv = open(&path(&folder), Access::Owner);
     let error = kv.changes_after(0, 1000).expect_err("damaged").to_string();
     assert!(error.contains("list of changes"), "{error}");
 }

@@ -83,7 +83,7 @@ fn make(draft: &Path) -> Result<(), Fault> {
     ))?;
     rows::close_table(&connection)?;
     State::create(&connection)?;
-    changes::create(&connection, 0)?;
+    changes::create(&connection)?;
     connection.execute_batch("PRAGMA journal_mode = WAL")?;
     Ok(connection.close().map_err(|(_, error)| error)?)
 }
