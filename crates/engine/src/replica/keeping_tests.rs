@@ -7,15 +7,17 @@ use weft_meta::kv::Kv;
 use weft_meta::{Access, MetaUrl};
 use weft_nodes::Node;
 use weft_nodes::memory::MemoryNode;
+use weft_nodes::wrappers::{Operation, RecordNode};
 use weft_transfer::{Fleet, Settings};
 
 const VOLUME: VolumeId = VolumeId(7);
 
-type Nodes = Vec<(NodeId, Arc<MemoryNode>)>;
+type Nodes = Vec<(NodeId, Arc<RecordNode>)>;
 
 fn nodes(count: u128) -> Nodes {
     let identity = |number| NodeIdentity { volume: VOLUME, node: NodeId(number) };
-    let node = |number| Arc::new(MemoryNode::new(format!("n{number}"), identity(number), 1 << 30));
+    let memory = |number| Arc::new(MemoryNode::new(format!("n{number}"), identity(number), 1 << 30));
+    let node = |number| Arc::new(RecordNode::new(memory(number), 1000));
     (1..=count).map(|number| (NodeId(number), node(number))).collect()
 }
 
@@ -133,6 +135,30 @@ async fn what_is_renewed_while_nothing_happens_is_not_stored() {
     assert_eq!(recovered(&transfer).await, all(&store), "it comes with the next change");
 }
 
+/// Puts, gets and lists at all nodes since the last time.
+fn requests(nodes: &Nodes) -> [usize; 3] {
+    let calls: Vec<_> = nodes.iter().flat_map(|(_, node)| node.take_calls()).map(|call| call.operation).collect();
+    [Operation::Put, Operation::Get, Operation::List].map(|wanted| calls.iter().filter(|call| **call == wanted).count())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_costs_a_put_for_each_copy_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = nodes(5);
+    let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
+    let history = store.history().expect("it has one");
+    change(&store, 0);
+    let mut keeping = keeper(&store, &transfer);
+    keeping.round(history).await.expect("stored");
+    assert_eq!(requests(&nodes), [3, 0, 5], "a snapshot in one piece, after each node was listed once");
+    for value in 1..=5 {
+        change(&store, value);
+        keeping.round(history).await.expect("stored");
+        keeping.round(history).await.expect("nothing to do");
+        assert_eq!(requests(&nodes), [3, 0, 0], "change {value}");
+    }
+}
+
 /// The disk is set back to an earlier moment of the same opening, with all that is beside the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_that_was_set_back_is_stored_anew() {
@@ -171,4 +197,18 @@ async fn metadata_that_was_set_back_is_stored_anew() {
         keeping.round(store.history().expect("it has one")).await.expect("stored");
         assert_eq!(recovered(&transfer).await, all(&store), "nothing of the lost past is in it");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_note_says_why_there_is_no_replica() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (transfer, (_kv, store)) = (transfer(&Nodes::new()), open(folder.path()));
+    let history = store.history().expect("it has one");
+    let mut keeping = keeper(&store, &transfer);
+    let why = keeping.round(history).await.expect_err("there is no node").to_string();
+    assert!(why.contains("weft node add"), "{why}");
+    let meta = MetaUrl::from(folder.path().join("meta.db"));
+    keeping.note(Some(why.clone())).write(&meta);
+    let status = super::super::replica_status(&store, &meta).expect("read").expect("its engine keeps no copies itself");
+    assert_eq!((status.at_ms, status.failure), (None, Some(why)));
 }
