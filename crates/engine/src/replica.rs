@@ -7,7 +7,9 @@
 //! ```
 //!
 //! Only the owner of the volume stores and removes pieces, so no two processes do. A piece says what it is, and metadata says nothing of
-//! pieces.
+//! pieces. It never removes what the newest whole state needs, and never decides by a clock of the wall.
+//!
+//! Start reading at `chain.rs`, which decides without I/O.
 
 pub mod chain;
 mod keeping;
