@@ -1,13 +1,15 @@
 use super::*;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_env::Env;
 use weft_format::records::{NodeRecord, PlacementRule, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeIdentity, PolicyId, VolumeId};
 use weft_meta::kv::Kv;
 use weft_meta::{Access, MetaUrl};
 use weft_nodes::Node;
+use weft_nodes::NodeErrorKind;
 use weft_nodes::memory::MemoryNode;
-use weft_nodes::wrappers::{Operation, RecordNode};
+use weft_nodes::wrappers::{Fault, FaultNode, Operation, RecordNode};
 use weft_transfer::{Fleet, Settings};
 
 const VOLUME: VolumeId = VolumeId(7);
@@ -22,9 +24,13 @@ fn nodes(count: u128) -> Nodes {
 }
 
 fn transfer(nodes: &Nodes) -> Transfer {
-    let members = nodes.iter().map(|(id, node)| {
+    transfer_of(nodes.iter().map(|(id, node)| (*id, node.clone() as Arc<dyn Node>)))
+}
+
+fn transfer_of(nodes: impl Iterator<Item = (NodeId, Arc<dyn Node>)>) -> Transfer {
+    let members = nodes.map(|(id, node)| {
         let name = format!("n{}", id.0);
-        (*id, NodeRecord::of(&name, format!("memory:{name}")), node.clone() as Arc<dyn Node>)
+        (id, NodeRecord::of(&name, format!("memory:{name}")), node)
     });
     let fleet = Arc::new(Fleet::new(members.collect(), PlacementRule::default(), &Env::system()));
     Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
@@ -211,4 +217,35 @@ async fn the_note_says_why_there_is_no_replica() {
     keeping.note(Some(why.clone())).write(&meta);
     let status = super::super::replica_status(&store, &meta).expect("read").expect("its engine keeps no copies itself");
     assert_eq!((status.at_ms, status.failure), (None, Some(why)));
+}
+
+/// While a node is away, pieces have a copy less. What they would make needless stays, since it may be all that is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_goes_while_a_piece_that_is_needed_lacks_a_copy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (nodes, is_away) = (nodes(3), Arc::new(AtomicBool::new(false)));
+    let faulty = |(id, node): &(NodeId, Arc<RecordNode>)| {
+        let (is_away, is_third) = (is_away.clone(), id.0 == 3);
+        let script = move |_: &_| match is_third && is_away.load(Ordering::Relaxed) {
+            true => Fault::Fail(NodeErrorKind::Unavailable),
+            false => Fault::None,
+        };
+        (*id, Arc::new(FaultNode::new(node.clone(), "n", Box::new(script))) as Arc<dyn Node>)
+    };
+    let (transfer, (_kv, store)) = (transfer_of(nodes.iter().map(faulty)), open(folder.path()));
+    let history = store.history().expect("it has one");
+    let mut keeping = keeper(&store, &transfer);
+    let mut round = async |value| {
+        change(&store, value);
+        keeping.round(history).await.expect("stored");
+    };
+    round(0).await;
+    is_away.store(true, Ordering::Relaxed);
+    let left: Nodes = nodes[..2].to_vec();
+    let seen = self::transfer(&left);
+    for value in 1..=20 {
+        round(value).await;
+        assert_eq!(recovered(&seen).await, all(&store));
+        assert_eq!(piece_count(&seen).await, 1 + value as usize, "also those that were made one");
+    }
 }
